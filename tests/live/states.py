@@ -97,12 +97,12 @@ def served(server: str, folder: Path, *, live: Path) -> Iterator[tuple[int, psut
 
 
 def _wait(process: subprocess.Popen[bytes], port: int, server: str, folder: Path) -> None:
-    from vllm_runbooks.probe import probing as probe
+    from vllm_runbooks.probe import asking, health_checks
 
     until = time.monotonic() + scaled(provoke.READY_S)
     while time.monotonic() < until and process.poll() is None:
-        if probe.is_open(probe.Target(port=port)):
-            rungs = list(probe.climb(probe.Target(port=port), patience_s=2)) if server == "plain" else []
+        if asking.is_open(asking.Target(port=port)):
+            rungs = list(health_checks.climb(asking.Target(port=port), patience_s=2)) if server == "plain" else []
             said = (folder / f"{server}.log").read_text("utf-8", "replace")
             if server == "other" or "Application startup complete" in said or any(r.name == "token" for r in rungs):
                 return

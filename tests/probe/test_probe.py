@@ -42,7 +42,9 @@ from vllm_runbooks.probe import asking, judging, metrics, observations, vitals
 from vllm_runbooks.probe import history_entry as probed
 from vllm_runbooks.probe import load as loads
 from vllm_runbooks.probe import probing as probe
-from vllm_runbooks.probe.records import FEWEST, Health, Observation, Point, Sample
+from vllm_runbooks.probe.address import target_of
+from vllm_runbooks.probe.health_checks import answered as requests_answered
+from vllm_runbooks.probe.records import FEWEST, Health, MetricPoint, Observation, Sample
 from vllm_runbooks.probe.starts import Result, Rung
 from vllm_runbooks.reading import sources
 from vllm_runbooks.runbooks import case_files, recording
@@ -67,8 +69,8 @@ def conditions() -> Serving:
 
 def seen(port: int, **more: Any) -> Observation:
     """What a probe sees of the server at a port."""
-    target = replace(probe.Target(port=port), **more.pop("target", {}))
-    return probe.observe(probe.Request(target, **{"seconds": 0.04, "patience_s": 2.0, **more}), catalog.serving())
+    target = replace(asking.Target(port=port), **more.pop("target", {}))
+    return probe.observe(probe.ProbeRequest(target, **{"seconds": 0.04, "patience_s": 2.0, **more}), catalog.serving())
 
 
 # Addresses
@@ -87,7 +89,7 @@ def seen(port: int, **more: Any) -> Observation:
 )
 def test_an_address_is_read(text: str, place: str) -> None:
     """Host, port, path and socket; a last /v1, as clients are given, belongs to the requests."""
-    assert probe.target_of(text).place == place
+    assert target_of(text).place == place
 
 
 @pytest.mark.parametrize(
@@ -474,7 +476,7 @@ def test_a_key_that_nobody_named_is_sent_to_no_stranger(monkeypatch: pytest.Monk
     monkeypatch.setenv("VLLM_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-proj-of-another-service-0123456789")
     sent = {
-        address: probing._with_key(probe.target_of(address, is_verified=is_verified), "")
+        address: probing._with_key(target_of(address, is_verified=is_verified), "")
         for address, is_verified in [
             ("http://127.0.0.1:1", True), ("http://localhost:1", True), ("unix:///run/s", True),
             ("https://llm.example.org", True), ("https://gpu-1.lan", False), ("http://gpu-1.lan:8000", True),
@@ -487,10 +489,10 @@ def test_a_key_that_nobody_named_is_sent_to_no_stranger(monkeypatch: pytest.Monk
     assert {target.key for target, _ in sent.values()} == {KEY, None}
     for address, (_, said) in sent.items():
         assert ("--key-env VLLM_API_KEY sends it" in said) is (address in keyless)
-    named = probing._with_key(probe.target_of("http://gpu-1.lan:8000"), "VLLM_API_KEY")
+    named = probing._with_key(target_of("http://gpu-1.lan:8000"), "VLLM_API_KEY")
     assert (named[0].key, named[1]) == (KEY, "")
     monkeypatch.delenv("VLLM_API_KEY")
-    assert probing._with_key(probe.target_of("http://127.0.0.1:1"), "") == (probe.target_of("http://127.0.0.1:1"), "")
+    assert probing._with_key(target_of("http://127.0.0.1:1"), "") == (target_of("http://127.0.0.1:1"), "")
 
 
 def test_a_stranger_that_asks_for_a_key_is_told_of_with_the_way_to_send_it(
@@ -529,7 +531,7 @@ def test_a_name_that_is_not_found_in_time_costs_the_patience_once(monkeypatch: p
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     began = time.monotonic()
     found = judging.health(
-        probe.observe(probe.Request(probe.target_of("http://gpu-1.lan:1"), patience_s=0.1), catalog.serving())
+        probe.observe(probe.ProbeRequest(target_of("http://gpu-1.lan:1"), patience_s=0.1), catalog.serving())
     )
 
     assert time.monotonic() - began < scaled(1)
@@ -551,7 +553,7 @@ def test_all_addresses_of_a_name_share_the_patience(monkeypatch: pytest.MonkeyPa
             monkeypatch.setattr(asking, "_addresses", lambda *_, found=addresses: found)
             began = time.monotonic()
 
-            assert asking.is_open(probe.Target(host="gpu-1.lan"), patience_s=0.3) is is_there
+            assert asking.is_open(asking.Target(host="gpu-1.lan"), patience_s=0.3) is is_there
             assert time.monotonic() - began < scaled(0.6)
 
 
@@ -568,7 +570,7 @@ def test_all_addresses_of_a_name_share_the_patience(monkeypatch: pytest.MonkeyPa
 )
 def test_what_a_command_offers_is_read_as_its_release_reads_it(words: str, needs: tuple[bool, bool]) -> None:
     """However it is written: a chat that fails then is no hint."""
-    target = probing._as_started(probe.Target(), f"vllm serve tiny {words}\n")
+    target = probing._as_started(asking.Target(), f"vllm serve tiny {words}\n")
 
     assert (target.has_tools, target.has_template) == needs
 
@@ -581,7 +583,7 @@ def test_answered_requests_are_counted_by_all_their_reasons() -> None:
     )
     for exported, count in ((f"{lines}vllm:request_success_created 9\n", 7), ("vllm:num_requests_running 1\n", None)):
         with serving(Vllm(exported)) as port:
-            assert probe.answered(probe.Target(port=port), catalog.serving()) == count
+            assert requests_answered(asking.Target(port=port), catalog.serving()) == count
 
 
 def test_the_cards_may_be_those_of_a_snapshot(
@@ -601,7 +603,7 @@ def test_the_server_is_asked_below_its_prefix() -> None:
     server = Vllm()
     with serving(server) as port:
         found = probe.observe(
-            probe.Request(probe.target_of(f"http://127.0.0.1:{port}/llm/v1"), seconds=0.04, patience_s=2),
+            probe.ProbeRequest(target_of(f"http://127.0.0.1:{port}/llm/v1"), seconds=0.04, patience_s=2),
             catalog.serving(),
         )
 
@@ -614,7 +616,7 @@ def test_a_server_behind_a_socket_of_the_file_system_is_asked(tmp_path: Path) ->
     server, path = Vllm(), tmp_path / "s"
     with serving(server, path) as _:
         found = probe.observe(
-            probe.Request(probe.target_of(f"unix://{path}"), seconds=0.04, patience_s=2), catalog.serving()
+            probe.ProbeRequest(target_of(f"unix://{path}"), seconds=0.04, patience_s=2), catalog.serving()
         )
 
     assert found.vllm == "0.32.0"
@@ -625,9 +627,7 @@ def test_a_handshake_that_fails_is_told_as_such() -> None:
     """A server that speaks plain HTTP where the address begins with https."""
     with serving(Vllm()) as port:
         found = judging.health(
-            probe.observe(
-                probe.Request(probe.target_of(f"https://127.0.0.1:{port}"), patience_s=0.3), catalog.serving()
-            )
+            probe.observe(probe.ProbeRequest(target_of(f"https://127.0.0.1:{port}"), patience_s=0.3), catalog.serving())
         )
 
     assert found.cause is not None
@@ -686,7 +686,7 @@ def test_a_load_is_closed_and_ends_on_time() -> None:
     server.seconds = 0.02
     with serving(server) as port:
         began = time.monotonic()
-        found = seen(port, load=loads.Load(0.4, at_once=3, prompt_tokens=5, answer_tokens=3)).load
+        found = seen(port, load=loads.ProbeLoad(0.4, at_once=3, prompt_tokens=5, answer_tokens=3)).load
         took = time.monotonic() - began
 
     assert found is not None
@@ -705,7 +705,7 @@ def test_no_two_prompts_of_two_loads_begin_alike() -> None:
     server = Vllm()
     for _ in range(2):
         with serving(server) as port:
-            seen(port, load=loads.Load(0.2, at_once=3, prompt_tokens=40, answer_tokens=3))
+            seen(port, load=loads.ProbeLoad(0.2, at_once=3, prompt_tokens=40, answer_tokens=3))
     sent = [json.loads(raw.partition(b"\r\n\r\n")[2]) for raw in server.requests if b'"ignore_eos"' in raw]
     begun = [" ".join(each["prompt"].split()[:8]) for each in sent]
 
@@ -716,7 +716,7 @@ def test_no_two_prompts_of_two_loads_begin_alike() -> None:
 
 def test_a_load_beside_which_the_prefix_cache_was_hit_says_so() -> None:
     """Its times are then not those of computing prompts; by a few hits nothing is changed."""
-    load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
+    load = loads.Loading(asking.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
     for hits, is_told in ((60, True), (40, False)):
         values = two(**{ASKED: (0, 1000), HIT: (0, hits)})
         said = rb.render.health.load(judging.health(observed(*values, load=load))).plain
@@ -729,7 +729,7 @@ def test_a_load_on_a_hostile_server_ends_on_time() -> None:
     for answer in (hostile.endless_body, hostile.silent, hostile.no_http):
         with serving(answer) as port:
             began = time.monotonic()
-            with loads.Loading(probe.Target(port=port), "m", loads.Load(0.1, at_once=2), patience_s=5) as loading:
+            with loads.Loading(asking.Target(port=port), "m", loads.ProbeLoad(0.1, at_once=2), patience_s=5) as loading:
                 time.sleep(loading.left_s)
             found = loading.measured()
 
@@ -763,7 +763,7 @@ def test_an_interrupted_load_ends_at_once() -> None:
     """As by Ctrl-C: what was seen by then is told."""
     with serving(hostile.silent) as port:
         began = time.monotonic()
-        loading = loads.Loading(probe.Target(port=port), "m", loads.Load(60, at_once=8), patience_s=60)
+        loading = loads.Loading(asking.Target(port=port), "m", loads.ProbeLoad(60, at_once=8), patience_s=60)
         with pytest.raises(KeyboardInterrupt), loading:
             _interrupt_later()
 
@@ -781,7 +781,7 @@ def _interrupt_later() -> None:
 def test_what_is_no_load_is_refused(values: dict[str, Any]) -> None:
     """By its number."""
     with pytest.raises(InputError, match="load: "):
-        loads.Load(**values)
+        loads.ProbeLoad(**values)
 
 
 def test_percentiles_lie_between_the_nearest_ranks() -> None:
@@ -798,7 +798,7 @@ def test_percentiles_lie_between_the_nearest_ranks() -> None:
 
 def test_percentiles_of_few_answers_are_said_to_be_of_too_few() -> None:
     """Also where they were recorded as if they were known."""
-    load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
+    load = loads.Loading(asking.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
     times = loads.quantiles([1.0] * 100)
     for answered, said in ((0, 0), (19, 6), (20, 3), (100, 0)):
         measured = replace(load, answered=answered, first_token=times, each_token=times, whole=times)
@@ -892,10 +892,10 @@ def observed(*samples: Mapping[str, float], seconds: float = 10.0, **more: Any) 
     return Observation(**{**given, "samples": tuple(made), **more})
 
 
-def _point(text: str, value: float) -> Point:
+def _point(text: str, value: float) -> MetricPoint:
     name, _, labels = text.rstrip("}").partition("{")
     pairs = dict(pair.split("=") for pair in labels.split(",") if pair)
-    return Point(name, {"engine": "0", "model_name": "m", **pairs}, value)
+    return MetricPoint(name, {"engine": "0", "model_name": "m", **pairs}, value)
 
 
 def figures(*samples: Mapping[str, float], seconds: float = 10.0) -> dict[str, float | None]:
@@ -1061,7 +1061,7 @@ class _Between(Vllm):
 def test_a_server_that_computes_one_request_at_a_time_is_overloaded() -> None:
     """Though one of its samples shows that none runs."""
     with serving(_Between()) as port:
-        found = judging.health(seen(port, load=loads.Load(0.6, at_once=2, prompt_tokens=5, answer_tokens=3)))
+        found = judging.health(seen(port, load=loads.ProbeLoad(0.6, at_once=2, prompt_tokens=5, answer_tokens=3)))
 
     assert found.cause is not None
     assert found.cause.id == "serving.queue_overload"
@@ -1082,7 +1082,7 @@ def _rows() -> list[Any]:
 def test_what_clients_send_is_not_judged_by_our_own_load() -> None:
     """Prompts of the probe's load have nothing in common, and it ends some of its requests itself."""
     values = two(**{"vllm:prefix_cache_queries_total": (0, 2000), "vllm:prefix_cache_hits_total": (0, 0)})
-    load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
+    load = loads.Loading(asking.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
 
     assert judging.health(observed(*values, load=load)).findings == ()
 
@@ -1350,7 +1350,7 @@ def test_of_two_probes_of_a_busy_server_the_figures_make_no_difference(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """They are shown, those of a load as well: what counts is the verdict, findings and rungs."""
-    load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
+    load = loads.Loading(asking.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
     passed = (Rung("token", Result.PASSED, ""),)
     names: list[Path] = []
     for number, rungs in ((5, passed), (7, passed), (7, ())):
@@ -1371,7 +1371,7 @@ def test_figures_of_a_run_about_a_server_are_facts_and_make_no_difference(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """They are in the results of a check, from where the history and its trends have them."""
-    load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
+    load = loads.Loading(asking.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
     names = []
     for number in (1, 2):
         measured = replace(load, answer_tokens_per_s=float(number), first_token=loads.quantiles([number]))

@@ -37,7 +37,7 @@ TOKEN = "hf_" + "abcdefghijklmnopqrstuvwxyz01234567"  # in two pieces: this file
 LOG = CASES / "autoglm-3090-video-oom" / "startup.log"
 COMMAND = f"export HF_TOKEN={TOKEN}\nvllm serve zai-org/AutoGLM-Phone-9B --max-model-length 4096\n"
 QUICK = ("autoglm-3090-video-oom", "gpt-oss-gemma-a100-four-starts", "tiny-cpu-tp2-small-shm")
-NO_CARDS = pack.Cards()
+NO_CARDS = pack.PackedGpus()
 
 
 @pytest.fixture
@@ -256,9 +256,7 @@ def test_of_a_long_log_the_middle_is_left_out(tmp_path: Path, monkeypatch: pytes
     assert kept.split("\n")[log.left_out.after_line].startswith("[vllm-runbooks pack: ")
     assert text.count("\n") == kept.count("\n") - 1 + log.left_out.lines
     assert TOKEN not in kept
-    assert made.answer is not None
-    assert made.answer.root_cause is not None
-    assert made.answer.root_cause.symptom == "oom.multimodal_encoder"
+    assert made.manifest.root_cause == "oom.multimodal_encoder"
 
 
 def test_who_else_is_on_the_host_is_not_packed() -> None:
@@ -421,7 +419,7 @@ def test_cards_of_this_host_are_packed_by_name_without_its_inventory(monkeypatch
     """`--gpus local --no-inventory` keeps the cards; cards that the catalog does not know are refused."""
     monkeypatch.setattr(inventory, "gpus_alone", lambda: Inventory(gpus=(GpuFacts(0, name="A100-SXM4-80GB"),) * 2))
 
-    assert pack.cards_of("local", is_inventoried=False) == pack.Cards(named="2xA100-80GB-SXM")
+    assert pack.cards_of("local", is_inventoried=False) == pack.PackedGpus(named="2xA100-80GB-SXM")
 
     unknown = GpuFacts(0, name="X9000", total_mib=9000)
     monkeypatch.setattr(inventory, "gpus_alone", lambda: Inventory(gpus=(unknown,)))

@@ -36,10 +36,9 @@ from vllm_runbooks.runbooks import recording
 from vllm_runbooks.serve import command as cli_serve
 from vllm_runbooks.serve import durations, places, preflight, retries
 from vllm_runbooks.serve import guard as serve
-from vllm_runbooks.serve.beside import Neighbours
+from vllm_runbooks.serve.beside import Neighbours, Segments
 from vllm_runbooks.serve.log import Log
-from vllm_runbooks.serve.preflight import Host
-from vllm_runbooks.serve.segments import Segments
+from vllm_runbooks.serve.preflight import LaunchHost
 from vllm_runbooks.serve.subject import Subject
 
 SERVED = folders.cases_dir() / "tiny-cpu-served" / "startup.log"
@@ -527,7 +526,7 @@ def test_a_model_in_the_cache_needs_what_the_command_needs(
     lock = Check("lock", Result.PASSED, "")
     made = preflight.checks(
         given,
-        Host(None, "", (), None),
+        LaunchHost(None, "", (), None),
         steady=serve.Steady(),
         left_out=others,
         say=print,
@@ -626,7 +625,7 @@ class Card:
 def test_numbers_of_the_host_are_nobodys_in_a_container(is_of_host: bool, sightings: int) -> None:  # noqa: FBT001
     """They are called what they are, and not compared with the start's own."""
     given = serve.subject(["vllm", "serve", "m"], vllm="0.32.0", environment={})
-    host = Host(Card(is_of_host=is_of_host), "", (0,), None)
+    host = LaunchHost(Card(is_of_host=is_of_host), "", (0,), None)
     neighbours = Neighbours(host, 0, 64)
     seen = [*neighbours.look([], 0), *neighbours.look([], 9)]
     check = preflight.memory(given, host, serve.Steady(2, 0, 64, 0), print, lambda: False)
@@ -646,7 +645,7 @@ def test_neighbours_that_are_not_told_for_a_while_gave_nothing_back(tmp_path: Pa
     path = tmp_path / "series.jsonl"
     path.write_text(line(0, held) + line(1, None) + line(2, held) + line(3, []), "utf-8")
     clock = iter((0.0, 1.0, 2.0, 3.0))
-    neighbours = Neighbours(Host(gpu_memory.Recorded(path, lambda: next(clock)), "", (0,), None), 0, 64)
+    neighbours = Neighbours(LaunchHost(gpu_memory.Recorded(path, lambda: next(clock)), "", (0,), None), 0, 64)
 
     seen = [neighbours.look([], now) for now in (0.0, 1.0, 2.0, 3.0)]
 
@@ -833,7 +832,7 @@ def test_a_card_that_is_parted_is_not_judged_as_a_whole() -> None:
     """Its memory is that of all its parts."""
     given = serve.subject(["vllm", "serve", "m"], vllm="0.32.0", environment={})
     check = preflight.memory(
-        given, Host(Card(is_of_host=False, is_parted=True), "", (0,), None), serve.Steady(), print, bool
+        given, LaunchHost(Card(is_of_host=False, is_parted=True), "", (0,), None), serve.Steady(), print, bool
     )
 
     assert check.result is Result.UNKNOWN

@@ -22,7 +22,7 @@ from vllm_runbooks import live, render
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Edit, Outcome
-from vllm_runbooks.probe import probing as probe
+from vllm_runbooks.probe import asking
 from vllm_runbooks.probe.starts import Attempt, Fleet, Guarded, Measured, Result
 from vllm_runbooks.runbooks.live import fleets, starting
 from vllm_runbooks.serve import guard as serve
@@ -283,7 +283,7 @@ def test_copies_share_a_load_behind_a_real_proxy(stage: Stage) -> None:
     assert [path.name for path in sorted(place.glob("server-*/case/case.yaml"))] == ["case.yaml", "case.yaml"]
     assert len((place / "commands.jsonl").read_text().splitlines()) == 3
     ports = [stage.port, stage.port + 1, int(found.proxy.rpartition(":")[2])]
-    assert not [port for port in ports if probe.is_open(probe.Target(port=port))]
+    assert not [port for port in ports if asking.is_open(asking.Target(port=port))]
     assert "6 of 6 requests answered" in render.guarded.fleet(found).plain
 
 
@@ -296,8 +296,8 @@ def test_copies_are_ended_when_one_of_them_fails(stage: Stage) -> None:
 
     assert found.proxy == ""
     assert found.measured is None
-    assert not probe.is_open(probe.Target(port=stage.port))
-    assert not probe.is_open(probe.Target(port=stage.port + 1))
+    assert not asking.is_open(asking.Target(port=stage.port))
+    assert not asking.is_open(asking.Target(port=stage.port + 1))
     # The other may have been ended before it had tried.
     last = [tried for each in found.servers for tried in each.attempts[-1:]]
     causes = [tried.answer.root_cause for tried in last if tried.answer]

@@ -11,7 +11,7 @@ from vllm_runbooks.host import memory_limit
 from vllm_runbooks.host.progress import Sight
 from vllm_runbooks.serve.beside import Killings
 from vllm_runbooks.serve.durations import Usual
-from vllm_runbooks.serve.watch import Watch
+from vllm_runbooks.serve.watch import HangWatch
 
 PHASES = ["engine", "load", "compile", "profile", "capture", "warm_up"]
 
@@ -38,7 +38,7 @@ class Host:
         }
 
 
-def look(watch: Watch, host: Host, seconds: int, start: int = 0) -> list[tuple[int, str]]:
+def look(watch: HangWatch, host: Host, seconds: int, start: int = 0) -> list[tuple[int, str]]:
     """What is told, with the second of it."""
     return [(at, seen.kind) for at in range(start, start + seconds) for seen in watch.look(host.step(), float(at))]
 
@@ -49,7 +49,7 @@ def test_a_start_that_works_is_never_a_hang(phase: str) -> None:
     """However long it takes without a line, in any phase: on the processor, or reading a disk."""
     for works, reads in ((1.0, 0), (0.05, 0), (0.0, 50_000_000)):
         names = {"VLLM::EngineCore": 0.001, "VLLM::Worker_TP0": works, "VLLM::Worker_TP1": works}
-        watch, host = Watch(0.0, phase=phase), Host(**names)
+        watch, host = HangWatch(0.0, phase=phase), Host(**names)
         host.reads["VLLM::Worker_TP1"] = reads
         host.reads["VLLM::Worker_TP0"] = reads
         assert look(watch, host, 3600) == []
@@ -58,14 +58,14 @@ def test_a_start_that_works_is_never_a_hang(phase: str) -> None:
 def test_a_card_that_computes_is_no_start_that_waits() -> None:
     """Its processes may sleep meanwhile; what no card tells counts as nothing."""
     for is_computing, told in ((True, []), (False, [(30, "idle")]), (None, [(30, "idle")])):
-        watch = Watch(0.0, phase="warm_up", is_computing=lambda answer=is_computing: answer)  # type: ignore[misc]
+        watch = HangWatch(0.0, phase="warm_up", is_computing=lambda answer=is_computing: answer)  # type: ignore[misc]
         assert look(watch, Host(vllm=0.0), 200) == told
 
 
 def test_a_phase_that_takes_far_longer_than_usual_is_told() -> None:
     """Once in each phase, after five minutes without a line or three times what is usual; it is no hang."""
     usual = {"load": Usual(20.0, "4 to 20 s"), "profile": Usual(200.0, "9 to 200 s")}
-    watch, host = Watch(0.0, phase="load", usual=usual, is_computing=lambda: True), Host(vllm=1.0)
+    watch, host = HangWatch(0.0, phase="load", usual=usual, is_computing=lambda: True), Host(vllm=1.0)
     told = look(watch, host, 500)
     watch.phase, watch.line_at = "profile", 500.0
     told += look(watch, host, 900, 500)
@@ -79,7 +79,7 @@ def test_a_phase_that_takes_far_longer_than_usual_is_told() -> None:
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_stopped_process_is_told_after_three_seconds(phase: str) -> None:
     """Once; and that it goes on."""
-    watch, host = Watch(0.0, phase=phase), Host(vllm=0.0, **{"VLLM::Worker_TP0": 1.0, "VLLM::Worker_TP1": 1.0})
+    watch, host = HangWatch(0.0, phase=phase), Host(vllm=0.0, **{"VLLM::Worker_TP0": 1.0, "VLLM::Worker_TP1": 1.0})
     told = look(watch, host, 10)
     host.states["VLLM::Worker_TP1"] = "stopped"
     told += look(watch, host, 30, 10)
@@ -91,7 +91,7 @@ def test_a_stopped_process_is_told_after_three_seconds(phase: str) -> None:
 
 def test_a_stopped_process_is_told_of_a_server_that_is_ready() -> None:
     """Which otherwise does nothing until it is asked."""
-    watch, host = Watch(0.0, is_ready=True), Host(vllm=0.0, **{"VLLM::EngineCore": 0.0, "VLLM::Worker_TP0": 0.0})
+    watch, host = HangWatch(0.0, is_ready=True), Host(vllm=0.0, **{"VLLM::EngineCore": 0.0, "VLLM::Worker_TP0": 0.0})
     told = look(watch, host, 600)
     host.states["VLLM::Worker_TP0"] = "stopped"
     (seen,) = [each for at in range(600, 610) for each in watch.look(host.step(), float(at))]
@@ -102,7 +102,7 @@ def test_a_stopped_process_is_told_of_a_server_that_is_ready() -> None:
 
 def test_a_start_in_which_nobody_works_waits_for_something() -> None:
     """After half a minute without a line; a line that comes ends it."""
-    watch, host = Watch(0.0, phase="engine"), Host(vllm=0.001, **{"VLLM::EngineCore": 0.002})
+    watch, host = HangWatch(0.0, phase="engine"), Host(vllm=0.001, **{"VLLM::EngineCore": 0.002})
     told = look(watch, host, 40)
     watch.line_at = 40.0
     told += look(watch, host, 20, 40)
@@ -113,7 +113,7 @@ def test_a_start_in_which_nobody_works_waits_for_something() -> None:
 
 def test_the_rank_that_others_wait_for_is_named() -> None:
     """Where the others burn their time in waiting, as collectives do."""
-    watch, host = Watch(0.0, phase="load"), Host(vllm=0.0, **{"VLLM::Worker_TP0": 1.0, "VLLM::Worker_TP1": 0.0})
+    watch, host = HangWatch(0.0, phase="load"), Host(vllm=0.0, **{"VLLM::Worker_TP0": 1.0, "VLLM::Worker_TP1": 0.0})
     told = [seen for at in range(90) for seen in watch.look(host.step(), float(at))]
 
     assert [(seen.kind, seen.process) for seen in told] == [("lopsided", "VLLM::Worker_TP1")]
@@ -122,7 +122,7 @@ def test_the_rank_that_others_wait_for_is_named() -> None:
 
 def test_a_process_that_ends_is_forgotten() -> None:
     """So its end is no hang; the server's own end is told elsewhere."""
-    watch, host = Watch(0.0), Host(vllm=1.0, other=0.0)
+    watch, host = HangWatch(0.0), Host(vllm=1.0, other=0.0)
     host.states["other"] = "stopped"
     first = look(watch, host, 5)
     del host.works["other"]

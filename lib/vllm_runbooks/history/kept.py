@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,27 +31,30 @@ def opened(*, no_history: bool) -> Iterator[History]:
         return
     with history.opened(say=output.say) as store:
         gone = store.interrupted()
-        for entry in gone[:_MOST_TOLD]:
-            output.say(f"{entry.says}, begun {entry.began}, was interrupted")
+        for command in gone[:_MOST_TOLD]:
+            output.say(f"{command.says}, begun {command.began}, was interrupted")
         if more := gone[_MOST_TOLD:]:
             output.say(f"{len(more)} more of the history were interrupted; `vllm-runbooks history` lists them")
         yield store
 
 
 @contextlib.contextmanager
-def closed(kept: History, id_: str, began: float, is_told: Callable[[], bool], says: str) -> Iterator[None]:
-    """Close an entry of an unfinished command: a rejected request leaves none, an interrupted one is kept."""
+def entry(history: History, id_: str, why_interrupted: str) -> Iterator[Callable[..., None]]:
+    """Yield what ends an entry; one that is not ended is withdrawn if the request was invalid, else closed."""
+    began, is_ended = time.monotonic(), False
+
+    def end(verdict: Verdict, reason: str, **content: Any) -> None:
+        nonlocal is_ended
+        is_ended = True
+        history.end(id_, verdict, reason, seconds=time.monotonic() - began, **content)
+
     try:
-        yield
-    except InputError:
-        if not is_told():
-            kept.withdraw(id_)
-        raise
-    except RunbooksError as error:
-        if not is_told():
-            kept.end(id_, Verdict.ERROR, str(error), seconds=time.monotonic() - began, results={})
-        raise
-    except BaseException:
-        if not is_told():
-            kept.end(id_, Verdict.INTERRUPTED, says, seconds=time.monotonic() - began, results={})
+        yield end
+    except BaseException as error:
+        if not is_ended and isinstance(error, InputError):
+            history.withdraw(id_)
+        elif not is_ended and isinstance(error, RunbooksError):
+            end(Verdict.ERROR, str(error), results={})
+        elif not is_ended:
+            end(Verdict.INTERRUPTED, why_interrupted, results={})
         raise

@@ -1,4 +1,4 @@
-"""The address of a server as it is written, to where its requests go; nothing secret is taken from it or shown."""
+"""Parse the address of a server; nothing secret is accepted in it or shown."""
 
 from __future__ import annotations
 
@@ -20,22 +20,11 @@ _LOCAL = ("localhost", "ip6-localhost")
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is meant as an address, well written or not."""
     return "://" in text[:20]
 
 
 def target_of(text: str, *, key: str | None = None, is_verified: bool = True) -> Target:
-    """Where a server answers.
-
-    Args:
-        text: `http://host:8000`, `https://host/prefix`, `http://[::1]:8000` or `unix:///path`; a last `/v1`, as clients
-            are given, is left out.
-        key: That is sent.
-        is_verified: Whether the certificate must be good, where there is one.
-
-    Raises:
-        InputError: it is none; what stands in it is not repeated where it may be a secret.
-    """
+    """Parse `http://host:8000`, `https://host/prefix`, `http://[::1]:8000` or `unix:///path`; a last `/v1` is cut."""
     if len(text) > _MAX or not text.isprintable() or " " in text:
         raise InputError(f"the address is too long, or holds blanks or control characters; {_LIKE}")
     if text.lower().startswith("unix://"):
@@ -89,7 +78,7 @@ def _host(text: str) -> str:
 
 
 def is_local(target: Target) -> bool:
-    """Whether a server is on this host, as its address says."""
+    """Whether the address is on this host."""
     if target.uds is not None or target.host.lower() in _LOCAL:
         return True
     try:

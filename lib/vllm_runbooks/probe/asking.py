@@ -1,4 +1,4 @@
-"""Requests to a server that may be anything: each ends at its time, takes bounded memory, and shows no key."""
+"""HTTP requests to any server, with a time limit, bounded memory and hidden keys."""
 
 from __future__ import annotations
 
@@ -21,90 +21,81 @@ from urllib.parse import quote
 from vllm_runbooks.core.redaction.redact import redact_text
 
 MAX_BODY = 1 << 20
-"""Bytes of an answer that are read."""
 _MAX_SAID = 200
 _MAX_READ = 4096
 _MAX_LINE = 1 << 20
-"""Bytes of one event of a stream."""
 _DONE = b"data: [DONE]"
 _HIDDEN = "[secret-key]"
-"""Written as other secrets are, which is then left alone."""
+"""The form of replaced secrets, which redaction leaves alone."""
 _Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
-"""As `socket.getaddrinfo` gives it."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where a server answers, and what it was told to offer."""
+    """Address of a server, and what its launch offers."""
 
     host: str = "127.0.0.1"
     port: int = 8000
     is_tls: bool = False
     uds: str | None = None
-    """Socket in the file system, in place of host and port."""
     key: str | None = None
-    """Never shown."""
     has_template: bool = False
-    """Whether a chat template was asked for: a server that refuses to chat is not ready then."""
+    """Whether the launch sets a chat template: a server that rejects chat is not ready then."""
     has_tools: bool = False
-    """Whether tools were asked for."""
     is_verified: bool = False
-    """Whether the certificate must be good; that of a server which we started is made for another name."""
+    """Whether the certificate must be valid; that of a server that we launched has another name."""
     prefix: str = ""
-    """Path below which it answers, as "/llm"."""
+    """Path prefix, such as "/llm"."""
 
     @property
     def place(self) -> str:
-        """Where it is, as shown."""
+        """The address as shown."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.uds or f"{'https' if self.is_tls else 'http'}://{host}:{self.port}{self.prefix}"
 
 
 class Unanswered(Exception):  # noqa: N818 - what happened, not a fault of ours
-    """There was no answer to a request; its text is why."""
+    """A request without an answer; the text is why."""
 
     def __init__(self, says: str, reason: str) -> None:
-        """What happened, and a word of `catalog.serving.REASONS` for it."""
         super().__init__(says)
         self.reason = reason
 
 
 @dataclass(frozen=True)
-class Said:
-    """An answer."""
-
+class HttpReply:
     status: int
     body: bytes
     key: str | None = None
-    """That it must not show."""
+    """The key, to be hidden."""
     is_cut: bool = False
-    """Whether more came than was read, or it was still coming when the time was up."""
+    """Whether the body is incomplete."""
 
     @property
     def data(self) -> Any:
-        """The JSON of it, None where it is none."""
+        """The body's JSON; None if it is not JSON."""
         with contextlib.suppress(ValueError, RecursionError):
             return json.loads(self.body)
         return None
 
     @property
     def words(self) -> str:
-        """What it says, for people: its error's message, else the beginning of a plain text."""
+        """The error's message, else the beginning of the body, for people."""
         data = self.data
         error = data.get("error", data) if isinstance(data, dict) else None
-        said = error.get("message") or error.get("detail") if isinstance(error, dict) else error
-        if not said and self.body.lstrip()[:1] == b"<":
-            said = "a page of markup"
-        return harmless(str(said) if said else self.body.decode("utf-8", "replace"), self.key)
+        message = error.get("message") or error.get("detail") if isinstance(error, dict) else error
+        if not message and self.body.lstrip()[:1] == b"<":
+            message = "a page of markup"
+        return harmless(str(message) if message else self.body.decode("utf-8", "replace"), self.key)
 
     def holds(self, *words: str) -> bool:
-        """Whether it says one of some words, whatever their case."""
+        """Whether the message contains one of the words."""
         text = self.words.casefold()
         return any(word in text for word in words)
 
 
 def harmless(text: str, key: str | None = None, most: int = _MAX_SAID) -> str:
-    """A text from outside in one line, without the key and other secrets, and not too long."""
+    """A server's text in one short line, without the key and other secrets."""
     if key:
         # First of all, and in the whole: what is cut or joined later could let a part of it stand.
         for form in _forms(key):
@@ -118,14 +109,13 @@ def harmless(text: str, key: str | None = None, most: int = _MAX_SAID) -> str:
 
 @lru_cache(maxsize=8)
 def _forms(key: str) -> tuple[str, ...]:
-    """A key as a server may repeat it: as it is, in JSON, in an address, in base64 without its filling."""
+    """A key as a server may repeat it: plain, in JSON, in a URL, in base64 without padding."""
     raw = key.encode("utf-8", "surrogateescape")
     coded = (encode(raw).decode().rstrip("=") for encode in (base64.b64encode, base64.urlsafe_b64encode))
     return tuple(dict.fromkeys((key, json.dumps(key)[1:-1], quote(raw), quote(raw, safe=""), *coded)))
 
 
 def is_open(target: Target, *, patience_s: float = 1.0) -> bool:
-    """Whether something accepts connections there."""
     try:
         connected(target, time.monotonic() + patience_s).close()
     except (OSError, UnicodeError, OverflowError):
@@ -133,91 +123,64 @@ def is_open(target: Target, *, patience_s: float = 1.0) -> bool:
     return True
 
 
-class Asking:
+class HttpClient:
     """Requests to one server."""
 
     def __init__(self, target: Target, patience_s: float) -> None:
-        """Requests that each get so many seconds, from the connection to the last byte."""
+        """Requests with a time limit each, from the connection to the last byte."""
         self.target = target
         self.patience_s = patience_s
         self._open: set[socket.socket] = set()
         self._is_over = False
 
     def abandon(self) -> None:
-        """End what is under way in other threads, and whatever they would begin."""
+        """Cancel requests of other threads, and all later ones."""
         self._is_over = True
         for plain in tuple(self._open):
             with contextlib.suppress(OSError):
                 plain.shutdown(socket.SHUT_RDWR)
 
-    def get(self, path: str, *, most: int = MAX_BODY) -> Said:
-        """Ask for a page.
-
-        Raises:
-            Unanswered: nothing came back.
-        """
+    def get(self, path: str, *, most: int = MAX_BODY) -> HttpReply:
         return self._ask("GET", path, None, most)
 
-    def post(self, path: str, data: Mapping[str, Any]) -> Said:
-        """Send JSON.
-
-        Raises:
-            Unanswered: nothing came back.
-        """
+    def post(self, path: str, data: Mapping[str, Any]) -> HttpReply:
         return self._ask("POST", path, json.dumps(data).encode(), MAX_BODY)
 
-    def stream(self, path: str, data: Mapping[str, Any], *, most: int) -> Said:
-        """Send JSON and read so many lines of the stream that comes back, or what has come when the time is up.
-
-        Raises:
-            Unanswered: nothing came back.
-        """
+    def stream(self, path: str, data: Mapping[str, Any], *, most: int) -> HttpReply:
+        """Send JSON and read the first lines of the stream, or what has come when the time is up."""
         with self._answer("POST", path, json.dumps(data).encode()) as answer:
             lines, size, is_cut = [], 0, False
             try:
                 while line := answer.readline(MAX_BODY):
                     lines.append(line)
                     size += len(line)
-                    if is_cut := len(lines) >= most or size >= MAX_BODY:
-                        break
-                    if line.strip() == _DONE:
+                    is_cut = len(lines) >= most or size >= MAX_BODY
+                    if is_cut or line.strip() == _DONE:
                         break
             except TimeoutError:
                 if not lines:
                     raise
                 is_cut = True
-            return Said(answer.status, b"".join(lines), self.target.key, is_cut)
+            return HttpReply(answer.status, b"".join(lines), self.target.key, is_cut)
 
     def harmless(self, text: str) -> str:
-        """A text of the server's, to be shown."""
         return harmless(text, self.target.key)
 
-    def _ask(self, method: str, path: str, body: bytes | None, most: int) -> Said:
+    def _ask(self, method: str, path: str, body: bytes | None, most: int) -> HttpReply:
         with self._answer(method, path, body) as answer:
             parts, size = [], 0
             while size < most and (part := answer.read1(min(1 << 16, most - size))):
                 parts.append(part)
                 size += len(part)
-            return Said(answer.status, b"".join(parts), self.target.key)
+            return HttpReply(answer.status, b"".join(parts), self.target.key)
 
     def events(self, path: str, data: Mapping[str, Any], until: float | None = None) -> Iterator[tuple[float, bytes]]:
-        """Send JSON and yield the events of the stream that comes back, each with the moment at which it came.
-
-        A stream ends with `[DONE]`, or where it breaks off.
-
-        Args:
-            path: Where it is sent.
-            data: What is sent.
-            until: By the monotonic clock when it is broken off, where that is before the patience ends.
-
-        Raises:
-            Unanswered: nothing came back, or another status than 200.
-        """
+        """Send JSON and yield the stream's events with their arrival time, until `[DONE]`, its end or `until`."""
         with self._answer("POST", path, json.dumps(data).encode(), until=until) as answer:
             if answer.status != 200:
-                said = Said(answer.status, answer.read1(MAX_BODY), self.target.key)
+                reply = HttpReply(answer.status, answer.read1(MAX_BODY), self.target.key)
                 raise Unanswered(
-                    f"{path}: {answer.status}: {said.words}", "refused" if answer.status < 500 else "failed"
+                    f"{path}: {answer.status}: {reply.words}", "refused" if answer.status < 500 else "failed"
                 )
             while line := answer.readline(_MAX_LINE):
                 if line.startswith(b"data:"):
@@ -254,8 +217,8 @@ class Asking:
             raise Unanswered(f"{path}: {why(error)}", reason) from None
         except ValueError:
             # A key with a line end, say; the error itself would quote it.
-            said = f"{path}: the request cannot be written; is the key one line of plain letters?"
-            raise Unanswered(said, "key-refused" if self.target.key else "no-http") from None
+            message = f"{path}: the request cannot be written; is the key one line of plain letters?"
+            raise Unanswered(message, "key-refused" if self.target.key else "no-http") from None
         finally:
             connection.close()
             if plain is not None:
@@ -264,19 +227,14 @@ class Asking:
 
 
 def _left(until: float) -> float:
-    """Seconds that are left.
-
-    Raises:
-        TimeoutError: none.
-    """
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError
     return left
 
 
-class _Timed:
-    """A connection all of whose reading and writing ends at one moment, however slowly the bytes come."""
+class _Timed(io.RawIOBase):
+    """A connection whose reading and writing ends at one time, however slowly the bytes come."""
 
     def __init__(self, plain: socket.socket, until: float) -> None:
         self.plain, self.until = plain, until
@@ -286,35 +244,21 @@ class _Timed:
         self.plain.sendall(data)
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Reading(self))
+        return io.BufferedReader(self)
 
     def close(self) -> None:
-        """Leave it open: a connection is closed as soon as its last header is read, and the body is yet to come."""
-
-
-class _Reading(io.RawIOBase):
-    def __init__(self, timed: _Timed) -> None:
-        self._timed = timed
+        """Stay open: http.client closes a connection after its last header, before the body is read."""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer with what comes next."""
-        self._timed.plain.settimeout(_left(self._timed.until))
-        return self._timed.plain.recv_into(buffer)
+        self.plain.settimeout(_left(self.until))
+        return self.plain.recv_into(buffer)
 
 
 def connected(target: Target, until: float) -> socket.socket:
-    """A connection to the server, encrypted where it is to be.
-
-    Args:
-        target: Where it answers.
-        until: By the monotonic clock when it is given up, the name's lookup, all addresses and the handshake together.
-
-    Raises:
-        OSError: there is none.
-    """
+    """Connect to the server, with TLS if it uses that; name lookup, all addresses and handshake end by `until`."""
     if target.uds is not None:
         plain = socket.socket(socket.AF_UNIX)
         return _joined(plain, target.uds, until)
@@ -347,7 +291,7 @@ def _joined(plain: socket.socket, address: Any, until: float) -> socket.socket:
 
 
 def _first(addresses: Sequence[_Address], until: float) -> socket.socket:
-    """A connection to the first of some addresses that takes one; each has its share of what is left of the time."""
+    """Connect to the first address that accepts; each gets its share of the remaining time."""
     failure: OSError = OSError("the name has no address")
     for number, (family, kind, protocol, _, address) in enumerate(addresses):
         try:
@@ -359,17 +303,14 @@ def _first(addresses: Sequence[_Address], until: float) -> socket.socket:
 
 
 def _addresses(target: Target, until: float) -> Sequence[_Address]:
-    """The addresses of the server's name.
-
-    The lookup is the system's and cannot be ended: it is left to a thread that nobody waits for when the time is up.
-    """
-    found: SimpleQueue[Sequence[_Address] | OSError | UnicodeError] = SimpleQueue()
+    """Look up the server's name in a thread, as the system's lookup cannot be cancelled."""
+    results: SimpleQueue[Sequence[_Address] | OSError | UnicodeError] = SimpleQueue()
 
     def look_up() -> None:
         try:
-            found.put(socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM))
+            results.put(socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM))
         except (OSError, UnicodeError) as error:
-            found.put(error)
+            results.put(error)
 
     with contextlib.suppress(OSError):
         # Digits are looked up nowhere.
@@ -378,16 +319,16 @@ def _addresses(target: Target, until: float) -> Sequence[_Address]:
         )
     threading.Thread(target=look_up, daemon=True).start()
     try:
-        told = found.get(timeout=_left(until))
+        result = results.get(timeout=_left(until))
     except Empty:
         raise TimeoutError from None
-    if isinstance(told, Exception):
-        raise told
-    return told
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def why(error: BaseException) -> str:
-    """What a request failed of, for people."""
+    """Why a request failed, for people."""
     if isinstance(error, ConnectionRefusedError):
         return "nothing listens there"
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -406,7 +347,7 @@ def why(error: BaseException) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """A word of `catalog.serving.REASONS` for what a request failed of."""
+    """Why a request failed, as a word of `catalog.serving.REASONS`."""
     if isinstance(error, ssl.SSLError):
         return "tls"
     if isinstance(error, TimeoutError):

@@ -102,12 +102,12 @@ def probe(
     from vllm_runbooks.host import loading as host_loading
     from vllm_runbooks.probe import history_entry as probe_history
     from vllm_runbooks.probe import judging
-    from vllm_runbooks.probe.probing import is_address, target_of
+    from vllm_runbooks.probe.address import is_address, target_of
     from vllm_runbooks.runbooks import recording
 
     if live["load"] is None and (needless := [name for name in _LOADED if live[name] is not None]):
         raise click.UsageError(f"--{needless[0].replace('_', '-')} is about a load; give --load TIME as well.")
-    for name, text in {"gpus": gpus, **{each: live[each] for each in _TEXTS}}.items():
+    for name, text in {"gpus": gpus, **{text_option: live[text_option] for text_option in _TEXTS}}.items():
         if text is not None and not text.strip():
             raise click.UsageError(f"--{name.replace('_', '-')} is empty; give what it names, or leave it out.")
     if record is not None:
@@ -122,17 +122,17 @@ def probe(
         return _tell(judging.health(_recorded(server), gpus=gpus or ""), form, record)
     if gpus:
         host_loading.cards(gpus)  # what is none is refused before the server is asked, or a load is lost
-    asked = {**live, "gpus": gpus, "patience": patience}
+    inputs = {**live, "gpus": gpus, "patience": patience}
     with (
         kept.opened(no_history=no_history) as history,
-        probe_history.look(history, target_of(server).place, asked) as told,
+        probe_history.look(history, target_of(server).place, inputs) as store_health,
     ):
-        found = judging.health(_observed(server, patience, live), gpus=gpus or "")
-        told(found)
-    return _tell(found, form, record)
+        health = judging.health(_observed(server, patience, live), gpus=gpus or "")
+        store_health(health)
+    return _tell(health, form, record)
 
 
-def _tell(found: Health, form: str, record: Path | None) -> int:
+def _tell(health: Health, form: str, record: Path | None) -> int:
     from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.errors import RunbooksError
@@ -140,29 +140,27 @@ def _tell(found: Health, form: str, record: Path | None) -> int:
     from vllm_runbooks.runbooks import recording
 
     if form == "json":
-        output.write_json(to_json(found))
+        output.write_json(to_json(health))
     else:
-        terminal.show(render_health.view(found, catalog.serving()))
+        terminal.show(render_health.view(health, catalog.serving()))
     if record is not None:
         try:
-            case = recording.record_health(record, found)
+            case = recording.record_health(record, health)
         except RunbooksError as error:
             output.say(f"no case was made: {error}")
-            return int(found.cause is not None)
+            return int(health.cause is not None)
         output.say(f"{record}: written ({', '.join([*case.files, 'case.yaml'])}); run it: vllm-runbooks check --cases "
              f"{shlex.quote(str(record))}")  # fmt: skip
-    return int(found.cause is not None)
+    return int(health.cause is not None)
 
 
 def _recorded(name: str) -> Any:
-    from vllm_runbooks.core.errors import WrongFileError
+    from vllm_runbooks.core.errors import InputError, WrongFileError
     from vllm_runbooks.reading import sources
 
     try:
         return sources.load_files([name])
     except WrongFileError as error:
-        from vllm_runbooks.core.errors import InputError
-
         raise InputError(f"{error}; the address of a server begins with http:// or https://") from None
 
 

@@ -1,7 +1,4 @@
-"""The ladder from an open port to a tool call, one small request a rung.
-
-`/health` alone says that the API process lives: it answers 200 where the first request kills the engine.
-"""
+"""Health checks from an open port to a tool call: `/health` alone returns 200 while the engine is dead."""
 
 from __future__ import annotations
 
@@ -13,20 +10,20 @@ from typing import Any
 
 from vllm_runbooks.catalog.serving import Serving
 from vllm_runbooks.probe import metrics
-from vllm_runbooks.probe.asking import Asking, Said, Target, Unanswered, connected, reason_of, why
+from vllm_runbooks.probe.asking import HttpClient, HttpReply, Target, Unanswered, connected, reason_of, why
 from vllm_runbooks.probe.records import ServedModel
 from vllm_runbooks.probe.starts import Result, Rung
 
 NAMES = ("port", "health", "models", "token", "stream", "chat", "tools")
-"""The rungs that a server which we start must climb, from the lowest."""
+"""Checks that a launched server must pass, in order."""
 MAX_METRICS = 16 << 20
-"""Bytes of /metrics that are read."""
 _FINISHED = "finished"
-"""Series of serving.yaml that counts requests which ended."""
+"""Series of serving.yaml that counts finished requests."""
 _PROMPT = "Hello"
+_OWN_METRICS = "/metrics are vLLM's"
 _MAX_MODELS = 1000
 _MOST_LINES, _MOST_PIECES = 400, 8
-"""Lines of a stream that are read, and events of one with two tokens: each has its own, and further ones usage."""
+"""Lines of a stream that are read, and events that a stream of two tokens may have, with usage."""
 _TOOL = {
     "type": "function",
     "function": {
@@ -36,64 +33,49 @@ _TOOL = {
     },
 }
 _DEAD = ("enginecore encountered", "enginedead", "engine is dead", "background loop", "engine process failed")
-"""Words of answers whose engine has ended (vllm 0.32.0 v1/engine/exceptions.py:16, 0.8.5 engine/async_llm_engine)."""
+"""Messages of a dead engine (vllm 0.32.0 v1/engine/exceptions.py:16, 0.8.5 engine/async_llm_engine)."""
 _NO_TEMPLATE = ("chat template", "chat_template")
 _NO_TOOLS = ("tool choice requires", "enable-auto-tool-choice", "tool-call-parser", "tool_call_parser")
 _VERSION = re.compile(r"\d{1,4}\.\d{1,4}[0-9A-Za-z.+_-]{0,60}", re.ASCII)
 
 
 def climb(target: Target, *, patience_s: float = 60.0) -> Iterator[Rung]:
-    """Try the rungs of `NAMES` from the lowest; a needed one that fails is the last.
-
-    Args:
-        target: Where the server is.
-        patience_s: Time for each whole answer; the first request of a server may compile.
-    """
-    yield from Ladder(target, patience_s).climb(NAMES)
+    """Run the checks of `NAMES` in order; the first needed one that fails is the last."""
+    yield from HealthChecker(target, patience_s).climb(NAMES)
 
 
 def answered(target: Target, serving: Serving, *, patience_s: float = 5.0) -> int | None:
-    """Requests that a server has answered, by its own metrics under the names of `serving`; None: it does not tell."""
+    """Requests that a server has answered, by its own metrics; None if it reports none."""
     try:
-        said = Ladder(target, patience_s).metrics()
+        text = HealthChecker(target, patience_s).metrics()
     except Unanswered:
         return None
     names = {name.name for name in serving.series[_FINISHED].names}
-    counts = [point.value for point in metrics.points(said, serving, str)[0] if point.name in names]
+    counts = [point.value for point in metrics.points(text, serving, str)[0] if point.name in names]
     return round(sum(counts)) if counts else None
 
 
-class Ladder:
-    """The requests, and what later ones take from earlier ones."""
+class HealthChecker:
+    """Health checks that share a client and earlier answers."""
 
     def __init__(
-        self, target: Target, patience_s: float, *, asked: str | None = None, is_diagnosis: bool = False
+        self, target: Target, patience_s: float, *, model_name: str | None = None, is_diagnosis: bool = False
     ) -> None:
-        """A ladder at a server.
-
-        Args:
-            target: Where it is.
-            patience_s: Time for each whole answer.
-            asked: Name of the model that requests are sent to; None: the first that is served.
-            is_diagnosis: A server that answers /health with an error is asked on, since what it answers next says why;
-                and a tool call is tried whatever the server was told.
-        """
+        """Health checks of one server."""
         self.target = target
         self.is_diagnosis = is_diagnosis
-        self.asked = asked
-        self.model = asked or ""
+        self.asked = model_name
+        self.model = model_name or ""
         self.models: tuple[ServedModel, ...] = ()
         self.version: str | None = None
         self.status = 0
-        """Of the last answer; 0 where there is none."""
+        """HTTP status of the last reply; 0 if there is none."""
         self.other = ""
-        """What the model makes, where that is no text."""
-        self._asking = Asking(target, patience_s)
-        self._exports = False
-        """Whether its metrics are vLLM's."""
+        """What a model without text output makes."""
+        self._asking = HttpClient(target, patience_s)
 
     def climb(self, names: Sequence[str]) -> Iterator[Rung]:
-        """Try rungs from the lowest; a needed one that fails is the last."""
+        """Run checks in order; the first needed one that fails is the last."""
         for name in names:
             began, self.status = time.monotonic(), 0
             try:
@@ -109,24 +91,15 @@ class Ladder:
                 return
 
     def step(self, name: str) -> Rung:
-        """Try one rung.
-
-        Raises:
-            Unanswered: nothing came back.
-        """
         if name in ("stream", "chat", "tools") and self.other:
             return Rung(name, Result.LEFT_OUT, f"the model makes {self.other}, no text", is_needed=False)
-        tried: Rung = getattr(self, f"_{name}")()
-        return tried
+        rung: Rung = getattr(self, f"_{name}")()
+        return rung
 
     def metrics(self) -> str:
-        """What it tells of itself for Prometheus.
-
-        Raises:
-            Unanswered: nothing came back.
-        """
-        said = self._asking.get("/metrics", most=MAX_METRICS)
-        return said.body.decode("utf-8", "replace") if said.status == 200 else ""
+        """The text of /metrics; empty if there is none."""
+        reply = self._asking.get("/metrics", most=MAX_METRICS)
+        return reply.body.decode("utf-8", "replace") if reply.status == 200 else ""
 
     def _port(self) -> Rung:
         try:
@@ -137,65 +110,63 @@ class Ladder:
         return Rung("port", Result.PASSED, f"{self.target.place} accepts connections")
 
     def _health(self) -> Rung:
-        said = self._get("/health")
-        if said.status == 200:
+        reply = self._get("/health")
+        if reply.status == 200:
             return Rung("health", Result.PASSED, "200")
-        reason = "unhealthy" if said.status == 503 else self._reason(said)
-        return Rung("health", Result.FAILED, _refused("/health", said), reason=reason)
+        reason = "unhealthy" if reply.status == 503 else self._reason(reply)
+        return Rung("health", Result.FAILED, _refused("/health", reply), reason=reason)
 
     def _server(self) -> Rung:
-        """Whether it is a vLLM: by its release, its metrics, or whose its models are."""
-        told = []
+        """Whether it is vLLM: by its version, its metrics, or the owner of its models."""
+        signs = []
         version = self._get("/version")
         release = version.data.get("version") if version.status == 200 and isinstance(version.data, dict) else None
         if isinstance(release, str) and _VERSION.fullmatch(release):
             self.version = release
-            told.append(f"/version says {release}")
+            signs.append(f"/version says {release}")
         if "\nvllm:" in f"\n{self.metrics()}":
-            self._exports = True
-            told.append("/metrics are vLLM's")
+            signs.append(_OWN_METRICS)
         models = self._get("/v1/models")
         if '"vllm"' in models.body.decode("utf-8", "replace") and self._listed(models):
-            told.append("its models are owned by vllm")
-        if self._exports or len(told) > 1 or (told and models.status in (200, 401, 403)):
-            return Rung("server", Result.PASSED, "; ".join(told))
+            signs.append("its models are owned by vllm")
+        if _OWN_METRICS in signs or len(signs) > 1 or (signs and models.status in (200, 401, 403)):
+            return Rung("server", Result.PASSED, "; ".join(signs))
         if models.status in (401, 403):
             return self._keyless("server", models)
-        said = ", ".join(f"{path}: {each.status}" for path, each in (("/version", version), ("/v1/models", models)))
-        return Rung("server", Result.FAILED, f"no sign of a vLLM: {said}, and no metrics of it", reason="not-vllm")
+        statuses = f"/version: {version.status}, /v1/models: {models.status}"
+        return Rung("server", Result.FAILED, f"no sign of a vLLM: {statuses}, and no metrics of it", reason="not-vllm")
 
     def _models(self) -> Rung:
-        said = self._get("/v1/models")
-        if said.status in (401, 403):
-            return self._keyless("models", said)
-        self.models = self._listed(said)
+        reply = self._get("/v1/models")
+        if reply.status in (401, 403):
+            return self._keyless("models", reply)
+        self.models = self._listed(reply)
         if not self.models:
-            is_empty = said.status == 200
-            what = "/v1/models: names no model; is it a vLLM?" if is_empty else _refused("/v1/models", said)
-            return Rung("models", Result.FAILED, what, reason="no-models" if is_empty else self._reason(said))
+            is_empty = reply.status == 200
+            what = "/v1/models: names no model; is it a vLLM?" if is_empty else _refused("/v1/models", reply)
+            return Rung("models", Result.FAILED, what, reason="no-models" if is_empty else self._reason(reply))
         self.model = self.asked or self.models[0].id
-        return Rung("models", Result.PASSED, self._asking.harmless(", ".join(each.id for each in self.models)))
+        return Rung("models", Result.PASSED, self._asking.harmless(", ".join(model.id for model in self.models)))
 
     def _model(self) -> Rung:
-        """Whether the name that was asked for is served, as a request finds."""
         if self.asked is None:
             return Rung("model", Result.LEFT_OUT, "no name was asked for", is_needed=False)
-        if any(each.id == self.asked for each in self.models):
+        if any(model.id == self.asked for model in self.models):
             return Rung("model", Result.PASSED, f"{self._asking.harmless(self.asked)} is served")
-        said = self._post("/v1/completions", {"model": self.asked, "prompt": _PROMPT, "max_tokens": 1})
-        if said.status == 200:
+        reply = self._post("/v1/completions", {"model": self.asked, "prompt": _PROMPT, "max_tokens": 1})
+        if reply.status == 200:
             return Rung("model", Result.PASSED, "it is not listed, and a request that names it is answered")
-        names = self._asking.harmless(", ".join(each.id for each in self.models))
-        what = f"{_refused('/v1/completions', said)}; served: {names}"
-        return Rung("model", Result.FAILED, what, reason="wrong-model" if said.status == 404 else self._reason(said))
+        names = self._asking.harmless(", ".join(model.id for model in self.models))
+        what = f"{_refused('/v1/completions', reply)}; served: {names}"
+        return Rung("model", Result.FAILED, what, reason="wrong-model" if reply.status == 404 else self._reason(reply))
 
     def _token(self) -> Rung:
-        asked = {"model": self.model, "prompt": _PROMPT, "max_tokens": 1, "temperature": 0}
-        said = self._post("/v1/completions", asked)
-        if said.status == 200 and _choice(said.data) is not None:
+        request = {"model": self.model, "prompt": _PROMPT, "max_tokens": 1, "temperature": 0}
+        reply = self._post("/v1/completions", request)
+        if reply.status == 200 and _choice(reply.data) is not None:
             return Rung("token", Result.PASSED, "one token came back")
-        if said.status in (400, 404, 405, 501) and (
-            said.status != 400 or said.holds("does not support", "not supported")
+        if reply.status in (400, 404, 405, 501) and (
+            reply.status != 400 or reply.holds("does not support", "not supported")
         ):
             for path, key, what in (
                 ("/v1/embeddings", "input", "embeddings"),
@@ -206,23 +177,23 @@ class Ladder:
                 if other.status == 200 and isinstance(other.data, dict) and other.data.get("data"):
                     self.other = what
                     return Rung("token", Result.PASSED, f"the model makes {what}; {path} answered")
-        return self._failed("token", "/v1/completions", said)
+        return self._failed("token", "/v1/completions", reply)
 
     def _stream(self) -> Rung:
-        asked = {"model": self.model, "prompt": _PROMPT, "max_tokens": 2, "temperature": 0, "stream": True}
-        said = self._kept(self._asking.stream("/v1/completions", asked, most=_MOST_LINES))
-        if said.status != 200:
-            return self._failed("stream", "a streamed /v1/completions", said)
-        events = [line[5:].strip() for line in said.body.splitlines() if line.startswith(b"data:")]
-        pieces = [replace(said, body=event) for event in events if event != b"[DONE]"]
+        request = {"model": self.model, "prompt": _PROMPT, "max_tokens": 2, "temperature": 0, "stream": True}
+        reply = self._kept(self._asking.stream("/v1/completions", request, most=_MOST_LINES))
+        if reply.status != 200:
+            return self._failed("stream", "a streamed /v1/completions", reply)
+        events = [line[5:].strip() for line in reply.body.splitlines() if line.startswith(b"data:")]
+        pieces = [replace(reply, body=event) for event in events if event != b"[DONE]"]
         broken = next((p for p in pieces if isinstance(p.data, dict) and p.data.get("error")), None)
         if broken is not None:
             reason = "engine-dead" if broken.holds(*_DEAD) else "failed"
             return Rung("stream", Result.FAILED, f"the stream broke off: {broken.words}", reason=reason)
-        if said.is_cut and len(pieces) > _MOST_PIECES:
+        if reply.is_cut and len(pieces) > _MOST_PIECES:
             what = f"the stream does not end: {len(pieces)} events so far, where two tokens were asked for"
             return Rung("stream", Result.FAILED, what, reason="endless")
-        if said.is_cut and (not events or events[-1] != b"[DONE]"):
+        if reply.is_cut and (not events or events[-1] != b"[DONE]"):
             what = f"no end of the stream within {self._asking.patience_s:g} s, after {len(pieces)} events"
             return Rung("stream", Result.FAILED, what, reason="no-answer")
         if not pieces or events[-1] != b"[DONE]":
@@ -231,21 +202,21 @@ class Ladder:
         return Rung("stream", Result.PASSED, f"{len(pieces)} events, then [DONE]")
 
     def _chat(self) -> Rung:
-        said = self._post("/v1/chat/completions", self._chatting())
-        if said.status == 200 and _choice(said.data) is not None:
+        reply = self._post("/v1/chat/completions", self._chatting())
+        if reply.status == 200 and _choice(reply.data) is not None:
             return Rung("chat", Result.PASSED, "the chat template was applied")
-        is_needed = self.target.has_template or self.target.has_tools or said.status >= 500
-        reason = "no-template" if said.status == 400 and said.holds(*_NO_TEMPLATE) else self._reason(said)
-        return Rung("chat", Result.FAILED, _refused("/v1/chat/completions", said), is_needed=is_needed, reason=reason)
+        is_needed = self.target.has_template or self.target.has_tools or reply.status >= 500
+        reason = "no-template" if reply.status == 400 and reply.holds(*_NO_TEMPLATE) else self._reason(reply)
+        return Rung("chat", Result.FAILED, _refused("/v1/chat/completions", reply), is_needed=is_needed, reason=reason)
 
     def _tools(self) -> Rung:
         if not (self.target.has_tools or self.is_diagnosis):
             return Rung("tools", Result.LEFT_OUT, "no tool parser was asked for", is_needed=False)
-        said = self._post("/v1/chat/completions", {**self._chatting(), "tools": [_TOOL], "tool_choice": "auto"})
-        if said.status == 200 and _choice(said.data) is not None:
+        reply = self._post("/v1/chat/completions", {**self._chatting(), "tools": [_TOOL], "tool_choice": "auto"})
+        if reply.status == 200 and _choice(reply.data) is not None:
             return Rung("tools", Result.PASSED, "a request with a tool was answered")
-        reason = "tools-off" if said.status == 400 and said.holds(*_NO_TOOLS) else self._reason(said)
-        what = _refused("/v1/chat/completions with a tool", said)
+        reason = "tools-off" if reply.status == 400 and reply.holds(*_NO_TOOLS) else self._reason(reply)
+        what = _refused("/v1/chat/completions with a tool", reply)
         is_needed = self.target.has_tools or reason != "tools-off"
         return Rung("tools", Result.FAILED, what, is_needed=is_needed, reason=reason)
 
@@ -253,53 +224,53 @@ class Ladder:
         messages = [{"role": "user", "content": _PROMPT}]
         return {"model": self.model, "messages": messages, "max_tokens": 1, "temperature": 0}
 
-    def _failed(self, name: str, path: str, said: Said) -> Rung:
-        if said.status in (401, 403):
-            return self._keyless(name, said)
-        return Rung(name, Result.FAILED, _refused(path, said), reason=self._reason(said))
+    def _failed(self, name: str, path: str, reply: HttpReply) -> Rung:
+        if reply.status in (401, 403):
+            return self._keyless(name, reply)
+        return Rung(name, Result.FAILED, _refused(path, reply), reason=self._reason(reply))
 
-    def _keyless(self, name: str, said: Said) -> Rung:
+    def _keyless(self, name: str, reply: HttpReply) -> Rung:
         is_given = bool(self.target.key)
         what = "the key is refused" if is_given else "it asks for a key, and none is known"
         reason = "key-refused" if is_given else "key-missing"
-        return Rung(name, Result.FAILED, f"/v1/models: {said.status}: {what}", reason=reason)
+        return Rung(name, Result.FAILED, f"/v1/models: {reply.status}: {what}", reason=reason)
 
     @staticmethod
-    def _reason(said: Said) -> str:
-        if said.holds(*_DEAD):
+    def _reason(reply: HttpReply) -> str:
+        if reply.holds(*_DEAD):
             return "engine-dead"
-        return "failed" if said.status >= 500 else "refused"
+        return "failed" if reply.status >= 500 else "refused"
 
-    def _listed(self, said: Said) -> tuple[ServedModel, ...]:
-        data = said.data if said.status == 200 else None
+    def _listed(self, reply: HttpReply) -> tuple[ServedModel, ...]:
+        data = reply.data if reply.status == 200 else None
         listed = data.get("data") if isinstance(data, dict) else None
         if not isinstance(listed, list):
             return ()
-        return tuple(self._served(each) for each in listed[:_MAX_MODELS] if isinstance(each, dict) and each.get("id"))
+        return tuple(self._served(item) for item in listed[:_MAX_MODELS] if isinstance(item, dict) and item.get("id"))
 
-    def _served(self, told: dict[str, Any]) -> ServedModel:
-        length, owner = told.get("max_model_len"), told.get("owned_by")
+    def _served(self, item: dict[str, Any]) -> ServedModel:
+        length, owner = item.get("max_model_len"), item.get("owned_by")
         return ServedModel(
-            str(told["id"]),
+            str(item["id"]),
             length if type(length) is int and 0 < length < 1 << 40 else None,
             self._asking.harmless(owner) if isinstance(owner, str) else None,
         )
 
-    def _get(self, path: str) -> Said:
+    def _get(self, path: str) -> HttpReply:
         return self._kept(self._asking.get(path))
 
-    def _post(self, path: str, data: dict[str, Any]) -> Said:
+    def _post(self, path: str, data: dict[str, Any]) -> HttpReply:
         return self._kept(self._asking.post(path, data))
 
-    def _kept(self, said: Said) -> Said:
-        self.status = said.status
-        return said
+    def _kept(self, reply: HttpReply) -> HttpReply:
+        self.status = reply.status
+        return reply
 
 
-def _refused(path: str, said: Said) -> str:
-    if 300 <= said.status < 400:
-        return f"{path}: {said.status}: it leads elsewhere, and is not followed; give the address that it leads to"
-    return f"{path}: {said.status}{f': {said.words}' if said.words else ''}"
+def _refused(path: str, reply: HttpReply) -> str:
+    if 300 <= reply.status < 400:
+        return f"{path}: {reply.status}: it leads elsewhere, and is not followed; give the address that it leads to"
+    return f"{path}: {reply.status}{f': {reply.words}' if reply.words else ''}"
 
 
 def _choice(data: Any) -> Any:

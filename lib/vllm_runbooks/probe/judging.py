@@ -1,4 +1,4 @@
-"""A running server, judged by what was observed of it."""
+"""Check a running server by its observation."""
 
 from __future__ import annotations
 
@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 def observation(evidence: Evidence) -> Observation:
-    """What was observed of a running server, as recorded: a case's `probe.json`, or what `probe --format json` prints.
-
-    Raises:
-        InputError: the evidence is no such record.
-    """
+    """The recorded observation of a server: a case's `probe.json`, or what `probe --format json` printed."""
     from vllm_runbooks.probe import observations
 
     if len(evidence.documents) != 1:
@@ -43,10 +39,10 @@ def health(seen: Evidence | Observation, *, gpus: str = "") -> Health:
     from vllm_runbooks.probe import vitals
 
     check_texts(gpus=gpus)
-    found = observation(seen) if isinstance(seen, Evidence) else seen
-    return vitals.judge(found, serving(), knowledge, cards=cards(gpus) if gpus.strip() else ())
+    observed = observation(seen) if isinstance(seen, Evidence) else seen
+    return vitals.judge(observed, serving(), knowledge, cards=cards(gpus) if gpus.strip() else ())
 
 
-def judge_health(found: Health, evidence: Evidence | None = None) -> Judgement:
-    """The verdict on a running server: against the evidence's case, else on whether anything is wrong."""
-    return expected.judge_health(found, evidence.case if evidence is not None else None)
+def judge_health(health_record: Health, evidence: Evidence | None = None) -> Judgement:
+    """The verdict on a server: compared with the evidence's case, else whether anything is wrong."""
+    return expected.judge_health(health_record, evidence.case if evidence is not None else None)

@@ -1,4 +1,4 @@
-"""A small closed-loop load: so many workers, each of which streams one answer after the other, until its time is up."""
+"""A small closed-loop load: workers that stream one answer after the other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.probe.asking import Asking, Target, Unanswered
+from vllm_runbooks.probe.asking import HttpClient, Target, Unanswered
 from vllm_runbooks.probe.records import FEWEST_P95, FEWEST_P99, LoadMeasured, Quantiles
 
 MAX_AT_ONCE = 1024
@@ -21,30 +21,22 @@ _WORDS = (
     "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "red", "blue", "green", "black",
     "white", "old", "new", "big", "long", "day", "sun", "moon", "rain", "wind", "fire", "tree", "road", "ship", "king",
 )  # fmt: skip
-"""Words that most tokenizers have as one token each."""
+"""One token each for most tokenizers."""
 _PAUSE_S = 0.2
-"""After a request that failed: a server that refuses everything is not asked thousands of times a second."""
+"""Pause after a failed request, so that a server that rejects everything is not flooded."""
 _ENDING_S = 5.0
-"""Time for all workers to end when their connections are closed."""
 _MAX_KEPT = 1_000_000
-"""Answers whose times are kept."""
 
 
 @dataclass(frozen=True)
-class Load:
-    """What is sent."""
-
+class ProbeLoad:
     seconds: float = 30.0
     at_once: int = 4
     prompt_tokens: int = 128
     answer_tokens: int = 64
 
     def __post_init__(self) -> None:
-        """Refuse what is no load.
-
-        Raises:
-            InputError: a number is out of range.
-        """
+        """Refuse what is no load."""
         if not 0.1 <= self.seconds <= 3600:
             raise InputError(f"load: {self.seconds:g} s is no time for a load; give from 0.1 s to 1 h")
         for name, most in (("at_once", MAX_AT_ONCE), ("prompt_tokens", 1_000_000), ("answer_tokens", 1_000_000)):
@@ -53,25 +45,25 @@ class Load:
 
 
 @dataclass
-class _Seen:
+class _LoadSamples:
     """What the workers saw; each list is appended to under the lock of the interpreter alone."""
 
     sent: list[float] = field(default_factory=list)
     first: list[float] = field(default_factory=list)
-    each: list[float] = field(default_factory=list)
+    per_token: list[float] = field(default_factory=list)
     whole: list[float] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
 
 class Loading:
-    """A load that is put on a server."""
+    """A closed-loop load."""
 
-    def __init__(self, target: Target, model: str, load: Load, *, patience_s: float) -> None:
-        """A load that waits to be begun; a request is given up after so many seconds."""
+    def __init__(self, target: Target, model: str, load: ProbeLoad, *, patience_s: float) -> None:
+        """A load that starts on entry; each request is given up after `patience_s`."""
         self.load = load
-        self._asking, self._model = Asking(target, patience_s), model
-        self._seen, self._stop = _Seen(), threading.Event()
+        self._asking, self._model = HttpClient(target, patience_s), model
+        self._seen, self._stop = _LoadSamples(), threading.Event()
         self._has_token = threading.Event()
         self._began = self._ended = 0.0
         self._cut_short = False
@@ -100,11 +92,10 @@ class Loading:
 
     @property
     def left_s(self) -> float:
-        """Seconds until its time is up."""
         return max(0.0, self._until - time.monotonic())
 
     def until_first_token(self) -> None:
-        """Wait until an answer has begun, at most for half of the load."""
+        """Wait for the first token, at most for half of the load's time."""
         self._has_token.wait(max(0.0, self.left_s - self.load.seconds / 2))
 
     def _work(self, number: int) -> None:
@@ -120,10 +111,10 @@ class Loading:
                 self._stop.wait(_PAUSE_S)
 
     def _request(self, prompt: str, began: float) -> str:
-        """Send one request and note its times; the kind of its error, empty where there was none."""
+        """Send one request and record its times; return the kind of its error, or nothing."""
         first = last = 0.0
-        pieces, told = 0, None
-        asked = {
+        pieces, token_count = 0, None
+        body = {
             "model": self._model,
             "prompt": prompt,
             "max_tokens": self.load.answer_tokens,
@@ -133,15 +124,15 @@ class Loading:
             "stream_options": {"include_usage": True},
         }
         try:
-            for at, event in self._asking.events("/v1/completions", asked, until=self._until):
+            for at, event in self._asking.events("/v1/completions", body, until=self._until):
                 if event == b"[DONE]":
-                    self._note(began, first, at, last, told if told is not None else pieces)
+                    self._note(began, first, at, last, token_count if token_count is not None else pieces)
                     return ""
-                said = _parsed(event)
-                if said.get("error"):
+                data = _parsed(event)
+                if data.get("error"):
                     return "the stream broke off"
-                told = _counted(said, told)
-                if said.get("choices"):
+                token_count = _counted(data, token_count)
+                if data.get("choices"):
                     first = first or at
                     self._has_token.set()
                     last, pieces = at, pieces + 1
@@ -155,12 +146,12 @@ class Loading:
         if first:
             seen.first.append(first - began)
             if tokens > 1:
-                seen.each.append((last - first) / (tokens - 1))
+                seen.per_token.append((last - first) / (tokens - 1))
         seen.tokens.append(tokens)
         seen.whole.append(ended - began)
 
     def measured(self) -> LoadMeasured:
-        """What was seen, when it is over; requests that its end met under way count as no error."""
+        """The measurements after the load; requests cut off by its end are no errors."""
         seen, load = self._seen, self.load
         seconds = self._ended - self._began
         answered = len(seen.whole)
@@ -177,7 +168,7 @@ class Loading:
             answer_tokens_per_s=sum(seen.tokens) / seconds if is_known else None,
             requests_per_s=answered / seconds if is_known else None,
             first_token=quantiles(seen.first),
-            each_token=quantiles(seen.each),
+            each_token=quantiles(seen.per_token),
             whole=quantiles(seen.whole),
             is_cut_short=self._cut_short,
         )
@@ -185,21 +176,21 @@ class Loading:
 
 def _parsed(event: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(event)
+        data = json.loads(event)
     except (ValueError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
-def _counted(said: dict[str, Any], told: int | None) -> int | None:
+def _counted(data: dict[str, Any], otherwise: int | None) -> int | None:
     """Tokens of the answer as the server counts them."""
-    usage = said.get("usage")
+    usage = data.get("usage")
     count = usage.get("completion_tokens") if isinstance(usage, dict) else None
-    return count if type(count) is int and 0 <= count <= 1 << 30 else told
+    return count if type(count) is int and 0 <= count <= 1 << 30 else otherwise
 
 
 def quantiles(seconds: Sequence[float]) -> Quantiles:
-    """Median, 95th and 99th percentile in milliseconds, between the nearest ranks; None of too few."""
+    """Median, 95th and 99th percentile in milliseconds, interpolated; None for too few values."""
     ordered = sorted(seconds)
     shares = ((0.5, 1), (0.95, FEWEST_P95), (0.99, FEWEST_P99))
     return Quantiles(*(_at(ordered, share) if len(ordered) >= fewest else None for share, fewest in shares))

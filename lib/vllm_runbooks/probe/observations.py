@@ -1,4 +1,4 @@
-"""What `probe` wrote of a running server, read back as a record."""
+"""Read what `probe` recorded of a server."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ _OBSERVATION: TypeAdapter[Any] = TypeAdapter(Observation)
 
 
 def read_observation(text: str, where: str) -> Observation:
-    """Read what was observed of a running server; secrets in it are replaced.
-
-    Raises:
-        InputError: the text is no such record.
-    """
+    """Read a recorded observation; secrets in it are replaced."""
     how = "give what `vllm-runbooks probe --record` or `probe --format json` wrote"
     try:
         data = json.loads(text, parse_constant=_no_number)
@@ -27,17 +23,17 @@ def read_observation(text: str, where: str) -> Observation:
         if data.get("kind") != "probe":
             raise InputError(f"{where}: is no observation of a server; {how}")
         inner = json.dumps({name: value for name, value in data.items() if name != "schema"})
-        found: Observation = _OBSERVATION.validate_json(inner, strict=True)
+        observation: Observation = _OBSERVATION.validate_json(inner, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"]))[:100]
         raise InputError(f"{where}: {field}: {first['msg'][:100]}; {how}") from None
     except (ValueError, AttributeError, RecursionError):
         raise InputError(f"{where}: is no JSON document of a probe; {how}") from None
-    times = [sample.at_s for sample in found.samples]
+    times = [sample.at_s for sample in observation.samples]
     if times != sorted(times):
         raise InputError(f"{where}: samples: are not in the order of their time; {how}")
-    return redact_record(found)
+    return redact_record(observation)
 
 
 def _no_number(name: str) -> float:

@@ -1,4 +1,4 @@
-"""Ask a running server for its proof, and observe it: the ladder, its metrics over some seconds, a load where asked."""
+"""Observe a running server: health checks, metrics over some seconds, and a load if requested."""
 
 from __future__ import annotations
 
@@ -10,61 +10,37 @@ from typing import TYPE_CHECKING
 from vllm_runbooks.catalog.serving import LOAD, RUNGS, Serving
 from vllm_runbooks.core import moments
 from vllm_runbooks.probe import metrics
-from vllm_runbooks.probe.address import is_address, is_local, target_of
-from vllm_runbooks.probe.asking import Asking, Target, Unanswered, is_open
-from vllm_runbooks.probe.health_checks import MAX_METRICS, NAMES, Ladder, answered, climb
-from vllm_runbooks.probe.load import Load, Loading
-from vllm_runbooks.probe.records import FEWEST, LoadMeasured, Observation, Point, Sample
-from vllm_runbooks.probe.starts import Result, Rung
+from vllm_runbooks.probe.asking import HttpClient, Target, Unanswered
+from vllm_runbooks.probe.health_checks import MAX_METRICS, HealthChecker
+from vllm_runbooks.probe.load import Loading, ProbeLoad
+from vllm_runbooks.probe.records import FEWEST, LoadMeasured, MetricPoint, Observation, Sample
+from vllm_runbooks.probe.starts import Result, Rung, first_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "NAMES",
-    "Load",
-    "Request",
-    "Target",
-    "answered",
-    "climb",
-    "is_address",
-    "is_local",
-    "is_open",
-    "observe",
-    "target_of",
-]
-
 _MOST = 121
 _METRICS_S = 5.0
-"""Time for one reading of /metrics, which a busy server answers late; less where the patience is less."""
+"""Time limit of one metrics request, as a busy server answers late."""
 
 
 @dataclass(frozen=True)
-class Request:
-    """What is observed."""
-
+class ProbeRequest:
     target: Target
     model: str | None = None
-    """Name that requests are to be sent to; None: the first that is served."""
+    """Model for the requests; by default the first that is served."""
     seconds: float = 2.0
-    """From the first reading of the metrics to the last, where no load is put on."""
-    load: Load | None = None
+    """How long to sample metrics without a load."""
+    load: ProbeLoad | None = None
     patience_s: float = 60.0
-    """Time for each answer."""
 
 
-def observe(request: Request, serving: Serving, *, say: Callable[[str], None] = lambda _: None) -> Observation:
-    """Climb the ladder, read the metrics, and put the load on; a server that answers nothing costs its patience once.
-
-    Args:
-        request: What is observed.
-        serving: The series that are kept.
-        say: Told in a line what is done that takes its time.
-    """
+def observe(request: ProbeRequest, serving: Serving, *, say: Callable[[str], None] = lambda _: None) -> Observation:
+    """Run the health checks, sample the metrics and send the load."""
     began, at = time.monotonic(), moments.now()
-    ladder = Ladder(request.target, request.patience_s, asked=request.model, is_diagnosis=True)
+    ladder = HealthChecker(request.target, request.patience_s, model_name=request.model, is_diagnosis=True)
     rungs = tuple(_climbed(ladder))
-    failed = next((rung for rung in rungs if rung.result is Result.FAILED and rung.is_needed), None)
+    failed = first_failure(rungs)
     sampling = _Sampling(request, serving, began)
     measured: LoadMeasured | None = None
     notes = []
@@ -88,7 +64,7 @@ def observe(request: Request, serving: Serving, *, say: Callable[[str], None] = 
         model=sampling.clean(ladder.model) or None,
         rungs=rungs,
         vllm=ladder.version,
-        models=tuple(replace(each, id=sampling.clean(each.id)) for each in ladder.models),
+        models=tuple(replace(model, id=sampling.clean(model.id)) for model in ladder.models),
         settings=sampling.settings,
         samples=sampling.kept,
         load=measured,
@@ -96,8 +72,8 @@ def observe(request: Request, serving: Serving, *, say: Callable[[str], None] = 
     )
 
 
-def _climbed(ladder: Ladder) -> Iterator[Rung]:
-    """The rungs of a diagnosis; a server that does not chat is not asked for tool calls."""
+def _climbed(ladder: HealthChecker) -> Iterator[Rung]:
+    """Checks of a diagnosis; no tool call is tried if chat fails."""
     for rung in ladder.climb(RUNGS[: RUNGS.index(LOAD)]):
         yield rung
         if rung.name == "chat" and rung.result is not Result.PASSED:
@@ -105,55 +81,59 @@ def _climbed(ladder: Ladder) -> Iterator[Rung]:
 
 
 def _borne(load: LoadMeasured) -> Rung:
-    """Whether a load was answered, as the rung above the requests that are made alone."""
     failed = sum(load.errors.values())
     if failed <= load.answered:
         return Rung(LOAD, Result.PASSED, f"{load.answered} of {load.requests} requests answered")
-    said = "; ".join(f"{count} x {kind}" for kind, count in load.errors.items())
-    return Rung(LOAD, Result.FAILED, f"{load.answered} of {load.requests} requests answered: {said}", reason="refused")
+    errors = "; ".join(f"{count} x {kind}" for kind, count in load.errors.items())
+    return Rung(
+        LOAD, Result.FAILED, f"{load.answered} of {load.requests} requests answered: {errors}", reason="refused"
+    )
 
 
 class _Sampling:
     """Readings of the metrics, as far as they are kept."""
 
-    def __init__(self, request: Request, serving: Serving, began: float) -> None:
-        self._asking = Asking(request.target, min(request.patience_s, _METRICS_S))
+    def __init__(self, request: ProbeRequest, serving: Serving, began: float) -> None:
+        self._asking = HttpClient(request.target, min(request.patience_s, _METRICS_S))
         self._request, self._serving, self._began = request, serving, began
         self._samples: list[Sample] = []
         self.settings: dict[str, str] = {}
         self.notes: list[str] = []
 
     def clean(self, text: str) -> str:
-        """A text of the server's, to be kept."""
         return self._asking.harmless(text)
 
     @property
     def kept(self) -> tuple[Sample, ...]:
-        """The samples; histograms are kept of the first and the last, between which they are compared."""
+        """The samples, with histograms only in the first and the last."""
+
+        def is_small(point: MetricPoint) -> bool:
+            return not point.name.endswith("_bucket")
+
         last = len(self._samples) - 1
         return tuple(
-            sample if number in (0, last) else replace(sample, points=tuple(filter(_is_small, sample.points)))
+            sample if number in (0, last) else replace(sample, points=tuple(filter(is_small, sample.points)))
             for number, sample in enumerate(self._samples)
         )
 
     def _read(self) -> bool:
-        """Take a sample; whether there will be more."""
+        """Take a sample; return whether to go on."""
         try:
-            said = self._asking.get("/metrics", most=MAX_METRICS)
+            reply = self._asking.get("/metrics", most=MAX_METRICS)
         except Unanswered as failure:
             self.notes.append(f"the metrics could not be read: {failure}")
             return False
-        if said.status != 200:
-            self.notes.append(f"/metrics: {said.status}: no figures of the server are known")
+        if reply.status != 200:
+            self.notes.append(f"/metrics: {reply.status}: no figures of the server are known")
             return False
         at = time.monotonic() - self._began
-        text = said.body.decode("utf-8", "replace")
-        found, settings = metrics.points(text, self._serving, self.clean, drop=self._drop)
+        text = reply.body.decode("utf-8", "replace")
+        points, settings = metrics.points(text, self._serving, self.clean, drop=self._drop)
         self.settings = self.settings or dict(settings)
-        if not found:
+        if not points:
             self.notes.append("/metrics holds no metrics of vLLM: no figures of the server are known")
             return False
-        self._samples.append(Sample(at, found))
+        self._samples.append(Sample(at, points))
         return True
 
     def _drop(self, name: str) -> None:
@@ -162,7 +142,7 @@ class _Sampling:
             self.notes.append(note)
 
     def quiet(self) -> None:
-        """Read the metrics some times while nothing is sent."""
+        """Sample the metrics without a load."""
         count = min(max(FEWEST, int(self._request.seconds) + 1), _MOST)
         for number in range(count):
             if number:
@@ -171,7 +151,7 @@ class _Sampling:
                 return
 
     def under(self, loading: Loading) -> LoadMeasured:
-        """Read the metrics once a second while a load is on; an interrupt ends the load, and the rest is told."""
+        """Sample the metrics once a second under a load; an interrupt ends the load."""
         every = max(1.0, loading.load.seconds / (_MOST - 1))
         every = min(every, loading.load.seconds / (FEWEST + 1))
         try:
@@ -193,7 +173,3 @@ class _Sampling:
         if not measured.answered:
             self.notes.append("no request of the load was answered within its time; give it longer, or shorter answers")
         return measured
-
-
-def _is_small(point: Point) -> bool:
-    return not point.name.endswith("_bucket")

@@ -1,8 +1,4 @@
-"""Records of a running server: what was observed, and its health.
-
-Units stand in names as in `core.records`; `None` means unknown. `at_s` is seconds since the observation began, by the
-monotonic clock; `at` is UTC.
-"""
+"""Records of a running server. Units are in names as in `core.records`, None means unknown, `at_s` is monotonic."""
 
 from __future__ import annotations
 
@@ -14,11 +10,11 @@ from vllm_runbooks.core.records import CauseRef, Outcome, Release, Remedy, Sever
 from vllm_runbooks.probe.starts import Rung
 
 FEWEST = 3
-"""Samples that a probe takes at least, and that a condition on every sample needs: what holds in two may be chance."""
+"""Minimum of samples: two may agree by chance."""
 FEWEST_P95, FEWEST_P99 = 20, 100
-"""Answers of which the slowest twentieth, or hundredth, is at least one."""
+"""Minimum of answers for each percentile."""
 MOST = 0.75
-"""Share of the samples that a condition on most of them needs: of four, as of a load of 5 s, one may be chance."""
+"""Share of samples that counts as most of them."""
 
 
 # What was observed
@@ -34,7 +30,7 @@ class ServedModel:
 
 
 @dataclass(frozen=True)
-class Point:
+class MetricPoint:
     """A sample of one series."""
 
     name: str
@@ -47,7 +43,7 @@ class Sample:
     """What /metrics said at one moment; of the moments between first and last histograms are left out."""
 
     at_s: float
-    points: tuple[Point, ...]
+    points: tuple[MetricPoint, ...]
 
 
 @dataclass(frozen=True)
@@ -64,29 +60,24 @@ class LoadMeasured:
     """A closed-loop load: so many workers, each of which sends its next request when the one before has ended."""
 
     seconds: float
-    """For which it was put on, the last answers included."""
     at_once: int
     prompt_tokens: int
-    """That each prompt was meant to have; the server counts its own in `prompt_tokens_per_s`."""
+    """Requested; the server's count is in `prompt_tokens_per_s`."""
     answer_tokens: int
-    """That were asked for in each answer."""
     requests: int
-    """That were sent."""
     answered: int
-    """Of them, to their end."""
     unfinished: int
-    """Of them, still under way when the time was up."""
+    """Still running at the end."""
     errors: Mapping[str, int]
-    """The rest, by kind; the ten most frequent."""
+    """The ten most frequent, by kind."""
     answer_tokens_per_s: float | None
     requests_per_s: float | None
     first_token: Quantiles
     each_token: Quantiles
-    """From one token of an answer to the next, mean of each answer."""
+    """Time per further token, mean of each answer."""
     whole: Quantiles
-    """From sending to the end of the answer."""
+    """Time to the end of the answer."""
     is_cut_short: bool = False
-    """Whether it was interrupted."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +88,6 @@ class LogSeen:
     outcome: Outcome
     root_cause: CauseRef | None
     title: str | None
-    """Of the cause."""
 
 
 @dataclass(frozen=True)
@@ -118,26 +108,25 @@ class Observation:
     kind: str
     """"probe"."""
     at: str
-    """When it began, as 2026-01-31T12:00:00Z."""
+    """Start, as 2026-01-31T12:00:00Z."""
     place: str
-    """The server's address, without anything secret."""
+    """Address without secrets."""
     seconds: float
-    """That it took."""
     model: str | None
-    """Name that was asked for, else the first that is served."""
+    """The requested model, else the first that is served."""
     rungs: tuple[Rung, ...]
     vllm: str | None
-    """As /version says, else its log."""
+    """Release by /version, else by the log."""
     models: tuple[ServedModel, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Labels of `vllm:cache_config_info`, of the first engine."""
+    """Labels of `vllm:cache_config_info` of the first engine."""
     samples: tuple[Sample, ...] = ()
     load: LoadMeasured | None = None
     log: LogSeen | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """That the log printed, secrets replaced."""
+    """From the log, redacted."""
     command: str | None = None
-    """Text that starts the server, secrets replaced."""
+    """Redacted launch command."""
     cards: tuple[CardSeen, ...] = ()
     notes: tuple[str, ...] = ()
     """What could not be observed, and why."""
@@ -153,7 +142,7 @@ class Proof:
     rung: str | None
     fact: str | None
     says: str
-    """With the figures: "waiting: 12 to 12 in 5 samples, more than 0"."""
+    """With numbers, as in "waiting: 12 to 12 in 5 samples, more than 0"."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +161,7 @@ class ServingFinding:
     why_limits: str
     changes: tuple[Remedy, ...] = ()
     left_out: tuple[str, ...] = ()
-    """Ways out that are not offered, and why."""
+    """Remedies that are not offered, and why."""
 
 
 @dataclass(frozen=True)
@@ -191,16 +180,15 @@ class Health:
     kind: str
     verdict: Verdict
     reason: str
-    """One line: why."""
     outcome: Outcome
-    """"running" where a request was answered, "failed" where none is, "unknown" where that was not seen."""
+    """"running" if a request was answered, "failed" if none was, "unknown" if none was seen."""
     cause: ServingFinding | None
     """The first fatal or degraded finding."""
     findings: tuple[ServingFinding, ...]
     vllm: Release
     facts: Mapping[str, float | None]
-    """Over all engines, by the names of `serving.yaml`; of a gauge the last sample."""
+    """Over all engines, by name of `serving.yaml`; gauges of the last sample."""
     engines: tuple[EngineFacts, ...]
-    """Each, where there are several."""
+    """Empty for a single engine."""
     observation: Observation
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""A running server as text, JSON and notebook sections: rungs, figures, what is wrong and what to change, the load."""
+"""A running server as text, JSON and notebook sections."""
 
 from __future__ import annotations
 
@@ -37,39 +37,40 @@ _DRAWN = ("running", "waiting", "kv_use")
 _HIGH, _LEFT, _TOP = 150.0, 44.0, 34.0
 
 
-def text(found: Health, serving: Serving) -> str:
-    """The answer without colours, for a pipe."""
-    return plain(view(found, serving))
+def text(health: Health, serving: Serving) -> str:
+    return plain(view(health, serving))
 
 
-def view(found: Health, serving: Serving) -> list[Block]:
-    """The answer for a terminal."""
-    seen = found.observation
-    release = found.vllm.version or "unknown"
-    answer = styled(found.verdict.value.upper(), VERDICTS[found.verdict])
-    parts: list[list[Block]] = [[Loose(found.reason, first=answer + "  ")]]
+def view(health: Health, serving: Serving) -> list[Block]:
+    seen = health.observation
+    release = health.vllm.version or "unknown"
+    answer = styled(health.verdict.value.upper(), VERDICTS[health.verdict])
+    parts: list[list[Block]] = [[Loose(health.reason, first=answer + "  ")]]
     about = f"{seen.place}  model {seen.model or 'unknown'}  vLLM {release}  at {seen.at}"
     parts.append([Loose(styled(about, Tone.FAINT), "")])
-    parts.append(headed("RUNGS", _rungs_view(found)))
+    parts.append(headed("RUNGS", _rungs_view(health)))
     if seen.samples:
-        parts.append(headed("FIGURES", _figures_view(_figures(found, serving))))
+        parts.append(headed("FIGURES", _figures_view(_figures(health, serving))))
     if seen.load is not None:
-        parts.append(headed("LOAD", _figures_view(_loaded(found, seen.load))))
-    parts += [_finding_view(each) for each in found.findings]
-    if notes := _notes(found):
+        parts.append(headed("LOAD", _figures_view(_loaded(health, seen.load))))
+    parts += [_finding_view(finding) for finding in health.findings]
+    if notes := _notes(health):
         parts.append([Loose(styled("note:", Tone.HEADING) + f" {note}") for note in notes])
     return [*parted(parts), BLANK]
 
 
-def _rungs_view(found: Health) -> list[Block]:
-    if not found.observation.rungs:
+def _rungs_view(health: Health) -> list[Block]:
+    if not health.observation.rungs:
         return [Line("  No rung was tried.")]
-    rows = [(name, styled(result, _RESULTS.get(result)), took, said) for name, result, took, said in _rung_rows(found)]
+    rows = [
+        (name, styled(result, _RESULTS.get(result)), took, details)
+        for name, result, took, details in _rung_rows(health)
+    ]
     return [Table([styled(name, Tone.FAINT) for name in _RUNG], rows, indent="  ")]
 
 
-def _notes(found: Health) -> list[str]:
-    seen, notes = found.observation, list(found.notes)
+def _notes(health: Health) -> list[str]:
+    seen, notes = health.observation, list(health.notes)
     if seen.log is not None:
         cause = f"; {seen.log.title}" if seen.log.title else ""
         notes.append(f"its log ({', '.join(seen.log.files)}): {seen.log.outcome.value}{cause}")
@@ -81,34 +82,35 @@ def _notes(found: Health) -> list[str]:
     return notes
 
 
-def outcome(found: Health) -> Shown:
-    """The verdict in a line."""
-    tone = GREEN if found.verdict is Verdict.PASS else RED
-    said = Headline(found.verdict.value, found.reason)
-    return Shown(str(said), verdict(said, tone))
+def outcome(health: Health) -> Shown:
+    tone = GREEN if health.verdict is Verdict.PASS else RED
+    headline = Headline(health.verdict.value, health.reason)
+    return Shown(str(headline), verdict(headline, tone))
 
 
-def rungs(found: Health) -> Shown:
-    """The ladder, rung by rung."""
-    if not found.observation.rungs:
-        return Shown("No rung was tried.", prose("No rung was tried."))
-    return grid(_RUNG, _rung_rows(found))
+def message(text: str) -> Shown:
+    return Shown(text, prose(text))
 
 
-def _rung_rows(found: Health) -> list[tuple[str, str, str, str]]:
+def rungs(health: Health) -> Shown:
+    if not health.observation.rungs:
+        return message("No rung was tried.")
+    return grid(_RUNG, _rung_rows(health))
+
+
+def _rung_rows(health: Health) -> list[tuple[str, str, str, str]]:
     return [
         (rung.name, rung.result.value, "" if rung.seconds is None else shown(rung.seconds, "s"), visible(rung.says))
-        for rung in found.observation.rungs
+        for rung in health.observation.rungs
     ]
 
 
 _NO_FIGURES = "The server told no figures of itself."
 _Grid = tuple[list[str], list[list[str]], str]
-"""A head, rows, and what stands below."""
+"""Head, rows and the text below."""
 
 
 def _figures_view(grid_: _Grid | None) -> list[Block]:
-    """A table of figures; without any, why there is none."""
     if grid_ is None:
         return [Line(f"  {_NO_FIGURES}")]
     head, rows, below = grid_
@@ -118,56 +120,61 @@ def _figures_view(grid_: _Grid | None) -> list[Block]:
     return [table, Loose(styled(below, Tone.FAINT), "  ", "  ")]
 
 
-def figures(found: Health, serving: Serving) -> Shown:
-    """What its metrics say: of all engines together, and of each where there are several; drawn over time."""
-    told = _figures(found, serving)
-    if told is None:
-        return Shown(_NO_FIGURES, prose(_NO_FIGURES))
-    head, rows, below = told
+def figures(health: Health, serving: Serving) -> Shown:
+    """Figures of all engines together and of each, with a chart over time."""
+    content = _figures(health, serving)
+    if content is None:
+        return message(_NO_FIGURES)
+    head, rows, below = content
     table = grid(head, rows, below, is_numeric=True)
-    return Shown(table.plain, table.html + _drawn(found, serving))
+    return Shown(table.plain, table.html + _drawn(health, serving))
 
 
-def _figures(found: Health, serving: Serving) -> _Grid | None:
-    seen = found.observation
-    known = [name for name in serving.facts if found.facts.get(name) is not None]
-    if not known:
+def _figures(health: Health, serving: Serving) -> _Grid | None:
+    seen = health.observation
+    names = [name for name in serving.facts if health.facts.get(name) is not None]
+    if not names:
         return None
-    head = ["", "all" if found.engines else "value", *(f"engine {visible(each.engine)}" for each in found.engines)]
+    head = [
+        "",
+        "all" if health.engines else "value",
+        *(f"engine {visible(engine.engine)}" for engine in health.engines),
+    ]
     rows = [
         [
             serving.facts[name].says,
             *(
                 shown(facts.get(name), serving.facts[name].unit)
-                for facts in (found.facts, *(e.facts for e in found.engines))
+                for facts in (health.facts, *(e.facts for e in health.engines))
             ),
         ]
-        for name in known
+        for name in names
     ]
     window = Figures(seen.samples, serving).seconds
     below = (
         f"{len(seen.samples)} samples over {window:.1f} s; rates and times over all of it, the others as of the last."
     )
-    if any(serving.facts[name].kind == "quantile" for name in known):
+    if any(serving.facts[name].kind == "quantile" for name in names):
         below += " Medians and p95 are interpolated within the buckets of the server's histograms."
     return head, rows, below
 
 
-def _drawn(found: Health, serving: Serving) -> str:
-    """Requests that run and wait, and the share of the KV cache, over the samples; empty where there are few."""
-    samples = found.observation.samples
+def _drawn(health: Health, serving: Serving) -> str:
+    """Chart of running and waiting requests and KV cache use; empty for a few samples."""
+    samples = health.observation.samples
     if len(samples) < _FEWEST_DRAWN:
         return ""
-    told = Figures(samples, serving)
+    by_sample = Figures(samples, serving)
     curves = {
-        name: [told.gauge(serving.facts[name], number) for number in range(len(samples))]
+        name: [by_sample.gauge(serving.facts[name], number) for number in range(len(samples))]
         for name in _DRAWN
         if name in serving.facts
     }
     most = max((v for name in _DRAWN[:2] for v in curves.get(name, ()) if v is not None), default=0.0) or 1.0
     first, last = samples[0].at_s, samples[-1].at_s
     right, bottom = WIDTH - _LEFT, _TOP + _HIGH
-    legend, _ = swatches({_named(name, serving): LINES[n] for n, name in enumerate(curves)}, 12)
+    names = [f"{serving.facts[name].says}{' (top: 100%)' if name == 'kv_use' else ''}" for name in curves]
+    legend, _ = swatches({name: LINES[n] for n, name in enumerate(names)}, 12)
     parts = [legend, rule(_LEFT, bottom, right, bottom), rule(_LEFT, _TOP, _LEFT, bottom, colour=HAIR)]
     step = tick_step(most, 4)
     for number in range(int(most / step) + 1):
@@ -186,7 +193,7 @@ def _drawn(found: Health, serving: Serving) -> str:
             for sample, value in zip(samples, values, strict=True)
             if value is not None
         ]
-        parts += [rule(*one, *other, colour=LINES[n], thick=2) for one, other in pairwise(points)]
+        parts += [rule(*point, *next_point, colour=LINES[n], thick=2) for point, next_point in pairwise(points)]
     parts.append(caption(right, bottom + 16, f"{last - first:.1f} s", size=11, anchor="end", faint=True))
     return picture(parts, bottom + 24, "Requests that run and wait, and the KV cache in use, over the samples")
 
@@ -194,32 +201,26 @@ def _drawn(found: Health, serving: Serving) -> str:
 _FEWEST_DRAWN = 3
 
 
-def _named(name: str, serving: Serving) -> str:
-    return f"{serving.facts[name].says}{' (top: 100%)' if name == 'kv_use' else ''}"
-
-
-def load(found: Health) -> Shown:
-    """What the load showed, as it was seen from outside."""
-    measured = found.observation.load
+def load(health: Health) -> Shown:
+    measured = health.observation.load
     if measured is None:
-        said = "No load was put on the server."
-        return Shown(said, prose(said))
-    head, rows, below = _loaded(found, measured)
+        return message("No load was put on the server.")
+    head, rows, below = _loaded(health, measured)
     return grid(head, rows, below, is_numeric=True)
 
 
-def _loaded(found: Health, measured: LoadMeasured) -> _Grid:
+def _loaded(health: Health, measured: LoadMeasured) -> _Grid:
     rows = [list(row) for row in _load_rows(measured)]
-    return ["", "p50", "p95", "p99"], rows, _load_words(measured) + _of_the_cache(found)
+    return ["", "p50", "p95", "p99"], rows, _load_words(measured) + _of_the_cache(health)
 
 
 _MUCH_FOUND = 0.05
-"""Share of tokens that the prefix cache spared, from which on times are not those of computing prompts."""
+"""Share of tokens from the prefix cache above which times are not those of prefill."""
 
 
-def _of_the_cache(found: Health) -> str:
-    """What it means where tokens were found in the prefix cache, though no two prompts of a load begin alike."""
-    share = found.facts.get("prefix_hit_share")
+def _of_the_cache(health: Health) -> str:
+    """A note if tokens came from the prefix cache, since no two prompts of a load begin alike."""
+    share = health.facts.get("prefix_hit_share")
     if share is None or share <= _MUCH_FOUND:
         return ""
     return (
@@ -250,45 +251,42 @@ def _milliseconds(value: float | None, measured: LoadMeasured, fewest: int) -> s
 
 def _load_words(measured: LoadMeasured) -> str:
     of_all = f"{measured.answered} of {measured.requests} requests answered, {measured.unfinished} under way at the end"
-    said = [f"{measured.at_once} at once for {measured.seconds:.1f} s: {of_all}"]
-    said += [f"{count} x {kind}" for kind, count in measured.errors.items()]
+    parts = [f"{measured.at_once} at once for {measured.seconds:.1f} s: {of_all}"]
+    parts += [f"{count} x {kind}" for kind, count in measured.errors.items()]
     if measured.answer_tokens_per_s is not None:
-        said.append(f"{shown(measured.answer_tokens_per_s, 'tokens/s')} of answers")
+        parts.append(f"{shown(measured.answer_tokens_per_s, 'tokens/s')} of answers")
     if measured.requests_per_s is not None:
-        said.append(f"{shown(measured.requests_per_s, '1/s')} answered")
-    return f"{'; '.join(said)}.{' It was interrupted.' if measured.is_cut_short else ''}"
+        parts.append(f"{shown(measured.requests_per_s, '1/s')} answered")
+    return f"{'; '.join(parts)}.{' It was interrupted.' if measured.is_cut_short else ''}"
 
 
-def findings(found: Health) -> Shown:
-    """What is wrong, with what proves it, and what to change."""
-    if not found.findings:
-        said = "Nothing wrong was found."
-        return Shown(said, prose(said))
-    told = plain(parted(_finding_view(each) for each in found.findings))
-    return Shown(f"{told}\n", "".join(map(_finding_html, found.findings)))
+def findings(health: Health) -> Shown:
+    if not health.findings:
+        return message("Nothing wrong was found.")
+    blocks = plain(parted(_finding_view(finding) for finding in health.findings))
+    return Shown(f"{blocks}\n", "".join(map(_finding_html, health.findings)))
 
 
-def _finding_view(each: ServingFinding) -> list[Block]:
-    severity = styled(each.severity.value.upper(), SEVERITIES[each.severity])
+def _finding_view(finding: ServingFinding) -> list[Block]:
+    severity = styled(finding.severity.value.upper(), SEVERITIES[finding.severity])
     blocks: list[Block] = [
-        Loose(f"{each.title}  " + styled(f"({each.id})", Tone.FAINT), first=severity + "  "),
-        *(bulleted(styled("proof:", Tone.HEADING) + f" {proof.says}") for proof in each.proofs),
-        *([Prose(each.explanation)] if each.explanation else []),
-        Prose(styled("First:", Tone.HEADING) + f" {each.do_first}"),
+        Loose(f"{finding.title}  " + styled(f"({finding.id})", Tone.FAINT), first=severity + "  "),
+        *(bulleted(styled("proof:", Tone.HEADING) + f" {proof.says}") for proof in finding.proofs),
+        *([Prose(finding.explanation)] if finding.explanation else []),
+        Prose(styled("First:", Tone.HEADING) + f" {finding.do_first}"),
     ]
-    for change in each.changes:
+    for change in finding.changes:
         cost = styled("it costs:", Tone.COST) + f" {change.cost}"
         blocks.append(bulleted(f"{change.title}; " + cost + _edited(change)))
         if change.command:
             lines = change.command.rstrip("\n").splitlines()
             blocks += [Line("      " + styled(line, Tone.COMMAND)) for line in lines]
-    blocks += [bulleted(f"not offered: {why}") for why in each.left_out]
-    blocks += [Prose(f"Limits: {each.why_limits}")] if each.why_limits else []
-    return [*blocks, Prose(f"To confirm: {each.confirm}"), Prose(f"Against it: {each.refute}")]
+    blocks += [bulleted(f"not offered: {why}") for why in finding.left_out]
+    blocks += [Prose(f"Limits: {finding.why_limits}")] if finding.why_limits else []
+    return [*blocks, Prose(f"To confirm: {finding.confirm}"), Prose(f"Against it: {finding.refute}")]
 
 
 def _edited(change: Remedy) -> str:
-    """The edits in words, with what judged them."""
     words = [
         f"--{e.name.replace('_', '-')} {e.value}" if e.op == "set" else f"{e.name}={e.value}" if e.op == "env"
         else f"without --{e.name.replace('_', '-')}"
@@ -301,22 +299,26 @@ def _edited(change: Remedy) -> str:
     return f": {', '.join(words)} ({checks})"
 
 
-def _finding_html(each: ServingFinding) -> str:
+def _finding_html(finding: ServingFinding) -> str:
     parts = [
         heading(""),
-        badge(each.severity.value, GROUNDS[SEVERITIES[each.severity]]),
-        f" <b>{escape(visible(each.title))}</b> ",
+        badge(finding.severity.value, GROUNDS[SEVERITIES[finding.severity]]),
+        f" <b>{escape(visible(finding.title))}</b> ",
     ]
-    parts.append(tag("code", escape(each.id)))
-    parts.append(_listed([f"proof: {proof.says}" for proof in each.proofs]))
-    parts += [tag("p", prose(visible(said))) for said in (each.explanation, f"First: {each.do_first}") if said]
-    parts.append(_listed([f"{change.title}; it costs: {change.cost}{_edited(change)}" for change in each.changes]))
-    parts += [tag("pre", tag("code", escape(visible(c.command)))) for c in each.changes if c.command]
-    parts.append(_listed([f"not offered: {why}" for why in each.left_out]))
+    parts.append(tag("code", escape(finding.id)))
+    parts.append(_listed([f"proof: {proof.says}" for proof in finding.proofs]))
     parts += [
-        remark(visible(said))
-        for said in (each.why_limits, f"To confirm: {each.confirm} Against it: {each.refute}")
-        if said
+        tag("p", prose(visible(text_part)))
+        for text_part in (finding.explanation, f"First: {finding.do_first}")
+        if text_part
+    ]
+    parts.append(_listed([f"{change.title}; it costs: {change.cost}{_edited(change)}" for change in finding.changes]))
+    parts += [tag("pre", tag("code", escape(visible(c.command)))) for c in finding.changes if c.command]
+    parts.append(_listed([f"not offered: {why}" for why in finding.left_out]))
+    parts += [
+        remark(visible(text_part))
+        for text_part in (finding.why_limits, f"To confirm: {finding.confirm} Against it: {finding.refute}")
+        if text_part
     ]
     return "".join(parts)
 

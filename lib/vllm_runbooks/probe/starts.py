@@ -1,11 +1,8 @@
-"""Records of what happens on a host: a guarded start with its checks, rungs, sightings and tries; frozen dataclasses.
-
-Units stand in names as in `core.records`; `None` means unknown. Times are seconds since the guard began, by the
-monotonic clock, unless a name says otherwise.
-"""
+"""Records of launches on a host. Units are in names as in `core.records`, None means unknown, times are monotonic."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -18,9 +15,8 @@ class Result(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     UNKNOWN = "unknown"
-    """It could not be established."""
     LEFT_OUT = "left out"
-    """It does not apply here, or it was not wanted."""
+    """Not applicable, or not requested."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +27,11 @@ class Check:
     """"command", "plan", "port", "model", "memory" or "lock"; "nodes" of a start over several."""
     result: Result
     says: str
-    """One line: what was found, and what to do."""
+    """One line: result and fix."""
     seconds: float = 0.0
-    """How long it took, deliberate waits included."""
+    """Duration, with deliberate waits."""
     node: str | None = None
-    """Which one made it, of a start over several; None: it is about all of it."""
+    """The node that ran it; None if it is about all of them."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +42,18 @@ class Rung:
     """"port", "health", "server", "models", "model", "token", "stream", "chat" or "tools"."""
     result: Result
     says: str
-    """One line: what answered, or why it is not reached."""
     seconds: float | None = None
-    """Time to the whole answer."""
     is_needed: bool = True
     """Whether a server that fails it is not ready."""
     is_alive: bool = False
-    """Of one that failed whether the server answered in good order, and only refused what was asked."""
+    """Whether a failing server responded properly, and only rejected the request."""
     reason: str = ""
-    """Of one that failed why, in a word of `catalog.serving.REASONS`."""
+    """Reason of a failure, a word of `catalog.serving.REASONS`."""
+
+
+def first_failure(rungs: Iterable[Rung]) -> Rung | None:
+    """The first needed rung that failed."""
+    return next((rung for rung in rungs if rung.result is Result.FAILED and rung.is_needed), None)
 
 
 @dataclass(frozen=True)
@@ -67,10 +66,8 @@ class Sighting:
     "memory-taken"."""
     says: str
     phase: str | None = None
-    """Phase of the start at that moment."""
     pid: int | None = None
     process: str | None = None
-    """Name of that process, as the system shows it."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +75,10 @@ class Change:
     """What a further try does differently, and what that costs."""
 
     reason: str
-    """Symptom that asks for it, and why this is the next step."""
     title: str
     cost: str
     edits: tuple[Edit, ...] = ()
-    """None: the same command again."""
+    """Empty for the same command again."""
 
 
 @dataclass(frozen=True)
@@ -90,23 +86,20 @@ class Measured:
     """What a small load on a server that was ready showed, as vLLM's own `vllm bench serve` told it."""
 
     command: str
-    """That sent the load, secrets replaced."""
+    """Redacted command of the load."""
     status: int | None
-    """Its exit status; None: it was ended, or could not be run."""
+    """Exit status; None if it was ended or could not run."""
     requests: int
-    """That were to be sent."""
     answered: int | None = None
-    """Of them; as the fields below None where nothing was measured."""
+    """None without a measurement, as below."""
     seconds: float | None = None
-    """For all of them."""
     tokens_per_s: float | None = None
-    """Tokens of answers, all requests together."""
+    """Output tokens of all requests."""
     first_token_ms: float | None = None
-    """Median time to the first token of an answer."""
+    """Median."""
     each_token_ms: float | None = None
-    """Median time for each further token of an answer."""
+    """Median per further token."""
     why_none: str = ""
-    """Why nothing was measured."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +108,8 @@ class PhaseTime:
 
     name: str
     at_s: float
-    """Since the launch."""
     seconds: float | None
-    """Up to the next phase, or until it was ready; None: it ended in it."""
+    """Until the next phase, or ready; None if the launch ended in it."""
 
 
 @dataclass(frozen=True)
@@ -125,14 +117,13 @@ class Attempt:
     """One start of the server."""
 
     number: int
-    """From 1."""
     command: str
-    """As it was run, secrets replaced."""
+    """Redacted."""
     change: Change | None
-    """From the attempt before; None of the first."""
+    """Change from the attempt before."""
     outcome: Outcome
     ready_s: float | None
-    """Seconds from the launch until it was ready; None: never."""
+    """None if it was never ready."""
     seconds: float
     ending: str
     """In words, as in "ended with exit status 1"."""
@@ -140,13 +131,13 @@ class Attempt:
     rungs: tuple[Rung, ...] = ()
     sightings: tuple[Sighting, ...] = ()
     answer: Answer | None = None
-    """The diagnosis; None of a start that became ready and was ended by a signal."""
+    """Diagnosis; None if it was ready and ended by a signal."""
     status: int | None = None
-    """Exit status of the server, below 0 of a signal; None: it was ended by the guard."""
+    """Exit status, negative for a signal; None if we ended it."""
     is_proved: bool = False
-    """Whether it was there to the end of what was to be done with a server that is ready."""
+    """Whether the proof finished with the server alive."""
     measured: Measured | None = None
-    """What a load showed when it was ready; None: none was asked for, or the server did not live to its end."""
+    """Load of the ready server."""
 
 
 @dataclass(frozen=True)
@@ -154,15 +145,13 @@ class Printed:
     """A line that a release prints where a layout took effect, and whether a log holds it."""
 
     what: str
-    """What it shows."""
     text: str
-    """Part of the line, to the letter."""
     source: str
-    """Where the release prints it."""
+    """Its place in vLLM's source."""
     wanted: int | None
-    """How often; None: once at least."""
+    """Expected count; None for at least one."""
     times: int
-    """How often the log holds it."""
+    """Count in the log."""
     result: Result
 
 
@@ -171,23 +160,33 @@ class Guarded:
     """A guarded start: what `serve --format json` prints when it has ended."""
 
     id: str
-    """Mark of its processes."""
+    """Tag of its processes."""
     vllm: str | None
-    """Release that commands were judged by."""
+    """Release that the command was checked against."""
     checks: tuple[Check, ...]
     attempts: tuple[Attempt, ...]
     status: int
-    """Exit status that is handed on."""
+    """Exit status."""
     folder: str | None = None
-    """Where its log and records lie."""
     waited_s: float = 0.0
-    """Deliberate waits: for a lock, for memory to be stable."""
+    """Deliberate waits for locks and stable memory."""
     cpu_s: float | None = None
-    """CPU seconds of the guard until ready."""
+    """CPU seconds of the supervisor until ready."""
     server_cpu_s: float | None = None
-    """CPU seconds of the server's processes until then."""
+    """CPU seconds of the server until ready."""
     notes: tuple[str, ...] = field(default=())
-    """What could not be watched or checked, and why."""
+    """What could not be checked, and why."""
+
+    @property
+    def last(self) -> Attempt | None:
+        """The last try."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def failed_check(self) -> str | None:
+        """The check that prevented the launch, in words; None if a try was made."""
+        failed = next((check for check in self.checks if check.result is Result.FAILED), None)
+        return None if self.attempts or failed is None else f"not started: {failed.name}: {failed.says}"
 
 
 @dataclass(frozen=True)
@@ -196,9 +195,9 @@ class Fleet:
 
     servers: tuple[Guarded, ...]
     proxy: str
-    """Where the proxy answered; empty where not every server was ready."""
+    """Address of the proxy; empty if not all servers were ready."""
     answered: tuple[int | None, ...] = ()
-    """Requests of the load that each server answered, by its own metrics; None: it did not tell."""
+    """Requests answered by each server, by its own metrics; None if unknown."""
     measured: Measured | None = None
-    """What the load that went through the proxy showed."""
+    """Load through the proxy."""
     folder: str | None = None

@@ -1,4 +1,4 @@
-"""An observation of a running server to its figures, to the conditions that hold, and to one verdict."""
+"""Facts of a running server, the conditions that hold, and the verdict."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from vllm_runbooks.probe.records import (
     MOST,
     EngineFacts,
     Health,
+    MetricPoint,
     Observation,
-    Point,
     Proof,
     Sample,
     ServingFinding,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _COMPARED: Mapping[str, Callable[[float, float], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le}
 _SAID = {">": "more than", ">=": "at least", "<": "less than", "<=": "at most"}
 _ROOM = 0.9
-"""Of the KV cache: with less than this in use more requests have room."""
+"""KV cache use below which more requests fit."""
 _NOT_SET = ("", "None", "auto")
 _MAX_NAMES = 20
 
@@ -47,33 +47,26 @@ def judge(
     *,
     cards: Sequence[Card] = (),
 ) -> Health:
-    """Judge what was observed.
-
-    Args:
-        seen: A live observation or a recorded one.
-        serving: The figures and conditions.
-        knowledge: Gives what changed commands are judged by; asked where a change is offered.
-        cards: Those of the server, where they are known.
-    """
+    """Check an observation for the conditions of `serving.yaml`."""
     figures = Figures(seen.samples, serving)
-    told = _told(seen, figures)
-    asked = [each for each in serving.conditions if seen.load is None or not each.is_of_clients]
-    held = [(condition, proofs) for condition in asked if (proofs := _proofs(condition, seen, figures))]
-    instead = {name for condition, _ in held for name in condition.instead_of}
-    found = [
-        _finding(condition, proofs, seen, told, (knowledge, cards))
-        for condition, proofs in held
+    values = _told(seen, figures)
+    conditions = [item for item in serving.conditions if seen.load is None or not item.is_of_clients]
+    matches = [(condition, proofs) for condition in conditions if (proofs := _proofs(condition, seen, figures))]
+    instead = {name for condition, _ in matches for name in condition.instead_of}
+    findings = [
+        _finding(condition, proofs, seen, values, (knowledge, cards))
+        for condition, proofs in matches
         if condition.id not in instead
     ]
-    found.sort(key=lambda finding: _RANKS[finding.severity])
-    cause = next((each for each in found if each.severity is not Severity.HINT), None)
+    findings.sort(key=lambda finding: _RANKS[finding.severity])
+    cause = next((item for item in findings if item.severity is not Severity.HINT), None)
     return Health(
         kind="probe",
         verdict=Verdict.FAIL if cause else Verdict.PASS,
-        reason=_reason(cause, seen, found),
+        reason=_reason(cause, seen, findings),
         outcome=_outcome(seen),
         cause=cause,
-        findings=tuple(found),
+        findings=tuple(findings),
         vllm=_release(seen.vllm),
         facts=figures.of(),
         engines=tuple(figures.engines()),
@@ -85,11 +78,11 @@ def judge(
 _RANKS = {Severity.FATAL: 0, Severity.DEGRADED: 1, Severity.HINT: 2}
 
 
-def _reason(cause: ServingFinding | None, seen: Observation, found: Sequence[ServingFinding]) -> str:
+def _reason(cause: ServingFinding | None, seen: Observation, findings: Sequence[ServingFinding]) -> str:
     if cause is not None:
         return f"{cause.title} ({cause.id}; {'; '.join(proof.says for proof in cause.proofs)})"
     passed = [rung.name for rung in seen.rungs if rung.result is Result.PASSED]
-    hints = f"; {len(found)} hints" if len(found) > 1 else "; 1 hint" if found else ""
+    hints = f"; {len(findings)} hints" if len(findings) > 1 else "; 1 hint" if findings else ""
     return f"nothing wrong: {', '.join(passed) or 'no rung'} passed{hints}"
 
 
@@ -114,26 +107,26 @@ def _release(version: str | None) -> Release:
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures that follow from samples of a server's metrics."""
+    """Facts from samples of a server's metrics."""
 
     samples: tuple[Sample, ...]
     serving: Serving
 
     def of(self, engine: tuple[str, str] | None = None) -> dict[str, float | None]:
-        """Every fact by name, over all engines or of one: of a gauge the last sample."""
+        """Every fact by name, over all engines or of one."""
         return {name: self.value(fact, engine) for name, fact in self.serving.facts.items()}
 
     def engines(self) -> Iterator[EngineFacts]:
-        """The figures of each engine of each model, where there are several."""
-        known = sorted(
+        """Facts of each engine, if there are several."""
+        engines = sorted(
             {_engine(point) for sample in self.samples for point in sample.points if "engine" in point.labels}
         )
-        if len(known) > 1:
-            for model, engine in known[:_MAX_ENGINES]:
+        if len(engines) > 1:
+            for model, engine in engines[:_MAX_ENGINES]:
                 yield EngineFacts(model, engine, self.of((model, engine)))
 
     def value(self, fact: ServingFact, engine: tuple[str, str] | None = None) -> float | None:
-        """A fact of the whole window; None where nothing tells it."""
+        """A fact over all samples; None if unknown."""
         if fact.kind == "gauge":
             return self.gauge(fact, len(self.samples) - 1, engine) if self.samples else None
         increases = self._increases(fact.series, fact.labels, engine)
@@ -148,36 +141,35 @@ class Figures:
         return min(1.0, sum(increases.values()) / total) if total > 0 else None
 
     def gauge(self, fact: ServingFact, number: int, engine: tuple[str, str] | None = None) -> float | None:
-        """A gauge in one of the samples."""
-        found = self._points(number, fact.series, fact.labels, engine)
-        values = [point.value for point in found]
+        points = self._points(number, fact.series, fact.labels, engine)
+        values = [point.value for point in points]
         return None if not values else max(values) if fact.join == "max" else sum(values)
 
     @cached_property
     def seconds(self) -> float:
-        """From the first sample to the last."""
+        """Time from the first sample to the last."""
         return self.samples[-1].at_s - self.samples[0].at_s if len(self.samples) > 1 else 0.0
 
     def _points(
         self, number: int, series: str, labels: Mapping[str, Sequence[str]], engine: tuple[str, str] | None
-    ) -> list[Point]:
-        """The points of a series in a sample, by the first of its names that the sample has."""
-        told = self.serving.series[series]
+    ) -> list[MetricPoint]:
+        """Points of a series in a sample, by the first of its names that occurs."""
+        series_data = self.serving.series[series]
         by_name = self._by_name[number]
-        suffix = "_bucket" if told.type == "histogram" else ""
-        found = next((by_name[n] for name in told.names if (n := f"{name.name}{suffix}") in by_name), [])
+        suffix = "_bucket" if series_data.type == "histogram" else ""
+        points = next((by_name[n] for name in series_data.names if (n := f"{name.name}{suffix}") in by_name), [])
         return [
             point
-            for point in found
+            for point in points
             if (engine is None or _engine(point) == engine)
             and all(point.labels.get(label) in values for label, values in labels.items())
         ]
 
     @cached_property
-    def _by_name(self) -> list[dict[str, list[Point]]]:
+    def _by_name(self) -> list[dict[str, list[MetricPoint]]]:
         every = []
         for sample in self.samples:
-            by_name: dict[str, list[Point]] = defaultdict(list)
+            by_name: dict[str, list[MetricPoint]] = defaultdict(list)
             for point in sample.points:
                 by_name[point.name].append(point)
             every.append(dict(by_name))
@@ -186,10 +178,7 @@ class Figures:
     def _increases(
         self, series: str, labels: Mapping[str, Sequence[str]], engine: tuple[str, str] | None
     ) -> dict[tuple[tuple[str, str], ...], float] | None:
-        """By how much each point of a counter grew over the window; None where the series is not exported.
-
-        What was not there at the beginning began at 0, and so did what is smaller at the end: its server was restarted.
-        """
+        """Growth of each counter over the samples, from 0 if it is new or was reset; None if not exported."""
         if not self.seconds or not self._points(-1, series, {}, engine):
             return None
         first = {_key(point): point.value for point in self._points(0, series, labels, engine)}
@@ -201,35 +190,26 @@ class Figures:
 _MAX_ENGINES = 64
 
 
-def _engine(point: Point) -> tuple[str, str]:
+def _engine(point: MetricPoint) -> tuple[str, str]:
     return point.labels.get("model_name", ""), point.labels.get("engine", "")
 
 
-def _key(point: Point) -> tuple[tuple[str, str], ...]:
+def _key(point: MetricPoint) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(point.labels.items()))
 
 
 def _by_bound(increases: Mapping[tuple[tuple[str, str], ...], float]) -> dict[float, float]:
-    """Cumulated counts by upper bound, of several engines together."""
-    found: dict[float, float] = defaultdict(float)
+    counts: dict[float, float] = defaultdict(float)
     for key, value in increases.items():
         try:
-            found[float(dict(key).get("le", "nan"))] += value
+            counts[float(dict(key).get("le", "nan"))] += value
         except ValueError:
             continue
-    return {bound: count for bound, count in found.items() if bound == bound}  # noqa: PLR0124 - no bound is nan
+    return {bound: count for bound, count in counts.items() if bound == bound}  # noqa: PLR0124 - no bound is nan
 
 
 def quantile(share: float, buckets: Mapping[float, float]) -> float | None:
-    """The value below which a share of observations lies, as Prometheus' histogram_quantile tells it.
-
-    Within a bucket observations are taken to lie evenly. In the last, which has no upper bound, the value is that of
-    its lower bound. None where there is no observation.
-
-    Args:
-        share: Between 0 and 1.
-        buckets: Cumulated counts by upper bound, the last of which is infinite.
-    """
+    """Quantile of a histogram's cumulated counts by upper bound, as Prometheus' histogram_quantile."""
     bounds = sorted(buckets)
     counts: list[float] = []
     for bound in bounds:
@@ -252,7 +232,7 @@ def quantile(share: float, buckets: Mapping[float, float]) -> float | None:
 
 
 def _proofs(condition: ServingCondition, seen: Observation, figures: Figures) -> tuple[Proof, ...]:
-    """What shows that every test of a condition holds; nothing where one does not, or is not known to."""
+    """Proofs of a condition's tests; empty unless all hold."""
     proofs = [_proof(test, seen, figures) for test in condition.when]
     return tuple(proof for proof in proofs if proof) if all(proofs) else ()
 
@@ -274,41 +254,35 @@ def _proof(test: ServingTest, seen: Observation, figures: Figures) -> Proof | No
 
 def _measured(test: ServingTest, figures: Figures) -> Proof | None:
     fact = figures.serving.facts[test.fact or ""]
-    compare, said = _COMPARED[test.op], _SAID[test.op]
+    compare, comparison = _COMPARED[test.op], _SAID[test.op]
     if test.over == "window":
         value = figures.value(fact)
         if value is None or test.limit is None or not compare(value, test.limit):
             return None
         limit = shown(test.limit, fact.unit)
         return Proof(
-            None, test.fact, f"{fact.says} {shown(value, fact.unit)} over {figures.seconds:.1f} s, {said} {limit}"
+            None, test.fact, f"{fact.says} {shown(value, fact.unit)} over {figures.seconds:.1f} s, {comparison} {limit}"
         )
     values = [figures.gauge(fact, number) for number in range(len(figures.samples))]
     limits: list[float | None] = [test.limit] * len(values)
     if test.than is not None:
         other = figures.serving.facts[test.than]
-        limits = [_times(figures.gauge(other, number), test.times) for number in range(len(values))]
+        gauges = (figures.gauge(other, number) for number in range(len(values)))
+        limits = [None if value is None else value * test.times for value in gauges]
     holds = [v is not None and limit is not None and compare(v, limit) for v, limit in zip(values, limits, strict=True)]
     least = {"every": len(holds), "most": MOST * len(holds)}.get(test.over, 1)
     if sum(holds) < least or (test.over != "any" and len(holds) < FEWEST):
         return None
-    known = [value for value in values if value is not None]
-    span = " to ".join(dict.fromkeys(shown(value, fact.unit) for value in (min(known), max(known))))
-    limit = shown(test.limit, fact.unit) if test.limit is not None else _other(test, figures)
-    return Proof(None, test.fact, f"{fact.says} {span} in {sum(holds)} of {len(holds)} samples, {said} {limit}")
-
-
-def _times(value: float | None, times: float) -> float | None:
-    return None if value is None else value * times
-
-
-def _other(test: ServingTest, figures: Figures) -> str:
-    says = figures.serving.facts[test.than or ""].says
-    return says if test.times == 1 else f"{test.times:g} x {says}"
+    numbers = [value for value in values if value is not None]
+    span = " to ".join(dict.fromkeys(shown(value, fact.unit) for value in (min(numbers), max(numbers))))
+    limit = shown(test.limit, fact.unit)
+    if test.limit is None:
+        other_fact = figures.serving.facts[test.than or ""].says
+        limit = other_fact if test.times == 1 else f"{test.times:g} x {other_fact}"
+    return Proof(None, test.fact, f"{fact.says} {span} in {sum(holds)} of {len(holds)} samples, {comparison} {limit}")
 
 
 def shown(value: float | None, unit: str) -> str:
-    """A figure with its unit, for people."""
     if value is None:
         return "unknown"
     if unit == "share":
@@ -320,12 +294,11 @@ def shown(value: float | None, unit: str) -> str:
 
 
 def _told(seen: Observation, figures: Figures) -> dict[str, str]:
-    """What texts of conditions may name: facts as shown, and the names of `catalog.serving.TOLD`."""
+    """Values for the catalog's texts: facts, and the names of `catalog.serving.TOLD`."""
     facts = figures.serving.facts
-    told = {name: shown(value, facts[name].unit) for name, value in figures.of().items() if value is not None}
-    gauges = {
-        name: [figures.gauge(facts[name], n) for n in range(len(seen.samples))] for name in _GAUGES if name in facts
-    }
+    texts = {name: shown(value, facts[name].unit) for name, value in figures.of().items() if value is not None}
+    samples = range(len(seen.samples))
+    gauges = {name: [figures.gauge(facts[name], n) for n in samples] for name in _GAUGES if name in facts}
     running = [value for value in gauges.get("running", ()) if value is not None]
     both = [
         a + b
@@ -334,67 +307,65 @@ def _told(seen: Observation, figures: Figures) -> dict[str, str]:
     ]
     use = [value for value in gauges.get("kv_use", ()) if value is not None]
     if running and max(running) >= 2:
-        told["half_running"] = f"{int(max(running)) // 2}"
+        texts["half_running"] = f"{int(max(running)) // 2}"
     if both and max(both) >= 1:
-        told["in_flight"] = f"{int(max(both))}"
+        texts["in_flight"] = f"{int(max(both))}"
     if use and max(use) < _ROOM:
-        told["kv_has_room"] = f"{max(use):.1%}"
+        texts["kv_has_room"] = f"{max(use):.1%}"
     if seen.model is not None:
-        told["asked"] = seen.model
+        texts["asked"] = seen.model
     if seen.models:
-        told["served"] = ", ".join(each.id for each in seen.models[:_MAX_NAMES])
+        texts["served"] = ", ".join(model.id for model in seen.models[:_MAX_NAMES])
     if seen.cards:
-        told["on_gpu"] = seen.cards[0].name or "a card"
+        texts["on_gpu"] = seen.cards[0].name or "a card"
     if seen.settings.get("cache_dtype") == "auto":
-        told["cache_not_fp8"] = "auto"
+        texts["cache_not_fp8"] = "auto"
     for name in ("gpu_memory_utilization", "num_gpu_blocks_override"):
         if seen.settings.get(name, "") not in _NOT_SET:
-            told[name] = seen.settings[name]
-    return told
+            texts[name] = seen.settings[name]
+    return texts
 
 
 _GAUGES = ("running", "waiting", "kv_use")
 
 
 def _settings(seen: Observation) -> dict[str, Any]:
-    """What the server tells of itself, by option."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name, text in seen.settings.items():
         if text in _NOT_SET:
             continue
         try:
-            found[name] = float(text) if "." in text else int(text)
+            settings[name] = float(text) if "." in text else int(text)
         except ValueError:
-            found[name] = text
-    return found
+            settings[name] = text
+    return settings
 
 
 def _finding(
     condition: ServingCondition,
     proofs: tuple[Proof, ...],
     seen: Observation,
-    told: Mapping[str, str],
-    asked: tuple[Callable[[], Knowledge], Sequence[Card]],
+    values: Mapping[str, str],
+    lint_context: tuple[Callable[[], Knowledge], Sequence[Card]],
 ) -> ServingFinding:
     changes, left_out = answer.offered(
         condition.changes,
-        told,
+        values,
         _settings(seen),
         command=seen.command,
         arguments=seen.arguments,
         vllm=seen.vllm,
-        knowledge=asked[0],
-        cards=asked[1],
+        knowledge=lint_context[0],
+        cards=lint_context[1],
     )
+    names = ("explanation", "do_first", "confirm", "refute")
+    texts = {name: filled_or_plain(getattr(condition, name), values, Facts()) for name in names}
     return ServingFinding(
         id=condition.id,
-        title=fill(condition.title, told, Facts()) or condition.title,
+        title=fill(condition.title, values, Facts()) or condition.title,
         severity=condition.severity,
         proofs=proofs,
-        explanation=filled_or_plain(condition.explanation, told, Facts()),
-        do_first=filled_or_plain(condition.do_first, told, Facts()),
-        confirm=filled_or_plain(condition.confirm, told, Facts()),
-        refute=filled_or_plain(condition.refute, told, Facts()),
+        **texts,
         source=condition.source,
         why_limits=condition.why_limits,
         changes=changes,

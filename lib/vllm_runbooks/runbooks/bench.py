@@ -1,7 +1,6 @@
-"""Have runs executed on this host, one after the other, and leave nothing of them behind.
+"""Execute runs on this host, one after the other, and end all their processes.
 
-A bench holds a worker (`worker`) with papermill imported, and a new one where that died. A case that names no runbook
-has a process of its own that judges it: this module, run as a program. When a run ends, its processes are ended.
+A bench has a worker (`worker`). A case without a runbook is checked by a process of its own: this module as a program.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,66 +25,48 @@ from vllm_runbooks.runbooks.notebook import SCHEMA
 from vllm_runbooks.runbooks.worker import SOCKET_PATH_MAX, too_long
 
 _GRACE_S = 5.0
-"""How long a worker may overrun its run's limit to store the notebook before it is killed."""
+"""Time beyond the limit for a worker to store the notebook."""
 _BELOW_TEMPORARY = "/vr01234567/k01234567/k-5"
-"""What is added to the temporary folder's path for a socket."""
+"""Longest suffix of a socket's path."""
 
 
 class Gate:
-    """Whether processes may be started still: closed once, for all who share it."""
+    """Closed once to start no more processes."""
 
     def __init__(self) -> None:
+        self.is_closed = False
         self.starting = threading.Lock()
-        """Held while a process is started: once the gate is closed, none is about to be."""
-        self._closed = threading.Event()
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing is started any more."""
-        return self._closed.is_set()
+        """Held while a process is started, so that none starts after the gate is closed."""
 
     def close(self) -> None:
-        """Let nothing be started any more."""
         with self.starting:
-            self._closed.set()
+            self.is_closed = True
 
 
+@dataclass
 class Bench:
-    """Executes one run at a time."""
-
-    def __init__(self, tag: str, *, runtime: Path, name: str, gate: Gate) -> None:
-        """A bench; its worker starts with the first run.
-
-        Args:
-            tag: What its processes carry (`host.processes.TAG`); the last part of it is theirs.
-            runtime: Folder for sockets and the worker's log.
-            name: Of the log, apart from those of others in the same folder.
-            gate: Whether processes may be started.
-        """
-        self._tag = tag
-        self._runtime = runtime
-        self._name = name
-        self._gate = gate
-        self._worker: subprocess.Popen[str] | None = None
+    tag: str
+    """Value of `host.processes.TAG` of its processes."""
+    runtime: Path
+    """Folder for sockets and the worker's log."""
+    name: str
+    gate: Gate
+    _worker: subprocess.Popen[str] | None = None
+    """Started with the first run."""
 
     def execute(self, index: int, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Have an order executed, and all that it started ended; the answer, as `worker` gives one.
-
-        Args:
-            index: Number of the run, which its processes carry.
-            order: As `worker` takes it, without its tag; or `alone`, a case's folder that is judged without a runbook.
-        """
+        """Execute an order (of `worker`, or `alone`: a case's folder) and end all its processes."""
         try:
             return self._judge(index, order) if "alone" in order else self._ask(index, order)
         except OSError as error:
             return {"reason": f"the worker could not be started: {error}"}
 
     def _ask(self, index: int, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Send the order to the worker and wait for its answer, but not for ever."""
+        """Send the order to the worker and wait for its answer, up to the time limit."""
         worker = self._start_worker()
         if worker is None or worker.stdin is None or worker.stdout is None:
             return {"reason": "interrupted"}
-        tag = f"{self._tag}.{index}"
+        tag = f"{self.tag}.{index}"
         run, timeout_s = tag.rpartition(":")[2], order["timeout_s"]
         overdue, answered = threading.Event(), threading.Event()
 
@@ -116,16 +98,16 @@ class Bench:
         return {"reason": f"the worker died ({_ending(worker.returncode)}); no verdict was written"}
 
     def _judge(self, index: int, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Have a case judged without a runbook, in a process that ends with the answer or at the run's limit."""
-        with self._gate.starting:
-            if self._gate.is_closed:
+        """Check a case without a runbook in a process of its own."""
+        with self.gate.starting:
+            if self.gate.is_closed:
                 return {"reason": "interrupted"}
             process = subprocess.Popen(  # noqa: S603 - our own module
                 [*module("runbooks.bench"), order["alone"]],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env={**os.environ, TAG: f"{self._tag}.{index}"},
+                env={**os.environ, TAG: f"{self.tag}.{index}"},
                 start_new_session=True,
                 encoding="utf-8",
             )
@@ -141,18 +123,17 @@ class Bench:
         return {"reason": f"the diagnosis died ({_ending(process.returncode)}); no verdict was written"}
 
     def _start_worker(self) -> subprocess.Popen[str] | None:
-        """Return the worker, started where there is none; None when nothing may be started any more."""
-        with self._gate.starting:
-            if self._gate.is_closed:
+        with self.gate.starting:
+            if self.gate.is_closed:
                 return None
             if self._worker is None or self._worker.poll() is not None:
-                with (self._runtime / f"worker-{self._name}.log").open("ab") as log:
+                with (self.runtime / f"worker-{self.name}.log").open("ab") as log:
                     self._worker = subprocess.Popen(  # noqa: S603 - our own module
-                        [*module("runbooks.worker"), str(self._runtime)],
+                        [*module("runbooks.worker"), str(self.runtime)],
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
                         stderr=log,
-                        env={**os.environ, TAG: self._tag},
+                        env={**os.environ, TAG: self.tag},
                         # A terminal sends its signals to the whole group; ending the workers is the caller's part.
                         start_new_session=True,
                         encoding="utf-8",
@@ -160,7 +141,7 @@ class Bench:
             return self._worker
 
     def close(self) -> None:
-        """End the worker in good order, or by force where it does not listen."""
+        """End the worker, by force if it does not respond."""
         worker, self._worker = self._worker, None
         if worker is None:
             return
@@ -173,7 +154,7 @@ class Bench:
 
 
 def judge_alone(folder: str) -> dict[str, Any]:
-    """Judge a case without a runbook, by what the tool says of what it holds; a worker's answer."""
+    """Check a case without a runbook; return a worker's answer."""
     # The core loads slowly, and whoever hands out the runs needs none of it.
     from vllm_runbooks.reading import sources
     from vllm_runbooks.runbooks import cases
@@ -186,12 +167,12 @@ def judge_alone(folder: str) -> dict[str, Any]:
 
 
 def module(name: str) -> list[str]:
-    """Command that runs one of our modules in a process of its own; -P keeps the current folder out of its imports."""
+    """Command that runs one of our modules, without the current folder on its path."""
     return [sys.executable, "-P", "-m", f"vllm_runbooks.{name}"]
 
 
 def temporary_folder() -> str | None:
-    """Folder for sockets: the default one unless its path is too long for a socket's name."""
+    """Folder for sockets: the default, unless its path is too long."""
     default = tempfile.gettempdir()
     too_long = len(os.fsencode(default + _BELOW_TEMPORARY)) > SOCKET_PATH_MAX
     if too_long and os.access("/tmp", os.W_OK):  # noqa: S108 - mkdtemp is used in it

@@ -1,8 +1,4 @@
-"""What a pack knows, as the text of an issue in the order of vLLM's own form for bug reports.
-
-The form is `.github/ISSUE_TEMPLATE/400-bug-report.yml` of vLLM's repository: the environment, the description of the
-bug, the checklist. What is not known says so, with where it can be had.
-"""
+"""A pack as an issue for vLLM's form for bug reports, `.github/ISSUE_TEMPLATE/400-bug-report.yml`."""
 
 from __future__ import annotations
 
@@ -20,11 +16,11 @@ from vllm_runbooks.lint.records import Launch, Linted
 from vllm_runbooks.plan.render import plans
 
 ENVIRONMENT, BUG, CHECKLIST = "Your current environment", "🐛 Describe the bug", "Before submitting a new issue..."
-"""The form's headings, as they stand in an issue that was made with it."""
+"""The form's headings."""
 _MAX_COMMAND, _MAX_LOG = 8_000, 30_000
-"""Characters: GitHub takes no issue of more than 65,536."""
+"""Characters: GitHub accepts 65,536 in an issue."""
 _BEFORE, _BEHIND = 120, 12
-"""Lines of the log in front of a quoted one, which is the last of its traceback, and behind it."""
+"""Lines around a quoted one, which is the last of its traceback."""
 _MAX_LINE = 600
 _ENDS_COMMENT = re.compile(r"(--!?)>")
 _UNKNOWN = "unknown"
@@ -38,14 +34,14 @@ _PACKAGES = ("torch", "transformers", "triton", "ray", "flashinfer-python", "nvi
 
 @dataclass(frozen=True)
 class Excerpted:
-    """Lines of a log that are quoted: its name, and each line with its number."""
+    """Numbered lines of a log."""
 
     name: str
     lines: Sequence[tuple[int, str]]
 
 
 def wanted(answer: Answer) -> dict[int, list[range]]:
-    """Which lines of which log are quoted: those around the evidence of the cause, or around the first error."""
+    """Lines of each log to quote: around the evidence of the cause, or the first error."""
     quotes = list(answer.root_cause.evidence[:3]) if answer.root_cause else []
     quotes += [answer.first_error] if answer.first_error else []
     spans: dict[int, list[range]] = {}
@@ -55,7 +51,6 @@ def wanted(answer: Answer) -> dict[int, list[range]]:
 
 
 def _title(answer: Answer | None) -> str:
-    """A title for the issue."""
     if answer is None:
         return "[Bug]: "
     release = f" (vLLM {answer.vllm.version})" if answer.vllm.version else ""
@@ -78,54 +73,49 @@ def text(
     hidden: Mapping[str, int],
     tool: str,
 ) -> str:
-    """The issue: to be read, corrected and pasted by a person."""
+    """The issue, for a person to review and paste."""
+    environment = _aligned([*_of_start(answer, linted, cards), *_of_host(inventory, is_of_start=is_of_start)])
+    environment_text = _fenced("\n".join(environment), "text")
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(hidden.items()))
     parts = [
         f"<!-- Title: {_comment(_title(answer))} -->",
         f"### {ENVIRONMENT}",
-        _details(
-            "\n".join(_aligned([*_of_start(answer, linted, cards), *_of_host(inventory, is_of_start=is_of_start)]))
-        ),
+        f"<details>\n<summary>What is known of the environment</summary>\n\n{environment_text}\n\n</details>",
         _NOT_COLLECTED,
         f"### {BUG}",
         *_bug(answer, command, linted, excerpts),
-        _left_out(hidden, tool),
+        f"Written by `vllm-runbooks pack` {tool}. Replaced before it was written: {kinds or 'nothing'}.",
         f"### {CHECKLIST}",
         "- [ ] I searched for the same issue, and asked the chatbot of the documentation (https://docs.vllm.ai).",
     ]
     return visible("\n\n".join(parts) + "\n")
 
 
-def _details(said: str) -> str:
-    """A block that is folded away."""
-    return f"<details>\n<summary>What is known of the environment</summary>\n\n{_fenced(said, 'text')}\n\n</details>"
+def _comment(text: str) -> str:
+    """Text in an HTML comment, which it must not end."""
+    return _ENDS_COMMENT.sub(r"\1 >", text)
 
 
-def _comment(said: str) -> str:
-    """Words within a comment of Markdown, which they do not end."""
-    return _ENDS_COMMENT.sub(r"\1 >", said)
-
-
-def _fenced(said: str, language: str = "") -> str:
-    """A block of code: no row of backticks in it is as long as its fence."""
-    longest = max((len(each) for each in re.findall(r"`{3,}", said)), default=2)
+def _fenced(text: str, language: str = "") -> str:
+    """A code block with a fence longer than any in the text."""
+    longest = max((len(fence_like) for fence_like in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
-    return f"{fence}{language}\n{said.rstrip()}\n{fence}"
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-def _code(said: str) -> str:
-    """Words of a log within a sentence: nothing of them is markup, a reference or a mention."""
-    said = " ".join(said.split()).replace("`", "'")
-    return f"`{said}`"
+def _code(text: str) -> str:
+    """Inline code without backticks, so that nothing in it is markup or a mention."""
+    text = " ".join(text.split()).replace("`", "'")
+    return f"`{text}`"
 
 
 def _of_start(answer: Answer | None, linted: Linted | None, cards: str | None) -> Iterator[tuple[str, str]]:
-    """What is known of the start: as its log prints it, else as its command and its user say."""
     vllm = answer.vllm if answer else None
     facts = answer.facts if answer else Facts()
-    given = linted.deployments[0] if linted is not None and len(linted.deployments) == 1 else Launch(None, {}, {})
+    launch = linted.deployments[0] if linted is not None and len(linted.deployments) == 1 else Launch(None, {}, {})
     yield "vLLM", f"{vllm.version} ({vllm.source})" if vllm and vllm.version else _UNKNOWN
-    yield "model", _told(facts.model, given.model)
-    sizes = (_told(getattr(facts, name), given.flags.get(name)) for name in _SIZES)
+    yield "model", _told(facts.model, launch.model)
+    sizes = (_told(getattr(facts, name), launch.flags.get(name)) for name in _SIZES)
     yield "tensor, pipeline, data parallel", ", ".join(sizes)
     if cards is not None:
         yield "GPUs of the start", f"{cards} (as given)"
@@ -134,14 +124,14 @@ def _of_start(answer: Answer | None, linted: Linted | None, cards: str | None) -
         yield "memory of a GPU, as the log prints it", total
 
 
-def _told(printed: object, given: object) -> str:
+def _told(printed: object, from_command: object) -> str:
     if printed is not None:
         return str(printed)
-    return _UNKNOWN if given is None else f"{given} (from the command)"
+    return _UNKNOWN if from_command is None else f"{from_command} (from the command)"
 
 
-def _of_host(found: Inventory | None, *, is_of_start: bool) -> Iterator[tuple[str, str]]:
-    if found is None:
+def _of_host(inventory: Inventory | None, *, is_of_start: bool) -> Iterator[tuple[str, str]]:
+    if inventory is None:
         yield "GPUs, driver, Python, packages", f"{_UNKNOWN}: no inventory was packed"
         return
     yield "", ""
@@ -149,7 +139,25 @@ def _of_host(found: Inventory | None, *, is_of_start: bool) -> Iterator[tuple[st
         "inventory of",
         "the host of the start" if is_of_start else "the host that made the pack, which may be another",
     )
-    yield from _host(found)
+    if inventory.gpus:
+        named = Counter(gpu.name or "a GPU of unknown name" for gpu in inventory.gpus)
+        yield "GPUs", ", ".join(f"{count} x {name}" for name, count in named.items())
+    else:
+        yield "GPUs", f"none{f': {inventory.why_none}' if inventory.why_none else ''}"
+    yield "driver", inventory.driver or _UNKNOWN
+    yield "newest CUDA that the driver knows", inventory.cuda or _UNKNOWN
+    yield "Python", inventory.python or _UNKNOWN
+    packages = inventory.packages or {}
+    named_vllm = {name: version for name, version in packages.items() if name == "vllm" or name.startswith("vllm-")}
+    for name in (*named_vllm, *(package for package in _PACKAGES[:2] if package not in named_vllm)):
+        yield f"package {name}", packages.get(name, "not installed" if inventory.packages is not None else _UNKNOWN)
+    for name in _PACKAGES[2:]:
+        if name in packages:
+            yield f"package {name}", packages[name]
+    yield "kernel", inventory.host.kernel or _UNKNOWN
+    where = {True: "yes", False: "no", None: _UNKNOWN}
+    yield "in a container", where[inventory.host.is_container]
+    yield SHARED, _UNKNOWN if inventory.host.shm_mib is None else f"{inventory.host.shm_mib:,.0f} MiB"
 
 
 def _aligned(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -158,40 +166,18 @@ def _aligned(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
         yield f"{name:<{width}} : {value}" if name else ""
 
 
-def _host(found: Inventory) -> Iterator[tuple[str, str]]:
-    if found.gpus:
-        named = Counter(gpu.name or "a GPU of unknown name" for gpu in found.gpus)
-        yield "GPUs", ", ".join(f"{count} x {name}" for name, count in named.items())
-    else:
-        yield "GPUs", f"none{f': {found.why_none}' if found.why_none else ''}"
-    yield "driver", found.driver or _UNKNOWN
-    yield "newest CUDA that the driver knows", found.cuda or _UNKNOWN
-    yield "Python", found.python or _UNKNOWN
-    packages = found.packages or {}
-    named_vllm = {name: version for name, version in packages.items() if name == "vllm" or name.startswith("vllm-")}
-    for name in (*named_vllm, *(each for each in _PACKAGES[:2] if each not in named_vllm)):
-        yield f"package {name}", packages.get(name, "not installed" if found.packages is not None else _UNKNOWN)
-    for name in _PACKAGES[2:]:
-        if name in packages:
-            yield f"package {name}", packages[name]
-    yield "kernel", found.host.kernel or _UNKNOWN
-    where = {True: "yes", False: "no", None: _UNKNOWN}
-    yield "in a container", where[found.host.is_container]
-    yield SHARED, _UNKNOWN if found.host.shm_mib is None else f"{found.host.shm_mib:,.0f} MiB"
-
-
 def _bug(
     answer: Answer | None, command: str | None, linted: Linted | None, excerpts: Sequence[Excerpted]
 ) -> Iterator[str]:
     yield "<!-- Say here in your own words what you expected, and what happened instead. -->"
     if command is not None:
-        shown = command if len(command) <= _MAX_COMMAND else f"{command[:_MAX_COMMAND]}\n[cut here]"
-        yield f"The command:\n\n{_fenced(shown, 'sh')}"
+        text = command if len(command) <= _MAX_COMMAND else f"{command[:_MAX_COMMAND]}\n[cut here]"
+        yield f"The command:\n\n{_fenced(text, 'sh')}"
     else:
         yield "The command: unknown; add it here."
     if linted is not None and linted.issues:
-        said = _cut_text(issues.text(linted, "command"), 6_000)
-        yield f"What `vllm-runbooks lint` says of it:\n\n{_fenced(said, 'text')}"
+        lint_text = _cut_text(issues.text(linted, "command"), 6_000)
+        yield f"What `vllm-runbooks lint` says of it:\n\n{_fenced(lint_text, 'text')}"
     if answer is None:
         return
     yield _outcome(answer)
@@ -203,23 +189,20 @@ def _bug(
 
 
 def _outcome(answer: Answer) -> str:
-    said = f"The start came to: {answer.outcome.value}."
+    text = f"The start came to: {answer.outcome.value}."
     if answer.root_cause is not None:
         finding = answer.root_cause
         says = f"{_code(cut(finding.title, 300))} ({finding.symptom}, {finding.level.value})"
-        said += f" `vllm-runbooks diagnose` takes this for the cause: {says}."
+        text += f" `vllm-runbooks diagnose` takes this for the cause: {says}."
     elif not answer.outcome.is_healthy:
-        said += " `vllm-runbooks diagnose` knows no cause of it."
+        text += " `vllm-runbooks diagnose` knows no cause of it."
     if answer.first_error is not None:
-        said += " An error that it cannot explain stands in the log, too."
-    return said
+        text += " An error that it cannot explain stands in the log, too."
+    return text
 
 
 def _lines(quoted: Excerpted, shares: int) -> str:
-    """The lines, with what lies between them counted; where they are too many the first are left out.
-
-    The end of a traceback names the error.
-    """
+    """The last lines that fit, with gaps counted: the end of a traceback names the error."""
     kept: list[tuple[int, str]] = []
     room = _MAX_LOG // shares
     for number, line in reversed(quoted.lines):
@@ -237,11 +220,5 @@ def _lines(quoted: Excerpted, shares: int) -> str:
     return "\n".join(rows)
 
 
-def _cut_text(said: str, most: int) -> str:
-    """A text of several lines, cut where it is too long."""
-    return said if len(said) <= most else f"{said[:most]}\n[cut here]"
-
-
-def _left_out(hidden: Mapping[str, int], tool: str) -> str:
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(hidden.items()))
-    return f"Written by `vllm-runbooks pack` {tool}. Replaced before it was written: {kinds or 'nothing'}."
+def _cut_text(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}\n[cut here]"

@@ -1,4 +1,4 @@
-"""Recorded cases to records, with the claims beside them: every problem named by file, line and field."""
+"""Read recorded cases and their claims; problems are reported by file, line and field."""
 
 from __future__ import annotations
 
@@ -43,11 +43,7 @@ def read_case(path: Path, where: str | None = None) -> Case:
 
 
 def load_case(folder: Path) -> Case:
-    """Read and check a case's folder, its files included.
-
-    Raises:
-        InputError: the case is broken.
-    """
+    """Read and check a case's folder with its files."""
     case = evidence.load_case(folder, read_case=lambda path: read_case(path, str(path))).case
     if case is None:
         raise InputError(f"{folder}: holds no case.yaml")
@@ -55,7 +51,6 @@ def load_case(folder: Path) -> Case:
 
 
 def folder_problems(folder: Path) -> list[str]:
-    """What is wrong with a case's folder, a line each."""
     where = f"cases/{folder.name}/case.yaml"
     try:
         case = read_case(folder / "case.yaml", where)
@@ -70,11 +65,11 @@ def folder_problems(folder: Path) -> list[str]:
 
 
 def _expected_claim_problems(case: CaseFile, judged: Claims | None) -> Iterator[Problem]:
-    there = [claim.id for claim in judged.claims] if judged else []
+    claims = [claim.id for claim in judged.claims] if judged else []
     for index, name in enumerate(case.expect.claims or ()):
-        if name not in there:
+        if name not in claims:
             yield ("expect", "claims", index), f"{name!r} is no claim of claims.yaml beside case.yaml"
-    if missing := [name for name in there if name not in (case.expect.claims or ())]:
+    if missing := [name for name in claims if name not in (case.expect.claims or ())]:
         yield (
             ("expect", "claims"),
             f"lacks {', '.join(missing)} of claims.yaml; a claim that is not compared proves nothing",
@@ -103,45 +98,35 @@ def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
     if beside is not None and (Path(beside).name != beside or not (folder.parent / beside / "case.yaml").is_file()):
         yield ("told_with",), f"{beside!r} is no case beside this one"
     yield from _plan_problems(case)
-    yield from _snapshot_problems(case, folder)
-    yield from _nodes_problems(case, folder)
+    yield from _host_problems(case, folder)
 
 
-def _snapshot_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
-    """What is wrong with a host's snapshot, or with a case that is none."""
-    expect = case.expect
-    if case.kind is not CaseKind.SNAPSHOT:
-        if expect.recommended is not None:
-            yield ("expect", "recommended"), f"is of a host's snapshot; name {SNAPSHOT} alone in files"
+def _host_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
+    """Problems of a host's snapshot or of recorded nodes."""
+    expect, is_snapshot = case.expect, case.kind is CaseKind.SNAPSHOT
+    if not is_snapshot and expect.recommended is not None:
+        yield ("expect", "recommended"), f"is of a host's snapshot; name {SNAPSHOT} alone in files"
+    if not is_snapshot and case.kind is not CaseKind.NODES:
         return
-    if expect != Expectation(findings=expect.findings, recommended=expect.recommended):
-        yield ("expect",), "compares what a host's snapshot does not tell; name findings and recommended alone"
+    others = (
+        "a host's snapshot does not tell; name findings and recommended"
+        if is_snapshot
+        else "nodes do not tell; name findings"
+    )
+    if expect != Expectation(findings=expect.findings, recommended=expect.recommended if is_snapshot else None):
+        yield ("expect",), f"compares what {others} alone"
+    ids = inventories.IDS if is_snapshot else clusters.IDS | inventories.IDS
+    place = "a host; see docs/inventory.md" if is_snapshot else "nodes; see docs/several-nodes.md"
     for index, name in enumerate(expect.findings or ()):
-        if name not in inventories.IDS:
-            yield ("expect", "findings", index), f"{name!r} is no finding about a host; see docs/inventory.md"
-    if case.runbooks:
+        if name not in ids:
+            yield ("expect", "findings", index), f"{name!r} is no finding about {place}"
+    if is_snapshot and case.runbooks:
         yield ("runbooks",), "must be empty: a host's snapshot is judged by itself"
     try:
-        text = (folder / SNAPSHOT).read_text("utf-8")
-        inventories.read(text, SNAPSHOT)
-    except (OSError, UnicodeDecodeError):
-        return  # named among the files, or read as any other
-    except InputError as error:
-        yield ("files", 0), str(error)
-
-
-def _nodes_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
-    """What is wrong with recorded nodes."""
-    expect = case.expect
-    if case.kind is not CaseKind.NODES:
-        return
-    if expect != Expectation(findings=expect.findings):
-        yield ("expect",), "compares what nodes do not tell; name findings alone"
-    for index, name in enumerate(expect.findings or ()):
-        if name not in clusters.IDS | inventories.IDS:
-            yield ("expect", "findings", index), f"{name!r} is no finding about nodes; see docs/several-nodes.md"
-    try:
-        clusters.read([(NODES, (folder / NODES).read_text("utf-8"))])
+        if is_snapshot:
+            inventories.read((folder / SNAPSHOT).read_text("utf-8"), SNAPSHOT)
+        else:
+            clusters.read([(NODES, (folder / NODES).read_text("utf-8"))])
     except (OSError, UnicodeDecodeError):
         return  # named among the files, or read as any other
     except InputError as error:
@@ -149,16 +134,15 @@ def _nodes_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
 
 
 def _probe_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
-    """What is wrong with a recorded observation of a running server."""
     expect = case.expect
-    known = _serving_ids(folders.catalog_dir() / "serving.yaml")
+    conditions = _serving_ids(folders.catalog_dir() / "serving.yaml")
     if expect.class_ not in (None, "ok"):
         yield ("expect", "class"), "is ok or left out, where a server was observed; name the condition as symptom"
     for at, name in (
         (("symptom",), expect.symptom),
         *((("findings", n), f) for n, f in enumerate(expect.findings or ())),
     ):
-        if name is not None and name not in known:
+        if name is not None and name not in conditions:
             yield ("expect", *at), f"{name!r} is no condition of serving.yaml"
     path = folder / OBSERVATION
     try:
@@ -173,16 +157,17 @@ def _serving_ids(path: Path) -> frozenset[str]:
 
 
 def _plan_problems(case: CaseFile) -> Iterator[Problem]:
-    """What is wrong with a recorded question, or with a case that is none."""
-    asked, expect = case.plan, case.expect
-    if asked is None and not case.files:
-        yield ("files",), "is empty; name the recorded files"
-    if asked is not None and case.files:
-        yield ("files",), "must be empty where a plan is asked for"
-    if asked is None and (expect.fits is not None or expect.best is not None or expect.per_gpu):
-        yield ("expect",), "compares a plan, and none is asked for; write plan as well"
-    if asked is not None and expect.best is not None and {asked.tp, asked.pp, asked.dp} != {None}:
-        yield ("expect", "best"), "needs a question without tp, pp and dp"
+    question, expect = case.plan, case.expect
+    is_compared = expect.fits is not None or expect.best is not None or expect.per_gpu
+    has_sizes = question is not None and {question.tp, question.pp, question.dp} != {None}
+    for is_wrong, field, problem in (
+        (question is None and not case.files, ("files",), "is empty; name the recorded files"),
+        (question is not None and case.files, ("files",), "must be empty where a plan is asked for"),
+        (question is None and is_compared, ("expect",), "compares a plan, and none is asked for; write plan as well"),
+        (has_sizes and expect.best is not None, ("expect", "best"), "needs a question without tp, pp and dp"),
+    ):
+        if is_wrong:
+            yield field, problem
     for name in expect.per_gpu:
         if name not in PLAN_FIGURES:
             yield ("expect", "per_gpu", name), "is no figure of a plan; see docs/claims.md"

@@ -1,4 +1,4 @@
-"""The front door for recorded cases of every kind, judged without a runbook by what the tool says of them."""
+"""Check recorded cases of every kind without a runbook."""
 
 from __future__ import annotations
 
@@ -18,28 +18,18 @@ from vllm_runbooks.probe import judging
 
 
 def judge(evidence: Evidence) -> Judgement:
-    """The verdict on recorded evidence without a runbook, by what the tool says of what it holds; a log is diagnosed.
-
-    Raises:
-        InputError: it cannot be judged so.
-    """
+    """The verdict on recorded evidence without a runbook; a log is diagnosed."""
     case = evidence.case
     if case is not None and case.plan is not None:
         return plan_expected.judge_plan(planner.planned(case.plan), case, diagnosing.judge_claims(evidence))
     return _JUDGES[case.kind if case is not None else CaseKind.LOG](evidence)
 
 
-def _job(evidence: Evidence) -> Judgement:
-    judgement: Judgement = extension(JOB_VERDICT)(evidence)
-    return judgement
-
-
 _JUDGES: dict[CaseKind, Callable[[Evidence], Judgement]] = {
-    CaseKind.LOG: lambda held: diagnosing.judge(diagnosing.diagnose(held), held),
-    CaseKind.SCRIPT: lambda held: checking.judge_commands(checking.lint_commands(held), held),
-    CaseKind.SNAPSHOT: lambda held: host_expected.judge_inventory(host_loading.inventory(held), held.case),
-    CaseKind.NODES: lambda held: node_loading.judge_nodes(node_loading.nodes(held), held),
-    CaseKind.SERVER: lambda held: judging.judge_health(judging.health(held), held),
-    CaseKind.JOB: _job,
+    CaseKind.LOG: lambda evidence: diagnosing.judge(diagnosing.diagnose(evidence), evidence),
+    CaseKind.SCRIPT: lambda evidence: checking.judge_commands(checking.lint_commands(evidence), evidence),
+    CaseKind.SNAPSHOT: lambda evidence: host_expected.judge_inventory(host_loading.inventory(evidence), evidence.case),
+    CaseKind.NODES: lambda evidence: node_loading.judge_nodes(node_loading.nodes(evidence), evidence),
+    CaseKind.SERVER: lambda evidence: judging.judge_health(judging.health(evidence), evidence),
+    CaseKind.JOB: lambda evidence: extension(JOB_VERDICT)(evidence),  # noqa: PLW0108 - imported when called
 }
-"""By what a case holds; a question is judged before."""

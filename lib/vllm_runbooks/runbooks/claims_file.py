@@ -1,4 +1,4 @@
-"""The authored claims about a case to their record: every problem named by file, line and field."""
+"""Read claims about a case; problems are reported by file, line and field."""
 
 from __future__ import annotations
 
@@ -30,31 +30,35 @@ def _claims_problems(judged: Claims, folder: Path) -> Iterator[Problem]:
     names = [claim.id for claim in judged.claims]
     if not names:
         yield ("claims",), "is empty; name what the document says, or remove the file"
-    for index, given in enumerate(judged.given):
-        if not given.name.isidentifier():
-            yield ("given", index, "name"), f"{given.name!r} is no name; write one such as gpu_total_gib"
+    for index, fact in enumerate(judged.given):
+        if not fact.name.isidentifier():
+            yield ("given", index, "name"), f"{fact.name!r} is no name; write one such as gpu_total_gib"
     tables: dict[str, Mapping[str, Any]] = {"plans": judged.plans, "cards": judged.cards, "lines": judged.lines}
-    asked = [(table, name) for table, rows in tables.items() for name in rows]
-    for table, name in asked:
+    rows_named = [(table, name) for table, rows in tables.items() for name in rows]
+    for table, name in rows_named:
         if not re.fullmatch(r"(?!start\d+\Z)[a-z]\w{0,30}", name, re.ASCII):
             yield (table, name), f"{name!r} is no name; write one such as two_cards, and none as start2"
-        elif sum(other == name for _, other in asked) > 1:
+        elif sum(other == name for _, other in rows_named) > 1:
             yield (table, name), f"{name!r} is taken; each name stands once in plans, cards and lines"
-    known = figures.figures(judged)
+    figure_names = figures.figures(judged)
     for index, claim in enumerate(judged.claims):
         if names.index(claim.id) != index or not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+){0,8}", claim.id, re.ASCII):
             yield ("claims", index, "id"), f"{claim.id!r} is taken or no id; write small letters and dashes, once"
-        for location, said in _claim_problems(claim, files, known):
-            yield ("claims", index, *location), said
+        for location, problem in _claim_problems(claim, files, figure_names):
+            yield ("claims", index, *location), problem
 
 
-def _claim_problems(claim: Claim, files: list[str], known: Figures) -> Iterator[Problem]:
+def _claim_problems(claim: Claim, files: list[str], figure_names: Figures) -> Iterator[Problem]:
     expressions: list[tuple[Location, str]] = [
         (("figures", name), expression) for name, expression in claim.figures.items()
     ]
-    expressions += [((name,), said) for name in ("right_if", "only_if") if (said := getattr(claim, name)) is not None]
+    expressions += [
+        ((name,), expression_text)
+        for name in ("right_if", "only_if")
+        if (expression_text := getattr(claim, name)) is not None
+    ]
     for location, expression in expressions:
-        for fault in faults(expression, known):
+        for fault in faults(expression, figure_names):
             yield location, fault
     if not claim.because:
         yield ("because",), "is empty; say with its numbers what was compared"

@@ -1,4 +1,4 @@
-"""The runs of a suite, as the history keeps them: what each was asked for and what came of it."""
+"""Record the runs of a suite in the history."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -21,23 +22,19 @@ if TYPE_CHECKING:
 
 
 _MOST_HASHED = 64 << 20
-"""Bytes of an evidence beyond which its digest stays unknown."""
+"""Larger evidence gets no digest."""
 
 
 class RunNodes(Protocol):
-    """Nodes that execute runs in place of this host."""
-
     nodes: tuple[NodePart, ...]
-    """By name, those that are lost included."""
+    """All nodes, lost ones included."""
 
     @property
-    def facts(self) -> Mapping[str, Mapping[str, Any]]:
-        """What is known of each node, by name."""
-        ...
+    def facts(self) -> Mapping[str, Mapping[str, Any]]: ...
 
 
 class Runs:
-    """The runs of a suite, as the history is told of them: each when it starts, and before its verdict is shown."""
+    """Records runs of a suite: each when it starts, and before its verdict is shown."""
 
     def __init__(
         self,
@@ -45,20 +42,12 @@ class Runs:
         requests: Sequence[Request],
         *,
         whole: str | None = None,
-        asked: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
         cluster: RunNodes | None = None,
     ) -> None:
-        """Runs that are asked for.
-
-        Args:
-            kept: The history.
-            requests: What is asked for.
-            whole: What the check is about that they are parts of; None: of none.
-            asked: What the check was given.
-            cluster: Whose nodes execute them; None: this host does.
-        """
+        """Runs to record; `whole` names the check that they are part of."""
         self._kept, self._requests = kept, requests
-        self._whole, self._asked = whole, asked or {}
+        self._whole, self._asked = whole, inputs or {}
         self._cluster = cluster
         self._began = time.monotonic()
         self._whole_id: str | None = None
@@ -70,7 +59,7 @@ class Runs:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        """Close everything where the suite itself came to nothing."""
+        """Close all entries after an error of the suite."""
         if error is None:
             return
         verdict, reason = Verdict.INTERRUPTED, "the command was ended"
@@ -81,7 +70,6 @@ class Runs:
         self._end_whole(verdict, reason, {})
 
     def progress(self, show: Progress | None) -> Progress:
-        """What a suite calls: the history is told first."""
         numbers = {id(request): number for number, request in enumerate(self._requests)}
 
         def told(request: Request, result: RunResult | None) -> None:
@@ -96,7 +84,6 @@ class Runs:
         return told
 
     def finish(self, results: Sequence[RunResult]) -> None:
-        """Close what a signal left open, and the check itself."""
         for number, result in enumerate(results):
             is_judged = result.verdict is not Verdict.INTERRUPTED
             if number not in self._done and (is_judged or number in self._open):
@@ -111,7 +98,10 @@ class Runs:
             next((verdict for verdict in _WORST if counts[verdict]), Verdict.SKIPPED),
             ", ".join([*(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]), *lost]),
             {
-                "runs": {_at_node(request, result): result.verdict.value for request, result in runs},
+                "runs": {
+                    _subject(result.runbook, result.case, request.node): result.verdict.value
+                    for request, result in runs
+                },
                 **({} if self._cluster is None else {"nodes": document(nodes)}),
             },
         )
@@ -125,8 +115,8 @@ class Runs:
         from vllm_runbooks.history import store as history
 
         if self._whole is not None and self._whole_id is None:
-            asked = {**self._asked, "catalog": self._inputs.catalog}
-            self._whole_id = self._kept.begin("check", self._whole, inputs=asked)
+            check_inputs = {**self._asked, "catalog": self._inputs.catalog}
+            self._whole_id = self._kept.begin("check", self._whole, inputs=check_inputs)
         request = self._requests[number]
         inputs = self._inputs.of(request)
         about = request.case or _evidence(inputs.get("parameters") or {})
@@ -142,10 +132,10 @@ class Runs:
 
     def _end(self, number: int, result: RunResult) -> None:
         id_ = self._open.get(number) or self._begin(number)
-        told = document(result)
-        results = {name: told[name] for name in ("case", "outcome", "root_cause", "facts")}
-        results["findings"] = [finding["symptom"] for finding in told["findings"]]
-        results |= {name: told[name] for name in ("node", "lost_on") if name in told}
+        data = document(result)
+        results = {name: data[name] for name in ("case", "outcome", "root_cause", "facts")}
+        results["findings"] = [finding["symptom"] for finding in data["findings"]]
+        results |= {name: data[name] for name in ("node", "lost_on") if name in data}
         self._kept.end(
             id_,
             result.verdict,
@@ -162,40 +152,31 @@ _WORST = (Verdict.INTERRUPTED, Verdict.ERROR, Verdict.FAIL, Verdict.PASS)
 
 
 def _evidence(parameters: Mapping[str, Any]) -> str | None:
-    """What the evidence of a run is called; None: it has none, or is about what runs on this host."""
+    """The evidence's name; None if there is none, or the run is live."""
     named = parameters.get("evidence")
     return Path(named).name[:200] or None if isinstance(named, str) and parameters.get("live") is not True else None
 
 
-def _at_node(request: Request, result: RunResult) -> str:
-    subject = _subject(result.runbook, result.case)
-    return f"{subject} at {request.node}" if request.node else subject
-
-
-def _subject(runbook: str, case: str | None) -> str:
-    return f"{runbook} on {case}" if case else runbook
+def _subject(runbook: str, case: str | None, node: str | None = None) -> str:
+    return f"{runbook}{f' on {case}' if case else ''}{f' at {node}' if node else ''}"
 
 
 class _Inputs:
     """What runs are given; files are read once."""
 
     def __init__(self) -> None:
-        self._digests: dict[Path, str | None] = {}
-        self._declared: dict[Path, dict[str, Any]] = {}
-        self._catalog: str | None = None
+        self._digest, self._defaults = cache(_digest), cache(_defaults)
 
-    @property
+    @cached_property
     def catalog(self) -> str:
-        """Key of the catalog, with the folders of one's own."""
-        if self._catalog is None:
-            from vllm_runbooks.catalog import compiled, folders
+        """Key of the catalog and the user's own folders."""
+        from vllm_runbooks.catalog import compiled, folders
 
-            roots = [folders.catalog_dir(), *map(Path, folders.own_catalogs())]
-            self._catalog = "+".join(key for root in roots for key in (compiled.key(root), compiled.rules_key(root)))
-        return self._catalog
+        roots = [folders.catalog_dir(), *map(Path, folders.own_catalogs())]
+        return "+".join(key for root in roots for key in (compiled.key(root), compiled.rules_key(root)))
 
     def of(self, request: Request) -> dict[str, Any]:
-        """What a run is given: its parameters with their defaults, and digests of what it reads."""
+        """A run's parameters with defaults, and digests of its files."""
         if request.is_alone:
             return {"case": request.case, "case_digest": self._digest(request.path), "catalog": self.catalog}
         parameters = {**self._defaults(request.path), **request.parameters} if request.refused is None else {}
@@ -208,15 +189,6 @@ class _Inputs:
             "catalog": self.catalog,
         }
 
-    def _defaults(self, path: Path) -> dict[str, Any]:
-        if path not in self._declared:
-            from vllm_runbooks.runbooks.notebook import load_runbook
-
-            self._declared[path] = {}
-            with contextlib.suppress(InputError):
-                self._declared[path] = {each.name: each.default for each in load_runbook(path).parameters}
-        return self._declared[path]
-
     def _of_evidence(self, name: str) -> str | None:
         from vllm_runbooks.catalog.folders import cases_dir
 
@@ -225,21 +197,27 @@ class _Inputs:
             return self._digest(shipped if shipped.is_dir() else Path(name))
         return None
 
-    def _digest(self, path: Path) -> str | None:
-        """A digest of a file, or of a folder's files; None: it cannot be read, or is too large."""
-        if path not in self._digests:
-            self._digests[path] = None
-            with contextlib.suppress(OSError, ValueError):
-                self._digests[path] = _digest(path)
-        return self._digests[path]
+
+def _defaults(path: Path) -> dict[str, Any]:
+    from vllm_runbooks.runbooks.notebook import load_runbook
+
+    with contextlib.suppress(InputError):
+        return {parameter.name: parameter.default for parameter in load_runbook(path).parameters}
+    return {}
 
 
 def _digest(path: Path) -> str | None:
-    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    with contextlib.suppress(OSError, ValueError):
+        return _digest_of_files(path)
+    return None
+
+
+def _digest_of_files(path: Path) -> str | None:
+    files = sorted(filter(Path.is_file, path.rglob("*"))) if path.is_dir() else [path]
     if not all(file.is_file() for file in files) or sum(file.stat().st_size for file in files) > _MOST_HASHED:
         return None
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in files:
-        found.update(file.relative_to(path).as_posix().encode("utf-8", "surrogateescape") + b"\0")
-        found.update(hashlib.sha256(file.read_bytes()).digest())
-    return found.hexdigest()[:20]
+        digest.update(file.relative_to(path).as_posix().encode("utf-8", "surrogateescape") + b"\0")
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:20]

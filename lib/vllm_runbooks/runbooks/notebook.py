@@ -1,9 +1,7 @@
-"""Inspect a runbook, bind its parameters strictly, and carry its verdict out of the kernel.
+"""Read a runbook, check its parameters, and display its verdict.
 
-A runbook is an `.ipynb` file. It is read here with the standard library alone, so that listing runbooks and refusing a
-wrong parameter cost milliseconds and start no kernel. Its last cell calls `conclude`; whoever executed it calls
-`read_judgement` on the executed notebook. Nothing else in a notebook says how a run ended: what an executor writes into
-metadata says `completed` for a cell whose kernel was killed.
+Runbooks are read with the standard library alone, without a kernel. The last cell calls `conclude`, and
+`read_judgement` reads its output: papermill's metadata report cells as completed whose kernel was killed.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ Value = str | int | float | bool
 T = TypeVar("T", bound=Value)
 
 _WITH_LIVE = "with live:"
-"""Begins the help of a parameter that counts in a run with `live` alone."""
+"""Begins the help of a parameter that needs `live`."""
 _MOST_FACTS = 200
 _TOO_LARGE = 10**18
 _WHOLE = r"[+-]?[0-9]{1,18}"
@@ -55,7 +53,7 @@ _DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?"
 
 
 def load_runbook(path: str | Path) -> Runbook:
-    """Read what a runbook declares about itself; raise InputError for anything that is not a well-formed runbook."""
+    """Read a runbook's declarations; raise InputError if it is malformed."""
     path = Path(path)
     notebook = _read_notebook(path)
     meta = _runbook_metadata(notebook, path)
@@ -77,16 +75,14 @@ def load_runbook(path: str | Path) -> Runbook:
     )
 
 
-def bind(runbook: Runbook, given: Mapping[str, object]) -> dict[str, Value]:
-    """Check the values given against the runbook's declared parameters and return them with their declared types.
-
-    Executors paste a parameter's name into code as it stands; so a name that is not declared is never let through.
-    """
+def bind(runbook: Runbook, values: Mapping[str, object]) -> dict[str, Value]:
+    """Check values against the declared parameters, as executors paste names into code; return them typed."""
     declared = {parameter.name: parameter for parameter in runbook.parameters}
     bound: dict[str, Value] = {}
-    for name, value in given.items():
+    for name, value in values.items():
         if name not in declared:
-            raise InputError(f"{runbook.id}: no parameter named {_shown(name)}; {_nearest(name, list(declared))}")
+            choices = f"it takes {', '.join(declared)}" if declared else "it takes none"
+            raise InputError(f"{runbook.id}: no parameter named {_shown(name)}; {meant(name, declared, choices)}")
         try:
             bound[name] = typed(value, _TYPES[declared[name].type])
         except InputError as error:
@@ -107,13 +103,10 @@ def bind(runbook: Runbook, given: Mapping[str, object]) -> dict[str, Value]:
     return bound
 
 
-def held_back(path: str | Path, step: str, given: Mapping[str, object]) -> tuple[str, ...]:
-    """The parameters that keep a step from being done, as the conditions in its cell say; empty: none that is known.
-
-    A condition is that of an `if` around a call of the step, and a parameter one of the names that it joins by `and`.
-    """
+def held_back(path: str | Path, step: str, values: Mapping[str, object]) -> tuple[str, ...]:
+    """False parameters that joined by `and` are the condition around a step's call; empty if none is known."""
     notebook = _read_notebook(Path(path))
-    is_on = {parameter.name: parameter.default for parameter in _parameters(notebook, Path(path))} | dict(given)
+    is_on = {parameter.name: parameter.default for parameter in _parameters(notebook, Path(path))} | dict(values)
     source = next((_source(cell) for cell in notebook["cells"] if _name(cell) == step), "")
     try:
         conditions = [
@@ -125,29 +118,26 @@ def held_back(path: str | Path, step: str, given: Mapping[str, object]) -> tuple
         return ()
     joined = [
         part
-        for each in conditions
-        for part in (each.values if isinstance(each, ast.BoolOp) and isinstance(each.op, ast.And) else [each])
+        for condition in conditions
+        for part in (
+            condition.values if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And) else [condition]
+        )
     ]
     names = [part.id for part in joined if isinstance(part, ast.Name)]
     return tuple(dict.fromkeys(name for name in names if is_on.get(name, True) is False))
 
 
 def _names_step(body: ast.expr | list[ast.stmt], step: str) -> bool:
-    """Whether the code calls the step: by its name, or with it as an argument."""
     return any(
         (isinstance(node, ast.Attribute) and node.attr == step)
         or (isinstance(node, ast.Constant) and node.value == step)
-        for each in (body if isinstance(body, list) else [body])
-        for node in ast.walk(each)
+        for statement in (body if isinstance(body, list) else [body])
+        for node in ast.walk(statement)
     )
 
 
 def typed(value: object, kind: type[T]) -> T:
-    """Return the value as `kind`, where that is certain; raise InputError otherwise.
-
-    Values come as text from a command line, and as text or numbers from a scheduler. Text stays the text it was ("1.10"
-    is never 1.1), and a number is not cut down to fit.
-    """
+    """Convert the value if that is unambiguous: text stays text ("1.10" is never 1.1), numbers are not rounded."""
     if isinstance(value, int) and abs(value) >= _TOO_LARGE:
         raise InputError("a number of more than 18 digits is nothing that vLLM takes; give a smaller one")
     result: object = None
@@ -170,7 +160,7 @@ def typed(value: object, kind: type[T]) -> T:
 
 
 def conclude(judgement: Judgement, *, stop_on_fail: bool) -> None:
-    """Show the verdict as the last cell's output, and end a failing run with one line when `stop_on_fail` says so."""
+    """Display the verdict as the last cell's output; raise for a failing one if `stop_on_fail`."""
     if judgement.verdict not in _GIVEN_BY_A_RUNBOOK:
         raise InputError(f"conclude: a runbook cannot give the verdict {judgement.verdict}; give pass, fail or skipped")
     from IPython.display import display
@@ -192,24 +182,20 @@ def conclude(judgement: Judgement, *, stop_on_fail: bool) -> None:
 
 
 def read_judgement(notebook: Mapping[str, Any]) -> Judgement | None:
-    """Return the verdict that the last code cell of an executed notebook displayed, or None where there is none.
-
-    None also when it is malformed, or when there are two: a run is never judged by a guess.
-    """
+    """The verdict that the last code cell displayed; None if there is none, or more than one."""
     try:
         cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code" and not _is_injected(cell)]
-        found = [
+        judgements = [
             output["data"][JUDGEMENT_MIME]
             for output in (cells[-1]["outputs"] if cells else [])
             if output["output_type"] == "display_data" and JUDGEMENT_MIME in output["data"]
         ]
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
-    return parse_judgement(found[0]) if len(found) == 1 else None
+    return parse_judgement(judgements[0]) if len(judgements) == 1 else None
 
 
 def parse_judgement(data: object) -> Judgement | None:
-    """Return the judgement that JSON of the MIME type holds, or None where it is not exactly that."""
     try:
         return _judgement(cast("Mapping[str, Any]", data))
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -221,7 +207,7 @@ def _is_injected(cell: Mapping[str, Any]) -> bool:
 
 
 def _judgement(data: Mapping[str, Any]) -> Judgement:
-    """Build the record from JSON; KeyError, TypeError or ValueError where it is not exactly that record."""
+    """Build the record; raise KeyError, TypeError or ValueError if the data is anything else."""
     if type(data["schema"]) is not int or data["schema"] != SCHEMA:
         raise ValueError("not a judgement of this schema")
     judgement = record(Judgement, {key: value for key, value in data.items() if key != "schema"})
@@ -244,7 +230,6 @@ def _judgement(data: Mapping[str, Any]) -> Judgement:
 
 
 def _card(judgement: Judgement, reason: str) -> str:
-    """Render the verdict as a small card whose text takes the colour of the page around it, light or dark."""
     colour = GROUNDS[VERDICTS[judgement.verdict]]
     rows = [
         ("Case", judgement.case),
@@ -267,7 +252,7 @@ def _card(judgement: Judgement, reason: str) -> str:
 
 
 def _read_notebook(path: Path) -> dict[str, Any]:
-    """Read the file as a version 4 notebook whose cells have the shape that the rest of this module relies on."""
+    """Read a version 4 notebook and check the shape of its cells."""
     if path.is_dir():
         raise InputError(f"{path}: is a folder; give the path of an .ipynb file")
     try:
@@ -334,7 +319,7 @@ def _title_and_summary(notebook: Mapping[str, Any], path: Path) -> tuple[str, st
 
 
 def _parameters(notebook: Mapping[str, Any], path: Path) -> tuple[Parameter, ...]:
-    """Read the parameters cell: nothing but lines of `name: type = literal  # help`."""
+    """Read the parameters cell: only lines of `name: type = literal  # help`."""
     tagged = [
         cell
         for cell in notebook["cells"]
@@ -357,7 +342,7 @@ def _parameters(notebook: Mapping[str, Any], path: Path) -> tuple[Parameter, ...
         raise InputError(f"{where}{place}: is not Python; write `name: type = value  # help`") from None
     parameters: dict[str, Parameter] = {}
     for node in tree.body:
-        here = f"{where} line {node.lineno}"
+        line_place = f"{where} line {node.lineno}"
         if not (
             isinstance(node, ast.AnnAssign)
             and isinstance(node.target, ast.Name)
@@ -366,20 +351,22 @@ def _parameters(notebook: Mapping[str, Any], path: Path) -> tuple[Parameter, ...
             and node.value is not None
             and node.lineno == node.end_lineno
         ):
-            raise InputError(f"{here}: is not a parameter; write `name: type = value  # help`, type str/int/float/bool")
+            raise InputError(
+                f"{line_place}: is not a parameter; write `name: type = value  # help`, type str/int/float/bool"
+            )
         name, kind = node.target.id, node.annotation.id
         if name in parameters:
-            raise InputError(f"{here}: parameter {name} is declared twice; remove one")
+            raise InputError(f"{line_place}: parameter {name} is declared twice; remove one")
         try:
             value = ast.literal_eval(node.value)
         except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-            raise InputError(f"{here}: default of {name} is not a literal; write its value") from None
+            raise InputError(f"{line_place}: default of {name} is not a literal; write its value") from None
         if type(value) is not _TYPES[kind] and not (kind == "float" and type(value) is int):
-            raise InputError(f"{here}: default of {name} is not {kind}; give {_EXAMPLES[_TYPES[kind]]}")
+            raise InputError(f"{line_place}: default of {name} is not {kind}; give {_EXAMPLES[_TYPES[kind]]}")
         try:
             default = typed(value, _TYPES[kind])
         except InputError as error:
-            raise InputError(f"{here}: default of {name}: {error}") from None
+            raise InputError(f"{line_place}: default of {name}: {error}") from None
         parameters[name] = Parameter(name=name, type=kind, default=default, help=comments.get(node.lineno, ""))
     return tuple(parameters.values())
 
@@ -392,11 +379,6 @@ def _name(cell: Mapping[str, Any]) -> str:
     return str(cell.get("id", "without id"))
 
 
-def _nearest(name: str, names: list[str]) -> str:
-    """Name what was probably meant, else everything there is to choose from."""
-    return meant(name, names, f"it takes {', '.join(names)}" if names else "it takes none")
-
-
 def _shown(value: object) -> str:
     text = ascii(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
@@ -407,7 +389,7 @@ def _matches(value: object, pattern: str) -> bool:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether the text can be stored: a command line hands over bytes that are not UTF-8 as lone surrogates."""
+    """Whether the text can be stored: a command line may contain lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:

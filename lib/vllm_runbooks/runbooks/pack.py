@@ -1,4 +1,4 @@
-"""Make an evidence pack: logs, command, inventory, what is said of them, and an issue's text, without secrets."""
+"""Make an evidence pack without secrets: logs, command, inventory, answers and the text of an issue."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import codecs
 import hashlib
 import re
 import weakref
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from vllm_runbooks.core.redaction.redact import Redactor
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.host.records import GpuFacts, GpuProcess, Inventory
+from vllm_runbooks.runbooks.recording import OutputBuffer
 
 if TYPE_CHECKING:
     from vllm_runbooks.catalog.specs import Card
@@ -33,68 +34,55 @@ _MAX_LAID_ASIDE = 4 << 30
 _ODD = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 _MAX_STEM = 80
 _UNNAMED = "-"
-"""What evidence from standard input is called."""
+"""Name of standard input."""
 
 
 @dataclass(frozen=True)
 class Packed:
-    """A pack that was made, and not written anywhere yet."""
+    """A pack that is not written yet."""
 
     raw: bytes
     manifest: Manifest
     issue: str
-    answer: Answer | None
-    """None: it holds no log."""
 
 
 @dataclass(frozen=True)
-class Cards:
-    """What was said of the cards of the start, and the inventory that goes into the pack."""
+class PackedGpus:
+    """GPUs of the launch, and the inventory for the pack."""
 
     named: str | None = None
     inventory: Inventory | None = None
     is_of_start: bool = False
 
 
-def cards_of(spec: str | None, *, is_inventoried: bool = True) -> Cards:
-    """The cards that `--gpus` names: by name, or by a snapshot, which is the inventory as well.
-
-    Nothing named, this host's inventory goes along, and says nothing of the start: the log may be of another host.
-
-    Raises:
-        InputError: a card is not known, or a file is no snapshot.
-    """
+def cards_of(spec: str | None, *, is_inventoried: bool = True) -> PackedGpus:
+    """The GPUs of `--gpus`, by name or snapshot; without it this host's inventory, which may be another host's."""
     from vllm_runbooks.catalog.specs import LOCAL
     from vllm_runbooks.host import inspection as inventories
     from vllm_runbooks.host import inventory
 
     if spec is None:
-        return Cards(inventory=inventory.collect() if is_inventoried else None)
+        return PackedGpus(inventory=inventory.collect() if is_inventoried else None)
     if spec.casefold() == LOCAL:
         if not is_inventoried:
-            return Cards(named=_by_name(host_loading.cards(spec)))
-        found = inventory.collect()
-        inventories.cards(found, catalog.specs(), LOCAL)  # none: it is said now, not to whoever reads the pack
-        return Cards(inventory=found, is_of_start=True)
+            return PackedGpus(named=_by_name(host_loading.cards(spec)))
+        snapshot = inventory.collect()
+        inventories.cards(snapshot, catalog.specs(), LOCAL)  # none: it is said now, not to whoever reads the pack
+        return PackedGpus(inventory=snapshot, is_of_start=True)
     if Path(spec).is_file() or host_loading.is_snapshot(spec):
         if not is_inventoried:
             raise InputError(
                 f"{spec}: is the inventory that --no-inventory leaves out; name the cards, as in 8xRTX3090"
             )
-        return Cards(inventory=host_loading.read_snapshot(spec), is_of_start=True)
+        return PackedGpus(inventory=host_loading.read_snapshot(spec), is_of_start=True)
     try:
         catalog.specs().gpus(spec)
     except InputError as error:
         raise InputError(f"{error}; a pack takes names of cards, or one snapshot") from None
-    return Cards(named=spec)
+    return PackedGpus(named=spec)
 
 
 def _by_name(cards: Iterable[Card]) -> str:
-    """What `--gpus` takes for cards.
-
-    Raises:
-        InputError: the catalog knows none of such a name, and the name says nothing.
-    """
     counted = Counter(card.gpu.name for card in cards)
     spec = ",".join(f"{count}x{name}" for name, count in counted.items())
     try:
@@ -104,15 +92,8 @@ def _by_name(cards: Iterable[Card]) -> str:
     return spec
 
 
-def pack(evidence: Evidence, cards: Cards, *, start: int | None = None, tool: str) -> Packed:
-    """Make a pack of logs, of their command, or of both.
-
-    What is kept of a log is bounded: its beginning and its end. Its secrets are replaced first, in all of it, so that
-    no part of one is left at a cut; then it is diagnosed as it lies in the pack: whoever reads that gets this answer.
-
-    Raises:
-        InputError: a log cannot be read, they are too many, or there is no such start.
-    """
+def pack(evidence: Evidence, cards: PackedGpus, *, start: int | None = None, tool: str) -> Packed:
+    """Make a pack: redact everything, cut the logs, then diagnose them as they are in the pack."""
     diagnosing.check_log(evidence)
     if len(evidence.documents) > archives.MAX_LOGS:
         raise InputError(
@@ -122,11 +103,7 @@ def pack(evidence: Evidence, cards: Cards, *, start: int | None = None, tool: st
 
 
 def laid_aside(document: Document) -> Document:
-    """A document that can be read once, as one that can be read again: in a file without a name, gone with it.
-
-    Raises:
-        InputError: it cannot be read, or is larger than what is taken.
-    """
+    """Copy a document that can be read once to an unnamed temporary file."""
     import tempfile
 
     file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the document is
@@ -144,15 +121,15 @@ def laid_aside(document: Document) -> Document:
         while block := file.read(PIECE):
             yield decoder.decode(block)
 
-    found = Document(document.name, pieces)
-    weakref.finalize(found, file.close)
-    return found
+    copy = Document(document.name, pieces)
+    weakref.finalize(copy, file.close)
+    return copy
 
 
 class _Packing:
     """One pack in the making."""
 
-    def __init__(self, evidence: Evidence, cards: Cards, start: int | None, tool: str) -> None:
+    def __init__(self, evidence: Evidence, cards: PackedGpus, start: int | None, tool: str) -> None:
         self._evidence, self._cards, self._start, self._tool = evidence, cards, start, tool
         self._redactor = Redactor()
         self._raw: dict[str, bytes] = {}
@@ -160,24 +137,25 @@ class _Packing:
         self._notes: list[str] = []
 
     def packed(self) -> Packed:
-        """Learn every secret, then write the members one after another."""
         inventory, personal = (None, Counter[str]())
         if self._cards.inventory is not None:
             inventory, personal = impersonal(self._cards.inventory)
-        given = self._evidence
-        for text in (given.command or "", "" if inventory is None else to_json(inventory), self._cards.named or ""):
+        evidence = self._evidence
+        for text in (evidence.command or "", "" if inventory is None else to_json(inventory), self._cards.named or ""):
             self._redactor.learn([text])
-        self._redactor.learn_names(document.name for document in given.documents)
-        for document in given.documents:
+        self._redactor.learn_names(document.name for document in evidence.documents)
+        for document in evidence.documents:
             self._redactor.learn(document.pieces())
         documents = tuple(self._logs())
-        command = self._command()
+        command = evidence.command
+        if command is not None:
+            command = self._add("command.txt", MemberRole.COMMAND, command)
         snapshot = None
         if inventory is not None:
             snapshot = self._add(INVENTORY, MemberRole.INVENTORY, to_json(inventory) + "\n", more=personal)
         kept = Evidence(
             documents,
-            vllm=given.vllm,
+            vllm=evidence.vllm,
             command=command,
             gpus=self._cards.named,
             snapshot=snapshot if self._cards.is_of_start else None,
@@ -190,29 +168,20 @@ class _Packing:
         return self._whole(answer, issue)
 
     def _logs(self) -> Iterator[Document]:
-        """Add each log, and yield it as it is in the pack."""
         room = archives.MAX_KEPT // max(len(self._evidence.documents), 1)
         names = _names(self._redactor.name(document.name) for document in self._evidence.documents)
         for name, document in zip(names, self._evidence.documents, strict=True):
-            shown = self._redactor.name(document.name)
+            shown_name = self._redactor.name(document.name)
             before = Counter(self._redactor.counts)
-            kept = _Kept(room)
-            for piece in self._redactor.pieces(document.pieces()):
-                kept.take(piece)
-            text, left_out = kept.text()
+            text, left_out = _ends(self._redactor.pieces(document.pieces()), room)
             hidden = Counter(self._redactor.counts) - before
-            self._store(f"logs/{name}", MemberRole.LOG, text, source=shown, hidden=hidden, left_out=left_out)
+            self._store(f"logs/{name}", MemberRole.LOG, text, source=shown_name, hidden=hidden, left_out=left_out)
             if left_out is not None:
                 self._notes.append(
-                    f"of {shown} the middle is left out: {left_out.lines:,} lines behind line {left_out.after_line:,}; "
-                    "lines behind the gap are counted in the pack's copy"
+                    f"of {shown_name} the middle is left out: {left_out.lines:,} lines behind line "
+                    f"{left_out.after_line:,}; lines behind the gap are counted in the pack's copy"
                 )
-            yield Document(shown, text)
-
-    def _command(self) -> str | None:
-        if self._evidence.command is None:
-            return None
-        return self._add("command.txt", MemberRole.COMMAND, self._evidence.command)
+            yield Document(shown_name, text)
 
     def _linted(self, command: str, answer: Answer | None) -> Linted:
         from vllm_runbooks.lint import checking
@@ -228,14 +197,14 @@ class _Packing:
         from vllm_runbooks.plan.render import plans as render_plans
 
         if answer is not None:
-            self._add_said("diagnosis.json", MemberRole.DIAGNOSIS, to_json(answer) + "\n")
-            self._add_said("diagnosis.txt", MemberRole.DIAGNOSIS, render_answers.text(answer))
+            self._add("diagnosis.json", MemberRole.DIAGNOSIS, to_json(answer) + "\n", is_ours=True)
+            self._add("diagnosis.txt", MemberRole.DIAGNOSIS, render_answers.text(answer), is_ours=True)
             if answer.plan is not None:
-                self._add_said("plan.json", MemberRole.PLAN, to_json(answer.plan) + "\n")
-                self._add_said("plan.txt", MemberRole.PLAN, render_plans.text_compared(answer.plan))
+                self._add("plan.json", MemberRole.PLAN, to_json(answer.plan) + "\n", is_ours=True)
+                self._add("plan.txt", MemberRole.PLAN, render_plans.text_compared(answer.plan), is_ours=True)
         if linted is not None:
-            self._add_said("lint.json", MemberRole.LINT, to_json(linted) + "\n")
-            self._add_said("lint.txt", MemberRole.LINT, render_issues.text(linted, "command.txt") + "\n")
+            self._add("lint.json", MemberRole.LINT, to_json(linted) + "\n", is_ours=True)
+            self._add("lint.txt", MemberRole.LINT, render_issues.text(linted, "command.txt") + "\n", is_ours=True)
 
     def _issue(
         self,
@@ -255,7 +224,7 @@ class _Packing:
                 if any(at in span for span in spans)
             ]
             excerpts.append(bug_report.Excerpted(kept.documents[number].name, lines))
-        return self._add_said(
+        return self._add(
             ISSUE,
             MemberRole.ISSUE,
             bug_report.text(
@@ -269,6 +238,7 @@ class _Packing:
                 hidden=hidden,
                 tool=self._tool,
             ),
+            is_ours=True,
         )
 
     def _whole(self, answer: Answer | None, issue: str) -> Packed:
@@ -290,30 +260,17 @@ class _Packing:
             notes=tuple(self._notes),
         )
         self._raw[MANIFEST] = (to_json(manifest) + "\n").encode()
-        return Packed(archives.written(self._raw), manifest, issue, answer)
+        return Packed(archives.written(self._raw), manifest, issue)
 
-    def _add(self, name: str, role: MemberRole, text: str, more: Mapping[str, int] | None = None) -> str:
-        """Add a text, its secrets replaced; as it is then."""
+    def _add(
+        self, name: str, role: MemberRole, text: str, more: Mapping[str, int] | None = None, *, is_ours: bool = False
+    ) -> str:
+        """Add a redacted text; in our own text only known secrets, as words behind an option's name are no values."""
         before = Counter(self._redactor.counts)
-        shown = self._redactor.text(text)
-        self._store_hidden(name, role, shown, before, more)
-        return shown
-
-    def _add_said(self, name: str, role: MemberRole, text: str) -> str:
-        """Add what this program says of texts whose secrets are replaced; as it is then.
-
-        Its own sentences are about options with a secret's name: the words behind such a name are no values.
-        """
-        before = Counter(self._redactor.counts)
-        shown = self._redactor.known(text)
-        self._store_hidden(name, role, shown, before)
-        return shown
-
-    def _store_hidden(
-        self, name: str, role: MemberRole, shown: str, before: Counter[str], more: Mapping[str, int] | None = None
-    ) -> None:
+        redacted = self._redactor.known(text) if is_ours else self._redactor.text(text)
         hidden = Counter(self._redactor.counts) - before + Counter(more or {})
-        self._store(name, role, shown, hidden=hidden)
+        self._store(name, role, redacted, hidden=hidden)
+        return redacted
 
     def _store(
         self,
@@ -332,72 +289,32 @@ class _Packing:
         self._raw[name] = raw
 
 
-class _Kept:
-    """The beginning and the end of a text that arrives in pieces, by bytes; both end with whole lines."""
-
-    def __init__(self, most: int) -> None:
-        self._room, self._most_behind = most // 4, most - most // 4
-        self._step = max(most // 64, 1)
-        """Characters that stay or go together: of no more than 4 bytes each."""
-        self._head: list[str] = []
-        self._tail: deque[tuple[str, int]] = deque()
-        self._behind = 0
-        self._lines = self._bytes = 0
-        """Left out between the two."""
-
-    def take(self, piece: str) -> None:
-        """Keep a piece, where there is room; of what comes later the latest stays."""
-        for at in range(0, len(piece), self._step):
-            self._take(piece[at : at + self._step])
-
-    def _take(self, piece: str) -> None:
-        size = len(piece) if piece.isascii() else len(piece.encode("utf-8", "backslashreplace"))
-        if self._room >= size and not self._tail:
-            self._head.append(piece)
-            self._room -= size
-            return
-        self._tail.append((piece, size))
-        self._behind += size
-        while self._behind > self._most_behind and len(self._tail) > 1:
-            gone, size = self._tail.popleft()
-            self._behind -= size
-            self._lines += gone.count("\n")
-            self._bytes += size
-
-    def text(self) -> tuple[str, Gap | None]:
-        """All that was kept; a line says where something was left out, and how much."""
-        head, tail = "".join(self._head), "".join(piece for piece, _ in self._tail)
-        if not self._bytes:
-            return head + tail, None
-        head, rest = _split(head, head.rfind("\n") + 1)
-        gone, tail = _split(tail, tail.find("\n") + 1)
-        lines = self._lines + (rest + gone).count("\n")
-        bytes_ = self._bytes + len((rest + gone).encode("utf-8", "backslashreplace"))
-        mark = f"[vllm-runbooks pack: {lines} lines, {bytes_} bytes left out here]\n"
-        return head + mark + tail, Gap(head.count("\n"), lines, bytes_)
+def _ends(pieces: Iterable[str], most: int) -> tuple[str, Gap | None]:
+    """The beginning and the end of a text, in whole lines; a line between them says how much was left out."""
+    kept, step = OutputBuffer(most // 4, most - most // 4), max(most // 64, 1)
+    for piece in pieces:
+        for at in range(0, len(piece), step):
+            kept.take(piece[at : at + step].encode("utf-8", "backslashreplace"))
+    first, last, lines, size = kept.ends()
+    if not size:
+        return (first + last).decode(), None
+    head, tail = first.decode(), last.decode()
+    mark = f"[vllm-runbooks pack: {lines} lines, {size} bytes left out here]\n"
+    return head + mark + tail, Gap(head.count("\n"), lines, size)
 
 
-def _split(text: str, at: int) -> tuple[str, str]:
-    return text[:at], text[at:]
-
-
-def impersonal(found: Inventory) -> tuple[Inventory, Counter[str]]:
-    """An inventory without what tells people and single cards apart, and how much was left out, by kind.
-
-    Who packs a log has read it; of who else is on the host, and of what they run, nothing is shown them first. Numbers
-    of cards are left out as vLLM's own `collect_env.py` does it. Built anew, not by `replace`: of a snapshot that was
-    read, which may be of a derived class with more in it, only what an inventory has is packed.
-    """
+def impersonal(inventory: Inventory) -> tuple[Inventory, Counter[str]]:
+    """The inventory without users, command lines and UUIDs, rebuilt without any further field; counts by kind."""
     hidden: Counter[str] = Counter()
-    gpus = tuple(_impersonal(gpu, hidden) for gpu in found.gpus)
-    base = {name: getattr(found, name) for name in Inventory.__dataclass_fields__}
+    gpus = tuple(_impersonal(gpu, hidden) for gpu in inventory.gpus)
+    base = {name: getattr(inventory, name) for name in Inventory.__dataclass_fields__}
     return Inventory(**{**base, "gpus": gpus}), +hidden
 
 
 def _impersonal(gpu: GpuFacts, hidden: Counter[str]) -> GpuFacts:
     parts = tuple(replace(part, uuid=None) for part in gpu.parts)
     hidden["gpu_uuid"] += (gpu.uuid is not None) + sum(part.uuid is not None for part in gpu.parts)
-    processes = None if gpu.processes is None else tuple(_unnamed(each, hidden) for each in gpu.processes)
+    processes = None if gpu.processes is None else tuple(_unnamed(process, hidden) for process in gpu.processes)
     return replace(gpu, uuid=None, parts=parts, processes=processes)
 
 
@@ -411,25 +328,25 @@ def _unnamed(process: GpuProcess, hidden: Counter[str]) -> GpuProcess:
     return replace(process, user=None, command=program, container=container)
 
 
-def _names(given: Iterable[str]) -> list[str]:
-    """Names of the logs in the archive: plain letters, each once whatever the case of its letters."""
+def _names(log_names: Iterable[str]) -> list[str]:
+    """Unique plain names for the logs, whatever the case of letters."""
     names: list[str] = []
-    taken: set[str] = set()
-    for name in given:
+    used: set[str] = set()
+    for name in log_names:
         plain = "standard-input.log" if name == _UNNAMED else _ODD.sub("_", name).lstrip(".-")
         stem, suffix = Path(plain).stem[:_MAX_STEM] or "log", Path(plain).suffix[:20]
         suffix = "" if suffix.casefold() in (".gz", ".bz2", ".xz", ".zip") else suffix  # they are unpacked
         made, number = f"{stem}{suffix}", 1
-        while made.casefold() in taken:
+        while made.casefold() in used:
             number += 1
             made = f"{stem}-{number}{suffix}"
-        taken.add(made.casefold())
+        used.add(made.casefold())
         names.append(made)
     return names
 
 
 def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: Counter[str] = Counter()
-    for each in counts:
-        total.update(each)
+    for count in counts:
+        total.update(count)
     return dict(sorted(total.items()))

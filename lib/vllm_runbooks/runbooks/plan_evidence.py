@@ -1,4 +1,4 @@
-"""Plans of evidence: a recorded question, and the starts of a log. What cannot be planned is said in its place."""
+"""Plans for recorded questions and for the launches of a log, or why there is none."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ from vllm_runbooks.reading.deployment.confirmation import Confirmation
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 _UNNAMED = "the log's card"
 _ALIKE = 0.05
-"""Share by which the memory that a log prints may differ from that of the card that is named."""
+"""Tolerated difference between the memory in the log and that of the named GPU."""
 
 
 # ---- a question
 
 
-def words(asked: Request, best: Plan | str = "") -> dict[str, Any]:
-    """A question as it is named, for whoever asks a like one, in the layout of `best` where there is one."""
-    cards = [f"{card.gpu.name}@{card.node}" if card.node else card.gpu.name for card in asked.cards]
+def words(request: Request, best: Plan | str = "") -> dict[str, Any]:
+    """The question in words, with the layout of `best`."""
+    cards = _names(request.cards)
     gpus = ",".join(f"{cards.count(name)}x{name}" for name in dict.fromkeys(cards))
-    given = {name: value for name, value in asked.options.items() if name not in _SIZES}
+    options = {name: value for name, value in request.options.items() if name not in _SIZES}
     layout = None if isinstance(best, str) else best.layout
     sizes = {"tp": layout.tp, "pp": layout.pp, "dp": layout.dp} if layout else {}
-    return {"model": asked.model.name, "gpus": gpus, "vllm": asked.release.version, "options": given, **sizes}
+    return {"model": request.model.name, "gpus": gpus, "vllm": request.release.version, "options": options, **sizes}
 
 
 def question(
@@ -59,90 +59,66 @@ def question(
     max_model_len: int = 0,
     options: str = "",
 ) -> Request:
-    """A recorded question, with what is given here instead of its own.
+    """A recorded question with changes; for another model the newest release is used, without the recorded options.
 
-    Of another model the release is the newest that is known, and no option of the recorded question holds.
-
-    Args:
-        evidence: A recorded question.
-        model: Of the catalog, or a folder with its config.json.
-        gpus: As in `8xRTX3090`.
-        vllm: Release.
-        max_model_len: Context; 0: not given.
-        options: Further options as a JSON object.
-
-    Raises:
-        InputError: There is neither a question nor a model, or something of it is not known or refused.
+    `model` is one of the catalog, or a folder with its config.json; `options` are further ones as a JSON object.
     """
     check_texts(model=model, gpus=gpus, vllm=vllm, options=options)
     case = evidence.case
     recorded = planner.question(case.plan) if case is not None and case.plan is not None else None
-    given = _words({**_object(options), **({"max_model_len": max_model_len} if max_model_len else {})})
+    arguments = _words({**_object(options), **({"max_model_len": max_model_len} if max_model_len else {})})
     if recorded is None:
         if not model.strip() or not gpus.strip():
             raise InputError("this evidence is no recorded question; give model and gpus")
-        return planner.request(model.strip(), gpus.strip(), vllm=vllm.strip() or None, arguments=given)
+        return planner.request(model.strip(), gpus.strip(), vllm=vllm.strip() or None, arguments=arguments)
     is_same = model.strip() in ("", recorded.model.name)
-    if is_same and not (gpus.strip() or vllm.strip() or given):
+    if is_same and not (gpus.strip() or vllm.strip() or arguments):
         return recorded
     made = planner.request(
         model.strip() or recorded.model.name,
-        gpus.strip() or _spelled(recorded.cards),
+        gpus.strip() or ",".join(_names(recorded.cards)),
         vllm=vllm.strip() or (recorded.release.version if is_same else None),
-        arguments=given,
+        arguments=arguments,
     )
     return replace(made, options={**recorded.options, **made.options}) if is_same else made
 
 
-def _spelled(cards: Sequence[Card]) -> str:
-    return ",".join(f"{card.gpu.name}@{card.node}" if card.node else card.gpu.name for card in cards)
+def _names(cards: Sequence[Card]) -> list[str]:
+    return [f"{card.gpu.name}@{card.node}" if card.node else card.gpu.name for card in cards]
 
 
-def judge(asked: Request, found: Layouts | str, evidence: Evidence) -> Judgement:
-    """The verdict: against the recorded question and its claims where it is that question, else on whether it fits."""
-    if isinstance(found, str):
-        return Judgement(Verdict.FAIL, f"not planned: {found}", None, None, None, ())
+def judge(request: Request, layouts: Layouts | str, evidence: Evidence) -> Judgement:
+    """The verdict: compared with the recorded question if it is unchanged, else whether it fits."""
+    if isinstance(layouts, str):
+        return Judgement(Verdict.FAIL, f"not planned: {layouts}", None, None, None, ())
     case = evidence.case
-    if case is None or case.plan is None or not _is_recorded(asked, planner.question(case.plan)):
-        return plan_expected.judge_plan(found, None)
-    return plan_expected.judge_plan(found, case, diagnosing.judge_claims(evidence))
+    if case is None or case.plan is None or _identity(request) != _identity(planner.question(case.plan)):
+        return plan_expected.judge_plan(layouts, None)
+    return plan_expected.judge_plan(layouts, case, diagnosing.judge_claims(evidence))
 
 
-def _is_recorded(asked: Request, recorded: Request) -> bool:
-    def told(one: Request) -> tuple[object, ...]:
-        return one.model.name, one.cards, one.release.version, dict(one.options), one.replicas
-
-    return told(asked) == told(recorded)
+def _identity(request: Request) -> tuple[object, ...]:
+    return request.model.name, request.cards, request.release.version, dict(request.options), request.replicas
 
 
 def _object(text: str) -> Mapping[str, Any]:
-    """Options from JSON.
-
-    Raises:
-        InputError: It is no JSON object.
-    """
     if not text.strip():
         return {}
     try:
-        found = json.loads(text)
+        data = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        data = None
+    if not isinstance(data, dict):
         raise InputError('options: is no JSON object; write it as in {"limit_mm_per_prompt": {"video": 0}}')
-    return found
+    return data
 
 
 def as_words(options: str) -> list[str]:
-    """Options of a JSON object as words of a command, for the release's parser to judge.
-
-    Raises:
-        InputError: It is no JSON object.
-    """
+    """Options of a JSON object as words of a command."""
     return _words(_object(options))
 
 
 def _words(options: Mapping[str, Any]) -> list[str]:
-    """Options as words of a command, for the release's parser to judge."""
     words: list[str] = []
     for name, value in options.items():
         dashed = name.strip("-").replace("_", "-")
@@ -153,63 +129,59 @@ def _words(options: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def on_cards(asked: Request, count: int) -> Request:
-    """The same question on so many cards like its first, in whatever layout."""
-    options = {name: value for name, value in asked.options.items() if name not in _SIZES}
-    return replace(asked, cards=(asked.cards[0],) * count, options=options)
+def on_cards(request: Request, count: int) -> Request:
+    """The same question for so many GPUs like the first, in any layout."""
+    options = {name: value for name, value in request.options.items() if name not in _SIZES}
+    return replace(request, cards=(request.cards[0],) * count, options=options)
 
 
-def best(found: Layouts | str) -> Plan | str:
-    """The layout to deploy; else why there is none."""
-    if isinstance(found, str):
-        return found
+def best(layouts: Layouts | str) -> Plan | str:
+    """The best layout, or why there is none."""
+    if isinstance(layouts, str):
+        return layouts
     try:
-        return planner.chosen(found)
+        return planner.chosen(layouts)
     except InputError as error:
         return str(error)
 
 
 def deployed(
-    asked: Request, found: Layouts | str, *, first_port: int = 8000, retries_posts: bool = False
+    request: Request, layouts: Layouts | str, *, first_port: int = 8000, retries_posts: bool = False
 ) -> Mapping[str, str]:
-    """The files of the best layout by name; none where none fits."""
-    one = best(found)
-    if isinstance(one, str):
+    """Files of the best layout by name; empty if none fits."""
+    plan = best(layouts)
+    if isinstance(plan, str):
         return {}
-    return planner.deployed(asked, one, first_port=first_port, retries_posts=retries_posts)
+    return planner.deployed(request, plan, first_port=first_port, retries_posts=retries_posts)
 
 
-def confirmations(asked: Request, found: Layouts | str, *, first_port: int = 8000) -> Mapping[str, Confirmation]:
-    """How to see that the best layout took effect, by instance; none where none fits."""
-    one = best(found)
-    return {} if isinstance(one, str) else plan_files.confirmations(asked, one, first_port=first_port)
+def confirmations(request: Request, layouts: Layouts | str, *, first_port: int = 8000) -> Mapping[str, Confirmation]:
+    """How to confirm the best layout, by instance; empty if none fits."""
+    plan = best(layouts)
+    return {} if isinstance(plan, str) else plan_files.confirmations(request, plan, first_port=first_port)
 
 
 def write(
-    asked: Request,
-    found: Layouts | str,
+    request: Request,
+    layouts: Layouts | str,
     folder: str,
     *,
     apply: bool,
     first_port: int = 8000,
     retries_posts: bool = False,
 ) -> Shown:
-    """Write the files of the best layout into a folder, where that is asked for; none is overwritten.
-
-    Raises:
-        InputError: No folder is given, or a file is there already.
-    """
+    """Write the files of the best layout into a folder if `apply` is set; none is overwritten."""
     if not isinstance(apply, bool):
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
     check_texts(folder=folder)
-    one = best(found)
-    if isinstance(one, str):
-        return Shown.said(f"Nothing is written: {one}.")
+    plan = best(layouts)
+    if isinstance(plan, str):
+        return Shown.said(f"Nothing is written: {plan}.")
     if not apply:
         return Shown.said("Nothing is written, since apply is False.")
     if not folder.strip():
         raise InputError("folder is empty; name the folder that the files are to be written into")
-    written = planner.deploy(asked, one, Path(folder), first_port=first_port, retries_posts=retries_posts)
+    written = planner.deploy(request, plan, Path(folder), first_port=first_port, retries_posts=retries_posts)
     return Shown.said(f"Written: {', '.join(map(str, written))}.")
 
 
@@ -217,25 +189,12 @@ def write(
 
 
 def starts(evidence: Evidence, *, gpus: str = "") -> tuple[Plan | str, ...]:
-    """What is planned for each start of a log, from its own settings alone; else why nothing is.
-
-    Args:
-        evidence: The log, or a recorded case of one.
-        gpus: The cards of the starts; those of the recorded case by default.
-    """
-    found: list[Plan | str] = []
-    for start in diagnosing.read(evidence):
-        asked = _of(start, evidence, gpus, None)
-        found.append(asked if isinstance(asked, str) else _planned(asked))
-    return tuple(found)
+    """A plan for each launch of a log, from its own settings alone, or why there is none."""
+    return tuple(planned(_of(start, evidence, gpus, None)) for start in diagnosing.read(evidence))
 
 
 def start(evidence: Evidence, *, number: int = 0, gpus: str = "") -> Request | str:
-    """One start of a log as a question, by its number from 1, 0 for the last; else what is missing.
-
-    Raises:
-        InputError: There is no start of that number.
-    """
+    """A launch of a log as a question, by number from 1, 0 for the last; else what is missing."""
     answer = diagnosing.diagnose(evidence, start=number)
     every = diagnosing.read(evidence)
     if not every:
@@ -246,98 +205,92 @@ def start(evidence: Evidence, *, number: int = 0, gpus: str = "") -> Request | s
 
 
 def given(start: Start) -> tuple[str | None, Mapping[str, Any]]:
-    """The model of a start, where its log names it, and what was given to it beside that and its layout."""
-    found, _ = actual.options_of(start.arguments, start.facts)
-    name = start.facts.model or found.get("model") or found.get("model_tag")
-    own = {option: value for option, value in found.items() if option not in (*_SIZES, "model", "model_tag")}
-    return (name if isinstance(name, str) else None), own
+    """The model of a launch, and its other options."""
+    options, _ = actual.options_of(start.arguments, start.facts)
+    name = start.facts.model or options.get("model") or options.get("model_tag")
+    other_options = {
+        option: value for option, value in options.items() if option not in (*_SIZES, "model", "model_tag")
+    }
+    return (name if isinstance(name, str) else None), other_options
 
 
-def planned(asked: Request | str) -> Plan | str:
-    """The start as it was; else what is missing."""
-    return asked if isinstance(asked, str) else _planned(asked)
+def planned(request: Request | str) -> Plan | str:
+    """The plan of a question; else what is missing."""
+    if isinstance(request, str):
+        return request
+    try:
+        return planning.plan(request) if _is_unnamed(request) else planner.plan(request)
+    except InputError as error:
+        return str(error)
 
 
-def budget(asked: Request | str) -> Budget | str:
-    """The same in bytes, with the encoder's profile; else what is missing."""
-    if isinstance(asked, str):
-        return asked
-    settings = plan_requests.settings(asked)
+def budget(request: Request | str) -> Budget | str:
+    """Its memory in bytes, with the encoder's profile; else what is missing."""
+    if isinstance(request, str):
+        return request
+    settings = plan_requests.settings(request)
     need = settings.ranks.cards
-    if need > len(asked.cards):
-        return f"the start takes {need} cards, {len(asked.cards)} are given"
-    return plan_requests.budget_of(asked, settings, [Device.of(card) for card in asked.cards[:need]])
+    if need > len(request.cards):
+        return f"the start takes {need} cards, {len(request.cards)} are given"
+    return plan_requests.budget_of(request, settings, [Device.of(card) for card in request.cards[:need]])
 
 
-def ways_out(asked: Request | str) -> tuple[WayOut, ...] | str:
-    """The smallest changes with which the start fits, those that cost least first; else what is missing."""
-    if isinstance(asked, str):
-        return asked
+def ways_out(request: Request | str) -> tuple[WayOut, ...] | str:
+    """The smallest changes that fit, the cheapest first; else what is missing."""
+    if isinstance(request, str):
+        return request
     return inverse.ways_out(
-        asked.model,
-        lambda more: plan_requests.settings(asked, more),
-        [Device.of(card) for card in asked.cards],
-        asked.options,
-        environment={name: value for name, value in asked.environment.items() if value is not None},
-        calibrate=asked.calibrate,
+        request.model,
+        lambda more: plan_requests.settings(request, more),
+        [Device.of(card) for card in request.cards],
+        request.options,
+        environment={name: value for name, value in request.environment.items() if value is not None},
+        calibrate=request.calibrate,
     )
 
 
-def layouts(asked: Request | str, count: int | None = None) -> Layouts | str:
-    """Every layout of the cards, or of so many like the first; else what is missing."""
-    if isinstance(asked, str):
-        return asked
+def layouts(request: Request | str, count: int | None = None) -> Layouts | str:
+    """All layouts for the GPUs, or for so many like the first; else what is missing."""
+    if isinstance(request, str):
+        return request
     try:
-        asked = asked if count is None else on_cards(asked, count)
-        return planning.layouts(asked) if _is_unnamed(asked) else planner.layouts(asked)
+        request = request if count is None else on_cards(request, count)
+        return planning.layouts(request) if _is_unnamed(request) else planner.layouts(request)
     except InputError as error:
         return str(error)
 
 
-def _planned(asked: Request) -> Plan | str:
-    try:
-        return planning.plan(asked) if _is_unnamed(asked) else planner.plan(asked)
-    except InputError as error:
-        return str(error)
-
-
-def _is_unnamed(asked: Request) -> bool:
-    """Whether no more of the card is known than its memory: the linter, which wants its name, is not asked."""
-    return any(card.gpu.name == _UNNAMED for card in asked.cards)
+def _is_unnamed(request: Request) -> bool:
+    """Whether only the GPU's memory is known: lint, which needs its name, is skipped."""
+    return any(card.gpu.name == _UNNAMED for card in request.cards)
 
 
 def _of(start: Start, evidence: Evidence, gpus: str, total_gib: float | None) -> Request | str:
-    """A start as a question; else what of it is not known."""
     version = start.release.version or evidence.vllm
     if version is None:
         return "the release is not known; name it with vllm"
     arguments = start.arguments or _commanded(evidence, version)
-    given, _ = actual.options_of(arguments, start.facts)
-    name = start.facts.model or given.get("model") or given.get("model_tag")
+    options, _ = actual.options_of(arguments, start.facts)
+    name = start.facts.model or options.get("model") or options.get("model_tag")
     if not isinstance(name, str):
         return "the log does not name the model; give the script that started it with command"
     try:
         cards = _cards(evidence, gpus, start.facts.gpu_total_gib or total_gib or _given(evidence))
         release = CommandRelease(version, "log", releases.load(version).version)
-        return Request(planner.model(name), cards, release, given)
+        return Request(planner.model(name), cards, release, options)
     except InputError as error:
         return redact_text(str(error))
 
 
 def _commanded(evidence: Evidence, version: str) -> Mapping[str, Any]:
-    """What the script that was given starts, where it starts one."""
     if evidence.command is None:
         return {}
-    found = checking.lint_text(evidence.command, vllm=version).deployments
-    return {"model": found[0].model, **found[0].flags} if len(found) == 1 else {}
+    launches = checking.lint_text(evidence.command, vllm=version).deployments
+    return {"model": launches[0].model, **launches[0].flags} if len(launches) == 1 else {}
 
 
 def _cards(evidence: Evidence, gpus: str, printed_gib: float | None) -> tuple[Card, ...]:
-    """The cards that are named, else those of the recorded case, else one of which no more is known than is printed.
-
-    Raises:
-        InputError: None is known, or the log is of another.
-    """
+    """GPUs by name, else of the recorded case, else one of the printed memory."""
     named = gpus.strip() or _recorded(evidence)
     if not named:
         if printed_gib is None:
@@ -355,20 +308,18 @@ def _cards(evidence: Evidence, gpus: str, printed_gib: float | None) -> tuple[Ca
 
 
 def _recorded(evidence: Evidence) -> str:
-    """The card of a recorded case: as is told with it, else that of the first plan of what its document says."""
     case = evidence.case
     if case is None:
         return ""
-    told = next((one.gpus for one in calibration.shipped().cards if one.case == case.id), None)
-    asked = [*([case.plan] if case.plan else []), *(case.claims.plans.values() if case.claims else ())]
-    return told or (catalog.specs().gpus(asked[0].gpus)[0].gpu.name if asked else "")
+    gpus = next((gpu.gpus for gpu in calibration.shipped().cards if gpu.case == case.id), None)
+    questions = [*([case.plan] if case.plan else []), *(case.claims.plans.values() if case.claims else ())]
+    return gpus or (catalog.specs().gpus(questions[0].gpus)[0].gpu.name if questions else "")
 
 
 def _given(evidence: Evidence) -> float | None:
-    """The memory of the card that what is said of a recorded case rests on."""
     judged = evidence.case.claims if evidence.case else None
-    found = next((one.value for one in judged.given if one.name == "gpu_total_gib"), None) if judged else None
-    return float(found) if isinstance(found, (int, float)) else None
+    value = next((fact.value for fact in judged.given if fact.name == "gpu_total_gib"), None) if judged else None
+    return float(value) if isinstance(value, (int, float)) else None
 
 
 def _total(gib: float) -> Total:

@@ -1,4 +1,4 @@
-"""Make recorded cases: a log, or what a command prints, as a folder that `check` runs, its secrets replaced."""
+"""Record logs, commands and observations as cases, without secrets."""
 
 from __future__ import annotations
 
@@ -37,23 +37,21 @@ if TYPE_CHECKING:
     from vllm_runbooks.probe.starts import Guarded
 
 MAX_KEPT = 64 << 20
-"""Bytes of a command's output that are kept: half of it from the beginning, half from the end."""
+"""Bytes of output to keep, half from the beginning and half from the end."""
 MAX_CASE = 256 << 20
-"""Characters of a case's logs: it is there to be kept and run again."""
+"""Characters of a case's logs."""
 _MAX_SAID = 2000
 _NO_TEXT = "[vllm-runbooks record: not all of this is text; control characters are written as in \\x00]\n"
-"""First line of an output that is refused as a log; a file that begins with it is read."""
+"""First line of binary output, which is then read as a log."""
 _CONTROLS = [chr(code) for code in range(32) if not (9 <= code <= 13 or code == 27)]
 _MAX_PLACES = 1000
-"""Numbers that are tried for a folder beside one that is taken."""
+"""Numbers to try for a folder next to one that exists."""
 _COMMAND = "command.sh"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Output:
-    """What a command printed, and how it ended."""
-
+class CommandOutput:
     raw: bytes
     ending: str
     """In words, as in "ended with exit status 1"."""
@@ -62,109 +60,77 @@ class Output:
 
 @dataclass(frozen=True)
 class Recording:
-    """A case that was written."""
+    """A written case."""
 
     folder: Path
     case: Case
     answer: Answer
-    """What the diagnosis says of it now."""
+    """Current diagnosis."""
     judgement: Judgement
-    """That answer against what the case expects."""
     secrets: Mapping[str, int]
-    """How many were replaced, by kind."""
-    output: Output | None = None
-    """Of the command, where one was recorded."""
+    """Replaced secrets by kind."""
+    output: CommandOutput | None = None
 
 
 def record_command(
     folder: Path, command: Sequence[str], *, show: Show, seconds: float | None = None, vllm: str | None = None
 ) -> Recording:
-    """Run the command, and write what it printed as a case; `seconds` is when it is stopped, as by Ctrl-C.
-
-    Raises:
-        InputError: the folder cannot be made, the command cannot be run, or it printed nothing.
-        RunbooksError: what it printed cannot be made a case; it is kept in the folder, or beside it.
-    """
+    """Run the command and record its output as a case."""
     check_folder(folder)
-    with holding() as held:
+    with holding() as signals:
         output = run_command(command, show=show, seconds=seconds)
         line = shlex.join(command)
         if not output.raw.strip():
             raise InputError(f"{command[0]}: printed nothing and {output.ending}; no case was written")
         evidence = Evidence((Document("startup.log", _lenient(output.raw, command[0])),), vllm=vllm)
         source = f"recorded with `vllm-runbooks record` on {_today()}; the command {output.ending}: {line}"
-        return replace(_write(folder, evidence, source=source, only_copy=held), output=output)
+        return replace(_write(folder, evidence, source=source, only_copy=signals), output=output)
 
 
 def record_logs(folder: Path, evidence: Evidence) -> Recording:
-    """Write logs as a case that expects what the diagnosis says of them now.
-
-    Raises:
-        InputError: the folder cannot be made.
-    """
-    check_folder(folder)
+    """Record logs as a case that expects their current diagnosis."""
     return _write(folder, evidence, source=f"recorded with `vllm-runbooks record` on {_today()}")
 
 
-def record_start(folder: Path, evidence: Evidence, ending: str, *, known: str = "") -> Recording:
-    """Write the logs of a guarded start, and its command, as a case; what the guard saw is one of the logs.
-
-    Secrets that `known` names, as the command and its environment do, are replaced wherever they stand.
-
-    Raises:
-        InputError: the folder cannot be made.
-    """
-    check_folder(folder)
+def record_start(folder: Path, evidence: Evidence, ending: str, *, secrets: str = "") -> Recording:
+    """Record a supervised launch as a case; `secrets` is text whose secrets are replaced everywhere."""
     source = f"recorded with `vllm-runbooks serve` on {_today()}"
-    return _write(folder, evidence, source=source, ending=f"; the server {ending}", known=known)
+    return _write(folder, evidence, source=source, ending=f"; the server {ending}", secrets=secrets)
 
 
 def record_last_try(guarded: Guarded, folder: Path, *, say: Callable[[str], None]) -> None:
-    """Make a case of the last try of a guarded start: its log and what the guard saw, secrets replaced.
-
-    Raises:
-        InputError: the folder cannot be made.
-    """
+    """Record the last try of a launch as a case."""
     from vllm_runbooks.serve import guard
 
-    known = guard.SECRETS.get(guarded.id, "")
-    record_start(folder, guard.evidence(guarded), guarded.attempts[-1].ending, known=known)
+    secrets = guard.SECRETS.get(guarded.id, "")
+    record_start(folder, guard.evidence(guarded), guarded.attempts[-1].ending, secrets=secrets)
     say(f"recorded as a case in {folder}, secrets replaced; review its `expect`")
 
 
 def add_case(folder: Path, evidence: Evidence, expect: Expectation) -> Recording:
-    """Write logs as a case that expects what a person knows of them, whatever the diagnosis says.
-
-    Raises:
-        InputError: the folder cannot be made.
-    """
-    check_folder(folder)
+    """Record logs as a case that expects what a person knows."""
     return _write(folder, evidence, source=f"added with `vllm-runbooks case add` on {_today()}", expect=expect)
 
 
-def record_health(folder: Path, found: Health) -> Case:
-    """Write what was observed of a running server as a case that expects what is said of it now.
-
-    Raises:
-        InputError: the folder cannot be made.
-    """
+def record_health(folder: Path, health: Health) -> Case:
+    """Record an observation as a case that expects its current findings."""
     check_folder(folder)
     path = folder.absolute()
     # What the document's end tells of a secret is used for its beginning as well.
-    seen = redact_record(redact_record(found.observation))
-    cause = found.cause
-    about = f"{found.observation.model or 'a server'}, vLLM {found.vllm.version or 'unknown'}"
+    seen = redact_record(redact_record(health.observation))
+    cause = health.cause
+    about = f"{health.observation.model or 'a server'}, vLLM {health.vllm.version or 'unknown'}"
     case = Case(
         id=path.name,
         title=redact_text(cause.title if cause else f"{about}: nothing wrong"),
         source=f"recorded with `vllm-runbooks probe` on {_today()}",
-        vllm=found.vllm.version,
+        vllm=health.vllm.version,
         files=[OBSERVATION],
         expect=Expectation(
-            outcome=found.outcome,
+            outcome=health.outcome,
             class_=None if cause else "ok",
             symptom=cause.id if cause else None,
-            findings=[each.id for each in found.findings],
+            findings=[finding.id for finding in health.findings],
         ),
         runbooks=[name for name in (_PROBE_RUNBOOK,) if (folders.runbooks_dir() / f"{name}.ipynb").is_file()],
     )
@@ -190,7 +156,7 @@ def _today() -> str:
 
 
 def _lenient(raw: bytes, where: str) -> str:
-    """The text of what was printed; it will not come again, so what is no text is read as if it were."""
+    """The output as text; binary output is kept too, as it cannot be recorded again."""
     try:
         return decode(raw, where)
     except InputError:
@@ -198,7 +164,7 @@ def _lenient(raw: bytes, where: str) -> str:
 
 
 def _readable(text: str) -> str:
-    """What can be read back as a log; made when the secrets are replaced, as these stand between such characters."""
+    """Escape control characters; after redaction, as secrets may stand between them."""
     if text.startswith(_NO_TEXT):
         for control in _CONTROLS:
             text = text.replace(control, f"\\x{ord(control):02x}")
@@ -208,15 +174,9 @@ def _readable(text: str) -> str:
 # What a command prints
 
 
-def run_command(command: Sequence[str], *, show: Show, seconds: float | None = None) -> Output:
-    """Run the command to its end, with a supervisor that leaves nothing of it behind.
-
-    Ctrl-C, SIGTERM and SIGHUP are handed on to it, and end it within five seconds; a second one does so at once.
-
-    Raises:
-        InputError: the command cannot be run.
-    """
-    kept, live = _Kept(MAX_KEPT), Live(show, known=shlex.join(command))
+def run_command(command: Sequence[str], *, show: Show, seconds: float | None = None) -> CommandOutput:
+    """Run the command supervised; signals are forwarded and end it within five seconds, a second one immediately."""
+    kept, live = OutputBuffer(MAX_KEPT // 2, MAX_KEPT - MAX_KEPT // 2), Live(show, known=shlex.join(command))
     began = time.monotonic()
     stop_at = began + (seconds or math.inf)
     with Running(command) as running:
@@ -226,22 +186,21 @@ def run_command(command: Sequence[str], *, show: Show, seconds: float | None = N
             if time.monotonic() >= stop_at and running.stopped_by is None:
                 running.stop(signal.SIGINT, "was stopped when its time was up")
         live.finish()
-    return Output(kept.raw(), running.ending, time.monotonic() - began)
+    head, tail, _, left_out = kept.ends()
+    note = b"[vllm-runbooks record: %d bytes left out]\n" % left_out if left_out else b""
+    return CommandOutput(head + note + tail, running.ending, time.monotonic() - began)
 
 
-class _Kept:
+class OutputBuffer:
     """The beginning and the end of a long output."""
 
-    def __init__(self, limit: int) -> None:
-        self._room = limit // 2
-        self._max_tail = limit - limit // 2
+    def __init__(self, head: int, tail: int) -> None:
+        self._room, self._max_tail = head, tail
         self._head: list[bytes] = []
         self._tail: deque[bytes] = deque()
-        self._in_tail = 0
-        self._left_out = 0
+        self._in_tail = self._lines = self._bytes = 0
 
     def take(self, chunk: bytes) -> None:
-        """Keep it, where there is room; of what comes later the latest stays."""
         if self._room:
             self._head.append(chunk[: self._room])
             chunk = chunk[self._room :]
@@ -250,19 +209,19 @@ class _Kept:
             self._tail.append(chunk)
             self._in_tail += len(chunk)
         while self._in_tail > self._max_tail and len(self._tail) > 1:
-            gone = len(self._tail.popleft())
-            self._in_tail -= gone
-            self._left_out += gone
+            dropped = self._tail.popleft()
+            self._in_tail -= len(dropped)
+            self._lines += dropped.count(b"\n")
+            self._bytes += len(dropped)
 
-    def raw(self) -> bytes:
-        """All that was kept; a line says where something was left out."""
+    def ends(self) -> tuple[bytes, bytes, int, int]:
+        """Both ends in whole lines, as part of a line may be part of a secret; lines and bytes left out."""
         head, tail = b"".join(self._head), b"".join(self._tail)
-        if not self._left_out:
-            return head + tail
-        # A piece of a line may be a piece of a secret.
-        whole_head, whole_tail = head[: head.rfind(b"\n") + 1], tail[tail.find(b"\n") + 1 :]
-        left_out = self._left_out + len(head) - len(whole_head) + len(tail) - len(whole_tail)
-        return whole_head + b"[vllm-runbooks record: %d bytes left out]\n" % left_out + whole_tail
+        if not self._bytes:
+            return head, tail, 0, 0
+        head_end, tail_start = head.rfind(b"\n") + 1, tail.find(b"\n") + 1
+        dropped = head[head_end:] + tail[:tail_start]
+        return head[:head_end], tail[tail_start:], self._lines + dropped.count(b"\n"), self._bytes + len(dropped)
 
 
 # The folder
@@ -276,7 +235,7 @@ def _load(folder: Path) -> Case:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse, before anything is run or read, a folder that could not be written in the end."""
+    """Reject a folder that cannot be written, before anything is run."""
     path = folder.absolute()
     if not _ID.fullmatch(path.name):
         raise InputError(
@@ -307,26 +266,24 @@ def _write(
     ending: str = "",
     expect: Expectation | None = None,
     only_copy: Held | None = None,
-    known: str = "",
+    secrets: str = "",
 ) -> Recording:
-    """Write the case's folder whole or not at all; without an expectation, what the diagnosis says is expected.
-
-    Of what will not come again the log is stored before anything else is done with it, and stays whatever happens then.
-    """
-    path = folder.absolute()
-    given = evidence.documents
-    redactor, texts = Redactor(), list(_texts(given, math.inf if only_copy else MAX_CASE))
+    """Write the case's folder whole or not at all; the log of a command is stored first and stays."""
+    if only_copy is None:
+        check_folder(folder)
+    path, logs = folder.absolute(), evidence.documents
+    redactor, texts = Redactor(), list(_texts(logs, math.inf if only_copy else MAX_CASE))
     source, ending = " ".join(source.split()), " ".join(ending.split())
-    for text in (known, source, ending, evidence.command or "", *texts):
+    for text in (secrets, source, ending, evidence.command or "", *texts):
         redactor.learn([text])
-    redactor.learn_names(d.name for d in given)
-    names = _file_names(given, redactor)
+    redactor.learn_names(d.name for d in logs)
+    names = _file_names(logs, redactor)
     texts = [redactor.text(text) for text in texts]
     source = redactor.text(source)
     if only_copy:
         texts = [_readable(text) for text in texts]
     else:
-        source += f" from {', '.join(redactor.name(d.name) for d in given)}{redactor.text(ending)}"
+        source += f" from {', '.join(redactor.name(d.name) for d in logs)}{redactor.text(ending)}"
     evidence = replace(evidence, documents=tuple(map(Document, names, texts)), case=None)
     part, is_safe = _part(path), False
     try:
@@ -340,7 +297,7 @@ def _write(
             answer = diagnosing.diagnose(evidence)
             case = Case(
                 id=path.name,
-                title=_title(answer) if expect is None else f"{redactor.name(given[0].name)}: {_expected(expect)}",
+                title=_title(answer) if expect is None else f"{redactor.name(logs[0].name)}: {_expected(expect)}",
                 source=source[:_MAX_SAID],
                 vllm=evidence.vllm,
                 files=names,
@@ -366,14 +323,14 @@ def _write(
 
 
 @contextlib.contextmanager
-def _kept(folder: Path, part: Path, held: Held) -> Iterator[None]:
-    """Keep a log whose diagnosis fails or is interrupted; the folder has no `case.yaml` then."""
+def _kept(folder: Path, part: Path, signals: Held) -> Iterator[None]:
+    """Keep the log, without `case.yaml`, if the diagnosis fails or is interrupted."""
     try:
-        held.release()
+        signals.release()
         yield
-        held.hold()
+        signals.hold()
     except BaseException as error:
-        held.hold()
+        signals.hold()
         with contextlib.suppress(OSError):
             (part / "case.yaml").unlink(missing_ok=True)
         place = _placed(folder, part)
@@ -388,7 +345,7 @@ def _kept(folder: Path, part: Path, held: Held) -> Iterator[None]:
 
 
 def _placed(folder: Path, part: Path) -> Path:
-    """Move what is in the part folder to the folder, or to FOLDER.1 and so on where that is taken; says where it is."""
+    """Move the folder to its place, or to FOLDER.1 and so on if that is taken; return where it is."""
     path = folder.absolute()
     for number in range(_MAX_PLACES):
         place = path.with_name(f"{path.name}.{number}") if number else path
@@ -412,27 +369,24 @@ def _expected(expect: Expectation) -> str:
 
 
 def _texts(documents: Sequence[Document], limit: float) -> Iterator[str]:
-    """The logs' texts, read once each."""
     length = 0
-    for given in documents:
+    for log in documents:
         pieces = []
-        for piece in given.pieces():
+        for piece in log.pieces():
             pieces.append(piece)
             length += len(piece)
             if length > limit:
-                raise InputError(
-                    f"{given.name}: larger than {MAX_CASE >> 20} MiB; cut out the start that is to be kept"
-                )
+                raise InputError(f"{log.name}: larger than {MAX_CASE >> 20} MiB; cut out the start that is to be kept")
         yield "".join(pieces)
 
 
 def _file_names(documents: Sequence[Document], redactor: Redactor) -> list[str]:
-    """A log alone is startup.log; of several each keeps its name, as far as it is harmless."""
+    """startup.log for a single log; several keep their names, made harmless."""
     if len(documents) == 1:
         return ["startup.log"]
     names: list[str] = []
-    for given in documents:
-        stem = re.sub(r"[^A-Za-z0-9._-]", "_", redactor.name(given.name)).lstrip(".-")[:80] or "startup.log"
+    for log in documents:
+        stem = re.sub(r"[^A-Za-z0-9._-]", "_", redactor.name(log.name)).lstrip(".-")[:80] or "startup.log"
         name, number = stem, 2
         while name in (*names, "case.yaml", _COMMAND):
             name, number = f"{number}-{stem}", number + 1
@@ -441,7 +395,7 @@ def _file_names(documents: Sequence[Document], redactor: Redactor) -> list[str]:
 
 
 def _as_found(answer: Answer) -> Expectation:
-    """What the diagnosis says now; a failure without a cause is no answer to expect."""
+    """Expect the current diagnosis; a failure without a cause is not expected."""
     class_ = answer.root_cause.class_ if answer.root_cause else "ok" if answer.outcome.is_healthy else None
     facts = {f.name: getattr(answer.facts, f.name) for f in fields(answer.facts)}
     return Expectation(
@@ -453,9 +407,9 @@ def _as_found(answer: Answer) -> Expectation:
 
 
 def _runbooks(symptoms: Sequence[str]) -> list[str]:
-    """The runbooks that fit: those of the symptoms, else of their class, else the one for the most symptoms."""
-    known = catalog.load_catalog().symptoms
-    named = {known[symptom].runbook for symptom in symptoms if symptom in known}
+    """Runbooks of the symptoms, else of their class, else the one with the most symptoms."""
+    catalog_symptoms = catalog.load_catalog().symptoms
+    named = {catalog_symptoms[symptom].runbook for symptom in symptoms if symptom in catalog_symptoms}
     usable = sorted((r for r in _all_runbooks() if _reads_logs(r)), key=lambda r: -len(r.symptoms))
     serving = [r for r in usable if r.id in named or not {*symptoms}.isdisjoint(r.symptoms)]
     if not serving:

@@ -1,14 +1,15 @@
-"""Turn `results.json` into `index.html` with a page of evidence for each executed notebook.
+"""Render `results.json` as `index.html`, with a page for each executed notebook.
 
-The pages need no network, no script and no Jupyter. Everything in them is text that was escaped here: a notebook is a
-file, so its HTML outputs are shown by their plain text, and only images in PNG or JPEG are taken as they are.
+The pages need no network and no script; their text is escaped, and HTML of notebooks is cleaned.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vllm_runbooks.core.errors import InputError
@@ -18,10 +19,9 @@ from vllm_runbooks.core.records import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 _ATTENTION = [Verdict.FAIL, Verdict.ERROR, Verdict.INTERRUPTED, Verdict.SKIPPED, Verdict.PASS]
-"""Order of the page: what an engineer has to look at comes first."""
+"""Order of the page."""
 _HEADLINE = {
     Verdict.PASS: "passed",
     Verdict.FAIL: "failed",
@@ -30,17 +30,17 @@ _HEADLINE = {
     Verdict.INTERRUPTED: "interrupted",
 }
 _NOTEBOOK_BYTES = 8 * 1024 * 1024
-"""Larger notebooks get no page: a browser would not show them well; the file itself is linked."""
+"""Larger notebooks get no page, only a link."""
 _OUTPUT_CHARACTERS = 200_000
 _ERROR_MARKER = "papermill-error-cell-tag"
-"""Tag of the cells that papermill adds to point at an error: HTML that this page has no use for."""
+"""Tag of papermill's cells that point to an error; not shown."""
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 
 
 def write_report(out_dir: Path) -> Path:
-    """Write `index.html` and the pages of evidence from what lies in the folder; return the path of the first."""
+    """Write `index.html` and the pages of evidence for a folder's results."""
     source = out_dir / "results.json"
     try:
         results = json.loads(source.read_text(encoding="utf-8"))
@@ -61,7 +61,7 @@ def write_report(out_dir: Path) -> Path:
 
 
 def render_report(results: Mapping[str, Any], *, pages: set[str] | None = None) -> str:
-    """Render the page from the content of `results.json`; `pages` are the pages of evidence that exist beside it."""
+    """Render `results.json` with links to existing pages."""
     runs = sorted((run for run in results["runs"] if isinstance(run, dict)), key=_rank)
     slowest = max((_seconds(run) for run in runs), default=0.0)
     rows = "".join(_row(run, slowest=slowest, pages=pages or set()) for run in runs)
@@ -72,9 +72,11 @@ def render_report(results: Mapping[str, Any], *, pages: set[str] | None = None) 
         else "<p class=quiet>No run was asked for.</p>"
     )
     total = _duration(sum(_seconds(run) for run in runs))
+    began, tool = results.get("began"), results.get("tool")
+    when = f"{f', begun {_text(began)}' if began else ''}{f', {_text(tool)}' if tool else ''}"
     body = (
         f"<header><p class=kicker>vLLM runbooks</p><h1>{_headline(runs)}</h1>{_proportions(runs)}"
-        f"<p class=quiet>{len(runs)} {'run' if len(runs) == 1 else 'runs'}, {total} of work{_when(results)}. "
+        f"<p class=quiet>{len(runs)} {'run' if len(runs) == 1 else 'runs'}, {total} of work{when}. "
         'Also as <a href="results.json">results.json</a> and <a href="junit.xml">JUnit XML</a>.</p></header>'
         f"<main>{table}{_nodes(results, runs)}{_differences(results)}</main>"
     )
@@ -82,7 +84,6 @@ def render_report(results: Mapping[str, Any], *, pages: set[str] | None = None) 
 
 
 def _nodes(results: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str:
-    """What each node did; nothing where all was done on one host."""
     rows = ""
     for node in _mappings(results.get("nodes")):
         its = [run for run in runs if run.get("node") == node.get("name")]
@@ -99,19 +100,21 @@ def _nodes(results: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str
 
 
 def _differences(results: Mapping[str, Any]) -> str:
-    """What is not the same on all nodes, those first on which verdicts depend."""
     if not _mappings(results.get("nodes")):
         return ""
     rows = ""
-    for each in sorted(_mappings(results.get("differences")), key=lambda each: not each.get("matters")):
-        values = each.get("values")
-        told = values.items() if isinstance(values, dict) else ()
+    for difference in sorted(
+        _mappings(results.get("differences")), key=lambda difference: not difference.get("matters")
+    ):
+        values = difference.get("values")
+        by_node = values.items() if isinstance(values, dict) else ()
         listed = "".join(
-            f"<li><strong>{_text(node)}</strong> {'unknown' if value is None else _text(value)}" for node, value in told
+            f"<li><strong>{_text(node)}</strong> {'unknown' if value is None else _text(value)}"
+            for node, value in by_node
         )
-        weight = "verdicts depend on it" if each.get("matters") else ""
+        weight = "verdicts depend on it" if difference.get("matters") else ""
         rows += (
-            f"<tr><td class=what>{_text(each.get('what') or '')}<p class=reason>{weight}</p>"
+            f"<tr><td class=what>{_text(difference.get('what') or '')}<p class=reason>{weight}</p>"
             f'<td data-label="On the nodes"><ul>{listed}</ul></tr>'
         )
     if not rows:
@@ -121,17 +124,11 @@ def _differences(results: Mapping[str, Any]) -> str:
 
 
 def _mappings(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _when(results: Mapping[str, Any]) -> str:
-    """When the suite began (UTC) and what ran it, as far as the results say."""
-    began, tool = results.get("began"), results.get("tool")
-    return "".join([f", begun {_text(began)}" if began else "", f", {_text(tool)}" if tool else ""])
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def render_notebook(notebook: Mapping[str, Any], *, title: str, verdict: str = "", reason: str = "") -> str:
-    """Render an executed notebook as a page that is safe whatever the notebook holds."""
+    """Render an executed notebook as a safe page."""
     head = f"{_badge(verdict)} " if verdict else ""
     body = (
         f'<header><p class=kicker><a href="index.html">All runs</a></p><h1>{_text(title)}</h1>'
@@ -141,7 +138,6 @@ def render_notebook(notebook: Mapping[str, Any], *, title: str, verdict: str = "
 
 
 def _evidence_page(path: Path, run: Mapping[str, Any]) -> str | None:
-    """Render the notebook of a run, or None where there is none that can be shown."""
     try:
         if path.stat().st_size > _NOTEBOOK_BYTES:
             return None
@@ -174,17 +170,16 @@ def _row(run: Mapping[str, Any], *, slowest: float, pages: set[str]) -> str:
 
 
 def _cause(run: Mapping[str, Any]) -> str:
-    """Name the root cause by the title its finding has, and by its class."""
     cause = run.get("root_cause")
     if not isinstance(cause, dict):
         return "&ndash;"
     symptom, class_ = str(cause.get("symptom")), str(cause.get("class"))
-    titles = [finding.get("title") for finding in _finding_list(run) if finding.get("symptom") == symptom]
+    titles = [finding.get("title") for finding in _mappings(run.get("findings")) if finding.get("symptom") == symptom]
     return f"<span>{_text(titles[0] if titles else symptom)} <code>{_text(class_)}</code></span>"
 
 
 def _findings(run: Mapping[str, Any]) -> str:
-    findings = _finding_list(run)
+    findings = _mappings(run.get("findings"))
     if not findings:
         return "0"
     items = "".join(
@@ -193,11 +188,6 @@ def _findings(run: Mapping[str, Any]) -> str:
         for finding in findings
     )
     return f"<details><summary>{len(findings)}</summary><ul>{items}</ul></details>"
-
-
-def _finding_list(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    findings = run.get("findings")
-    return [finding for finding in findings if isinstance(finding, dict)] if isinstance(findings, list) else []
 
 
 def _evidence(run: Mapping[str, Any], pages: set[str]) -> str:
@@ -210,7 +200,7 @@ def _evidence(run: Mapping[str, Any], pages: set[str]) -> str:
 
 
 def _notebook_name(run: Mapping[str, Any]) -> str | None:
-    """Name of the run's notebook beside the report; anything that leads elsewhere is no name."""
+    """The notebook's name, unless it leads elsewhere."""
     name = run.get("notebook")
     return name if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*\.ipynb", name) else None
 
@@ -225,7 +215,6 @@ def _headline(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _proportions(runs: Sequence[Mapping[str, Any]]) -> str:
-    """One bar, divided among the verdicts; decoration, the headline above says the same."""
     segments = "".join(f'<i class="{verdict}" style="flex:{count}"></i>' for verdict, count in _counts(runs))
     return f'<div class=proportions aria-hidden="true">{segments}</div>'
 
@@ -238,12 +227,12 @@ def _counts(runs: Sequence[Mapping[str, Any]]) -> list[tuple[Verdict, int]]:
 
 def _rank(run: Mapping[str, Any]) -> int:
     verdict = run.get("verdict")
-    return [str(known) for known in _ATTENTION].index(verdict) if verdict in list(_ATTENTION) else -1
+    return [str(item) for item in _ATTENTION].index(verdict) if verdict in list(_ATTENTION) else -1
 
 
 def _badge(verdict: str) -> str:
-    known = verdict if verdict in list(Verdict) else "error"
-    return f'<span class="badge {known}">{_text(verdict)}</span>'
+    style = verdict if verdict in list(Verdict) else "error"
+    return f'<span class="badge {style}">{_text(verdict)}</span>'
 
 
 def _seconds(run: Mapping[str, Any]) -> float:
@@ -285,18 +274,17 @@ def _output(output: Mapping[str, Any]) -> str:
             return f'<img alt="{alternative}" src="data:{kind};base64,{"".join(encoded.split())}">'
     if (
         "text/html" in data
-        and (shown := clean_html(_CONTROL.sub("", _ANSI.sub("", _joined(data["text/html"]))))).strip()
+        and (markup := clean_html(_CONTROL.sub("", _ANSI.sub("", _joined(data["text/html"]))))).strip()
     ):
-        return f"<div class=shown {_SCROLLED.format('Output')}>{shown}</div>"
+        return f"<div class=shown {_SCROLLED.format('Output')}>{markup}</div>"
     return _folded(_joined(data.get("text/plain")), "out")
 
 
 _SCROLLED = 'tabindex="0" role="group" aria-label="{}"'
-"""Of what may be wider or longer than its frame: the keyboard reaches and scrolls it."""
+"""Makes a scrollable element reachable by keyboard."""
 
 
 def _folded(text: str, style: str) -> str:
-    """Text in a frame; a long one is cut with a word about it."""
     text = text.strip("\n")
     if not text.strip():
         return ""
@@ -307,7 +295,7 @@ def _folded(text: str, style: str) -> str:
 
 
 def _prose(markdown: str) -> str:
-    """Show Markdown as readable text: headings, code and paragraphs; nothing in it becomes a link or a tag."""
+    """Markdown as HTML: headings, code and paragraphs, without links or tags."""
     parts: list[str] = []
     for index, block in enumerate(re.split(r"^```.*$", markdown, flags=re.MULTILINE)):
         if index % 2:
@@ -324,9 +312,9 @@ def _prose(markdown: str) -> str:
 
 
 def _inline(text: str) -> str:
-    shown = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", _text(text))
-    shown = re.sub(r"\*([^*\s][^*]*)\*", r"<em>\1</em>", shown)
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", shown)
+    markup = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", _text(text))
+    markup = re.sub(r"\*([^*\s][^*]*)\*", r"<em>\1</em>", markup)
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", markup)
 
 
 def _joined(value: object) -> str:
@@ -336,7 +324,7 @@ def _joined(value: object) -> str:
 
 
 def _text(value: object) -> str:
-    """Escape for HTML; colour codes and control characters, which some browsers act on, are left out."""
+    """Escape for HTML; drop color codes and control characters."""
     return escape(_CONTROL.sub("", _ANSI.sub("", str(value)))).replace("\ufffe", "").replace("\uffff", "")
 
 
@@ -349,62 +337,10 @@ def _page(title: str, body: str) -> str:
         # Even if something got through the escaping: no script, no request.
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_text(title)}</title><style>{_STYLE}</style></head><body>{body}</body></html>\n"
+        f"<title>{_text(title)}</title><style>{_style()}</style></head><body>{body}</body></html>\n"
     )
 
 
-_STYLE = """
-:root{color-scheme:light dark;--page:#fafaf8;--card:#fff;--ink:#1c2024;--quiet:#5c6670;--line:#e4e5e1;--link:#0b5cad;
---pass:#14682c;--fail:#b0242a;--error:#835000;--skipped:#525b65;--interrupted:#6240ab;--tint:12%}
-@media(prefers-color-scheme:dark){:root{--page:#14171a;--card:#1b1f23;--ink:#e6e8ea;--quiet:#98a2ac;--line:#2c3238;
---link:#79b8ff;--pass:#57c271;--fail:#ff7b7f;--error:#e0a84c;--skipped:#98a2ac;--interrupted:#b79bf2;--tint:18%}}
-*{box-sizing:border-box}
-body{margin:0 auto;max-width:76rem;padding:2.5rem 1.25rem 4rem;background:var(--page);color:var(--ink);
-font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
-h1{font-size:1.75rem;line-height:1.25;letter-spacing:-.01em;font-weight:650;margin:.1rem 0 1rem;text-wrap:balance;
-overflow-wrap:anywhere}
-a{color:var(--link);text-underline-offset:2px}
-a:not(:hover){text-decoration-color:color-mix(in srgb,currentColor 35%,transparent)}
-:focus-visible{outline:2px solid var(--link);outline-offset:2px;border-radius:3px}
-code,pre{font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
-.kicker{margin:0;color:var(--quiet);font-size:.85rem;font-weight:550}
-.quiet{color:var(--quiet);margin:.75rem 0 0}
-.proportions{display:flex;gap:3px;height:8px;max-width:34rem}
-.proportions i{border-radius:4px;min-width:8px;background:var(--c)}
-.pass{--c:var(--pass)}.fail{--c:var(--fail)}.error{--c:var(--error)}.skipped{--c:var(--skipped)}
-.interrupted{--c:var(--interrupted)}
-.badge{display:inline-block;padding:.1rem .6rem;border-radius:1rem;font-size:.85rem;font-weight:600;color:var(--c);
-background:color-mix(in srgb,var(--c) var(--tint),transparent);white-space:nowrap}
-table{width:100%;margin-top:2rem;border-collapse:separate;border-spacing:0;background:var(--card);
-border:1px solid var(--line);border-radius:10px}
-th,td{padding:.7rem .9rem;text-align:left;vertical-align:top;border-top:1px solid var(--line)}
-thead th{border-top:0;color:var(--quiet);font-size:.85rem;font-weight:550;white-space:nowrap}
-.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-.what{overflow-wrap:anywhere;min-width:14rem}.case{color:var(--quiet)}
-.reason{margin:.15rem 0 0;color:var(--quiet);max-width:60ch}
-td code{color:var(--quiet);overflow-wrap:anywhere}
-td:last-child{white-space:nowrap}td:last-child a+a{margin-left:.6rem}
-.bar{display:block;width:5rem;height:3px;margin:.35rem 0 0 auto;border-radius:2px;background:var(--line)}
-.bar i{display:block;height:100%;min-width:2px;border-radius:2px;background:var(--quiet)}
-details ul{margin:.4rem 0 0;padding:0;list-style:none;text-align:left;white-space:normal;min-width:12rem}
-details li{margin:.25rem 0}small{color:var(--quiet)}summary{cursor:pointer}
-.notebook{max-width:60rem}.notebook section{margin:1.4rem 0}.prose p{white-space:pre-wrap;margin:.5rem 0}
-h2{font-size:1.15rem;margin:1.6rem 0 .4rem}
-pre{margin:.4rem 0 0;padding:.7rem .9rem;border-radius:8px;overflow:auto;max-height:32rem;white-space:pre-wrap;
-overflow-wrap:anywhere;background:var(--card);border:1px solid var(--line)}
-pre.in{color:var(--quiet);background:none}pre.failed{border-left:3px solid var(--fail)}
-.shown{margin:.6rem 0;overflow-x:auto;overflow-wrap:normal}
-.shown table{margin:.4rem 0;width:auto;background:none;border:0}
-.shown th,.shown td{padding:.3rem .7rem;font-size:.9rem;white-space:normal}
-.shown pre{max-height:none}.shown svg{max-width:none}
-img{display:block;max-width:100%;margin-top:.5rem;background:#fff;border-radius:8px}
-@media(max-width:760px){body{padding:1.5rem .9rem 3rem}h1{font-size:1.4rem}
-table,tbody,tr,td{display:block}thead{display:none}tr{padding:.8rem .9rem;border-top:1px solid var(--line)}
-tbody tr:first-child{border-top:0}td{border:0;padding:.15rem 0;text-align:left}td.n{text-align:left}
-.what{min-width:0;margin:.3rem 0 .4rem}td[data-label]{display:grid;grid-template-columns:6.5rem 1fr;gap:.5rem}
-td[data-label]::before{content:attr(data-label);color:var(--quiet)}td[data-label="Duration"] .bar{display:none}
-.shown table{display:table}.shown thead{display:table-header-group}.shown tbody{display:table-row-group}
-.shown tr{display:table-row}.shown td,.shown th{display:table-cell}.shown td{padding:.3rem .7rem .3rem 0}
-td[data-label="Evidence"]{display:block}td[data-label="Evidence"]::before{content:none}}
-@media print{body{background:none;color:#000}table{border:0}}
-""".strip()
+@cache
+def _style() -> str:
+    return Path(__file__).with_name("report.css").read_text("utf-8").strip()

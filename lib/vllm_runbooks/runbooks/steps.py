@@ -1,9 +1,8 @@
-"""Steps of a run that can be resumed: each leaves JSON in the run's folder, which is read in place of doing it twice.
+"""Resumable steps of a run: each stores its result as JSON, which is read instead of doing it again.
 
     started = steps.do("start", lambda: live.start(command), Guarded, timeout_s=900)
 
-A step is a named code cell that does one thing which takes long or changes something. Its input is what earlier steps
-left. Nothing of a kernel is kept: a run that is resumed executes every cell, and steps that are done hand over records.
+A resumed run executes every cell in a new kernel; steps that are done return their records.
 """
 
 from __future__ import annotations
@@ -17,22 +16,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.files import store
 from vllm_runbooks.core.record_forms import document, record
 from vllm_runbooks.core.redaction.redact import redact_text
 
-if TYPE_CHECKING:
-    from types import FrameType
-
 FOLDER = "RUNBOOKS_STEPS"
-"""Variable that names the folder of a run's steps; without it a step is always done, and nothing is kept."""
+"""Variable with the folder of a run's steps; without it nothing is kept."""
 AGAIN = "RUNBOOKS_STEP"
-"""Variable that names a step which is done again, whatever it left."""
+"""Variable with a step to do again."""
 TRIES, TIMEOUT_S = "RUNBOOKS_STEP_TRIES", "RUNBOOKS_STEP_TIMEOUT"
-"""Variables with how often a step is tried, and the seconds of one try; they go before what the step itself says."""
+"""Variables that override tries and timeout of each step."""
 SCHEMA = 1
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 T = TypeVar("T")
@@ -44,9 +40,8 @@ class StepTimeoutError(RunbooksError):
 
 
 def folder() -> Path | None:
-    """The folder of this run's steps."""
-    given = os.environ.get(FOLDER)
-    return Path(given) if given else None
+    path = os.environ.get(FOLDER)
+    return Path(path) if path else None
 
 
 def do(
@@ -60,26 +55,15 @@ def do(
     tries: int = 1,
     pause_s: float = 1.0,
 ) -> T:
-    """What the step left, or what it comes to now.
+    """Do a step, or return what it left for the same inputs.
 
-    Args:
-        name: Of the step, as its cell is called.
-        action: Does it.
-        kind: The record that it makes.
-        asked: All that it depends on: what was left for something else is not read.
-        is_done: Whether a result is one to go on from; another one is done again by the run that goes on.
-        timeout_s: Time for one try, where this thread may have an alarm; what it started is ended with it.
-        tries: How often it is tried; an error of this library, of the system or of time is tried again.
-        pause_s: Time between two tries.
-
-    Raises:
-        InputError: the name is none, or what was kept cannot be read.
-        StepTimeoutError: each try took too long.
+    A result that is not `is_done` is stored, and done again by a resumed run. Only the main thread has `timeout_s`; our
+    own errors and those of the system are tried again.
     """
     if not name or not set(name) <= _NAME:
         raise InputError(f"{name!r}: is no name of a step; write small letters, digits and dashes")
-    told = hashlib.sha256(redact_text(repr(asked)).encode()).hexdigest()
-    kept = read(name, kind, told)
+    digest = hashlib.sha256(redact_text(repr(asked)).encode()).hexdigest()
+    kept = read(name, kind, digest)
     if kept is not None:
         return kept
     tries, timeout_s = _given(TRIES, int, tries), _given(TIMEOUT_S, float, timeout_s)
@@ -94,35 +78,26 @@ def do(
                 time.sleep(pause_s)
                 continue
             why = redact_text(f"{error}") if is_told else type(error).__name__
-            _keep(name, {"status": "failed", "asked": told, "tries": number, "error": why}, began)
+            _keep(name, {"status": "failed", "asked": digest, "tries": number, "error": why}, began)
             raise
         status = "done" if is_done(result) else "open"
-        _keep(name, {"status": status, "asked": told, "tries": number, "result": document(result)}, began)
+        _keep(name, {"status": status, "asked": digest, "tries": number, "result": document(result)}, began)
         return result
     raise InputError(f"{name}: {tries} tries are none; give 1 or more")
 
 
 def _given(variable: str, kind: Callable[[str], N], otherwise: N) -> N:
-    """A number from the environment, above 0.
-
-    Raises:
-        InputError: it is none.
-    """
-    given = os.environ.get(variable)
-    if not given:
+    text = os.environ.get(variable)
+    if not text:
         return otherwise
     with suppress(ValueError):
-        if float(number := kind(given)) > 0:  # type: ignore[arg-type]
+        if float(number := kind(text)) > 0:  # type: ignore[arg-type]
             return number
-    raise InputError(f"{variable}: {given[:40]!r} is no number above 0")
+    raise InputError(f"{variable}: {text[:40]!r} is no number above 0")
 
 
 def read(name: str, kind: type[T], asked: str | None = None) -> T | None:
-    """What a step has left; None where it is not done, is to be done again, or was done for something else.
-
-    Raises:
-        InputError: what is kept is no such record.
-    """
+    """The result of a step; None if it is not done, is to be done again, or was done for other inputs."""
     place = folder()
     if place is None or os.environ.get(AGAIN) == name:
         return None
@@ -143,23 +118,22 @@ def read(name: str, kind: type[T], asked: str | None = None) -> T | None:
         raise InputError(f"{path}: holds no {kind.__name__}; remove it, and the step is done again") from None
 
 
-def _keep(name: str, told: Mapping[str, Any], began: float) -> None:
+def _keep(name: str, state: Mapping[str, Any], began: float) -> None:
     place = folder()
     if place is None:
         return
     place.mkdir(parents=True, exist_ok=True)
-    kept = {"schema": SCHEMA, "step": name, **told, "seconds": round(time.monotonic() - began, 4)}
+    kept = {"schema": SCHEMA, "step": name, **state, "seconds": round(time.monotonic() - began, 4)}
     store(place / f"{name}.json", json.dumps(kept, ensure_ascii=False, indent=1) + "\n")
 
 
 @contextmanager
 def _within(timeout_s: float | None, name: str) -> Iterator[None]:
-    """Raise in this thread when the time is up."""
     if timeout_s is None or threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def late(_number: int, _frame: FrameType | None) -> None:
+    def late(_number: int, _frame: object) -> None:
         raise StepTimeoutError(f"step {name}: was not through after {timeout_s:g} s; give it more time, or look why")
 
     before = signal.signal(signal.SIGALRM, late)
@@ -172,25 +146,24 @@ def _within(timeout_s: float | None, name: str) -> Iterator[None]:
 
 
 def clear(place: Path, *, all_of_them: bool) -> None:
-    """Forget what steps left: all, or those that are not done."""
+    """Remove results of steps: all, or those that are not done."""
     for path in place.glob("*.json") if place.is_dir() else ():
         if all_of_them or not is_done(path):
             path.unlink(missing_ok=True)
 
 
 def stamp(path: Path) -> tuple[int, int] | None:
-    """Tells a file from the one that replaces it; None: there is none."""
+    """Identify a file's version; None if there is no file."""
     try:
-        told = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return told.st_ino, told.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns
 
 
 def is_done(path: Path) -> bool:
-    """Whether the file that a step has left says that it is done."""
     try:
-        told = json.loads(path.read_text("utf-8"))
+        state = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(told, dict) and told.get("status") == "done"
+    return isinstance(state, dict) and state.get("status") == "done"

@@ -1,15 +1,10 @@
-"""Run runbooks through papermill, several at a time, and judge each run by its own verdict.
-
-An executor has them executed: `Local` on this host, or one that hands them to the nodes of a cluster
-(`cluster.tasks`). The rest is the same for both. On a host three kinds of process take part. The caller (`run_all`)
-keeps the results. Workers (`worker`, each held by a `bench`), with papermill imported once, execute one run after the
-other, every run in a fresh kernel. A guard (`host.processes`) waits for the caller's death:
+"""Run runbooks through papermill, several at a time, on this host or a cluster (`cluster.tasks`).
 
     caller ── worker ── kernel ── whatever a runbook starts
       └─ guard (own session)
 
-When the caller dies, however it dies, the guard ends all of them. Results are on disk before they are reported:
-`results.json` holds every run from the start, as `interrupted` until it is judged.
+The caller (`run_all`) stores results before they are reported; workers execute runs in fresh kernels; the guard
+(`host.processes`) ends all if the caller dies.
 """
 
 from __future__ import annotations
@@ -32,7 +27,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from xml.etree import ElementTree as ET
 
 from vllm_runbooks.core.errors import InputError, RunbooksError
@@ -48,12 +43,8 @@ from vllm_runbooks.runbooks.notebook import held_back, parse_judgement
 from vllm_runbooks.runbooks.report import write_report
 from vllm_runbooks.runbooks.worker import one_line
 
-if TYPE_CHECKING:
-    from types import FrameType
-
-
 NO_RUNBOOK = "(no runbook)"
-"""Stands for the runbook of a case that names none."""
+"""Runbook id of a case without one."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 Progress = Callable[["Request", RunResult | None], None]
@@ -61,51 +52,44 @@ Progress = Callable[["Request", RunResult | None], None]
 
 @dataclass(frozen=True)
 class Request:
-    """One run that is asked for."""
+    """A requested run."""
 
     runbook: str
-    """Id, as shown."""
     path: Path
-    """Of the runbook; of a case that is judged without one, of its folder."""
+    """The runbook, or the folder of a case without one."""
     case: str | None = None
     parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    """Bound already: `notebook.bind` has checked names and types."""
+    """Checked and typed by `notebook.bind`."""
     timeout_s: float = 600.0
-    """Wall-clock limit of the whole run."""
     refused: str | None = None
-    """Why this run cannot be started: it is then an error, and the others go on."""
+    """Why the run cannot start."""
     is_alone: bool = False
-    """Whether the case is judged without a runbook."""
+    """Whether the case is checked without a runbook."""
     is_resumed: bool = False
-    """Whether what its steps have left in the folder is read in place of doing them again."""
+    """Whether results of earlier steps are reused."""
     step: str | None = None
-    """The one step that is run, with what earlier ones have left."""
+    """The only step to run."""
     step_tries: int | None = None
-    """How often a step that fails is tried; None: as the step says."""
     step_timeout_s: float | None = None
-    """Longest time for one try of a step; None: as the step says."""
     node: str | None = None
-    """The one node that it is to be executed on; None: any."""
+    """The only node to run on."""
 
 
 _TICK_S = 1.0
-"""How late a signal may be noticed."""
+"""Max delay of a signal."""
 
 
-class Executor(Protocol):
-    """Has the runs of a suite executed, each once."""
+class RunExecutor(Protocol):
+    """Executes the runs of a suite."""
 
     def begin(self, suite: Suite) -> int:
-        """Begin to take runs off `suite.waiting`; returns how often `suite.through` will be called.
-
-        Of each run that is taken `suite.started` and `suite.judged` are called, from any thread.
-        """
+        """Start taking runs off `suite.waiting`; return how often `suite.through` will be called."""
 
     def stop(self) -> None:
-        """End what runs; the suite's gate is closed by now."""
+        """End all runs; the suite's gate is closed."""
 
     def join(self) -> None:
-        """Wait until nothing of it is left."""
+        """Wait until all have ended."""
 
 
 def run_all(
@@ -114,14 +98,12 @@ def run_all(
     out: Path,
     jobs: int = 2,
     progress: Progress | None = None,
-    executor: Executor | None = None,
+    executor: RunExecutor | None = None,
 ) -> list[RunResult]:
-    """Execute the runs into the folder `out`, and return their results in the order asked for.
+    """Execute the runs into the folder `out`, by default on this host with so many `jobs`; return results in order.
 
-    Without an `executor` they are executed on this host, `jobs` at a time.
-
-    `progress` is called with a request and None when it starts, and with its result when that is on disk. SIGINT,
-    SIGTERM and SIGHUP end the suite: what was not judged by then is interrupted.
+    `progress` is called when a run starts, and again when its result is on disk. SIGINT, SIGTERM and SIGHUP end the
+    suite and interrupt the runs without a result.
     """
     if jobs < 1:
         raise InputError(f"jobs: {jobs} is not a number of runs at a time; give 1 or more")
@@ -130,10 +112,10 @@ def run_all(
 
 
 class Suite:
-    """The caller's side: what is asked for, what is known, and who is running."""
+    """Runs with their results and events."""
 
     _THROUGH = 0
-    """Event that a part of the executor has nothing left to do; no signal has this number."""
+    """Event of a finished part; no signal has this number."""
 
     def __init__(self, requests: Sequence[Request], *, out: Path, progress: Progress | None) -> None:
         self.id = uuid.uuid4().hex
@@ -147,16 +129,16 @@ class Suite:
         self.events: SimpleQueue[tuple[int, RunResult | None] | int] = SimpleQueue()
         self.gate = Gate()
         self.nodes: Sequence[NodePart] = ()
-        """Those that take part; none where all is executed on this host."""
+        """Nodes that take part; none on this host."""
         self.unsaved: NotStoredError | None = None
         self._progress = progress or (lambda _request, _result: None)
 
     @property
     def tag(self) -> str:
-        """Value of the environment variable for this suite's workers; a suite within a run keeps the outer name."""
+        """Tag of this suite's processes, after that of an outer suite."""
         return ":".join(filter(None, [os.environ.get(TAG), self.id]))
 
-    def run(self, executor: Executor) -> list[RunResult]:
+    def run(self, executor: RunExecutor) -> list[RunResult]:
         self._prepare_folder()
         self.runtime = Path(tempfile.mkdtemp(prefix="vr", dir=temporary_folder()))
         with _signals_to(self.events), self._guarded():
@@ -167,14 +149,18 @@ class Suite:
                 executor.stop()
                 executor.join()
                 shutil.rmtree(self.runtime, ignore_errors=True)
-        self._drain()
+        # Keep what was judged between a signal and the end of the slots.
+        with contextlib.suppress(Empty):
+            while True:
+                event = self.events.get_nowait()
+                if isinstance(event, tuple) and event[1] and event[1].verdict is not Verdict.INTERRUPTED:
+                    self.results[event[0]] = event[1]
         self._save(final=True)
         if self.unsaved:
             raise RunbooksError(f"{self.unsaved}; free some space and run again")
         return self.results
 
     def order(self, index: int) -> dict[str, Any]:
-        """What is to be executed, as a `Bench` takes it."""
         request = self.requests[index]
         if request.is_alone:
             return {"alone": str(request.path.absolute()), "timeout_s": request.timeout_s}
@@ -182,15 +168,11 @@ class Suite:
             "input": str(request.path.absolute()),
             "output": str(self.out / self.outputs[index]),
             "parameters": dict(request.parameters),
-            "timeout_s": request.timeout_s,
             "steps": str(self.steps_of(index)),
-            "step": request.step,
-            "step_tries": request.step_tries,
-            "step_timeout_s": request.step_timeout_s,
+            **{name: getattr(request, name) for name in ("timeout_s", "step", "step_tries", "step_timeout_s")},
         }
 
     def started(self, index: int) -> None:
-        """Somebody has begun with a run."""
         self.events.put((index, None))
 
     def judged(
@@ -202,38 +184,28 @@ class Suite:
         node: str | None = None,
         lost_on: Sequence[str] = (),
     ) -> None:
-        """A run has come to an answer.
-
-        Args:
-            index: Number of the run.
-            answer: As a worker gives one.
-            seconds: How long it took.
-            node: The one that it was executed on; None: this host, or none.
-            lost_on: Nodes that had begun with it before, and gave no answer.
-        """
+        """Report a worker's answer to a run; `lost_on` are nodes that began it and were lost."""
         request = self.requests[index]
         result = _judge(request, answer)
         if self.gate.is_closed and result.verdict is Verdict.ERROR:
             # The kernel was ended by us: that is no error of the run.
             result = _result(request, Verdict.INTERRUPTED, "interrupted")
-        told = replace(result, seconds=seconds, node=node, lost_on=tuple(lost_on) or None)
-        self.events.put((index, told))
+        final = replace(result, seconds=seconds, node=node, lost_on=tuple(lost_on) or None)
+        self.events.put((index, final))
 
     def through(self) -> None:
-        """A part of the executor has nothing left to do."""
         self.events.put(self._THROUGH)
 
     def steps_of(self, index: int) -> Path:
-        """Where a run's steps leave what they come to."""
         return _steps_folder(self.out, self.outputs[index])
 
     def stop(self) -> None:
-        """Let no run start any more and end every process of this suite."""
+        """Start no more runs and end every process of this suite."""
         self.gate.close()
         sweep(self.id)
 
     def _prepare_folder(self) -> None:
-        """Write results.json, junit.xml and index.html, every run still open; refuse a folder that cannot hold them."""
+        """Write the reports with every run open; reject a folder that cannot be written."""
         try:
             self.out.mkdir(parents=True, exist_ok=True)
             for index, name in enumerate(self.outputs):
@@ -248,7 +220,7 @@ class Suite:
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Keep a guard for as long as this suite runs; it acts when this process ends without having said so."""
+        """Run a guard process that cleans up if this process dies."""
         guard = subprocess.Popen(  # noqa: S603 - our own module
             [*module("host.processes"), self.id, str(self.runtime), str(self.out)],
             stdin=subprocess.PIPE,
@@ -262,7 +234,7 @@ class Suite:
             guard.communicate(b"done")
 
     def _collect(self, parts: int) -> None:
-        """Take the executor's reports until all its parts are through, or a signal ends the suite."""
+        """Take results until all parts are done, or a signal ends the suite."""
         while parts:
             try:
                 event = self.events.get(timeout=_TICK_S)
@@ -271,35 +243,26 @@ class Suite:
             if event == self._THROUGH:
                 parts -= 1
             elif isinstance(event, int):
-                self._interrupted_by(signal.Signals(event).name)
+                self.stop()
+                reason = f"interrupted by {signal.Signals(event).name}"
+                self.results = [
+                    replace(result, reason=reason) if result.verdict is Verdict.INTERRUPTED else result
+                    for result in self.results
+                ]
                 return
             else:
-                self._take(*event)
-
-    def _take(self, index: int, result: RunResult | None) -> None:
-        if result is not None:
-            self.results[index] = result
-            self._save()
-        self._progress(self.requests[index], result)
-
-    def _interrupted_by(self, name: str) -> None:
-        self.stop()
-        self.results = [
-            replace(result, reason=f"interrupted by {name}") if result.verdict is Verdict.INTERRUPTED else result
-            for result in self.results
-        ]
-
-    def _drain(self) -> None:
-        """Keep what was judged between a signal and the end of the slots."""
-        with contextlib.suppress(Empty):
-            while True:
-                event = self.events.get_nowait()
-                if isinstance(event, tuple) and event[1] and event[1].verdict is not Verdict.INTERRUPTED:
-                    self.results[event[0]] = event[1]
+                index, result = event
+                if result is not None:
+                    self.results[index] = result
+                    self._save()
+                self._progress(self.requests[index], result)
 
     def _save(self, *, final: bool = False) -> None:
-        """Store the results as they are; a full disk is reported at the end, when it may have room again."""
-        self.results = [self._with_notebook(index, result) for index, result in enumerate(self.results)]
+        """Store the results; a full disk is reported at the end."""
+        self.results = [
+            replace(result, notebook=name if (self.out / name).is_file() else None)
+            for name, result in zip(self.outputs, self.results, strict=True)
+        ]
         runs = [document(result) for result in self.results]
         record = {"schema": 1, "tool": self.tool, "began": self.began, "runs": runs} | by_node(self.nodes, self.results)
         try:
@@ -311,21 +274,15 @@ class Suite:
         except NotStoredError as error:
             self.unsaved = error
 
-    def _with_notebook(self, index: int, result: RunResult) -> RunResult:
-        name = self.outputs[index]
-        return replace(result, notebook=name if (self.out / name).is_file() else None)
-
 
 class Local:
-    """Executes runs on this host, several at a time."""
+    """Executes runs on this host."""
 
     def __init__(self, jobs: int) -> None:
-        """An executor of so many runs at a time."""
         self._jobs = jobs
         self._slots: list[threading.Thread] = []
 
     def begin(self, suite: Suite) -> int:
-        """Begin; a part is a slot that executes one run after the other."""
         count = min(self._jobs, len(suite.requests))
         names = [f"slot-{number}" for number in range(count)]
         self._slots = [threading.Thread(target=_work, args=(suite, name), name=name, daemon=True) for name in names]
@@ -334,16 +291,14 @@ class Local:
         return count
 
     def stop(self) -> None:
-        """Nothing: the suite itself ends what runs on this host."""
+        """Do nothing: the suite ends the processes of this host."""
 
     def join(self) -> None:
-        """Wait for the slots."""
         for slot in self._slots:
             slot.join()
 
 
 def _work(suite: Suite, name: str) -> None:
-    """Have one run after the other executed, until none waits."""
     bench = Bench(suite.tag, runtime=suite.runtime, name=name, gate=suite.gate)
     try:
         while not suite.gate.is_closed:
@@ -361,25 +316,24 @@ def _work(suite: Suite, name: str) -> None:
 
 
 def refusal(request: Request) -> dict[str, Any] | None:
-    """The answer to a run that cannot be started; None: it can."""
+    """The answer to a run that cannot be started."""
     return None if request.refused is None else {"reason": request.refused, "refused": True}
 
 
 def by_node(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> dict[str, Any]:
-    """What a document has of the nodes that took part: each of them, and what is not the same on all; else nothing."""
     if not nodes:
         return {}
     return {"nodes": document(nodes), "differences": document(differences(nodes, results))}
 
 
 def differences(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> tuple[Difference, ...]:
-    """What is not the same on all nodes: of what they are, and of what runs came to that several of them executed."""
-    told = {node.name: node.facts for node in nodes if node.facts is not None}
-    found = []
-    for what in sorted({name for facts in told.values() for name in facts} - {"host"}):
-        values = {name: _shown(facts.get(what)) for name, facts in told.items()}
+    """Facts and results that differ between nodes."""
+    facts_by_node = {node.name: node.facts for node in nodes if node.facts is not None}
+    changed = []
+    for what in sorted({name for node_facts in facts_by_node.values() for name in node_facts} - {"host"}):
+        values = {name: _shown(node_facts.get(what)) for name, node_facts in facts_by_node.items()}
         if len(set(values.values())) > 1:
-            found.append(Difference(what, values, what in DECISIVE))
+            changed.append(Difference(what, values, what in DECISIVE))
     for result in results:
         values = {
             other.node: _came_to(other)
@@ -387,13 +341,13 @@ def differences(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> tupl
             if other.node is not None and (other.runbook, other.case) == (result.runbook, result.case)
         }
         difference = Difference(f"{result.runbook} on {result.case}" if result.case else result.runbook, values, True)
-        if len(set(values.values())) > 1 and difference not in found:
-            found.append(difference)
-    return tuple(found)
+        if len(set(values.values())) > 1 and difference not in changed:
+            changed.append(difference)
+    return tuple(changed)
 
 
 DECISIVE = ("tool", "catalog", "cases")
-"""Facts of a node that its verdicts depend on."""
+"""Facts of a node that affect verdicts."""
 
 
 def _shown(value: Any) -> str | None:
@@ -408,7 +362,6 @@ def _came_to(result: RunResult) -> str:
 
 
 def _judge(request: Request, answer: Mapping[str, Any]) -> RunResult:
-    """Turn a worker's answer into a result: the runbook's verdict where the run ended in order, else an error."""
     if answer.get("reason"):
         return _result(request, Verdict.ERROR, answer["reason"], refused=bool(answer.get("refused")))
     judgement = parse_judgement(answer.get("judgement"))
@@ -439,7 +392,7 @@ def _result(
 
 
 def _output_names(requests: Sequence[Request]) -> list[str]:
-    """Name the executed notebooks: `<runbook>--<case>.ipynb`, harmless as a file name and each of them once."""
+    """Unique, harmless names `<runbook>--<case>.ipynb`."""
     names: list[str] = []
     for request in requests:
         joined = "--".join(filter(None, [request.runbook, request.case, request.node]))
@@ -456,16 +409,13 @@ def _steps_folder(out: Path, notebook: str) -> Path:
 
 
 def done_steps(request: Request, out: Path) -> dict[str, tuple[int, int] | None]:
-    """The steps that are done in the folder of a run that is made alone, and what tells whether one is done anew."""
+    """Steps that are done in a run's folder, with their version."""
     folder = _steps_folder(out, _output_names([request])[0])
     return {path.stem: steps.stamp(path) for path in folder.glob("*.json") if steps.is_done(path)}
 
 
 def kept_steps(request: Request, out: Path, before: Mapping[str, object], result: RunResult) -> list[str]:
-    """The steps that a run has taken from earlier ones, in its notebook's order; `before` are those done at its start.
-
-    Taken is what was not written anew, though its cell was executed and no parameter kept it from being done.
-    """
+    """Steps whose earlier results a run used, in the notebook's order; `before` are those done at its start."""
     if result.notebook is None:
         return []
     after = done_steps(request, out)
@@ -481,7 +431,7 @@ def kept_steps(request: Request, out: Path, before: Mapping[str, object], result
 
 
 def _junit(results: Sequence[RunResult]) -> str:
-    """Write the results in the XML that CI systems read: fail is a failure; error and interrupted are errors."""
+    """JUnit XML: fail is a failure; error and interrupted are errors."""
     kinds = {Verdict.FAIL: "failure", Verdict.ERROR: "error", Verdict.INTERRUPTED: "error", Verdict.SKIPPED: "skipped"}
     count = [kinds.get(result.verdict, "") for result in results]
     suite = ET.Element(
@@ -506,10 +456,10 @@ def _junit(results: Sequence[RunResult]) -> str:
 
 @contextlib.contextmanager
 def _signals_to(events: SimpleQueue[Any]) -> Iterator[None]:
-    """Put SIGINT, SIGTERM and SIGHUP into the queue while the suite runs, where this thread may handle signals."""
+    """Put SIGINT, SIGTERM and SIGHUP into the queue, in the main thread."""
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
-    def put(number: int, _frame: FrameType | None) -> None:
+    def put(number: int, _frame: object) -> None:
         # SimpleQueue.put is reentrant: the handler may interrupt the very get() that waits for it.
         events.put(number)
 

@@ -1,8 +1,4 @@
-"""Execute runbooks through papermill, one after the other, each in a fresh kernel of this Python; run as a program.
-
-An order arrives as one line of JSON on standard input and is answered with one line on standard output: the judgement
-that the run reached, or the reason why there is none.
-"""
+"""Execute runbooks through papermill: orders are lines of JSON on stdin, answers on stdout; run as a program."""
 
 from __future__ import annotations
 
@@ -30,22 +26,17 @@ from vllm_runbooks.runbooks import steps
 from vllm_runbooks.runbooks.notebook import held_back, read_judgement
 
 _START_S = 60
-"""How long a kernel may take to answer for the first time; papermill's own default."""
+"""Time limit of a kernel's start, papermill's default."""
 _SAVE_EVERY_S = 1.0
 # sun_path holds 104 bytes on macOS and the BSDs, 108 on Linux, its final NUL included.
 SOCKET_PATH_MAX = 103
 
 
 class Engine:
-    """papermill's engine of this library: this environment's Python over sockets in the file system, saved atomically.
-
-    Registered as the entry point `vllm-runbooks` of `papermill.engine`; papermill's own classes are subclassed when it
-    is first used, so that this module needs no papermill to be imported.
-    """
+    """Papermill's engine with this Python, sockets in the file system and atomic saves; made on first use."""
 
     @classmethod
     def execute_notebook(cls, nb: Any, kernel_name: str, **options: Any) -> Any:
-        """Execute the notebook as papermill asks for it."""
         _register_storage()
         runtime = Path(tempfile.mkdtemp(prefix="k", dir=options.pop("runtime_dir", None)))
         try:
@@ -57,17 +48,15 @@ class Engine:
 
     @classmethod
     def nb_kernel_name(cls, nb: Any, name: str | None = None) -> str:  # noqa: ARG003 - papermill's signature
-        """Return the name of the only kernel there is: this Python."""
         return "python3"
 
     @classmethod
     def nb_language(cls, nb: Any, language: str | None = None) -> str:  # noqa: ARG003 - papermill's signature
-        """Return the language of the only kernel there is."""
         return "python"
 
 
 def work(runtime: str) -> None:
-    """Answer each order that arrives on stdin with one line on stdout, until an empty line; end all when stdin ends."""
+    """Answer each order from stdin with a line on stdout, until an empty line; end all when stdin ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # Whatever papermill or a kernel prints goes to the log: stdout belongs to the answers alone.
     os.dup2(2, 1)
@@ -99,7 +88,7 @@ def _listen(stdin: IO[str], orders: SimpleQueue[str]) -> None:
 
 
 def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
-    """Execute one notebook and say how it ended: a reason where it is an error, else the judgement found in it."""
+    """Execute one notebook; return its judgement, or the reason of an error."""
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
     from papermill.engines import papermill_engines
     from papermill.exceptions import PapermillExecutionError
@@ -107,21 +96,21 @@ def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
 
     papermill_engines.register("vllm-runbooks", Engine)
     deadline = time.monotonic() + order["timeout_s"]
-    here = {"cell": ""}
+    position = {"cell": ""}
 
     def remaining(_cell: Any) -> float:
         # nbclient takes 0 for "no limit".
         return float(max(0.01, deadline - time.monotonic()))
 
     def entered(cell: Mapping[str, Any], cell_index: int) -> None:
-        here["cell"] = f" in cell {cell.get('id', cell_index + 1)}"
+        position["cell"] = f" in cell {cell.get('id', cell_index + 1)}"
 
     output = Path(order["output"])
     left = steps.stamp(_file_of_step(order))
     before = os.environ[TAG]
     os.environ.update({TAG: order["tag"], steps.FOLDER: order["steps"], steps.AGAIN: order["step"] or ""})
     os.environ.update(
-        {steps.TRIES: f"{order['step_tries'] or ''}", steps.TIMEOUT_S: f"{order['step_timeout_s'] or ''}"}
+        {steps.TRIES: str(order["step_tries"] or ""), steps.TIMEOUT_S: str(order["step_timeout_s"] or "")}
     )
     try:
         execute_notebook(
@@ -138,15 +127,15 @@ def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
             on_cell_execute=entered,
         )
     except PapermillExecutionError as error:
-        return _read_answer(output, f"{error.ename}: {error.evalue}{here['cell']}")
+        return _read_answer(output, f"{error.ename}: {error.evalue}{position['cell']}")
     except CellTimeoutError:
-        return {"reason": redact_text(too_long(order["timeout_s"]) + here["cell"])}
+        return {"reason": redact_text(too_long(order["timeout_s"]) + position["cell"])}
     except DeadKernelError:
-        return {"reason": redact_text(f"the kernel died{here['cell']}; no verdict was written")}
+        return {"reason": redact_text(f"the kernel died{position['cell']}; no verdict was written")}
     except NotStoredError as error:
         return {"reason": str(error)}
     except Exception as error:  # noqa: BLE001 - whatever it is, this run is an error and the next one goes on
-        return {"reason": redact_text(f"{type(error).__name__}: {one_line(str(error))}{here['cell']}")}
+        return {"reason": redact_text(f"{type(error).__name__}: {one_line(str(error))}{position['cell']}")}
     finally:
         os.environ[TAG] = before
     if order["step"]:
@@ -155,7 +144,7 @@ def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
 
 
 def _up_to(path: str, step: str | None, runtime: str) -> str:
-    """The notebook, or the part of it up to the cell of a step."""
+    """The notebook, or its part up to a step's cell."""
     if not step:
         return path
     notebook = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -167,23 +156,26 @@ def _up_to(path: str, step: str | None, runtime: str) -> str:
 
 
 def _of_step(order: Mapping[str, Any], output: Path, left: object) -> dict[str, Any]:
-    """What came of a step that was run alone, as the file says that it has left since; `left` is what it had before."""
+    """The verdict on a step run alone, by its file; `left` is that file's earlier version."""
     answer = _read_answer(output, None)
     if "reason" in answer:
         return answer
     step, path = order["step"], _file_of_step(order)
     if steps.stamp(path) in (None, left):
         idle = held_back(order["input"], step, order["parameters"])
-        verdict, said = Verdict.SKIPPED, f"step {step} had nothing to do, or left nothing; the notebook shows its cell"
+        verdict, reason = (
+            Verdict.SKIPPED,
+            f"step {step} had nothing to do, or left nothing; the notebook shows its cell",
+        )
         if idle:
             are = "is" if len(idle) == 1 else "are"
-            said = f"step {step} had nothing to do: {' and '.join(idle)} {are} not true"
+            reason = f"step {step} had nothing to do: {' and '.join(idle)} {are} not true"
     elif steps.is_done(path):
-        verdict, said = Verdict.PASS, f"step {step} is done"
+        verdict, reason = Verdict.PASS, f"step {step} is done"
     else:
         verdict = Verdict.FAIL
-        said = f"step {step} did not come to its end, and is done again when the run goes on; the notebook shows why"
-    return {"judgement": {"schema": 1, **document(Judgement(verdict, said, None, None, None, ()))}}
+        reason = f"step {step} did not come to its end, and is done again when the run goes on; the notebook shows why"
+    return {"judgement": {"schema": 1, **document(Judgement(verdict, reason, None, None, None, ()))}}
 
 
 def _file_of_step(order: Mapping[str, Any]) -> Path:
@@ -191,11 +183,11 @@ def _file_of_step(order: Mapping[str, Any]) -> Path:
 
 
 _REFUSALS = frozenset({InputError.__name__, *(kind.__name__ for kind in InputError.__subclasses__())})
-"""Errors of a cell that could not read what it was given."""
+"""Errors of cells that reject their input."""
 
 
 def _read_answer(output: Path, raised: str | None) -> dict[str, Any]:
-    """Read the stored notebook: only an error of the last cell that is the verdict's own is no error of the run."""
+    """Read the stored notebook; an error of the last cell that reports the verdict is no error of the run."""
     notebook = json.loads(output.read_text(encoding="utf-8"))
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     errors = [(cell, out) for cell in code for out in cell["outputs"] if out["output_type"] == "error"]
@@ -217,17 +209,17 @@ def _read_answer(output: Path, raised: str | None) -> dict[str, Any]:
 
 
 def _literal(path: str) -> str:
-    """Escape a path for papermill, which reads every path as a format string."""
+    """Escape a path for papermill, which formats it."""
     return path.replace("{", "{{").replace("}", "}}")
 
 
 @functools.cache
 def _register_storage() -> None:
-    """Have papermill store notebooks through us: atomically, and without secrets."""
+    """Have papermill store notebooks atomically and without secrets."""
     from papermill.iorw import LocalHandler, papermill_io
 
     class Storage(LocalHandler):  # type: ignore[misc]
-        """Files of absolute paths; papermill's own handler truncates the last good notebook before it writes."""
+        """Stores absolute paths; papermill's handler truncates the last good notebook first."""
 
         def write(self, buf: str, path: str) -> None:
             store(Path(path), _redact_notebook(buf))
@@ -238,11 +230,11 @@ def _register_storage() -> None:
 
 @functools.cache
 def _engine() -> Any:
-    """Build the engine from papermill's: it saves once a second instead of twice a cell."""
+    """Build papermill's engine, saving once a second instead of twice a cell."""
     from papermill.engines import NBClientEngine, NotebookExecutionManager
 
     class Manager(NotebookExecutionManager):  # type: ignore[misc]
-        """Progress of one execution; saves its start, its end, and in between what a second has brought."""
+        """Saves at the start, at the end, and once a second."""
 
         saved = float("-inf")
 
@@ -252,8 +244,6 @@ def _engine() -> Any:
                 self.saved = time.monotonic()
 
     class Saving(NBClientEngine):  # type: ignore[misc]
-        """papermill's engine with that manager."""
-
         @classmethod
         def execute_notebook(cls, nb: Any, kernel_name: str, output_path: str | None = None, **options: Any) -> Any:
             manager = Manager(
@@ -275,16 +265,12 @@ def _engine() -> Any:
 
 
 def _kernel_manager(runtime: Path) -> type[Any]:
-    """Build a kernel manager for one run: this Python, and sockets in `runtime` where the path is short enough.
-
-    Sockets in a folder of ours need no free TCP port (several kernels starting at once may be given the same one) and
-    nobody else on the host can connect to them.
-    """
+    """Make a kernel manager for this Python, with private sockets in `runtime` if the path is short enough."""
     from jupyter_client import AsyncKernelManager
     from jupyter_client.kernelspec import KernelSpec
 
     class ThisPython(AsyncKernelManager):  # type: ignore[misc]
-        """A kernel of the environment that this library runs in, whatever `python3` is registered on the host."""
+        """A kernel of this Python, whatever `python3` is registered."""
 
         def __init__(self, **options: Any) -> None:
             super().__init__(**options)
@@ -301,7 +287,6 @@ def _kernel_manager(runtime: Path) -> type[Any]:
 
 
 def _redact_notebook(text: str) -> str:
-    """Return the notebook's JSON with secrets replaced in every string of it."""
     from nbformat import reads, writes
 
     # Reading joins what the format splits into lines, so that a secret is seen whole.
@@ -326,12 +311,11 @@ def _redact_value(value: Any, key: str = "") -> Any:
 
 
 def too_long(timeout_s: float) -> str:
-    """The reason of a run that outlasted its limit."""
     return f"time-out after {timeout_s:g} s"
 
 
 def one_line(text: str) -> str:
-    """Return the first line with anything on it, without control characters, short enough for a table."""
+    """The first line with text, shortened, without control characters."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     line = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", line)
     line = "".join(character for character in line if character.isprintable())

@@ -1,4 +1,4 @@
-"""Where runbooks are opened by hand: where they lie, or in a working copy where those belong to a package."""
+"""Open runbooks in place, or in a working copy if they belong to a package."""
 
 from __future__ import annotations
 
@@ -13,30 +13,22 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
 
 
-class Placed(NamedTuple):
-    """A folder of runbooks that may be written into."""
+class RunbookFolder(NamedTuple):
+    """A writable folder of runbooks."""
 
     folder: Path
     said: str
-    """What was copied, in one line; empty where the runbooks are opened where they lie."""
+    """What was copied; empty if the runbooks are opened in place."""
 
 
-def workspace(folder: Path | None = None) -> Placed:
-    """The runbooks in a folder that may be written into; a copy that is there already is left as it is.
-
-    Args:
-        folder: Of the working copy; None: none is made of a checkout that may be written into, and that of an installed
-            package lies in the user's folder, one for each version.
-
-    Raises:
-        InputError: there are no runbooks, or the folder cannot be made.
-    """
+def workspace(folder: Path | None = None) -> RunbookFolder:
+    """A writable folder of the runbooks: a checkout's own, else a copy in `folder` or the user's state."""
     source = folders.runbooks_dir()
     if not any(source.glob("*.ipynb")):
         raise InputError(f"{source}: holds no runbooks; name the folder that contains catalog/ and runbooks/")
     is_package = Path(__file__).resolve().parents[1] in source.resolve().parents
     if folder is None and not is_package and os.access(source, os.W_OK):
-        return Placed(source, "")
+        return RunbookFolder(source, "")
     target = (folder or user_folders.state() / "lab" / version("vllm-runbooks")).absolute()
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -48,7 +40,7 @@ def workspace(folder: Path | None = None) -> Placed:
             store(target / path.name, path.read_text(encoding="utf-8"))
             copied += 1
     if not copied:
-        return Placed(target, f"the runbooks in {target} are opened, as they were left there")
-    return Placed(
+        return RunbookFolder(target, f"the runbooks in {target} are opened, as they were left there")
+    return RunbookFolder(
         target, f"{copied} runbooks are copied into {target}, and opened there; what is changed there is kept"
     )

@@ -1,4 +1,4 @@
-"""One start of the server: run, shown, watched, climbed and ended."""
+"""Run one launch: show its output, watch it, check its health and end it."""
 
 from __future__ import annotations
 
@@ -13,129 +13,97 @@ from pathlib import Path
 from vllm_runbooks.core.records import Start
 from vllm_runbooks.host import progress
 from vllm_runbooks.host.running import Live, Running, Show
-from vllm_runbooks.probe import probing as probe
-from vllm_runbooks.probe.starts import Measured, Result, Rung, Sighting
+from vllm_runbooks.probe import health_checks
+from vllm_runbooks.probe.asking import Target, is_open
+from vllm_runbooks.probe.starts import Measured, Result, Rung, Sighting, first_failure
 from vllm_runbooks.serve.durations import Usual
 from vllm_runbooks.serve.elsewhere import Run
 from vllm_runbooks.serve.log import Log
 from vllm_runbooks.serve.subject import Subject
-from vllm_runbooks.serve.watch import Watch
+from vllm_runbooks.serve.watch import HangWatch
 
 _SAME_FAILURES = 5
-"""How often a server may fail at the same rung in the same words before it is called unable to serve; four times as
-often where it may still be coming up."""
+"""Equal failures of a check until the server counts as broken; four times as many during startup."""
 Say = Callable[[str], None]
 Look = Callable[[Run, Mapping[int, progress.Sight], float], list[Sighting]]
 Proof = Callable[[Callable[[], bool]], Measured | None]
-"""What is done with a server that is ready, in a thread of its own; the server is ended after it.
-
-It is given what tells whether the server is gone, and ends soon then.
-"""
+"""What to do with a ready server, in a thread, after which it is ended; called with a test whether it is gone."""
 _PROOF_ENDS_S = 15.0
-"""Time for a proof to end whose server is gone."""
 
 
 @dataclass
 class Limits:
-    """When the guard gives up by itself; None: never."""
+    """Limits of a launch; None for no limit."""
 
     ready_s: float | None = None
-    """Time to be ready in."""
     hung_s: float | None = 600.0
-    """Time for which a hang is borne before the start is ended."""
+    """How long a hang is tolerated."""
     patience_s: float = 60.0
-    """Time for one answer of the server."""
+    """Time limit per answer."""
     probe_every_s: float | None = None
-    """Time between two requests to a server that is ready."""
     look_s: float = 1.0
-    """Time between two looks at its processes while it starts; twice that when it is ready, and between two climbs."""
+    """Interval of looks at the processes during startup; doubled after it, and between health checks."""
 
 
 @dataclass
-class Ran:
-    """What came of one start."""
-
+class LaunchOutcome:
     ready_s: float | None = None
     seconds: float = 0.0
     ending: str = ""
     status: int | None = None
     stopped_by: int | None = None
-    """Signal that the user sent."""
+    """Signal from the user."""
     gave_up: str = ""
-    """Why the guard itself ended it, where it did."""
+    """Why we ended it."""
     rungs: tuple[Rung, ...] = ()
     sightings: list[Sighting] = field(default_factory=list)
     phases: list[tuple[str, float]] = field(default_factory=list)
-    """Name and seconds since the launch of each phase's first line."""
+    """Phases with the time of their first line."""
     proved: bool = False
-    """Whether the proof that was asked for came to its end with the server still there."""
+    """Whether the proof finished with the server alive."""
     measured: Measured | None = None
-    """What it measured."""
 
 
-class Attempt:
-    """Runs one start to its end."""
+@dataclass
+class LaunchRunner:
+    subject: Subject
+    path: Path
+    """File for its output."""
+    show: Show
+    """Shows that output, secrets replaced."""
+    say: Say
+    limits: Limits
+    on_ready: Sequence[Callable[[], None]] = ()
+    looks: Sequence[Look] = ()
+    """Further looks at the processes, called at each tick."""
+    usual: Mapping[str, Usual] = field(default_factory=dict)
+    """Usual time of each phase."""
+    is_computing: Callable[[], bool | None] = lambda: None
+    """Whether a GPU of it is busy; None if unknown."""
+    proof: Proof | None = None
+    """Run when it is ready, after which it is ended; None to serve until a signal comes."""
+    is_cancelled: Callable[[], bool] = lambda: False
+    launch: Callable[[], AbstractContextManager[Run]] | None = None
+    """Launches it on other hosts; it is ended if a rank is gone."""
 
-    def __init__(
-        self,
-        subject: Subject,
-        log: Path,
-        *,
-        show: Show,
-        say: Say,
-        limits: Limits,
-        on_ready: Sequence[Callable[[], None]] = (),
-        looks: Sequence[Look] = (),
-        usual: Mapping[str, Usual] | None = None,
-        is_computing: Callable[[], bool | None] = lambda: None,
-        proof: Proof | None = None,
-        is_cancelled: Callable[[], bool] = lambda: False,
-        launch: Callable[[], AbstractContextManager[Run]] | None = None,
-    ) -> None:
-        """A start that is to be run.
-
-        Args:
-            subject: What is started.
-            log: File that its output goes to.
-            show: Shows that output, secrets replaced.
-            say: Says one line of the guard's own.
-            limits: When to give up.
-            on_ready: Called once when it is ready.
-            looks: Further things that are looked at each time the processes are: given these, and the time.
-            usual: By phase how long it usually takes.
-            is_computing: Whether one of its cards computes; None: that is not known.
-            proof: Done when it is ready, and the end of it; None: it serves until a signal comes.
-            is_cancelled: Whether it is to be ended, asked at each look.
-            launch: Starts it where it does not run on this host; it is ended there when a rank is gone, as the others
-                would notice that at the next request only.
-        """
-        self.subject, self.path, self.limits = subject, log, limits
-        self.ran = Ran()
-        self._show, self._say, self._on_ready, self._looks = show, say, on_ready, looks
-        self._usual, self._is_computing = usual or {}, is_computing
-        self._proof, self._is_cancelled = proof, is_cancelled
-        self._launch = launch
+    def __post_init__(self) -> None:
+        self.ran = LaunchOutcome()
         self._proving: _InThread | None = None
         self._is_gone = threading.Event()
-        self._climbing: _Climb | None = None
+        self._climbing: _HealthRun | None = None
         self._climb_at = 0.0
         self._next_probe: float | None = None
         self._is_up = False
-        """Whether the log says that the server is up."""
+        """Whether the log reports that the server is up."""
         self._failed: tuple[str, str] | None = None
         self._same = 0
 
-    def run(self) -> Ran:
-        """Run it to its end.
-
-        Raises:
-            InputError: the command cannot be run.
-        """
-        launched = (self._launch or self._here)()
+    def run(self) -> LaunchOutcome:
+        launched = (self.launch or self._here)()
         self.began = time.monotonic()
-        self.watch = Watch(self.began, usual=self._usual, is_computing=self._is_computing)
+        self.watch = HangWatch(self.began, usual=self.usual, is_computing=self.is_computing)
         with launched as running:
-            log = Log(self.path, Live(self._show, known=self.subject.known), self._take_start)
+            log = Log(self.path, Live(self.show, known=self.subject.known), self._take_start)
             look_at = self.began
             try:
                 for chunk in running.chunks(tick_s=min(0.25, self.limits.look_s)):
@@ -168,33 +136,33 @@ class Attempt:
         return Running(words, environment={**environment, "SPT_NOENV": "1"})
 
     def _take_start(self, start: Start) -> None:
-        """Tell the phases that the log shows."""
+        """Report the phases that the log shows."""
         self._is_up = start.outcome.is_healthy
         for phase in start.timeline[len(self.ran.phases) :]:
             at = time.monotonic() - self.began
             if self.ran.phases:
                 name, since = self.ran.phases[-1]
-                self._say(f"{name}: took {at - since:.1f} s")
+                self.say(f"{name}: took {at - since:.1f} s")
             self.ran.phases.append((phase.name, at))
             self.watch.phase = phase.name
-            usual = self._usual.get(phase.name)
-            self._say(f"{phase.name}: began after {at:.1f} s{f'; usually {usual.says}' if usual else ''}")
+            usual = self.usual.get(phase.name)
+            self.say(f"{phase.name}: began after {at:.1f} s{f'; usually {usual.says}' if usual else ''}")
 
     def _look(self, running: Run, now: float) -> None:
-        there = {} if self.subject.is_container else running.sights()
-        seen = self.watch.look(there, now)
+        sights = {} if self.subject.is_container else running.sights()
+        seen = self.watch.look(sights, now)
         if running.stopped_by is not None:
-            seen = [each for each in seen if each.kind != "gone"]
-        for each in (*seen, *(one for look in self._looks for one in look(running, there, now))):
-            self.ran.sightings.append(each)
-            self._say(each.says if not each.phase else f"{each.phase}: {each.says}")
+            seen = [sighting for sighting in seen if sighting.kind != "gone"]
+        for sighting in (*seen, *(extra for look in self.looks for extra in look(running, sights, now))):
+            self.ran.sightings.append(sighting)
+            self.say(sighting.says if not sighting.phase else f"{sighting.phase}: {sighting.says}")
         if running.stopped_by is not None:
             return
-        if self._is_cancelled():
+        if self.is_cancelled():
             self._give_up(running, "it is not wanted any more")
             return
-        gone = next((each for each in seen if each.kind == "gone"), None)
-        if gone is not None and self._launch is not None:
+        gone = next((sighting for sighting in seen if sighting.kind == "gone"), None)
+        if gone is not None and self.launch is not None:
             self._give_up(running, gone.says)
             return
         if self._proving is not None and not self._proving.is_running:
@@ -210,22 +178,22 @@ class Attempt:
 
     def _give_up(self, running: Run, why: str) -> None:
         self.ran.gave_up = why
-        self._say(f"giving up: {why}")
+        self.say(f"giving up: {why}")
         running.stop(signal.SIGTERM, f"was ended: {why}")
 
     def _take_failure(self, running: Run, failed: Rung, now: float) -> None:
-        """Try again: a server that is still coming up answers 503, or closes; but not for ever."""
+        """Retry: a server that starts up answers 503 or closes the connection; but not forever."""
         self._climb_at = now + 2 * self.limits.look_s
-        told = (failed.name, failed.says)
-        self._same = self._same + 1 if told == self._failed else 1
-        if told != self._failed:
-            self._say(f"not ready: {failed.name}: {failed.says}")
-        self._failed = told
+        failure = (failed.name, failed.says)
+        self._same = self._same + 1 if failure == self._failed else 1
+        if failure != self._failed:
+            self.say(f"not ready: {failed.name}: {failed.says}")
+        self._failed = failure
         most = _SAME_FAILURES * (4 if failed.name in ("port", "health") else 1)
         is_alive = failed.is_alive
-        is_left = is_alive and self._proof is None
+        is_left = is_alive and self.proof is None
         if self._same == most and is_left:
-            self._say("it answers, so it is left running; what it offers is not proved")
+            self.say("it answers, so it is left running; what it offers is not proved")
         if self._same >= most and not is_left and running.stopped_by is None:
             self._give_up(running, f"it listens and does not serve: {failed.name}: {failed.says}")
 
@@ -236,24 +204,24 @@ class Attempt:
             self._next_probe = now + self.limits.probe_every_s
         for rung in self.ran.rungs:
             if rung.result is not Result.LEFT_OUT:
-                self._say(f"asked for {rung.name}: {rung.result.value}: {rung.says}")
+                self.say(f"asked for {rung.name}: {rung.result.value}: {rung.says}")
         where = (
             self.subject.target.place
             if self.subject.is_target_known
             else "by its log alone; where it answers is not known"
         )
-        self._say(f"ready after {self.ran.ready_s:.1f} s: {where}")
-        for each in self._on_ready:
-            each()
-        if self._proof is not None:
+        self.say(f"ready after {self.ran.ready_s:.1f} s: {where}")
+        for action in self.on_ready:
+            action()
+        if self.proof is not None:
             self._proving = _InThread(self._prove)
 
     def _prove(self) -> None:
-        if self._proof is not None:
-            self.ran.measured = self._proof(self._is_gone.is_set)
+        if self.proof is not None:
+            self.ran.measured = self.proof(self._is_gone.is_set)
 
     def _climb(self, running: Run, now: float) -> None:
-        """Try the ladder while the server is not ready, and again now and then when it is."""
+        """Run the health checks until the server is ready, and from time to time after that."""
         climb = self._climbing
         if not self.subject.is_target_known:
             if self._is_up and not self.watch.is_ready:
@@ -261,28 +229,26 @@ class Attempt:
             return
         if climb is None:
             due = self._next_probe if self.watch.is_ready else self._climb_at
-            if due is not None and now >= due and (self.watch.is_ready or probe.is_open(self.subject.target)):
-                self._climbing = _Climb(self.subject.target, self.limits.patience_s)
+            if due is not None and now >= due and (self.watch.is_ready or is_open(self.subject.target)):
+                self._climbing = _HealthRun(self.subject.target, self.limits.patience_s)
             return
         if climb.is_running:
             return
         self._climbing = None
         rungs = climb.rungs
-        failed = next((rung for rung in rungs if rung.result is Result.FAILED and rung.is_needed), None)
+        failed = first_failure(rungs)
         if self.watch.is_ready:
             self._next_probe = now + (self.limits.probe_every_s or 0)
             if failed is not None:
-                self._note(Sighting(now - self.began, "unanswered", f"{failed.name}: {failed.says}", "serve"))
+                reason = f"{failed.name}: {failed.says}"
+                self.ran.sightings.append(Sighting(now - self.began, "unanswered", reason, "serve"))
+                self.say(reason)
             return
         self.ran.rungs = tuple(rungs)
         if failed is not None:
             self._take_failure(running, failed, now)
             return
         self._become_ready(now)
-
-    def _note(self, sighting: Sighting) -> None:
-        self.ran.sightings.append(sighting)
-        self._say(sighting.says)
 
 
 class _InThread:
@@ -293,27 +259,25 @@ class _InThread:
         self._thread.start()
 
     def wait(self, seconds: float) -> None:
-        """Give it time to end: the server that it asks is gone."""
         self._thread.join(seconds)
 
     @property
     def is_running(self) -> bool:
-        """Whether it is not at its end."""
         return self._thread.is_alive()
 
 
-class _Climb(_InThread):
+class _HealthRun(_InThread):
     """The ladder."""
 
-    def __init__(self, target: probe.Target, patience_s: float) -> None:
+    def __init__(self, target: Target, patience_s: float) -> None:
         self.rungs: list[Rung] = []
         self._target, self._patience_s = target, patience_s
         super().__init__(self._run)
 
     def _run(self) -> None:
         try:
-            for rung in probe.climb(self._target, patience_s=self._patience_s):
+            for rung in health_checks.climb(self._target, patience_s=self._patience_s):
                 self.rungs.append(rung)
         except Exception as error:  # noqa: BLE001 - an answer of a form that nobody foresaw proves nothing
-            name = probe.NAMES[min(len(self.rungs), len(probe.NAMES) - 1)]
+            name = health_checks.NAMES[min(len(self.rungs), len(health_checks.NAMES) - 1)]
             self.rungs.append(Rung(name, Result.FAILED, f"the answer cannot be read ({type(error).__name__})"))

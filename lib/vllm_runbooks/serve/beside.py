@@ -1,50 +1,53 @@
-"""What happens beside the start and decides it: neighbours on its cards, and the kernel's own killing for memory."""
+"""What else affects a launch: other processes' GPU memory, kernel OOM kills, and its shared memory."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
 
-from vllm_runbooks.host import memory_limit
+from vllm_runbooks.host import leftovers, memory_limit
 from vllm_runbooks.host.gpu_memory import CardMemory
 from vllm_runbooks.probe.starts import Sighting
-from vllm_runbooks.serve.preflight import Host
+from vllm_runbooks.serve.preflight import LaunchHost
 
 _EVERY_S = 1.0
 _MIB_PER_GIB = 1024
+SEGMENTS_EVERY_S = 5.0
+_LOOKS = 24
+"""Looks at a segment until it counts as another process's: launches map theirs within minutes."""
 
 
 class Neighbours:
-    """Other processes on the cards: what they give back or take while the start measures its memory.
+    """Memory of other processes during profiling; nothing in a container, where the driver's pids are the host's."""
 
-    Nothing is said where they are not told, or cannot be told from the start's own, as in a container, where the
-    driver's numbers are the host's.
-    """
-
-    def __init__(self, host: Host, began: float, within_mib: float) -> None:
+    def __init__(self, host: LaunchHost, began: float, within_mib: float) -> None:
         self._host, self._began, self._within = host, began, within_mib
         self._before: dict[int, dict[int, float]] = {}
         self._own: set[int] = set()
         self._next = began
 
-    def look(self, own: Collection[int], now: float) -> list[Sighting]:
-        """What moved since the last look; `own` are the processes of the start."""
+    def look(self, pids: Collection[int], now: float) -> list[Sighting]:
+        """Memory that others took or gave back since the last look; `pids` are the launch's own."""
         if self._host.source is None or now < self._next:
             return []
         self._next = now + _EVERY_S
-        self._own |= set(own)  # the driver may name one that has just ended
-        found = []
+        self._own |= set(pids)  # the driver may name one that has just ended
+        sightings = []
         for card in self._host.source.read().of(self._host.numbers):
-            if card.holders is None or any(each.is_of_host for each in card.holders):
+            if card.holders is None or any(process.is_of_host for process in card.holders):
                 continue
-            others = {each.pid: each.used_mib for each in card.holders if each.pid not in self._own and each.used_mib}
+            others = {
+                process.pid: process.used_mib
+                for process in card.holders
+                if process.pid not in self._own and process.used_mib
+            }
             before = self._before.get(card.index)
             self._before[card.index] = others
             if before is not None:
                 moved = sum(others.values()) - sum(before.values())
                 if abs(moved) > self._within:
-                    found.append(self._sighting(card, moved, sorted(set(before) | set(others)), now))
-        return found
+                    sightings.append(self._sighting(card, moved, sorted(set(before) | set(others)), now))
+        return sightings
 
     def _sighting(self, card: CardMemory, moved: float, pids: list[int], now: float) -> Sighting:
         kind, what = ("memory-taken", "took") if moved > 0 else ("memory-released", "gave back")
@@ -54,17 +57,39 @@ class Neighbours:
 
 
 class Killings:
-    """The kernel's count of processes that it killed for memory in this control group."""
+    """The kernel's count of processes killed for memory in this control group."""
 
     def __init__(self, began: float, count: Callable[[], int | None] = memory_limit.kills) -> None:
         self._began, self._count = began, count
         self._before = count()
 
     def look(self, now: float | None = None) -> list[Sighting]:
-        """A killing since the last look."""
-        there = self._count()
-        if there is None or self._before is None or there <= self._before:
+        count = self._count()
+        if count is None or self._before is None or count <= self._before:
             return []
-        self._before = there
+        self._before = count
         says = "the kernel killed a process of this control group because its memory ran out"
         return [Sighting((time.monotonic() if now is None else now) - self._began, "oom-kill", says)]
+
+
+class Segments:
+    """Shared memory segments that the launch's processes opened."""
+
+    def __init__(self) -> None:
+        self.own: dict[str, int] = {}
+        """Names and inodes."""
+        self._looked: dict[tuple[str, int], int] = {}
+        """Looks at segments without an owner."""
+        self._next = 0.0
+
+    def look(self, processes: Collection[int], now: float) -> bool:
+        """Look for segments that these processes have mapped; return False if it is too early."""
+        if now < self._next:
+            return False
+        self._next = now + SEGMENTS_EVERY_S
+        new = [segment for segment in leftovers.segments().items() if self.own.get(segment[0]) != segment[1]]
+        self._looked = {segment: self._looked.get(segment, 0) + 1 for segment in new}
+        young = {name: inode for name, inode in new if self._looked[name, inode] <= _LOOKS}
+        if young:
+            self.own.update({name: young[name] for name in leftovers.opened_by([*processes], young)})
+        return True

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -25,6 +25,27 @@ if TYPE_CHECKING:
 
 _CHECKS = ("nodes", "command", "model", "plan", "port", "lock", "memory")
 _NVML = "nvml"
+_DAY_S = 86400
+_F = TypeVar("_F", bound="Callable[..., Any]")
+
+
+def _amount(
+    name: str, metavar: str, least: float, most: float, text: str, *, default: float | None = None
+) -> Callable[[_F], _F]:
+    bounds, is_default_shown = click.FloatRange(least, most), default is not None
+    return click.option(
+        name,
+        metavar=metavar,
+        type=bounds,
+        default=default,
+        show_default=is_default_shown,
+        callback=given.number,
+        help=text,
+    )
+
+
+def _repeatable(name: str, parameter: str, metavar: str, text: str) -> Callable[[_F], _F]:
+    return click.option(name, parameter, metavar=metavar, multiple=True, help=f"With nodes: {text}")
 
 
 @click.command(
@@ -67,55 +88,19 @@ _NVML = "nvml"
     show_default=True,
     help="Readings that must agree.",
 )
-@click.option(
-    "--every",
-    metavar="S",
-    type=click.FloatRange(0.05, 600),
-    default=1.0,
-    show_default=True,
-    callback=given.number,
-    help="Seconds between two of them.",
+@_amount("--every", "S", 0.05, 600, "Seconds between two of them.", default=1.0)
+@_amount("--within", "MIB", 0, 1e6, "By how much the memory in use may move over them.", default=64.0)
+@_amount(
+    "--wait", "S", 0, _DAY_S, "Longest wait for stable memory, and for another start on the same card.", default=600.0
 )
-@click.option(
-    "--within",
-    metavar="MIB",
-    type=click.FloatRange(0, 1e6),
-    default=64.0,
-    show_default=True,
-    callback=given.number,
-    help="By how much the memory in use may move over them.",
-)
-@click.option(
-    "--wait",
-    metavar="S",
-    type=click.FloatRange(0, 86400),
-    default=600.0,
-    show_default=True,
-    callback=given.number,
-    help="Longest wait for stable memory, and for another start on the same card.",
-)
-@click.option(
-    "--ready-within",
-    metavar="S",
-    type=click.FloatRange(1, 86400),
-    callback=given.number,
-    help="End the start when it is not ready by then (default: no limit).",
-)
-@click.option(
-    "--end-hung-after",
-    metavar="S",
-    type=click.FloatRange(0, 86400),
-    default=600.0,
-    show_default=True,
-    callback=given.number,
-    help="End the server when it has hung for so long; 0: never.",
-)
-@click.option(
+@_amount("--ready-within", "S", 1, _DAY_S, "End the start when it is not ready by then (default: no limit).")
+@_amount("--end-hung-after", "S", 0, _DAY_S, "End the server when it has hung for so long; 0: never.", default=600.0)
+@_amount(
     "--probe-every",
-    metavar="S",
-    type=click.FloatRange(1, 86400),
-    callback=given.number,
-    help="Ask the server that is ready for a token now and then (default: not; over several nodes 30).",
+    "S",
+    1,
+    _DAY_S,
+    "Ask the server that is ready for a token now and then (default: not; over several nodes 30).",
 )
 @click.option(
     "--retry",
@@ -129,19 +114,12 @@ _NVML = "nvml"
 @click.option("--hosts", metavar="FILE|LIST", help="Start MODEL over these hosts, by ssh: a file, or HOST,HOST.")
 @click.option("--expect", metavar="N", type=click.IntRange(1, 10_000), help="With --ray: how many nodes there are.")
 @click.option("--ssh-config", metavar="FILE", help="With --hosts: a configuration of ssh in place of the user's own.")
-@click.option(
-    "--python",
-    "pythons",
-    metavar="[NODE=]PATH",
-    multiple=True,
-    help="With nodes: the Python that vLLM runs with, on all of them or on one.",
-)
-@click.option(
+@_repeatable("--python", "pythons", "[NODE=]PATH", "the Python that vLLM runs with, on all of them or on one.")
+@_repeatable(
     "--env",
     "environment",
-    metavar="NAME[=VALUE]",
-    multiple=True,
-    help="With nodes: a variable of the start, without a value that of this shell; repeatable.",
+    "NAME[=VALUE]",
+    "a variable of the start, without a value that of this shell; repeatable.",
 )
 @click.option("--record", metavar="DIR", type=given.NEW_FOLDER, help="Make a case of it, secrets replaced.")
 @click.option(
@@ -158,31 +136,13 @@ _NVML = "nvml"
 @click.argument("command", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
 def serve(
     *,
-    is_check: bool,
-    until_ready: bool,
-    vllm: str | None,
-    gpus: str | None,
-    gpu_memory: str,
+    command: tuple[str, ...],
     left_out: tuple[str, ...],
-    samples: int,
-    every: float,
-    within: float,
-    wait: float,
-    ready_within: float | None,
-    end_hung_after: float,
     probe_every: float | None,
-    retry: int,
-    ray: str | None,
-    hosts: str | None,
-    expect: int | None,
-    ssh_config: str | None,
-    pythons: tuple[str, ...],
-    environment: tuple[str, ...],
     record: Path | None,
-    folder: Path | None,
     no_history: bool,
     form: str,
-    command: tuple[str, ...],
+    **options: Any,
 ) -> int:
     """Start a vLLM server with a guard: in place of `vllm serve …` write `vllm-runbooks serve -- vllm serve …`.
 
@@ -202,83 +162,84 @@ def serve(
     from vllm_runbooks.serve import guard as guarded_start
     from vllm_runbooks.serve import history_entry as serve_history
 
-    if not command and ray is None and hosts is None:
+    over_nodes = options["ray"] is not None or options["hosts"] is not None
+    if not command and not over_nodes:
         raise click.UsageError("give the command that starts the server, after --, as in -- vllm serve MODEL.")
-    series = "" if gpu_memory == _NVML else gpu_memory
-    over_nodes = ray is not None or hosts is not None
+    series = "" if options["gpu_memory"] == _NVML else options["gpu_memory"]
     if over_nodes and probe_every is None:
         probe_every = serve_nodes.PROBE_EVERY_S
+    is_check, tries = options["is_check"], 1 + options["retry"]
     request = functools.partial(
         guarded_start.Request,
-        gpus=gpus,
+        gpus=options["gpus"],
         left_out=left_out,
-        steady=guarded_start.Steady(samples, every, within, wait),
-        limits=guarded_start.Limits(ready_within, end_hung_after or None, probe_every_s=probe_every),
-        tries=1 + retry,
-        folder=folder,
+        steady=guarded_start.Steady(options["samples"], options["every"], options["within"], options["wait"]),
+        limits=guarded_start.Limits(
+            options["ready_within"], options["end_hung_after"] or None, probe_every_s=probe_every
+        ),
+        tries=tries,
+        folder=options["folder"],
         is_check=is_check,
-        proof=(lambda _: None) if until_ready else None,
+        proof=(lambda _: None) if options["until_ready"] else None,
     )
     if record is not None:
         recording.check_folder(record)
-    asked = {"tries": 1 + retry, "left_out": list(left_out), "gpus": gpus}
+    inputs = {"tries": tries, "left_out": list(left_out), "gpus": options["gpus"]}
+    of_nodes = {name: options[name] for name in ("expect", "ssh_config", "pythons", "environment")}
 
     @contextlib.contextmanager
     def told(subject: Subject) -> Iterator[Callable[[Guarded], None]]:
         # Checks alone start nothing.
         with (
             kept.opened(no_history=no_history or is_check) as history,
-            serve_history.start(history, subject, asked) as tell,
+            serve_history.start(history, subject, inputs) as tell,
         ):
             yield tell
 
     if over_nodes:
-        found = serve_nodes.start(
+        launch = serve_nodes.start(
             command,
             request,
-            ray=ray,
-            hosts=hosts,
-            expect=expect,
-            ssh_config=ssh_config,
-            pythons=pythons,
-            environment=environment,
-            vllm=vllm,
+            ray=options["ray"],
+            hosts=options["hosts"],
+            **of_nodes,
+            vllm=options["vllm"],
             gpu_memory=series,
             show=_shown(form),
             told=told,
         )
     else:
-        _check_alone(expect=expect, ssh_config=ssh_config, python=pythons, env=environment, left_out=left_out)
+        _check_alone(of_nodes, left_out)
         source, why_none = readings.source_of(series)
-        subject = guarded_start.subject(command, vllm=vllm)
+        subject = guarded_start.subject(command, vllm=options["vllm"])
         with told(subject) as tell:
-            found = guarded_start.serve(
+            launch = guarded_start.serve(
                 request(subject=subject, source=source, why_none=why_none), show=_shown(form), say=output.say
             )
-            tell(found)
-    _tell(found, form)
-    return _recorded(found, record)
+            tell(launch)
+    _tell(launch, form)
+    return _recorded(launch, record)
 
 
-def _check_alone(*, left_out: tuple[str, ...], **of_nodes: Any) -> None:
-    """Refuse what is for several nodes alone."""
-    given = [f"--{name.replace('_', '-')}" for name, value in of_nodes.items() if value]
-    alone = next(iter(given), "--skip nodes" if "nodes" in left_out else None)
+def _check_alone(of_nodes: dict[str, Any], left_out: tuple[str, ...]) -> None:
+    """Reject options that only apply to several nodes."""
+    names = {"ssh_config": "ssh-config", "pythons": "python", "environment": "env"}
+    options = [f"--{names.get(name, name)}" for name, value in of_nodes.items() if value]
+    alone = next(iter(options), "--skip nodes" if "nodes" in left_out else None)
     if alone is not None:
         raise click.UsageError(f"{alone} is for --ray or --hosts; give one of them as well.")
 
 
-def _recorded(found: Guarded, record: Path | None) -> int:
-    """Make a case of it where that is wanted; its exit status."""
+def _recorded(launch: Guarded, record: Path | None) -> int:
     from vllm_runbooks.core.errors import RunbooksError
     from vllm_runbooks.runbooks import recording
 
-    if record is not None and found.attempts:
+    if record is not None and launch.attempts:
         try:
-            recording.record_last_try(found, record, say=output.say)
+            recording.record_last_try(launch, record, say=output.say)
         except RunbooksError as error:
             output.say(f"no case was made: {error}")
-    return found.status
+    return launch.status
 
 
 def _shown(form: str) -> Show:
@@ -287,13 +248,13 @@ def _shown(form: str) -> Show:
     return shown_live(is_error=form == "json")
 
 
-def _tell(found: Guarded, form: str) -> None:
+def _tell(launch: Guarded, form: str) -> None:
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.serve import render as render_guarded
 
     if form == "json":
-        output.write_json(to_json(found))
+        output.write_json(to_json(launch))
     else:
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
-            click.echo(render_guarded.text(found), err=True)
+            click.echo(render_guarded.text(launch), err=True)

@@ -1,4 +1,4 @@
-"""How long the phases of a start usually take: by the recorded starts, and by this user's own with the same command."""
+"""Usual times of a launch's phases, from recorded launches and the user's own."""
 
 from __future__ import annotations
 
@@ -13,44 +13,41 @@ from vllm_runbooks.catalog import folders
 from vllm_runbooks.serve import places
 
 FILE = "durations.json"
-"""Of the catalog: by phase, case to seconds; written from the recorded cases' own clocks."""
+"""Catalog file: by phase, case to seconds, from the clocks of recorded cases."""
 _MOST_REPORTS = 20
 
 
 class Usual(NamedTuple):
-    """What a phase usually takes."""
-
     most_s: float
     says: str
 
 
 def usual(command: str, starts: Path) -> dict[str, Usual]:
-    """By phase what is usual: the last own start with this command, else the recorded ones."""
-    own = next(_own(command, starts), {})
-    told = {}
+    """Usual time of each phase: of the last launch with this command, else of the recorded ones."""
+    last_launch = next(_own(command, starts), {})
+    by_phase = {}
     for phase, cases in recorded().items():
         least, most = min(cases.values()), max(cases.values())
         count = f"{len(cases)} recorded start{'s' * (len(cases) != 1)}"
         span = f"{least:g} to {most:g} s" if least != most else f"{least:g} s"
-        told[phase] = Usual(most, f"{span} in {count}")
-    for phase, seconds in own.items():
-        told[phase] = Usual(seconds, f"{seconds:.1f} s, as in the last start with this command")
-    return told
+        by_phase[phase] = Usual(most, f"{span} in {count}")
+    for phase, seconds in last_launch.items():
+        by_phase[phase] = Usual(seconds, f"{seconds:.1f} s, as in the last start with this command")
+    return by_phase
 
 
 @cache
 def recorded() -> Mapping[str, Mapping[str, float]]:
-    """Seconds of each phase by recorded case."""
     with contextlib.suppress(OSError, ValueError):
-        found: dict[str, dict[str, float]] = json.loads((folders.catalog_dir() / FILE).read_text("utf-8"))
-        return found
+        seconds: dict[str, dict[str, float]] = json.loads((folders.catalog_dir() / FILE).read_text("utf-8"))
+        return seconds
     return {}
 
 
 def _own(command: str, starts: Path) -> Iterator[dict[str, float]]:
-    """What earlier starts took, the latest first."""
+    """Phase times of earlier launches, the latest first."""
     for path in sorted(starts.glob(f"*/{places.REPORT}"), reverse=True)[:_MOST_REPORTS]:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             for tried in reversed(json.loads(path.read_text("utf-8"))["attempts"]):
                 if tried["command"] == command and tried["ready_s"] is not None:
-                    yield {each["name"]: each["seconds"] for each in tried["phases"] if each["seconds"] is not None}
+                    yield {phase["name"]: phase["seconds"] for phase in tried["phases"] if phase["seconds"] is not None}

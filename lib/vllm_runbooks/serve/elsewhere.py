@@ -1,4 +1,4 @@
-"""What the guard needs of a start whose processes do not run below it, but on other hosts."""
+"""Interfaces of launches on other hosts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vllm_runbooks.probe.starts import Check
 
 
 class Run(Protocol):
-    """A server that runs, as `host.running.Running` is one of this host."""
+    """A running server, such as `host.running.Running`."""
 
     id: str
     status: int | None
@@ -25,33 +25,29 @@ class Run(Protocol):
         """How it ended, in words."""
 
     def chunks(self, *, tick_s: float) -> Iterator[bytes]:
-        """What it prints, and nothing (`b""`) at each tick without it, until all of it has ended."""
+        """Output, and `b""` at each tick without any, until all has ended."""
 
-    def stop(self, number: int, said: str) -> None:
-        """Hand a signal on to it, and end all of it."""
+    def stop(self, number: int, reason: str) -> None:
+        """Forward a signal and end everything."""
 
     def sights(self) -> Mapping[int, Sight]:
-        """Every process of it, each by a number of its own."""
+        """All processes, each under a unique number."""
 
 
 class Elsewhere(Protocol):
-    """Where a server is started that is none of this host's."""
+    """Other hosts to launch on."""
 
     def checks(self, say: Callable[[str], None]) -> Iterator[Check]:
-        """What is looked at there before; other starts are kept off from then on."""
+        """Run the checks before the launch, and lock the GPUs."""
 
     def launch(self, folder: Path, number: int) -> AbstractContextManager[Run]:
-        """Start it; logs beside the server's own go into the folder, as `places.node_logs` finds them."""
+        """Launch; logs of other nodes go into the folder, as `places.node_logs` finds them."""
 
     def again(self, say: Callable[[str], None]) -> Iterator[Check]:
-        """What is looked at there before a further try."""
+        """Run the checks before a further try."""
 
     def edited(self, edits: Sequence[Edit]) -> Elsewhere:
-        """The same with changes made in the command.
-
-        Raises:
-            InputError: they cannot be made without doubt.
-        """
+        """Apply changes to the command."""
 
     def unlock(self) -> None:
-        """Let other starts go on: it is ready."""
+        """Unlock the GPUs: the server is ready."""

@@ -1,4 +1,4 @@
-"""The guarded start: checked before, watched while it comes up, climbed until it is ready, ended without a trace."""
+"""Supervised launches: checked before, watched during startup, and ended without leftovers."""
 
 from __future__ import annotations
 
@@ -32,11 +32,10 @@ from vllm_runbooks.probe.starts import Attempt as Tried
 from vllm_runbooks.probe.starts import Change, Check, Guarded, PhaseTime, Result, Sighting
 from vllm_runbooks.reading import sources
 from vllm_runbooks.serve import durations, places, preflight, retries
-from vllm_runbooks.serve.attempt import Attempt, Limits, Proof, Ran
-from vllm_runbooks.serve.beside import Killings, Neighbours
+from vllm_runbooks.serve.attempt import LaunchOutcome, LaunchRunner, Limits, Proof
+from vllm_runbooks.serve.beside import Killings, Neighbours, Segments
 from vllm_runbooks.serve.elsewhere import Elsewhere, Run
-from vllm_runbooks.serve.preflight import Host, Steady
-from vllm_runbooks.serve.segments import Segments
+from vllm_runbooks.serve.preflight import LaunchHost, Steady
 from vllm_runbooks.serve.subject import Subject, subject
 
 __all__ = ["Elsewhere", "Limits", "Proof", "Request", "Run", "Steady", "evidence", "serve", "subject"]
@@ -44,52 +43,41 @@ __all__ = ["Elsewhere", "Limits", "Proof", "Request", "Run", "Steady", "evidence
 _NEVER_READY = 1
 _SIGNALLED = 128
 SECRETS: dict[str, str] = {}
-"""By start of this process what may name a secret of it; never shown, and never stored."""
+"""By launch id, text that may contain its secrets; never shown or stored."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A guarded start that is asked for."""
+    """A requested launch."""
 
     subject: Subject
     source: Source | None
-    """Of GPU memory; None: no card can be read."""
+    """Source of GPU memory; None if no GPU can be read."""
     why_none: str = ""
-    """Why there is none."""
     gpus: str | None = None
-    """The cards for the plan, where they are named."""
+    """GPUs for the plan."""
     left_out: Sequence[str] = ()
-    """Checks that are not wanted."""
+    """Checks to skip."""
     steady: Steady = field(default_factory=Steady)
     limits: Limits = field(default_factory=Limits)
     tries: int = 1
-    """Starts at most, the first included."""
     is_check: bool = False
-    """Whether the checks alone are made."""
+    """Whether to run only the checks."""
     folder: Path | None = None
-    """Where its log and records go; None: a new folder among those of all starts."""
+    """Folder for log and records; by default one among those of all launches."""
     change: Change | None = None
-    """What the command does differently from that of an earlier start; for the records alone."""
+    """Change from an earlier launch, for the records."""
     proof: Proof | None = None
-    """Done when the server is ready, which is then ended; None: it serves until a signal comes."""
+    """Run when the server is ready, which is then ended; None to serve until a signal comes."""
     is_cancelled: Callable[[], bool] = lambda: False
-    """Whether the start is not wanted any more: asked now and then where no signal can tell it."""
+    """Whether the launch is cancelled."""
     elsewhere: Elsewhere | None = None
-    """Where it is checked and started in place of this host; the subject is then what serves there."""
+    """Other hosts to launch on; the subject is what serves there."""
 
 
 def serve(request: Request, *, show: Show, say: Callable[[str], None]) -> Guarded:
-    """Start the server and stay with it to its end.
-
-    Args:
-        request: What is asked for.
-        show: Shows the server's own output, secrets replaced.
-        say: Says one line of the guard's own.
-
-    Raises:
-        InputError: the command cannot be run, or a folder cannot be made.
-    """
-    return _Guard(request, show, say).run()
+    """Launch the server and supervise it to its end; `show` gets its redacted output, `say` our own lines."""
+    return _Supervisor(request, show, say).run()
 
 
 class _StoppedError(Exception):
@@ -100,7 +88,7 @@ class _StoppedError(Exception):
         self.number = number
 
 
-class _Guard:
+class _Supervisor:
     """The whole of it: checks, tries, and what is said at the end."""
 
     def __init__(self, request: Request, show: Show, say: Callable[[str], None]) -> None:
@@ -109,7 +97,7 @@ class _Guard:
         self.id = uuid.uuid4().hex
         self.elsewhere = request.elsewhere
         self.home = places.new(self.id)
-        """Its folder among those of all starts, where what it leaves is looked up."""
+        """Folder among those of all launches, for `leftovers`."""
         self.folder = request.folder or self.home
         self.checks: list[Check] = []
         self.attempts: list[Tried] = []
@@ -122,10 +110,10 @@ class _Guard:
         self._written = ""
         self._is_unsaved = False
         self._is_kept = not request.is_check or request.folder is not None
-        """Whether anything is written down: checks alone leave nothing."""
+        """Whether records are stored: checks alone leave nothing."""
 
     def run(self) -> Guarded:
-        """Do it all; a signal outside of a start ends the guard with its report, as one within a start does."""
+        """Run everything; a signal between launches ends it with its report."""
 
         def stopped(number: int, _frame: object) -> None:
             raise _StoppedError(number)
@@ -163,8 +151,8 @@ class _Guard:
                     self.notes.append(f"`leftovers` will not know what this start leaves: {error}")
             return self._told(self._try(subject, host, locks.close))
 
-    def _locked(self, host: Host, locks: contextlib.ExitStack) -> Check:
-        """Take the cards' locks, until the server is ready at the latest; two starts must not profile together."""
+    def _locked(self, host: LaunchHost, locks: contextlib.ExitStack) -> Check:
+        """Lock the GPUs until the server is ready: two launches must not profile memory at the same time."""
         keys = [] if host.source is None else [card.key for card in host.source.read().of(host.numbers)]
         wait_s = self.request.steady.wait_s
         if not keys or "memory" in self.request.left_out:
@@ -172,9 +160,11 @@ class _Guard:
             return Check("lock", Result.LEFT_OUT, f"{why}, so no card is kept from other starts")
         try:
             if self.request.is_check:
-                held = [f"GPU {card}: {who} is starting on it" for card, who in card_locks.holders(keys).items()]
-                if held:
-                    return Check("lock", Result.UNKNOWN, f"{'; '.join(held)}; a start would wait {wait_s:g} s for it")
+                holders = [f"GPU {card}: {who} is starting on it" for card, who in card_locks.holders(keys).items()]
+                if holders:
+                    return Check(
+                        "lock", Result.UNKNOWN, f"{'; '.join(holders)}; a start would wait {wait_s:g} s for it"
+                    )
             else:
                 locks.enter_context(
                     card_locks.held(
@@ -188,8 +178,8 @@ class _Guard:
             return Check("lock", Result.FAILED, str(error))
         return Check("lock", Result.PASSED, "no other guarded start is on its way on these cards")
 
-    def _checked(self, host: Host, locks: contextlib.ExitStack) -> bool:
-        """Whether nothing that was looked at forbids the start."""
+    def _checked(self, host: LaunchHost, locks: contextlib.ExitStack) -> bool:
+        """Run the checks; return whether all allow the launch."""
         request, is_fit = self.request, True
         made = (
             self.elsewhere.checks(self.say)
@@ -212,8 +202,8 @@ class _Guard:
                     break
         return is_fit
 
-    def _try(self, subject: Subject, host: Host, unlock: Callable[[], None]) -> int:
-        """Start it, and again while something that was checked can mend it; the exit status."""
+    def _try(self, subject: Subject, host: LaunchHost, unlock: Callable[[], None]) -> int:
+        """Launch, and again while a checked change may fix it; return the exit status."""
         change = self.request.change
         for number in range(1, self.request.tries + 1):
             ran = self._attempt(subject, host, number, unlock)
@@ -229,7 +219,7 @@ class _Guard:
                 )
             if number == self.request.tries:
                 break
-            before = [each.change for each in self.attempts if each.change]
+            before = [attempt.change for attempt in self.attempts if attempt.change]
             change = retries.next_change(tried, subject, before, self.say)
             if change is None:
                 self.say(f"no further try: {retries.why_none(tried)}")
@@ -241,39 +231,38 @@ class _Guard:
             if "memory" in self.request.left_out:
                 continue
             host = preflight.host_of(subject, self.request.source, self.request.why_none, self.request.gpus)
-            if not all(self._is_passed(check) for check in self._looked_again(subject, host)):
+            if self.elsewhere is not None:
+                checks = self.elsewhere.again(self.say)
+            else:
+                steady = self.request.steady
+                checks = iter([preflight.memory(subject, host, steady, self.say, self.request.is_cancelled)])
+            if not all(map(self._is_passed, checks)):
                 break
         return _NEVER_READY
 
-    def _looked_again(self, subject: Subject, host: Host) -> Iterator[Check]:
-        """What is looked at before a further try: the failed one may have left memory that is freed only now."""
-        if self.elsewhere is not None:
-            yield from self.elsewhere.again(self.say)
-        else:
-            yield preflight.memory(subject, host, self.request.steady, self.say, self.request.is_cancelled)
-
     def _is_passed(self, check: Check) -> bool:
-        """Say and keep what a check found; whether it does not forbid the start."""
+        """Report a check; return whether it allows the launch."""
         self.checks.append(check)
         self.say(f"{check.name}: {check.result.value}: {check.says}")
         if check.name in ("lock", "memory"):
             self.waited_s += check.seconds
         return check.result is not Result.FAILED
 
-    def _attempt(self, subject: Subject, host: Host, number: int, unlock: Callable[[], None]) -> Ran:
+    def _attempt(self, subject: Subject, host: LaunchHost, number: int, unlock: Callable[[], None]) -> LaunchOutcome:
         elsewhere = self.elsewhere
 
         def ready() -> None:
             unlock()
             if elsewhere is not None:
                 elsewhere.unlock()
-            self.cpu_s = time.process_time() + _cpu_of_children()
+            times = os.times()
+            self.cpu_s = time.process_time() + times.children_user + times.children_system
             self.server_cpu_s = sum(sight.cpu_s for sight in self._seen.values())
 
         self._store(places.command_name(number), redact_text(f"{subject.page.text.rstrip()}\n"))
         began = time.monotonic()
         neighbours, killings = Neighbours(host, began, self.request.steady.within_mib), Killings(began)
-        attempt = Attempt(
+        attempt = LaunchRunner(
             subject,
             self.folder / places.log_name(number),
             show=self.show,
@@ -283,8 +272,8 @@ class _Guard:
             looks=[
                 self._note_segments,
                 # A container's processes are another tree's: it would be taken for a neighbour of itself.
-                lambda _, there, now: (
-                    [] if subject.is_container or attempt.watch.is_ready else neighbours.look(there, now)
+                lambda _, sights, now: (
+                    [] if subject.is_container or attempt.watch.is_ready else neighbours.look(sights, now)
                 ),
                 lambda _, __, now: killings.look(now),
             ],
@@ -298,12 +287,12 @@ class _Guard:
         ran.sightings += killings.look()
         return ran
 
-    def _note_segments(self, running: Run, there: Mapping[int, Sight], now: float) -> list[Sighting]:
-        """Write down which shared memory the start's processes have open, so that it can be told later whose it was."""
-        self._seen = there
+    def _note_segments(self, running: Run, sights: Mapping[int, Sight], now: float) -> list[Sighting]:
+        """Record the shared memory of the server's processes, for `leftovers`."""
+        self._seen = sights
         if self.elsewhere is not None:
             return []  # they lie on other hosts
-        if self._segments.look(there, now):
+        if self._segments.look(sights, now):
             record = leftovers.written(running.id, os.getpid(), self._segments.own)
             if record != self._written and self.home.is_dir():
                 self._written = record
@@ -311,7 +300,7 @@ class _Guard:
         return []
 
     def _store(self, name: str, text: str, folder: Path | None = None) -> None:
-        """Keep a record of the guard's; a full disk must not cost a server that runs."""
+        """Store a record; a full disk must not end a running server."""
         try:
             store((folder or self.folder) / name, text)
         except NotStoredError as error:
@@ -319,7 +308,9 @@ class _Guard:
                 self.say(f"{error}; the server goes on")
             self._is_unsaved = True
 
-    def _tried(self, subject: Subject, host: Host, number: int, change: Change | None, ran: Ran) -> Tried:
+    def _tried(
+        self, subject: Subject, host: LaunchHost, number: int, change: Change | None, ran: LaunchOutcome
+    ) -> Tried:
         is_clean = ran.ready_s is not None and (ran.stopped_by is not None or ran.proved)
         answer = None if is_clean else self._diagnosed(subject, host, number, ran)
         outcome = answer.outcome if answer is not None else Outcome.RUNNING
@@ -340,12 +331,11 @@ class _Guard:
             measured=ran.measured,
         )
 
-    def _diagnosed(self, subject: Subject, host: Host, number: int, ran: Ran) -> Answer | None:
-        """What the log says, with what the guard saw beside it."""
+    def _diagnosed(self, subject: Subject, host: LaunchHost, number: int, ran: LaunchOutcome) -> Answer | None:
         names = [self.folder / places.log_name(number), *places.node_logs(self.folder, number)]
         seen = self.folder / places.seen_name(number)
         if ran.sightings:
-            self._store(seen.name, "".join(f"{places.line_of(each)}\n" for each in ran.sightings))
+            self._store(seen.name, "".join(f"{places.line_of(sighting)}\n" for sighting in ran.sightings))
             names += [seen] if seen.is_file() else []
         try:
             evidence = sources.load_files([str(name) for name in names], vllm=subject.vllm)
@@ -376,32 +366,31 @@ class _Guard:
 
 
 def _model_of(subject: Subject) -> Model | None:
-    """The configuration of the start's model, where it is in a folder."""
     with contextlib.suppress(InputError):
         return planner.model(subject.model) if subject.model is not None and not subject.is_container else None
     return None
 
 
 _COMPUTES_PERCENT = 5
-"""Of its time from which on a card counts as computing."""
+"""GPU utilization from which a GPU counts as busy."""
 
 
-def _is_computing(host: Host) -> bool | None:
-    """Whether one of the start's cards computes; None: no card tells."""
+def _is_computing(host: LaunchHost) -> bool | None:
+    """Whether a GPU of the launch is busy; None if unknown."""
     if host.source is None:
         return None
-    told = [card.busy_percent for card in host.source.read().of(host.numbers) if card.busy_percent is not None]
-    return max(told) >= _COMPUTES_PERCENT if told else None
+    percents = [card.busy_percent for card in host.source.read().of(host.numbers) if card.busy_percent is not None]
+    return max(percents) >= _COMPUTES_PERCENT if percents else None
 
 
-def _status(ran: Ran) -> int:
-    """The server's own exit status, 128 and its number where a signal ended it."""
+def _status(ran: LaunchOutcome) -> int:
+    """The server's exit status, 128 and the number after a signal."""
     if ran.status is None:
         return _NEVER_READY
     return ran.status if ran.status >= 0 else _SIGNALLED - ran.status
 
 
-def _phases(ran: Ran) -> Iterator[PhaseTime]:
+def _phases(ran: LaunchOutcome) -> Iterator[PhaseTime]:
     ends = [at for _, at in ran.phases[1:]]
     for (name, at), end in zip_longest(ran.phases, ends):
         last = ran.ready_s if ran.ready_s is not None and ran.ready_s >= at else None
@@ -409,26 +398,12 @@ def _phases(ran: Ran) -> Iterator[PhaseTime]:
         yield PhaseTime(name, at, None if until is None else until - at)
 
 
-def _cpu_of_children() -> float:
-    """CPU seconds of the guard's own helpers that have ended."""
-    times = os.times()
-    return times.children_user + times.children_system
-
-
 def evidence(guarded: Guarded) -> Evidence:
-    """The log of the last try, what the guard saw, and the command or script that was diagnosed, secrets replaced.
-
-    Raises:
-        InputError: its log is gone, or the server printed nothing.
-    """
+    """Logs of the last try and the redacted command, as evidence."""
     place, number = Path(guarded.folder or ""), guarded.attempts[-1].number
     command = f"{guarded.attempts[-1].command}\n"
     with contextlib.suppress(OSError):  # the disk may have been full
         command = (place / places.command_name(number)).read_text("utf-8")
-    names = [
-        place / places.log_name(number),
-        *places.node_logs(place, number),
-        place / places.seen_name(number),
-    ]
-    found = sources.load_files([str(name) for name in names if name.is_file()], vllm=guarded.vllm)
-    return replace(found, command=command)
+    names = [place / places.log_name(number), *places.node_logs(place, number), place / places.seen_name(number)]
+    loaded = sources.load_files([str(name) for name in names if name.is_file()], vllm=guarded.vllm)
+    return replace(loaded, command=command)

@@ -1,4 +1,4 @@
-"""A small load on a server that is ready, sent by vLLM's own `vllm bench serve`: what two starts are compared by."""
+"""A small load by vLLM's own `vllm bench serve`, to compare launches."""
 
 from __future__ import annotations
 
@@ -16,37 +16,31 @@ from typing import IO, Any
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.host.running import Live, Running
-from vllm_runbooks.probe.probing import Target
+from vllm_runbooks.probe.asking import Target
 from vllm_runbooks.probe.starts import Measured
 from vllm_runbooks.serve.subject import Subject
 
 LOG, RESULT = "bench.log", "bench.json"
-"""Files that it leaves in its folder: what the command printed, and its result."""
+"""Files of the load: output and result of the command."""
 _MAX_RESULT = 16 << 20
 _MAX_SAID = 200
 _FAULT = re.compile(r"(?:[\w.]{0,80}(?:Error|Exception)\b|.{0,80}\berror:).*", re.ASCII)
 _TAKEN_OVER = ("tokenizer", "tokenizer_mode", "trust_remote_code")
-"""Options of the server that say how its prompts become tokens."""
+"""Server options that decide how prompts are tokenized."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """So many requests of random tokens, each answered to its full length."""
+    """Requests of random tokens, each answered to its full length."""
 
     requests: int = 32
     prompt_tokens: int = 128
     answer_tokens: int = 32
     at_once: int = 8
-    """Requests in flight."""
     within_s: float = 600.0
-    """Time for all of it."""
+    """Time limit."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no load.
-
-        Raises:
-            InputError: a number is not positive.
-        """
         for name in ("requests", "prompt_tokens", "answer_tokens", "at_once"):
             if type(getattr(self, name)) is not int or getattr(self, name) < 1:
                 raise InputError(f"load: {name} is {getattr(self, name)!r}; give a whole number from 1 on")
@@ -55,48 +49,39 @@ class Load:
 def measure(
     load: Load, subject: Subject, target: Target, folder: Path, *, is_cancelled: Callable[[], bool] = lambda: False
 ) -> Measured:
-    """Send the load and read what was measured; what goes wrong is said in the record.
-
-    Args:
-        load: What is sent.
-        subject: The command that started the server: its vLLM sends the load, with its tokenizer.
-        target: Where it goes, as to a proxy in front of the server.
-        folder: Where log and result go.
-        is_cancelled: Whether it is to be ended, asked several times a second.
-    """
+    """Send the load with the command's own vLLM to `target`; log and result go into `folder`."""
     program = _program(subject)
     if program is None or subject.model is None:
         what = "the vLLM of the command is not on this host's path" if program is None else "it names no model"
         return Measured("", None, load.requests, why_none=f"{what}, so `vllm bench serve` cannot send a load")
     words = [*program, "bench", "serve", *_options(load, subject, target, folder)]
-    shown = redact_text(shlex.join(words))
+    command = redact_text(shlex.join(words))
     environment = {**subject.run[1], **({"OPENAI_API_KEY": target.key} if target.key else {})}
     try:
         with (folder / LOG).open("wb") as log:
             live = Live(lambda chunk: _write(log, chunk), known=subject.known)
             status = _run(words, environment, live, load.within_s, is_cancelled)
     except (InputError, OSError) as error:
-        return Measured(shown, None, load.requests, why_none=redact_text(f"{error}"))
+        return Measured(command, None, load.requests, why_none=redact_text(f"{error}"))
     if status != 0:
         why = "it was ended" if status is None else f"it ended with exit status {status}"
-        return Measured(shown, status, load.requests, why_none=f"{why}{_last_fault(folder / LOG)}")
-    return _measured(shown, load, folder / RESULT)
+        return Measured(command, status, load.requests, why_none=f"{why}{_last_fault(folder / LOG)}")
+    return _measured(command, load, folder / RESULT)
 
 
 def _program(subject: Subject) -> list[str] | None:
-    """The words that call the command's own vLLM."""
     if subject.is_container:
         return None
     if subject.python is not None:
         return [subject.python, "-m", "vllm.entrypoints.cli.main"]
-    found = shutil.which("vllm", path=subject.variables.get("PATH"))
-    return None if found is None else [found]
+    path = shutil.which("vllm", path=subject.variables.get("PATH"))
+    return None if path is None else [path]
 
 
 def _options(load: Load, subject: Subject, target: Target, folder: Path) -> list[str]:
     names = subject.flags.get("served_model_name")
     name = names[0] if isinstance(names, list) and names else names if isinstance(names, str) else subject.model
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "backend": "openai",
         "base-url": target.place,
         "model": subject.model,
@@ -110,7 +95,7 @@ def _options(load: Load, subject: Subject, target: Target, folder: Path) -> list
         "result-dir": folder,
         "result-filename": RESULT,
     }
-    words = [word for option, value in given.items() for word in (f"--{option}", f"{value}")]
+    words = [word for option, value in options.items() for word in (f"--{option}", f"{value}")]
     for dest in _TAKEN_OVER:
         value, option = subject.flags.get(dest), f"--{dest.replace('_', '-')}"
         words += [option] if value is True else [option, value] if isinstance(value, str) else []
@@ -124,7 +109,7 @@ def _write(file: IO[bytes], chunk: bytes) -> None:
 def _run(
     words: list[str], environment: Mapping[str, str], live: Live, within_s: float, is_cancelled: Callable[[], bool]
 ) -> int | None:
-    """Run it and show what it prints; the exit status, None where it was ended."""
+    """Run it and show its output; return the exit status, None if it was ended."""
     until = time.monotonic() + within_s
     with Running(words, environment=environment) as running:
         for chunk in running.chunks():
@@ -136,21 +121,21 @@ def _run(
 
 
 def _last_fault(log: Path) -> str:
-    """The last line of a log that names an error, as the end of a sentence; empty where none does."""
+    """The last line of a log that names an error, as the end of a sentence."""
     lines = log.read_text("utf-8", "replace").splitlines()
     fault = next((line.strip() for line in reversed(lines) if _FAULT.match(line.strip()[:_MAX_SAID])), "")
     return f": {fault[:_MAX_SAID]}" if fault else f"; see {log.name}"
 
 
-def _measured(shown: str, load: Load, path: Path) -> Measured:
+def _measured(command: str, load: Load, path: Path) -> Measured:
     try:
-        told: Any = json.loads(path.read_text("utf-8")) if path.stat().st_size <= _MAX_RESULT else None
-        figures = {name: _figure(told.get(name)) for name in _FIGURES}
+        result: Any = json.loads(path.read_text("utf-8")) if path.stat().st_size <= _MAX_RESULT else None
+        figures = {name: _figure(result.get(name)) for name in _FIGURES}
     except (OSError, ValueError, AttributeError, RecursionError):
-        return Measured(shown, 0, load.requests, why_none=f"it left no {RESULT} that can be read")
-    answered = told["completed"] if isinstance(told.get("completed"), int) and told["completed"] >= 0 else None
+        return Measured(command, 0, load.requests, why_none=f"it left no {RESULT} that can be read")
+    answered = result["completed"] if isinstance(result.get("completed"), int) and result["completed"] >= 0 else None
     return Measured(
-        shown,
+        command,
         0,
         load.requests,
         answered=answered,
@@ -165,7 +150,6 @@ _FIGURES = ("duration", "output_throughput", "median_ttft_ms", "median_tpot_ms")
 
 
 def _figure(value: Any) -> float | None:
-    """A rate or a time; the client writes 0 where it has none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if math.isfinite(value) and value > 0 else None

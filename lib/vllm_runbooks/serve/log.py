@@ -1,4 +1,4 @@
-"""The log of a running start: kept whole, shown with its secrets replaced, and read while it comes."""
+"""The log of a running launch: stored whole, shown redacted, and parsed as it arrives."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import BinaryIO
@@ -18,41 +19,29 @@ from vllm_runbooks.host.running import Live
 from vllm_runbooks.reading import startup_log
 
 _TURN_S = 1.0
-"""Time between two readings of what has come."""
+"""Interval of readings."""
 
 
 class Log:
-    """Takes what a server prints."""
+    """The output of a server."""
 
-    def __init__(self, path: Path, live: Live, told: Callable[[Start], None]) -> None:
-        """A log that is written into a file of its owner alone.
-
-        Args:
-            path: The file; what is there already stays in front.
-            live: Shows it.
-            told: Called with the start as far as it is read, in a thread of its own.
-        """
+    def __init__(self, path: Path, live: Live, on_launch: Callable[[Start], None]) -> None:
+        """A log in a file of its owner alone; `on_launch` gets the launch as read so far, in a thread."""
         self.path = path
         self.line_at = time.monotonic()
-        self.unsaved = ""
-        """Why a part of it could not be kept."""
         self.is_over = False
-        """Whether nobody reads it any more: it is only kept and shown."""
+        """Whether the rest is only stored and shown."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._file: BinaryIO = os.fdopen(descriptor, "ab", buffering=0)
         self._live = live
-        self._told = told
+        self._told = on_launch
         self._pieces: SimpleQueue[str | None] = SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def take(self, chunk: bytes) -> None:
-        """Keep, show and read what has come."""
-        try:
+        with suppress(OSError):  # a full disk must not end the server
             self._file.write(chunk)
-        except OSError as error:
-            if not self.unsaved:
-                self.unsaved = error.strerror or str(error)
         self._live.take(chunk)
         if b"\n" in chunk or b"\r" in chunk:
             self.line_at = time.monotonic()
@@ -60,14 +49,13 @@ class Log:
             self._pieces.put(chunk.decode("utf-8", "replace"))
 
     def close(self) -> None:
-        """Nothing more comes."""
         self._live.finish()
         self._file.close()
         self.read_no_more()
         self._reader.join(10)
 
     def read_no_more(self) -> None:
-        """From here on only keep and show what comes: of a server that is ready nothing is to be told from its log."""
+        """Only store and show the rest."""
         if not self.is_over:
             self.is_over = True
             self._pieces.put(None)
@@ -84,7 +72,7 @@ class Log:
             self.is_over = True
 
     def _arriving(self) -> Iterator[str]:
-        """What has come, and an empty piece now and then: then it is told how far the start is."""
+        """Pieces as they arrive, and now and then an empty one, after which the launch is reported."""
         while (piece := self._pieces.get()) is not None:
             due_at = time.monotonic() + _TURN_S
             yield piece

@@ -1,4 +1,4 @@
-"""What is looked at before a server is started: its command, its plan, its port, its files, its cards' memory."""
+"""Checks before a launch: command, plan, port, model files and GPU memory."""
 
 from __future__ import annotations
 
@@ -17,74 +17,71 @@ from vllm_runbooks.host import gpu_memory, ports
 from vllm_runbooks.host.gpu_memory import CardMemory, Source
 from vllm_runbooks.lint import checking
 from vllm_runbooks.plan import checkpoints, planned, planner
-from vllm_runbooks.plan.records import Plan
 from vllm_runbooks.plan.render import words as render_plan_words
 from vllm_runbooks.probe.starts import Check, Result
 from vllm_runbooks.serve.subject import Subject
 
 NAMES = ("command", "model", "plan", "port", "lock", "memory")
-"""The checks, in their order."""
 _MIB_PER_GIB = 1024
 _NO_CARD = ("", "-1", "NoDevFiles", "none", "void")
-"""Values of CUDA_VISIBLE_DEVICES that hide all cards on purpose."""
+"""Values of CUDA_VISIBLE_DEVICES that hide all GPUs."""
 
 
 class Steady(NamedTuple):
-    """When memory counts as stable."""
+    """When GPU memory counts as stable."""
 
     samples: int = 5
     every_s: float = 1.0
     within_mib: float = 64.0
-    """By how much the use may move over the samples."""
+    """Tolerated change over the samples."""
     wait_s: float = 600.0
-    """Time after which it is given up."""
 
 
-class Host(NamedTuple):
-    """What the start is given of this host."""
+class LaunchHost(NamedTuple):
+    """GPUs of this host for the launch."""
 
     source: Source | None
-    """Of GPU memory; None: no card can be read."""
+    """Source of GPU memory; None if no GPU can be read."""
     why_none: str
     numbers: tuple[int, ...]
-    """Of the cards that the start sees, in its order."""
+    """Numbers of the visible GPUs, in order."""
     spec: str | None
-    """The cards for the plan, as in 2xA100-80GB; None: not known."""
+    """GPUs for the plan, as in 2xA100-80GB; None if unknown."""
 
 
-def host_of(subject: Subject, source: Source | None, why_none: str, spec: str | None) -> Host:
-    """The cards that a start will use: those that CUDA_VISIBLE_DEVICES leaves, as many as it takes."""
+def host_of(subject: Subject, source: Source | None, why_none: str, spec: str | None) -> LaunchHost:
+    """GPUs that the launch will use: as many as it needs of those that CUDA_VISIBLE_DEVICES allows."""
     if source is None:
-        return Host(None, why_none, (), spec)
+        return LaunchHost(None, why_none, (), spec)
     chosen = visible_cards(subject, source)[: subject.cards]
     if spec is None:
         spec = _spec(chosen)
-    return Host(source, "", tuple(card.index for card in chosen), spec)
+    return LaunchHost(source, "", tuple(card.index for card in chosen), spec)
 
 
 def visible_cards(subject: Subject, source: Source) -> list[CardMemory]:
-    """The cards that a start may use, in its order; one that the driver gives no access to only where it is named."""
-    there = source.read().cards
+    """GPUs that the launch may use, in its order."""
+    gpus = source.read().cards
     visible = subject.visible
-    return [card for card in there if card.error is None] if visible is None else _visible(visible, there)
+    return [card for card in gpus if card.error is None] if visible is None else _visible(visible, gpus)
 
 
-def _visible(variable: str, there: Sequence[CardMemory]) -> list[CardMemory]:
-    """The cards that the variable names, by number or by the beginning of their UUID; it ends at one that is not."""
-    found: list[CardMemory] = []
-    for word in (each.strip() for each in variable.split(",")):
-        one = next(
-            (card for card in there if word == str(card.index) or (word and card.uuid and card.uuid.startswith(word))),
+def _visible(variable: str, gpus: Sequence[CardMemory]) -> list[CardMemory]:
+    """GPUs that the variable names, by number or UUID prefix, up to the first unknown one."""
+    visible: list[CardMemory] = []
+    for word in (part.strip() for part in variable.split(",")):
+        gpu = next(
+            (card for card in gpus if word == str(card.index) or (word and card.uuid and card.uuid.startswith(word))),
             None,
         )
-        if one is None or one in found:
+        if gpu is None or gpu in visible:
             break
-        found.append(one)
-    return found
+        visible.append(gpu)
+    return visible
 
 
 def _spec(cards: Sequence[CardMemory]) -> str | None:
-    """The cards by the catalog's names; None where one of them is unknown to it."""
+    """The GPUs by the catalog's names; None if one is unknown."""
     names = []
     for card in cards:
         try:
@@ -96,7 +93,7 @@ def _spec(cards: Sequence[CardMemory]) -> str | None:
 
 def checks(
     subject: Subject,
-    host: Host,
+    host: LaunchHost,
     *,
     steady: Steady,
     left_out: Sequence[str],
@@ -104,7 +101,7 @@ def checks(
     lock: Callable[[], Check],
     is_cancelled: Callable[[], bool],
 ) -> Iterator[Check]:
-    """Make the checks, one after the other; `lock` is the one that keeps other starts off the cards from there on."""
+    """Run the checks in order; `lock` reserves the GPUs from there on."""
     made: dict[str, Callable[[], Check]] = {
         "command": lambda: _command(subject, host, say),
         "model": lambda: _model(subject),
@@ -118,25 +115,25 @@ def checks(
             yield Check(name, Result.LEFT_OUT, "not wanted")
             continue
         began = time.monotonic()
-        found = made[name]()
-        yield Check(found.name, found.result, found.says, time.monotonic() - began)
+        check = made[name]()
+        yield Check(check.name, check.result, check.says, time.monotonic() - began)
 
 
-def _command(subject: Subject, host: Host, say: Callable[[str], None]) -> Check:
+def _command(subject: Subject, host: LaunchHost, say: Callable[[str], None]) -> Check:
     is_script = subject.script is not None
     text = subject.page.text if is_script else shlex.join(subject.argv)
     name = str(subject.script) if is_script else ""
     spec = host.spec
     linted = checking.lint_text(text, name=name, vllm=subject.vllm, gpus=spec)
-    by = {severity: [each for each in linted.issues if each.severity is severity] for severity in IssueSeverity}
+    by = {severity: [item for item in linted.issues if item.severity is severity] for severity in IssueSeverity}
     for issue in (*by[IssueSeverity.ERROR], *by[IssueSeverity.WARNING]):
         say(f"command: {issue.severity.value}: {issue.message}")
     judged = f"judged for vLLM {linted.vllm.version}, {'installed' if subject.is_installed else linted.vllm.source}"
     if by[IssueSeverity.ERROR]:
         return Check("command", Result.FAILED, f"{by[IssueSeverity.ERROR][0].message} ({judged})")
     warnings = len(by[IssueSeverity.WARNING])
-    told = f"{warnings} warning{'s' * (warnings != 1)}" if warnings else "nothing wrong"
-    return Check("command", Result.PASSED, f"{told} ({judged})")
+    summary = f"{warnings} warning{'s' * (warnings != 1)}" if warnings else "nothing wrong"
+    return Check("command", Result.PASSED, f"{summary} ({judged})")
 
 
 def _model(subject: Subject) -> Check:
@@ -147,9 +144,9 @@ def _model(subject: Subject) -> Check:
         return Check("model", Result.UNKNOWN, "its files lie in the container, or are mounted there")
     folder = Path(name)
     if folder.is_dir():
-        found = _missing(folder, subject)
-        if found:
-            return Check("model", Result.FAILED, "; ".join(found[:3]))
+        problems = _missing(folder, subject)
+        if problems:
+            return Check("model", Result.FAILED, "; ".join(problems[:3]))
         return Check("model", Result.PASSED, f"{folder}: configuration, tokenizer and weights are there and whole")
     if folder.is_file():
         return Check("model", Result.UNKNOWN, f"{name}: is one file, which is not looked into")
@@ -157,11 +154,11 @@ def _model(subject: Subject) -> Check:
         return Check("model", Result.FAILED, f"{name}: is no folder; correct the path")
     snapshot = _snapshot(name, subject)
     if snapshot is not None:
-        found = _missing(snapshot, subject)
-        if found and not _is_offline(subject):
-            return Check("model", Result.UNKNOWN, f"not whole in the cache, the rest will be fetched: {found[0]}")
-        if found:
-            return Check("model", Result.FAILED, "; ".join(found[:3]))
+        problems = _missing(snapshot, subject)
+        if problems and not _is_offline(subject):
+            return Check("model", Result.UNKNOWN, f"not whole in the cache, the rest will be fetched: {problems[0]}")
+        if problems:
+            return Check("model", Result.FAILED, "; ".join(problems[:3]))
         return Check("model", Result.PASSED, f"{name}: whole in the cache")
     if _is_offline(subject):
         return Check("model", Result.FAILED, f"{name}: is not in the cache, and the hub is switched off")
@@ -169,7 +166,6 @@ def _model(subject: Subject) -> Check:
 
 
 def _missing(folder: Path, subject: Subject) -> list[str]:
-    """What lacks in a model's folder of what the command needs of it."""
     return checkpoints.problems(
         folder,
         needs_weights=subject.flags.get("load_format") != "dummy",
@@ -185,10 +181,9 @@ def _is_offline(subject: Subject) -> bool:
 
 
 def _snapshot(name: str, subject: Subject) -> Path | None:
-    """The folder of a model in the hub's cache."""
-    known = subject.variables
-    home = Path(known.get("HF_HOME") or Path(known.get("XDG_CACHE_HOME", "~/.cache")) / "huggingface")
-    cache = Path(str(subject.flags.get("download_dir") or known.get("HF_HUB_CACHE") or home / "hub"))
+    variables = subject.variables
+    home = Path(variables.get("HF_HOME") or Path(variables.get("XDG_CACHE_HOME", "~/.cache")) / "huggingface")
+    cache = Path(str(subject.flags.get("download_dir") or variables.get("HF_HUB_CACHE") or home / "hub"))
     try:
         cache = cache.expanduser()
     except RuntimeError:  # the user of a container may have no home
@@ -203,25 +198,21 @@ def _snapshot(name: str, subject: Subject) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _plan(subject: Subject, host: Host) -> Check:
+def _plan(subject: Subject, host: LaunchHost) -> Check:
     if host.spec is None:
         why = host.why_none or "a card of this host is not in the catalog; name the cards with --gpus"
         return Check("plan", Result.UNKNOWN, f"no card is known: {why}")
     if subject.model is None:
         return Check("plan", Result.UNKNOWN, "the command names no model that can be read")
     skipped = ("model", "model_tag", "api_key", "config")
-    given = {name: value for name, value in subject.flags.items() if name not in skipped}
+    options = {name: value for name, value in subject.flags.items() if name not in skipped}
     try:
-        request = planner.request(subject.model, host.spec, vllm=subject.vllm, options=given)
-        made = planned.plan(request)
+        request = planner.request(subject.model, host.spec, vllm=subject.vllm, options=options)
+        plan = planned.plan(request)
     except InputError as error:
         return Check("plan", Result.UNKNOWN, str(error))
-    return _told(made)
-
-
-def _told(made: Plan) -> Check:
-    result = {True: Result.PASSED, False: Result.FAILED, None: Result.UNKNOWN}[made.fits]
-    return Check("plan", result, str(render_plan_words.headline(made)))
+    result = {True: Result.PASSED, False: Result.FAILED, None: Result.UNKNOWN}[plan.fits]
+    return Check("plan", result, str(render_plan_words.headline(plan)))
 
 
 def _port(subject: Subject) -> Check:
@@ -230,32 +221,32 @@ def _port(subject: Subject) -> Check:
         return Check("port", Result.UNKNOWN, "the port is set in a file or a variable that is not read here")
     if target.uds is not None:
         return Check("port", Result.LEFT_OUT, f"it listens to {target.uds}")
-    given = subject.flags.get("host")
-    host = given if isinstance(given, str) else None
+    host_option = subject.flags.get("host")
+    host = host_option if isinstance(host_option, str) else None
     if subject.is_container:
         host = None
-    taken = ports.taken(host, target.port)
-    if taken is None:
+    conflict = ports.taken(host, target.port)
+    if conflict is None:
         return Check("port", Result.PASSED, f"{target.port} is free")
-    if not taken.is_in_use:
-        return Check("port", Result.FAILED, f"{host}: {taken.why}; name an address of this host")
+    if not conflict.is_in_use:
+        return Check("port", Result.FAILED, f"{host}: {conflict.why}; name an address of this host")
     holders = ports.holders(target.port)
     who = " and ".join(holders) or "a process that this user may not see (as root, `ss -ltnp` names it)"
     return Check("port", Result.FAILED, f"{target.port} is held by {who}; end it, or choose another --port")
 
 
 def memory(
-    subject: Subject, host: Host, steady: Steady, say: Callable[[str], None], is_cancelled: Callable[[], bool]
+    subject: Subject, host: LaunchHost, steady: Steady, say: Callable[[str], None], is_cancelled: Callable[[], bool]
 ) -> Check:
-    """Wait until the memory of the cards is stable, and see that the share which the start asks for is free."""
+    """Wait until GPU memory is stable, and check that the requested share is free."""
     if host.source is None:
         return Check("memory", Result.UNKNOWN, host.why_none)
     visible = subject.visible
     cards = host.source.read().of(host.numbers)
     lost = next((card for card in cards if card.error is not None), None)
     if lost is not None:
-        said = f"GPU {lost.index} cannot be reached through the driver ({lost.error})"
-        return Check("memory", Result.FAILED, f"{said}; leave it out of CUDA_VISIBLE_DEVICES")
+        message = f"GPU {lost.index} cannot be reached through the driver ({lost.error})"
+        return Check("memory", Result.FAILED, f"{message}; leave it out of CUDA_VISIBLE_DEVICES")
     if any(card.is_parted for card in cards):
         return Check("memory", Result.UNKNOWN, "the card is parted (MIG), and a part's memory is not read")
     if not host.numbers and (visible.strip() in _NO_CARD or "MIG" in visible if visible is not None else True):
@@ -274,8 +265,8 @@ def memory(
             return Check("memory", Result.UNKNOWN, f"the memory in use is not told ({host.source.says})")
         since = time.monotonic() - began
         if len(readings) >= steady.samples and since > steady.wait_s:
-            said = f"not stable for {since:.0f} s: {_who(readings, host, moved)}"
-            return Check("memory", Result.FAILED, f"{said}; wait for them, or see --wait and --within")
+            message = f"not stable for {since:.0f} s: {_who(readings, host, moved)}"
+            return Check("memory", Result.FAILED, f"{message}; wait for them, or see --wait and --within")
         if len(readings) >= steady.samples and not is_told:
             say(f"waiting for stable GPU memory: {_who(readings, host, moved)}")
             is_told = True
@@ -295,16 +286,21 @@ def memory(
     return Check("memory", Result.PASSED, f"stable for {span:g} s; {free} ({host.source.says})")
 
 
-def _who(readings: Sequence[gpu_memory.Reading], host: Host, moved: float | None) -> str:
+def _who(readings: Sequence[gpu_memory.Reading], host: LaunchHost, moved: float | None) -> str:
     cards = readings[-1].of(host.numbers)
-    holders = [one.says for card in cards for one in card.holders or () if one.is_of_host or one.pid != os.getpid()]
+    holders = [
+        process.says
+        for card in cards
+        for process in card.holders or ()
+        if process.is_of_host or process.pid != os.getpid()
+    ]
     names = ", ".join(f"GPU {card.index}" for card in cards)
-    said = f"the memory in use of {names} moved by {moved:.0f} MiB" if moved is not None else "it is not known"
-    return f"{said}; the cards are shared with {', '.join(holders[:4])}" if holders else said
+    message = f"the memory in use of {names} moved by {moved:.0f} MiB" if moved is not None else "it is not known"
+    return f"{message}; the cards are shared with {', '.join(holders[:4])}" if holders else message
 
 
 def _lacking(subject: Subject, cards: Sequence[CardMemory]) -> str:
-    """Why the share of memory that the start asks for cannot be had; empty where it can, or is not known."""
+    """Why the requested share of memory is not free; empty if it is, or if that is unknown."""
     share = subject.value("gpu_memory_utilization")
     if subject.flags.get("kv_cache_memory_bytes") or not isinstance(share, (int, float)):
         return ""
@@ -313,7 +309,7 @@ def _lacking(subject: Subject, cards: Sequence[CardMemory]) -> str:
             continue
         room = of_share(card.usable_mib, card.used_mib, share)
         if not room.is_enough:
-            holders = ", ".join(one.says for one in (card.holders or ())[:4]) or "others"
+            holders = ", ".join(process.says for process in (card.holders or ())[:4]) or "others"
             way = f", or set --gpu-memory-utilization {room.most:g} at most" if room.most else ""
             return (
                 f"GPU {card.index}: the start asks for {share:g} of {room.total / _MIB_PER_GIB:.2f} GiB "

@@ -1,8 +1,4 @@
-"""What a further try changes: for few causes, and only what was checked.
-
-The same edits are never made twice. A race with a neighbour, which asks for none, may be lost again: after it the same
-command is started as often as tries are allowed.
-"""
+"""Changes for further tries, for few causes. Edits are never repeated; a race with a neighbour is just retried."""
 
 from __future__ import annotations
 
@@ -20,25 +16,17 @@ _AGAIN = {
         "the time of another start",
     ),
 }
-"""Causes that lie outside the start, with what is done about them, again and again: nothing is changed."""
-_RECKONED = {"kv.max_len_too_large": "max_model_len"}
-"""Causes of which the release prints the value that fits, and the option that takes it: where the planner cannot know,
-its own arithmetic on this card counts."""
+"""Causes outside of the launch: title and cost of trying again without a change."""
+_PRINTED_VALUES = {"kv.max_len_too_large": "max_model_len"}
+"""Causes for which vLLM prints the value that fits, with its option: it counts where the planner cannot know."""
 _OF_MEMORY = ("mem.", "oom.", "kv.")
-"""Groups of causes that a changed setting mends, where the planner says that it fits."""
+"""Groups of causes that a changed setting fixes if the planner confirms it."""
 
 
 def next_change(
     tried: Attempt, subject: Subject, before: Sequence[Change], say: Callable[[str], None]
 ) -> Change | None:
-    """What to do differently after a failed try; None: nothing that was checked can help.
-
-    Args:
-        tried: The try that failed.
-        subject: What it ran.
-        before: The changes that led to it.
-        say: Says why a change that was checked is not made.
-    """
+    """The change for the next try; None if no checked one can help. `before` are the changes so far."""
     cause = tried.answer.root_cause if tried.answer is not None else None
     if cause is None or tried.answer is None:
         return None
@@ -46,21 +34,21 @@ def next_change(
         return change
     if not cause.class_.startswith(_OF_MEMORY):
         return None
-    done = [each.edits for each in before]
-    fitting = [each for each in tried.answer.remedies if _is_fit(each, cause.class_) and each.edits not in done]
+    done = [item.edits for item in before]
+    fitting = [item for item in tried.answer.remedies if _is_fit(item, cause.class_) and item.edits not in done]
     return first_possible(tried.answer, fitting, subject, say)
 
 
 def _is_fit(remedy: Remedy, class_: str) -> bool:
     if remedy.checks.plan == "passed":
         return True
-    return [edit.name for edit in remedy.edits] == [_RECKONED.get(class_)]
+    return [edit.name for edit in remedy.edits] == [_PRINTED_VALUES.get(class_)]
 
 
 def first_possible(
     answer: Answer, remedies: Sequence[Remedy], subject: Subject, say: Callable[[str], None]
 ) -> Change | None:
-    """The first of some ways out that the linter passed, that can be made in the command, and that its vLLM takes."""
+    """The first remedy that passed lint, can be applied to the command and is accepted by its vLLM."""
     cause = answer.root_cause
     for remedy in remedies:
         if cause is None or not remedy.edits or remedy.checks.lint != "passed":
@@ -76,7 +64,7 @@ def first_possible(
 
 
 def again(answer: Answer) -> Change | None:
-    """The change that changes nothing of the command, where the cause lies outside of the start; else None."""
+    """A retry without a change, if the cause lies outside of the launch."""
     cause = answer.root_cause
     if cause is None or cause.class_ not in _AGAIN:
         return None
@@ -85,7 +73,7 @@ def again(answer: Answer) -> Change | None:
 
 
 def _is_refused(changed: Subject, title: str, say: Callable[[str], None]) -> bool:
-    """Whether the installed release's own parser refuses a changed command; one that cannot be asked does not."""
+    """Whether the installed vLLM's parser rejects a changed command."""
     words = [word.value for word in changed.found.words]
     if not changed.is_installed or changed.python is None or None in words:
         return False
@@ -100,12 +88,11 @@ def _is_refused(changed: Subject, title: str, say: Callable[[str], None]) -> boo
 
 
 def why_none(tried: Attempt) -> str:
-    """Why nothing is tried, in words."""
     cause = tried.answer.root_cause if tried.answer is not None else None
     if cause is None:
         return "the cause is not known"
     if not cause.class_.startswith(_OF_MEMORY):
         return f"{cause.class_} is nothing that another start mends"
-    whys = dict.fromkeys(each.checks.plan for each in tried.answer.remedies if each.edits) if tried.answer else {}
-    told = "; ".join(why.removeprefix("unknown: ") for why in whys if why != "passed")
-    return f"no way out of {cause.class_} is known to fit{f' ({told})' if told else ''}"
+    whys = dict.fromkeys(remedy.checks.plan for remedy in tried.answer.remedies if remedy.edits) if tried.answer else {}
+    reasons = "; ".join(why.removeprefix("unknown: ") for why in whys if why != "passed")
+    return f"no way out of {cause.class_} is known to fit{f' ({reasons})' if reasons else ''}"

@@ -1,4 +1,4 @@
-"""The command that is to be started, read as a deployment: options, address, release and cards."""
+"""The command to launch, parsed: options, address, release and GPUs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.excerpt import applied
 from vllm_runbooks.core.records import Edit
 from vllm_runbooks.core.redaction.redact import redact_text
-from vllm_runbooks.probe.probing import Target
+from vllm_runbooks.probe.asking import Target
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.deployment import editing
@@ -32,10 +32,10 @@ _MAX_SCRIPT = 1 << 20
 _PUBLISHED = re.compile(
     r"(?:(?P<address>[\d.]{1,15}|\[[\da-fA-F:]{1,39}\]):)?(?P<outside>\d{1,5}):(?P<inside>\d{1,5})(?:/tcp)?", re.ASCII
 )
-"""What `docker run -p` is given, as in 127.0.0.1:9000:8000; ranges are left out."""
+"""Argument of `docker run -p`, as in 127.0.0.1:9000:8000, without ranges."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w{0,200})=(.*)", re.ASCII | re.DOTALL)
 _ELSEWHERE = re.compile(r"^\s*(?:source|\.|module|conda|cd)\s|\bPATH=|\bactivate\b|/vllm\s", re.MULTILINE)
-"""What of a script makes another `vllm` of its own than the path's."""
+"""What makes a script use another `vllm` than the path's."""
 _SHELLS = ("bash", "sh", "dash", "zsh")
 _ASK_RELEASE = """\
 import importlib.metadata as m
@@ -56,19 +56,17 @@ _SIZES = {
 
 @dataclass(frozen=True)
 class Subject:
-    """A command as it will be run."""
+    """A command to launch."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
-    """All of its variables."""
     vllm: str | None = None
-    """Release that it is judged by; None: not known."""
+    """Release to check against; None if unknown."""
     is_installed: bool = False
-    """Whether that is the release which the command's own Python has."""
+    """Whether that release is installed in the command's Python."""
 
     @cached_property
     def page(self) -> Page:
-        """What the command starts, or the script that it runs."""
         script = self.script
         if script is not None:
             return documents.read(script.read_text("utf-8", "replace"), script.name, kind="shell")
@@ -76,12 +74,10 @@ class Subject:
 
     @cached_property
     def _words(self) -> list[str]:
-        """Its words without what sets a variable."""
         return [word for word in self.argv if not _ASSIGNMENT.fullmatch(word)]
 
     @cached_property
     def script(self) -> Path | None:
-        """The shell script that the command runs, where it is one."""
         words = self._words
         if words and Path(words[0]).name in _SHELLS:
             words = [word for word in words[1:] if not word.startswith("-")]
@@ -96,12 +92,8 @@ class Subject:
 
     @cached_property
     def found(self) -> Found:
-        """The server that is started.
-
-        Raises:
-            InputError: the command starts none, or several.
-        """
-        starts = [one for one in self.page.starts if not one.keywords and one.entry in options.SERVERS]
+        """The server's launch in the command or script."""
+        starts = [launch for launch in self.page.starts if not launch.keywords and launch.entry in options.SERVERS]
         if len(starts) != 1:
             self._check_program()
             what = "starts no vLLM server that can be seen" if not starts else f"starts {len(starts)} servers"
@@ -109,11 +101,7 @@ class Subject:
         return starts[0]
 
     def _check_program(self) -> None:
-        """Say of a program or script that is not there that it is not.
-
-        Raises:
-            InputError: it is not there.
-        """
+        """Raise InputError if the program or script does not exist."""
         words = self._words
         if words and shutil.which(words[0], path=self.environment.get("PATH")) is None:
             raise InputError(f"{redact_text(words[0])}: no such command; check its name, and the path")
@@ -124,17 +112,15 @@ class Subject:
 
     @cached_property
     def shown(self) -> str:
-        """The command for people, its secrets replaced."""
         return redact_text(shlex.join(self.argv))
 
     @cached_property
     def data(self) -> ReleaseData:
-        """Options of the release, or of the newest one that is known."""
         return options.load(self.vllm or self.found.release or options.known_releases()[-1])
 
     @cached_property
     def flags(self) -> Mapping[str, Any]:
-        """What the command sets, by argparse destination; what cannot be known is left out."""
+        """Options that the command sets, by argparse destination, without those of unknown value."""
         return {name: value for name, value in self._parsed.items() if value is not UNKNOWN}
 
     @cached_property
@@ -144,34 +130,35 @@ class Subject:
 
     @cached_property
     def known(self) -> str:
-        """Everything that may name a secret which the server then prints; never shown."""
+        """All texts that may contain a secret; never shown."""
         # Of a container too: a variable of this host's may be handed on to it.
         variables = (f"{name}={value}" for name, value in (*self.environment.items(), *self.variables.items()))
         return "\n".join([shlex.join(self.argv), self.page.text, *variables])
 
     @cached_property
     def is_target_known(self) -> bool:
-        """Whether it can be told where the server will answer: a variable or a file may hold its port."""
+        """Whether host and port are known: a variable or file may set them."""
         return not self.flags.get("config") and not any(
             self._parsed.get(name) is UNKNOWN for name in ("port", "host", "uds")
         )
 
     @cached_property
     def variables(self) -> Mapping[str, str]:
-        """What the server sees: this environment with what the command itself sets; a container sees the latter alone.
-
-        Of a container, a variable that is named without a value is handed on from this environment.
-        """
+        """Environment of the server; in a container only what the command sets or hands on."""
         settings = self.found.environment
-        own = {name: one.value.value for name, one in settings.items() if one.value.value is not None}
+        command_variables = {
+            name: setting.value.value for name, setting in settings.items() if setting.value.value is not None
+        }
         if not self.is_container:
-            return {**self.environment, **own}
-        handed_on = {name for name, one in settings.items() if one.value.why == "handed on"} & self.environment.keys()
-        return {**own, **{name: self.environment[name] for name in handed_on}}
+            return {**self.environment, **command_variables}
+        handed_on = {
+            name for name, setting in settings.items() if setting.value.why == "handed on"
+        } & self.environment.keys()
+        return {**command_variables, **{name: self.environment[name] for name in handed_on}}
 
     @property
     def visible(self) -> str | None:
-        """The cards that it sees, as CUDA_VISIBLE_DEVICES names them; None: all of this host."""
+        """GPUs as CUDA_VISIBLE_DEVICES names them; None for all."""
         if not self.is_container:
             return self.variables.get("CUDA_VISIBLE_DEVICES")
         gpus = self.found.gpus
@@ -179,17 +166,15 @@ class Subject:
 
     @property
     def is_container(self) -> bool:
-        """Whether the server runs in a container, where its processes are another tree's."""
         return self.found.image is not None or bool(self.found.container)
 
     @cached_property
     def model(self) -> str | None:
-        """The model, as the command names it."""
         named = self.flags.get("model_tag") or self.flags.get("model")
         return named if isinstance(named, str) else None
 
     def value(self, dest: str) -> Any:
-        """What an option is set to, else its default in the release, where that is known."""
+        """An option's value, else its default if known."""
         if dest in self.flags:
             return self.flags[dest]
         default = self.data.default(dest)
@@ -197,18 +182,15 @@ class Subject:
 
     @cached_property
     def cards(self) -> int:
-        """How many cards it takes."""
         return self.split.cards
 
     @cached_property
     def split(self) -> Split:
-        """How it is split over cards."""
         sizes = {short: self.flags.get(dest) for short, dest in _SIZES.items()}
         return Split(**{short: size for short, size in sizes.items() if isinstance(size, int) and size > 0})
 
     @cached_property
     def target(self) -> Target:
-        """Where its server will answer."""
         host = self.flags.get("host")
         port = self.value("port")
         port = port if isinstance(port, int) else 8000
@@ -221,14 +203,21 @@ class Subject:
             port=port,
             is_tls=bool(self.flags.get("ssl_certfile") or self.flags.get("ssl_keyfile")),
             uds=uds if isinstance(uds, str) and uds else None,
-            key=next((each for each in ([key] if isinstance(key, str) else key or ()) if isinstance(each, str)), None),
+            key=next(
+                (
+                    candidate
+                    for candidate in ([key] if isinstance(key, str) else key or ())
+                    if isinstance(candidate, str)
+                ),
+                None,
+            ),
             has_template=bool(self.flags.get("chat_template")),
             has_tools=bool(self.flags.get("enable_auto_tool_choice")),
         )
 
     @cached_property
     def python(self) -> str | None:
-        """The Python that the command runs vLLM with; None where that cannot be told."""
+        """The Python that runs vLLM; None if unknown."""
         if self.is_container:
             return None
         path = self._program
@@ -244,7 +233,7 @@ class Subject:
 
     @property
     def _program(self) -> str | None:
-        """What runs vLLM: the command's first word, or the `vllm` of a script that does not look for it elsewhere."""
+        """What runs vLLM: the command's first word, or the `vllm` of a script on the path."""
         words = self._words
         while words and words[0] == "env":
             words = words[1:]
@@ -253,15 +242,10 @@ class Subject:
         return shutil.which(words[0], path=self.variables.get("PATH")) if words else None
 
     def edited(self, edits: Sequence[Edit]) -> Subject:
-        """The command with changes made.
-
-        Raises:
-            InputError: they cannot be made in it without doubt.
-        """
         if self.script is not None:
             raise InputError(f"{self.script}: a script is not changed; give the command that it runs")
         page = documents.read(shlex.join(self.argv), kind="shell")
-        starts = [one for one in page.starts if one.entry == self.found.entry]
+        starts = [launch for launch in page.starts if launch.entry == self.found.entry]
         made = editing.edits(page, starts[0], edits, self.data) if len(starts) == 1 else ()
         if not made:
             raise InputError(f"{self.shown}: the change cannot be made in it without doubt")
@@ -270,7 +254,7 @@ class Subject:
 
     @property
     def run(self) -> tuple[list[str], dict[str, str]]:
-        """The program with its arguments, and its whole environment."""
+        """The program with its arguments, and its environment."""
         words, environment = list(self.argv), dict(self.environment)
         while words and (match := _ASSIGNMENT.fullmatch(words[0])):
             environment[match[1]] = match[2]
@@ -279,7 +263,7 @@ class Subject:
 
 
 def _published(options: Sequence[str], port: int) -> tuple[str | None, int]:
-    """Address and port of this host by which a container's port is reached; its own number where none is told."""
+    """Address and port of this host that lead to a container's port."""
     words = iter(options)
     for word in words:
         name, separator, value = word.partition("=")
@@ -296,25 +280,20 @@ def _published(options: Sequence[str], port: int) -> tuple[str | None, int]:
 
 
 def subject(argv: Sequence[str], *, vllm: str | None = None, environment: Mapping[str, str] | None = None) -> Subject:
-    """A command that is to be started; its release is the one that is given, else the one that is installed.
-
-    Raises:
-        InputError: it starts no vLLM server, or there is no such release.
-    """
-    given = Subject(tuple(argv), dict(os.environ if environment is None else environment), vllm)
+    """Parse a command; the release is `vllm`, else the installed one."""
+    command = Subject(tuple(argv), dict(os.environ if environment is None else environment), vllm)
     if vllm is not None:
         options.nearest(vllm)
-    elif given.found.release is None and given.python is not None:
-        installed = _installed(given.python, given.variables)
-        given = Subject(given.argv, given.environment, installed, is_installed=installed is not None)
-    _ = given.found  # asked for its error
-    return given
+    elif command.found.release is None and command.python is not None:
+        installed = _installed(command.python, command.variables)
+        command = Subject(command.argv, command.environment, installed, is_installed=installed is not None)
+    _ = command.found  # asked for its error
+    return command
 
 
 def _installed(python: str, environment: Mapping[str, str]) -> str | None:
-    """The release that a Python has installed; nothing of it is imported."""
     with contextlib.suppress(OSError, subprocess.SubprocessError, InputError):
-        said = subprocess.run(  # noqa: S603 - the Python that the user's command runs, and a program of ours
+        version = subprocess.run(  # noqa: S603 - the Python that the user's command runs, and a program of ours
             [python, "-c", _ASK_RELEASE],
             env=dict(environment),
             capture_output=True,
@@ -322,6 +301,6 @@ def _installed(python: str, environment: Mapping[str, str]) -> str | None:
             check=True,
             text=True,
         ).stdout.strip()
-        options.nearest(said)
-        return said or None
+        options.nearest(version)
+        return version or None
     return None

@@ -1,10 +1,8 @@
-"""Hang or slow: told from what the processes of a start do, in the phase that its log shows, not from the time alone.
+"""Tell hangs from slow startups by what the processes do in the current phase.
 
-A process that somebody has stopped is certain at once. A start in which no process works and no line is printed waits
-for something outside, unless its cards compute. One rank that does nothing while another works may be what that one
-waits for, or wait itself for a long compilation: it is named, and not called a hang. Nor is a start in which all work
-without a line: cards that wait for each other compute at 100 % for ever, and so does a long compilation. It is told
-when it takes several times as long as is usual.
+A process stopped by a signal is certain. If no process works and no line is printed, the launch waits for something
+outside, unless its GPUs are busy. An idle rank next to a working one, or a phase that takes several times its usual
+time, is only reported: it may be a long compilation.
 """
 
 from __future__ import annotations
@@ -20,21 +18,21 @@ from vllm_runbooks.probe.starts import Sighting
 from vllm_runbooks.serve.durations import Usual
 
 STOPPED_S = 3.0
-"""Time for which a process must stand still under a signal; a debugger that only looks is quicker."""
+"""Time stopped by a signal, longer than a debugger's short stops."""
 IDLE_S = 30.0
-"""Time without any work and any line, before the server is ready."""
+"""Time without work and output during startup."""
 OVERDUE_S, OVERDUE_TIMES = 300.0, 3
-"""Time without a line, and how many times the usual length of the phase that is at least, after which it is told."""
+"""Time without output, also as a multiple of the phase's usual time."""
 LOPSIDED_S = 60.0
-"""Time in which one rank did nothing while another of them worked, without a line."""
+"""Time in which one rank was idle while another worked, without output."""
 SERVING = "serve"
 _HANGS = ("stopped", "idle")
 _RANKS = (re.compile(r"Worker"), re.compile(r"EngineCore_DP"))
-"""Titles of processes that hold ranks; the second where there are none of the first."""
+"""Process titles of ranks; the second if there are none of the first."""
 
 
 @dataclass
-class _Seen:
+class _ProcessState:
     """What is remembered of a process."""
 
     name: str
@@ -44,67 +42,75 @@ class _Seen:
 
 
 @dataclass
-class Watch:
-    """Looks at the processes of one start, again and again."""
+class HangWatch:
+    """Watches the processes of a launch."""
 
     began: float
-    """By the monotonic clock."""
     idle_s: float = IDLE_S
     lopsided_s: float = LOPSIDED_S
     phase: str | None = None
-    """Set by whoever reads the log."""
     line_at: float = field(default=0.0)
-    """When the last line came, by the monotonic clock."""
+    """Time of the last line."""
     usual: Mapping[str, Usual] = field(default_factory=dict)
-    """By phase how long it usually takes."""
+    """Usual time of each phase."""
     is_computing: Callable[[], bool | None] = lambda: None
-    """Whether one of the start's cards computes; None: that is not known."""
+    """Whether a GPU of the launch is busy; None if unknown."""
     is_ready: bool = False
     hung_since: float | None = None
-    """Since when the start hangs, by the monotonic clock; None: it does not."""
     _activity: Activity = field(default_factory=Activity)
-    _known: dict[int, _Seen] = field(default_factory=dict)
+    _known: dict[int, _ProcessState] = field(default_factory=dict)
     _told: dict[tuple[str, int | None, str | None], float] = field(default_factory=dict)
 
     def look(self, processes: Mapping[int, Sight], now: float | None = None) -> list[Sighting]:
-        """What is to be said of the processes now; what was said before is not said again."""
+        """New sightings."""
         now = time.monotonic() if now is None else now
         working = self._activity.working(processes, now)
         for key, sight in processes.items():
-            known = self._known.setdefault(key, _Seen(sight.name, sight.pid, now))
-            known.name = sight.name
+            process = self._known.setdefault(key, _ProcessState(sight.name, sight.pid, now))
+            process.name = sight.name
             if working[key]:
-                known.worked_at = now
-            known.stopped_since = (known.stopped_since or now) if sight.is_stopped else None
+                process.worked_at = now
+            process.stopped_since = (process.stopped_since or now) if sight.is_stopped else None
         gone = [self._known.pop(key) for key in sorted(set(self._known) - set(processes))]
-        found = list(self._found(now))
-        said = [each for each in found if (each.kind, each.pid, each.phase) not in self._told]
-        for each in said:
-            self._told[each.kind, each.pid, each.phase] = now
-        said += [
-            self._sighting(now, "gone", f"{one.name} (process {one.pid}) ended while the server ran", one.pid, one.name)
-            for one in gone
-            if self.is_ready and one.name.startswith("VLLM::")
+        current = list(self._found(now))
+        sightings = [
+            sighting for sighting in current if (sighting.kind, sighting.pid, sighting.phase) not in self._told
         ]
-        if any(each.kind in _HANGS for each in found):
+        for sighting in sightings:
+            self._told[sighting.kind, sighting.pid, sighting.phase] = now
+        sightings += [
+            self._sighting(
+                now,
+                "gone",
+                f"{gone_process.name} (process {gone_process.pid}) ended while the server ran",
+                gone_process.pid,
+                gone_process.name,
+            )
+            for gone_process in gone
+            if self.is_ready and gone_process.name.startswith("VLLM::")
+        ]
+        if any(sighting.kind in _HANGS for sighting in current):
             self.hung_since = self.hung_since or now
         elif self.hung_since is not None:
-            said.append(self._sighting(now, "goes-on", f"it goes on, after {now - self.hung_since:.0f} s"))
+            sightings.append(self._sighting(now, "goes-on", f"it goes on, after {now - self.hung_since:.0f} s"))
             self.hung_since = None
             self._told.clear()
-        return said
+        return sightings
 
     def _found(self, now: float) -> Iterator[Sighting]:
-        """Everything that is wrong now."""
-        stopped = [one for one in self._known.values() if one.stopped_since and now - one.stopped_since >= STOPPED_S]
-        for one in stopped:
-            go_on = host_commands.line("go-on", pid=f"{one.pid}")
-            says = f"{one.name} (process {one.pid}) is stopped by a signal; `{go_on}` lets it go on"
-            yield self._sighting(now, "stopped", says, one.pid, one.name)
+        stopped = [
+            process
+            for process in self._known.values()
+            if process.stopped_since and now - process.stopped_since >= STOPPED_S
+        ]
+        for process in stopped:
+            go_on = host_commands.line("go-on", pid=f"{process.pid}")
+            says = f"{process.name} (process {process.pid}) is stopped by a signal; `{go_on}` lets it go on"
+            yield self._sighting(now, "stopped", says, process.pid, process.name)
         if stopped or self.is_ready or not self._known:
             return  # a server that is ready does nothing until it is asked
         quiet = now - max(self.line_at, self.began)
-        still = {key: now - one.worked_at for key, one in self._known.items()}
+        still = {key: now - process.worked_at for key, process in self._known.items()}
         if quiet >= self.idle_s and min(still.values()) >= self.idle_s and not self.is_computing():
             says = f"no process worked and no line came for {self.idle_s:.0f} s: it waits for something outside"
             yield self._sighting(now, "idle", says)

@@ -84,7 +84,6 @@ def add(
 
 
 def _check_expected(class_: str, symptom: str | None) -> None:
-    """Refuse what no answer could ever be, with what is nearest."""
     from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.catalog.authored import tables
 
@@ -104,14 +103,14 @@ def _check_expected(class_: str, symptom: str | None) -> None:
 
 
 def _nearest(word: str, words: Collection[str]) -> str:
-    """The word that may be meant, else those of its group, else the groups."""
+    """The closest word, else those of its group, else the groups."""
     last = word.rpartition(".")[2]
-    if same := next((each for each in words if each.rpartition(".")[2] == last), None):
+    if same := next((candidate for candidate in words if candidate.rpartition(".")[2] == last), None):
         otherwise = f"did you mean {same}?"
-    elif own := [each for each in words if each.partition(".")[0] == word.partition(".")[0]]:
-        otherwise = f"{word.partition('.')[0]} has {', '.join(own)}"
+    elif same_group := [candidate for candidate in words if candidate.partition(".")[0] == word.partition(".")[0]]:
+        otherwise = f"{word.partition('.')[0]} has {', '.join(same_group)}"
     else:
-        groups = sorted({each.partition(".")[0] for each in words if "." in each})
+        groups = sorted({candidate.partition(".")[0] for candidate in words if "." in candidate})
         otherwise = f"`vllm-runbooks catalog list` shows the symptoms, by groups: {', '.join(groups)}"
     return meant(word, words, otherwise)
 

@@ -68,6 +68,8 @@ def pack(
 
     Exit status: 0 it is written, whatever the log says; 2 it is not.
     """
+    from importlib import metadata
+
     from vllm_runbooks.catalog.load import load_catalog
     from vllm_runbooks.core import files
     from vllm_runbooks.runbooks import pack as packing
@@ -85,7 +87,8 @@ def pack(
         _check(target, is_forced=force)
     shelf = load_catalog()
     evidence = _evidence(logs, command, vllm)
-    made = packing.pack(evidence, packing.cards_of(gpus, is_inventoried=not no_inventory), start=start, tool=_version())
+    tool = metadata.version("vllm-runbooks")
+    made = packing.pack(evidence, packing.cards_of(gpus, is_inventoried=not no_inventory), start=start, tool=tool)
     if target is not None:
         files.store(target, made.raw)
         output.say(f"wrote {target}")
@@ -102,7 +105,6 @@ def pack(
 
 
 def _evidence(logs: tuple[str, ...], command: str | None, vllm: str | None) -> Evidence:
-    """What is packed; what can be read once only is laid aside."""
     from vllm_runbooks.core.evidence import Evidence
     from vllm_runbooks.reading import sources
     from vllm_runbooks.reading.evidence import is_pack
@@ -110,18 +112,18 @@ def _evidence(logs: tuple[str, ...], command: str | None, vllm: str | None) -> E
 
     if not logs:
         sources.check_release(vllm)
-        found = Evidence((), vllm=vllm)
+        evidence = Evidence((), vllm=vllm)
     else:
-        found = sources.load_files(logs, vllm=vllm)
+        evidence = sources.load_files(logs, vllm=vllm)
         if Path(logs[0]).is_file() and is_pack(Path(logs[0])):
             raise InputError(f"{logs[0]}: is a pack already; hand it on as it is")
         if any(name == "-" or Path(name).is_fifo() for name in logs):
-            found = replace(found, documents=tuple(map(packing.laid_aside, found.documents)))
-    return found if command is None else replace(found, command=sources.read_text(command))
+            evidence = replace(evidence, documents=tuple(map(packing.laid_aside, evidence.documents)))
+    return evidence if command is None else replace(evidence, command=sources.read_text(command))
 
 
 def _name(logs: tuple[str, ...], command: str | None) -> str:
-    """What an archive is called that nobody named: as its first log, without its secrets."""
+    """The default file name: of the first log, without secrets."""
     from vllm_runbooks.core.redaction.redact import redact_name
 
     name = Path(logs[0] if logs else command or "").resolve().name if logs != ("-",) else "startup"
@@ -130,7 +132,7 @@ def _name(logs: tuple[str, ...], command: str | None) -> str:
 
 
 def _check(target: Path, *, is_forced: bool) -> None:
-    """Refuse, before anything is read, a file that is there already or cannot be written."""
+    """Reject a file that exists or cannot be written, before anything is read."""
     if target.suffix.casefold() != ".zip":
         raise InputError(f"{target}: a pack is a zip archive; name it {target.stem}.zip")
     if target.is_dir():
@@ -141,24 +143,19 @@ def _check(target: Path, *, is_forced: bool) -> None:
         raise InputError(f"{target.absolute().parent}: cannot be written into; name a file elsewhere with -o")
 
 
-def _version() -> str:
-    from importlib import metadata
-
-    return metadata.version("vllm-runbooks")
-
-
 def _view(made: Packed, target: Path) -> list[Block]:
-    """What is in the archive, what was replaced, and what to do with it."""
     from vllm_runbooks.core.views.styled import BLANK, Line, Prose, Table, Tone, bulleted, headed, parted, styled
 
-    found = made.manifest
-    outcome = "no log" if found.outcome is None else f"{found.outcome}: {found.root_cause or 'no cause is known'}"
+    manifest = made.manifest
+    outcome = (
+        "no log" if manifest.outcome is None else f"{manifest.outcome}: {manifest.root_cause or 'no cause is known'}"
+    )
     rows = [
-        (each.name, f"{each.bytes:,}", ", ".join(f"{count} {kind}" for kind, count in each.hidden.items()))
-        for each in found.members
+        (member.name, f"{member.bytes:,}", ", ".join(f"{count} {kind}" for kind, count in member.hidden.items()))
+        for member in manifest.members
     ]
     head = [styled(name, Tone.FAINT) for name in ("file", "bytes", "replaced in it")]
-    replaced = ", ".join(f"{count} {kind}" for kind, count in found.hidden.items())
+    replaced = ", ".join(f"{count} {kind}" for kind, count in manifest.hidden.items())
     parts: list[list[Block]] = [
         [Line(styled(str(target), Tone.HEADING) + f"  ·  {outcome}")],
         [Table(head, rows, numeric=frozenset({1}), indent="  ")],
@@ -169,7 +166,7 @@ def _view(made: Packed, target: Path) -> list[Block]:
             )
         ],
     ]
-    if found.notes:
-        parts.append(headed("NOTES", [bulleted(note) for note in found.notes]))
+    if manifest.notes:
+        parts.append(headed("NOTES", [bulleted(note) for note in manifest.notes]))
     read = styled(f"  vllm-runbooks diagnose {shlex.quote(str(target))}", Tone.COMMAND)
     return [*parted([*parts, headed("READ IT", [Line(read)])]), BLANK]

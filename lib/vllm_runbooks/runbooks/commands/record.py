@@ -82,10 +82,10 @@ def record(out: Path, logs: tuple[str, ...], vllm: str | None, seconds: float | 
     if written.output is not None:
         lines.append(f"  Command    {written.output.ending}, after {written.output.seconds:.0f} s")
     cause = written.answer.root_cause
-    found = f"{cause.class_} ({cause.level.value}): {cause.title}" if cause else "no root cause"
+    diagnosis = f"{cause.class_} ({cause.level.value}): {cause.title}" if cause else "no root cause"
     lines += [
         f"  Secrets    {said_secrets(written)}",
-        f"  Diagnosis  {written.answer.outcome.value}, {found}",
+        f"  Diagnosis  {written.answer.outcome.value}, {diagnosis}",
         f"  Review     `expect` in {shlex.quote(str(out / 'case.yaml'))}: what the diagnosis says now, right or wrong",
     ]
     if cause is None and not written.answer.outcome.is_healthy:
@@ -95,25 +95,22 @@ def record(out: Path, logs: tuple[str, ...], vllm: str | None, seconds: float | 
 
 
 def said_written(written: Recording) -> str:
-    """Where the case lies."""
     return f"{written.folder}: written ({', '.join([*written.case.files, 'case.yaml'])})"
 
 
 def said_secrets(written: Recording) -> str:
-    """How many secrets were replaced, of which kinds."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(written.secrets.items()))
     return f"{sum(written.secrets.values())} replaced ({kinds})" if kinds else "none recognised; look for yourself"
 
 
 def said_test(written: Recording) -> str:
-    """The command that runs the case."""
     if not written.case.runbooks:
         return "  Test       name a runbook in `runbooks` of its case.yaml; no runbook at hand reads a log"
     return f"  Test       vllm-runbooks check --cases {shlex.quote(str(written.folder))}"
 
 
 def shown_live(*, is_error: bool = False) -> Show:
-    """Print what comes, on standard error if asked; where the reader of the output went away, the command goes on."""
+    """A function that prints chunks; if the reader is gone, the command goes on."""
     is_open = True
 
     def show(chunk: bytes) -> None:

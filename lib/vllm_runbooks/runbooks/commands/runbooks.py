@@ -8,6 +8,7 @@ import json
 import sys
 from collections import deque
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +25,12 @@ from vllm_runbooks.history import kept
 from vllm_runbooks.runbooks import history_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from vllm_runbooks.cluster.tasks import OnRay
-    from vllm_runbooks.core.evidence import Case
     from vllm_runbooks.core.records import Runbook, RunResult
     from vllm_runbooks.host.nodes.records import NodePart
-    from vllm_runbooks.runbooks.suite import Executor, Progress, Request
+    from vllm_runbooks.runbooks.suite import Progress, Request, RunExecutor
 
 _RUNBOOKS = click.option("--runbooks", metavar="DIR", help="Folder of runbooks, instead of the shipped ones.")
 _OUT = click.option(
@@ -51,7 +51,7 @@ _TIMEOUT = click.option(
     help="Longest time in seconds that one run may take (default: 600, with live 14400).",
 )
 _TIMEOUT_S, _LIVE_TIMEOUT_S = 600.0, 14400.0
-"""The second is of runs that start servers, which may have to fetch a model first."""
+"""The second is for runs that launch servers and may download a model."""
 
 
 @click.command("list", epilog=given.examples("list --runbooks myrunbooks"))
@@ -113,11 +113,7 @@ def show(runbook_id: str, runbooks: str | None, form: str) -> None:
 
 
 def _show_entry(id_: str, form: str) -> bool:
-    """Show what was done under an id; False where it is none of the history's.
-
-    Raises:
-        InputError: several ids begin so.
-    """
+    """Show an entry of the history; False if there is none."""
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.history import render as render_history
     from vllm_runbooks.history import store as history
@@ -127,9 +123,9 @@ def _show_entry(id_: str, form: str) -> bool:
     with history.opened(say=output.say, is_needed=True) as kept_there:
         if not kept_there.beginning(id_):
             return False
-        found = kept_there.entry(id_)
-        parts = kept_there.entries(part_of=found.id)
-    output.write_json(to_json(found)) if form == "json" else output.write(render_history.entry(found, parts))
+        entry = kept_there.entry(id_)
+        parts = kept_there.entries(part_of=entry.id)
+    output.write_json(to_json(entry)) if form == "json" else output.write(render_history.entry(entry, parts))
     return True
 
 
@@ -145,7 +141,7 @@ class _WithParameters(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = {name for parameter in self.params for name in parameter.opts}
         words: list[str] = []
-        rest = deque(word for each in args for word in _apart(each))
+        rest = deque(word for arg in args for word in _apart(arg))
         while rest:
             words.append(rest.popleft())
             if words[-1] not in ("-p", "--parameter"):
@@ -158,7 +154,6 @@ class _WithParameters(click.Command):
 
 
 def _apart(word: str) -> list[str]:
-    """`--parameter=NAME=VALUE` as two words."""
     return word.split("=", 1) if word.startswith("--parameter=") else [word]
 
 
@@ -180,7 +175,10 @@ def _apart(word: str) -> list[str]:
 )
 @_RUNBOOKS
 @click.option(
-    "--resume", is_flag=True, help="Go on where the last run into this folder stopped: steps that are done are kept."
+    "--resume",
+    "is_resumed",
+    is_flag=True,
+    help="Go on where the last run into this folder stopped: steps that are done are kept.",
 )
 @click.option("--step", metavar="NAME", help="Run this step alone, with what earlier ones have left in the folder.")
 @click.option(
@@ -191,6 +189,7 @@ def _apart(word: str) -> list[str]:
 )
 @click.option(
     "--step-timeout",
+    "step_timeout_s",
     metavar="S",
     type=click.FloatRange(0.1, 86400),
     callback=given.number,
@@ -209,12 +208,10 @@ def run(
     runbooks: str | None,
     out: Path,
     timeout: float | None,
-    resume: bool,
     step: str | None,
-    step_tries: int | None,
-    step_timeout: float | None,
     no_history: bool,
     form: str,
+    **of_steps: Any,
 ) -> int:
     """Execute one runbook and report its verdict.
 
@@ -230,16 +227,15 @@ def run(
     bound = bind(runbook, dict(parameters))
     _check_evidence(runbook, bound)
     if step is not None and step not in runbook.steps:
-        raise InputError(f"{runbook.id}: has no step {step}; {meant(step, runbook.steps, _steps_of(runbook))}")
+        all_steps = f"it has {', '.join(runbook.steps)}" if runbook.steps else "it has none"
+        raise InputError(f"{runbook.id}: has no step {step}; {meant(step, runbook.steps, all_steps)}")
     request = Request(
         runbook.id,
         Path(runbook.path),
         parameters=_without_raising(runbook, bound),
         timeout_s=timeout or (_LIVE_TIMEOUT_S if bound.get("live") is True else _TIMEOUT_S),
-        is_resumed=resume,
         step=step,
-        step_tries=step_tries,
-        step_timeout_s=step_timeout,
+        **of_steps,
     )
     before = done_steps(request, out)
     with kept.opened(no_history=no_history) as history:
@@ -309,7 +305,7 @@ def check(
     The folder given by --out gets index.html, the executed notebooks, junit.xml and results.json.
     """
     requests = _plan(only, runbooks=runbooks, cases=cases, timeout_s=timeout or _TIMEOUT_S)
-    asked = {"only": list(only), "runbooks": runbooks, "cases": cases, "timeout_s": timeout or _TIMEOUT_S}
+    inputs = {"only": list(only), "runbooks": runbooks, "cases": cases, "timeout_s": timeout or _TIMEOUT_S}
     if every_node and ray is None:
         raise InputError("--every-node: there is one node; name a Ray cluster with --ray")
     with contextlib.ExitStack() as stack:
@@ -318,11 +314,11 @@ def check(
             requests = [replace(request, refused=why) for request in requests]
         if cluster is not None:
             requests = cluster.requests(requests, every_node=every_node)
-            asked |= {"ray": ray, "every_node": every_node}
+            inputs |= {"ray": ray, "every_node": every_node}
         history = stack.enter_context(kept.opened(no_history=no_history))
         progress = stack.enter_context(_progress(len(requests)))
         runs = history_entries.Runs(
-            history, requests, whole=", ".join(only) or "everything", asked=asked, cluster=cluster
+            history, requests, whole=", ".join(only) or "everything", inputs=inputs, cluster=cluster
         )
         results = _execute(requests, out=out, jobs=jobs or _JOBS, progress=progress, runs=runs, executor=cluster)
     nodes = () if cluster is None else cluster.nodes
@@ -343,7 +339,7 @@ _JOBS = 2
 
 
 def _cluster(stack: contextlib.ExitStack, address: str, *, jobs: int | None) -> tuple[OnRay | None, str]:
-    """The cluster at an address, joined for as long as the stack is open; else None and why there is none."""
+    """Join the cluster for as long as the stack is open; else None and why not."""
     from vllm_runbooks.cluster.tasks import OnRay
     from vllm_runbooks.core import extras
 
@@ -358,25 +354,22 @@ def _cluster(stack: contextlib.ExitStack, address: str, *, jobs: int | None) -> 
 
 
 def _by_node(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> Iterator[Loose]:
-    """What each node did, and what is not the same on all; nothing where all was done on this host."""
     from vllm_runbooks.runbooks.suite import differences
 
     for node in nodes:
         verdicts = [result.verdict for result in results if result.node == node.name]
         counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in Verdict if verdict in verdicts]
-        said = ", ".join([*(["lost"] if node.is_lost else []), *counts]) or "nothing executed"
-        yield Loose(f"Node {node.name}: {said}")
+        summary = ", ".join([*(["lost"] if node.is_lost else []), *counts]) or "nothing executed"
+        yield Loose(f"Node {node.name}: {summary}")
     for difference in differences(nodes, results):
-        told = "; ".join(f"{name}: {value or 'unknown'}" for name, value in difference.values.items())
-        yield Loose(f"Not the same on all nodes: {difference.what} ({told})")
+        values = "; ".join(f"{name}: {value or 'unknown'}" for name, value in difference.values.items())
+        yield Loose(f"Not the same on all nodes: {difference.what} ({values})")
 
 
 def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeout_s: float) -> list[Request]:
-    """Pair every runbook with the cases that name it, and no runbook with the cases that name none.
-
-    What is broken becomes a run that is refused.
-    """
+    """Pair runbooks with their cases, and cases without runbooks with none; broken ones become refused runs."""
     from vllm_runbooks.catalog.folders import cases_dir
+    from vllm_runbooks.runbooks.case_files import load_case
     from vllm_runbooks.runbooks.suite import NO_RUNBOOK, Request
 
     good, bad = _inspect_all(runbooks)
@@ -386,20 +379,21 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
     requests = [Request(id_, Path(), refused=reason) for id_, reason in bad.items() if _is_selected(only, id_)]
     if not good and not bad and runbooks is not None:
         raise InputError(f"{runbooks}: holds no runbook; name a folder with .ipynb files")
-    known = {*by_id, *bad}
+    ids = {*by_id, *bad}
     shelf = cases_dir(cases)
     # A case's own folder is taken for its parent: that is where somebody has just recorded one.
     folders = [shelf] if (shelf / "case.yaml").is_file() else sorted(p.parent for p in shelf.glob("*/case.yaml"))
     if not folders:
         raise InputError(f"{cases or shelf}: holds no recorded case; name a case's folder, or one of such folders")
     for folder in folders:
-        case = _load_case(folder)
-        known.add(folder.name)
-        if isinstance(case, str):
+        ids.add(folder.name)
+        try:
+            case = load_case(folder)
+        except InputError as error:
             if _is_selected(only, folder.name):
-                requests.append(Request("(any)", Path(), folder.name, refused=case))
+                requests.append(Request("(any)", Path(), folder.name, refused=str(error)))
             continue
-        known.add(case.id)
+        ids.add(case.id)
         if not case.runbooks and not others and _is_selected(only, case.id, folder.name):
             requests.append(Request(NO_RUNBOOK, folder, case.id, timeout_s=timeout_s, is_alone=True))
         requests += [
@@ -408,8 +402,8 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
             if _is_selected(only, id_, case.id, folder.name) and id_ not in bad and (id_ in by_id or not others)
         ]
     for pattern in only:
-        if not fnmatch.filter(known, pattern):
-            hint = meant(pattern, known, f"there are {', '.join(sorted(known))}", cutoff=0.5)
+        if not fnmatch.filter(ids, pattern):
+            hint = meant(pattern, ids, f"there are {', '.join(sorted(ids))}", cutoff=0.5)
             raise InputError(f"--only {pattern or '(nothing)'}: no runbook or case has this id; {hint}")
     if not requests:
         raise InputError("check: no recorded case names one of these runbooks; add it to `runbooks` in a case.yaml")
@@ -417,7 +411,7 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
 
 
 def _pair(by_id: dict[str, Runbook], id_: str, case_id: str, evidence: str, *, timeout_s: float) -> Request:
-    """Ask for a runbook's run on a case; `evidence` is the folder, or for a shipped case its id."""
+    """Request a runbook's run on a case; `evidence` is the folder, or a shipped case's id."""
     from vllm_runbooks.runbooks.notebook import bind
     from vllm_runbooks.runbooks.suite import Request
 
@@ -432,18 +426,8 @@ def _pair(by_id: dict[str, Runbook], id_: str, case_id: str, evidence: str, *, t
     return Request(id_, Path(runbook.path), case_id, parameters, timeout_s)
 
 
-def _load_case(folder: Path) -> Case | str:
-    """Load a case, or say why it cannot be."""
-    from vllm_runbooks.runbooks.case_files import load_case
-
-    try:
-        return load_case(folder)
-    except InputError as error:
-        return str(error)
-
-
 def _inspect_all(runbooks: str | None) -> tuple[list[Runbook], dict[str, str]]:
-    """Inspect every runbook of the folder: the good ones by id, and why the others are bad."""
+    """Good runbooks of the folder, and why the others are broken."""
     from vllm_runbooks.catalog.folders import runbooks_dir
     from vllm_runbooks.runbooks.notebook import load_runbook
 
@@ -458,7 +442,6 @@ def _inspect_all(runbooks: str | None) -> tuple[list[Runbook], dict[str, str]]:
 
 
 def find(runbook_id: str, runbooks: str | None) -> Runbook:
-    """Load the runbook that an id or a path names."""
     from vllm_runbooks.catalog.folders import runbooks_dir
     from vllm_runbooks.runbooks.notebook import load_runbook
 
@@ -471,10 +454,7 @@ def find(runbook_id: str, runbooks: str | None) -> Runbook:
 
 
 def _check_evidence(runbook: Runbook, parameters: dict[str, Any]) -> None:
-    """Load the evidence once, so that a file that cannot be read is refused before a kernel starts.
-
-    A job's folder is no evidence of its own: the runbook reads its parts, each in its place.
-    """
+    """Load the evidence before a kernel starts; a job's folder is read by its runbook, part by part."""
     default = {parameter.name: parameter.default for parameter in runbook.parameters}.get("evidence")
     evidence = parameters.get("evidence", default)
     if isinstance(evidence, str) and evidence:
@@ -485,7 +465,7 @@ def _check_evidence(runbook: Runbook, parameters: dict[str, Any]) -> None:
 
 
 def _without_raising(runbook: Runbook, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Have a failing verdict end the run in order: whoever reads the verdict needs no exception to notice."""
+    """Let a failing verdict end the run without an exception."""
     if any(parameter.name == "stop_on_fail" for parameter in runbook.parameters):
         return {"stop_on_fail": False, **parameters}
     return parameters
@@ -498,7 +478,7 @@ def _execute(
     jobs: int,
     progress: Progress | None,
     runs: history_entries.Runs,
-    executor: Executor | None = None,
+    executor: RunExecutor | None = None,
 ) -> list[RunResult]:
     from vllm_runbooks.catalog.folders import own_catalogs
     from vllm_runbooks.catalog.load import load_catalog
@@ -522,9 +502,16 @@ def _execute(
 
 @contextlib.contextmanager
 def _progress(total: int) -> Iterator[Progress]:
-    """Show on stderr what is running and what was judged: a bar on a terminal, a line for each run elsewhere."""
+    """Show progress on stderr: a bar on a terminal, else a line per run."""
     if not sys.stderr.isatty():
-        yield _plain_progress(total)
+        numbers = count(1)
+
+        def show_line(request: Request, result: RunResult | None) -> None:
+            if result is not None:
+                done = f"[{next(numbers)}/{total}]"
+                click.echo(f"{done} {result.verdict} {_subject(request)} ({result.seconds:.1f} s)", err=True)
+
+        yield show_line
         return
     from rich.console import Console
     from rich.markup import escape
@@ -548,21 +535,8 @@ def _progress(total: int) -> Iterator[Progress]:
         yield show_bar
 
 
-def _plain_progress(total: int) -> Callable[[Request, RunResult | None], None]:
-    done = 0
-
-    def show_line(request: Request, result: RunResult | None) -> None:
-        nonlocal done
-        if result is not None:
-            done += 1
-            click.echo(f"[{done}/{total}] {result.verdict} {_subject(request)} ({result.seconds:.1f} s)", err=True)
-
-    return show_line
-
-
 def _subject(run: Request | RunResult) -> str:
-    subject = f"{run.runbook} on {run.case}" if run.case else run.runbook
-    return f"{subject} at {run.node}" if run.node else subject
+    return f"{run.runbook}{f' on {run.case}' if run.case else ''}{f' at {run.node}' if run.node else ''}"
 
 
 def _line(result: RunResult) -> Loose:
@@ -575,10 +549,6 @@ def _status(results: Sequence[RunResult]) -> int:
 
 def _is_selected(only: Sequence[str], *ids: str) -> bool:
     return not only or any(fnmatch.fnmatchcase(id_, pattern) for pattern in only for id_ in ids)
-
-
-def _steps_of(runbook: Runbook) -> str:
-    return f"it has {', '.join(runbook.steps)}" if runbook.steps else "it has none"
 
 
 def _meant(name: str, runbooks: Iterable[str]) -> str:

@@ -1,1 +1,1 @@
-"""What runbooks do on this host, one module a kind of step."""
+"""What runbooks do on this host, one module for each kind of step."""

@@ -1,4 +1,4 @@
-"""Whether a start took the layout that it was given: the lines that its release prints then, looked for in its log."""
+"""Confirm the layout of a launch by the lines that its release prints."""
 
 from __future__ import annotations
 
@@ -16,28 +16,19 @@ from vllm_runbooks.serve import places
 
 
 def of_split(copied: Fleet | None, whole: Guarded | None) -> dict[str, tuple[Printed, ...]]:
-    """The lines of each copy and of the one server that is split, by what their logs are called.
-
-    Raises:
-        InputError: as `confirmed`.
-    """
-    logs = {f"copy {number}": each for number, each in enumerate(copied.servers if copied else (), 1)}
-    found = {name: confirmed(each) for name, each in (*logs.items(), ("the split server", whole))}
-    return {name: lines for name, lines in found.items() if lines}
+    logs = {f"copy {number}": server for number, server in enumerate(copied.servers if copied else (), 1)}
+    lines_by_log = {name: confirmed(server) for name, server in (*logs.items(), ("the split server", whole))}
+    return {name: lines for name, lines in lines_by_log.items() if lines}
 
 
 def confirmed(started: Guarded | None) -> tuple[Printed, ...]:
-    """The lines that show its layout, each with how often the log of its last try holds it; none without a try.
-
-    Raises:
-        InputError: its log is gone.
-    """
+    """Lines that confirm its layout, with how often the last try's log contains them."""
     if started is None or not started.attempts:
         return ()
     last = started.attempts[-1]
-    one = serve.subject(shlex.split(last.command), vllm=started.vllm)
-    part = Part(0, None, one.target.port, Deployment("serve", ()), serves=True)
-    lines = confirmation(part, one.split, one.data).lines
+    launch = serve.subject(shlex.split(last.command), vllm=started.vllm)
+    part = Part(0, None, launch.target.port, Deployment("serve", ()), serves=True)
+    lines = confirmation(part, launch.split, launch.data).lines
     counts = dict.fromkeys((line.text for line in lines), 0)
     path = Path(started.folder or "") / places.log_name(last.number)
     try:
@@ -49,12 +40,12 @@ def confirmed(started: Guarded | None) -> tuple[Printed, ...]:
         raise InputError(f"{path}: cannot be read ({error.strerror}); start it again") from None
     # A build for CPUs says so in its version, on a host with cards as well.
     has_cards = starting.cards_of("").source is not None and not (started.vllm or "").endswith("+cpu")
-    found = []
+    printed = []
     for line in lines:
         times = counts[line.text]
         is_there = times > 0 if line.times is None else times == line.times
         result = Result.PASSED if is_there else Result.FAILED
         if line.needs_gpu and not has_cards and not times:
             result = Result.LEFT_OUT
-        found.append(Printed(line.what, line.text, line.source, line.times, times, result))
-    return tuple(found)
+        printed.append(Printed(line.what, line.text, line.source, line.times, times, result))
+    return tuple(printed)

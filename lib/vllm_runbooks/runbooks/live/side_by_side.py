@@ -1,10 +1,11 @@
-"""Guarded starts at the same time: ready together, ended together, what each says told in one place."""
+"""Supervised launches at the same time."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 
@@ -17,10 +18,9 @@ _ENDING_S = 30.0
 
 
 class Servers:
-    """Guarded starts, each in a thread of its own: they are ready together, and end together."""
+    """Supervised launches in threads, ready and ended together."""
 
     def __init__(self, requests: Mapping[str, serve.Request]) -> None:
-        """Start them; the name of each is said before what is said of it."""
         self._names, self._requests = list(requests), list(requests.values())
         self._said: SimpleQueue[str] = SimpleQueue()
         self._done = threading.Event()
@@ -53,11 +53,10 @@ class Servers:
 
     @property
     def is_gone(self) -> bool:
-        """Whether one of them has ended."""
         return not all(thread.is_alive() for thread in self._threads)
 
     def wait(self, say: Say, *, is_stopped: Callable[[], bool] = lambda: False) -> bool:
-        """Whether all became ready; it ends as soon as one has ended instead, or when that is not wanted any more."""
+        """Wait until all are ready; return False as soon as one has ended or `is_stopped`."""
         while not self.is_gone and not is_stopped():
             self.tell(say)
             if all(self._ready):
@@ -66,11 +65,7 @@ class Servers:
         return False
 
     def end(self, say: Say) -> list[Guarded]:
-        """End those that run.
-
-        Raises:
-            InputError: as one of the starts did.
-        """
+        """End all; raise what one of them raised."""
         self._is_cancelled = not all(self._ready)
         self._done.set()
         for thread in self._threads:
@@ -79,20 +74,19 @@ class Servers:
         self.tell(say)
         if self._wrong:
             raise self._wrong[0]
-        found = [each or self._not_ended(request) for each, request in zip(self._found, self._requests, strict=True)]
+        launches = [
+            launch or self._not_ended(request) for launch, request in zip(self._found, self._requests, strict=True)
+        ]
         # The processor time of this process is that of all the guards in it, and of what else it has done.
-        return [replace(each, cpu_s=None) for each in found]
+        return [replace(launch, cpu_s=None) for launch in launches]
 
     @staticmethod
     def _not_ended(request: serve.Request) -> Guarded:
-        said = f"it had not ended after {_ENDING_S:g} s"
-        check = Check("command", Result.FAILED, said)
-        return Guarded("", request.subject.vllm, (check,), (), 1, str(request.folder), notes=(said,))
+        reason = f"it had not ended after {_ENDING_S:g} s"
+        check = Check("command", Result.FAILED, reason)
+        return Guarded("", request.subject.vllm, (check,), (), 1, str(request.folder), notes=(reason,))
 
     def tell(self, say: Say) -> None:
-        """Say what they have said so far."""
-        while True:
-            try:
+        with suppress(Empty):
+            while True:
                 say(self._said.get_nowait())
-            except Empty:
-                return

@@ -1,4 +1,4 @@
-"""One server: started under the guard, loaded where that is asked for, and ended; and again with a change."""
+"""Launch one server under supervision, send a load, end it, and launch it again with a change."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from vllm_runbooks.serve.subject import Subject
 
 READY_S = 1800.0
 AROUND_S = 1800.0
-"""Time of a step besides the start itself: waits for cards, the load, the end."""
+"""Time of a step for all but the startup: waiting for GPUs, the load, the end."""
 _SIGNALLED = 128
-"""Exit statuses from which on a signal has ended what ran."""
+"""Exit statuses from it on are signals."""
 COMMANDS = "commands.jsonl"
-"""The commands of a step with their exit status, a line each."""
+"""File with a step's commands and their exit status."""
 Say = Callable[[str], None]
 
 
 class Cards(NamedTuple):
-    """Whose GPU memory is read."""
+    """Source of GPU memory."""
 
     source: gpu_memory.Source | None
     why_none: str
@@ -58,29 +58,27 @@ def start(
     ready_within_s: float = READY_S,
     say: Say = print,
 ) -> Guarded:
-    """Start the command's server under the guard, see whether it becomes ready, and end it.
+    """Launch the command's server under supervision, see whether it becomes ready, and end it.
 
     Args:
-        command: As one would type it, or a script that holds it.
+        command: A command as typed, or a script.
         step: Name of the step.
-        setting: Variables and options that this start has besides, as in `A=1 --enforce-eager`; None: no such.
-        gpus: The cards for the plan; empty are those of this host.
-        vllm: Its release; empty is the one that its Python has.
-        memory: A recorded series of GPU memory in place of the driver's readings.
-        load: Sent to the server when it is ready.
-        folder: Where log, report and case go; empty is the run's own folder, or one among those of all starts.
-        ready_within_s: Time to be ready in.
-        say: Says a line of the guard.
+        setting: Further variables and options, as in `A=1 --enforce-eager`.
+        gpus: GPUs for the plan; by default this host's.
+        vllm: Release; by default the one installed in the command's Python.
+        memory: A recorded series of GPU memory instead of the driver's readings.
+        load: Load for the ready server.
+        folder: Folder for log, report and case; by default the run's, or one of all launches.
+        ready_within_s: Time limit to become ready.
+        say: Reports a line of the supervisor.
 
-    Raises:
-        InputError: the command starts no server, or the setting is none of its release.
     """
-    asked = Asked(step, gpus, folder, ready_within_s, memory, load)
-    one, change = subject(command, vllm), None
+    options = LaunchOptions(step, gpus, folder, ready_within_s, memory, load)
+    launch, change = subject(command, vllm), None
     if setting is not None:
-        edits = edits_of(one, setting)
-        one, change = one.edited(edits), Change("", setting.strip(), "", edits)
-    return done(one, asked, change, say)
+        edits = edits_of(launch, setting)
+        launch, change = launch.edited(edits), Change("", setting.strip(), "", edits)
+    return done(launch, options, change, say)
 
 
 def apply(
@@ -94,25 +92,22 @@ def apply(
     folder: str = "",
     say: Say = print,
 ) -> Guarded | None:
-    """Start the command with the first way out of its failure under the guard; None where none was checked.
+    """Launch the command with the first checked remedy; None if there is none.
 
-    The change is made in the command itself: what a diagnosis shows of it has its secrets replaced. Where the cause
-    lies outside of the start nothing is changed: it waits for what it needs, and is started again.
+    If the cause lies outside of the launch, the same command is launched again.
 
-    Raises:
-        InputError: as `start`, or the change cannot be made in the command.
     """
-    one = subject(command, vllm)
-    change = retries.again(answer) or retries.first_possible(answer, answer.remedies, one, say)
+    launch = subject(command, vllm)
+    change = retries.again(answer) or retries.first_possible(answer, answer.remedies, launch, say)
     if change is None:
         say("no way out that was checked can be made in this command")
         return None
-    one = one.edited(change.edits) if change.edits else one
-    return done(one, Asked(step, gpus, folder, READY_S, memory), change, say)
+    launch = launch.edited(change.edits) if change.edits else launch
+    return done(launch, LaunchOptions(step, gpus, folder, READY_S, memory), change, say)
 
 
-class Asked(NamedTuple):
-    """How a start is made; its fields are the arguments of `start`."""
+class LaunchOptions(NamedTuple):
+    """Arguments of `start`."""
 
     step: str
     gpus: str
@@ -122,87 +117,63 @@ class Asked(NamedTuple):
     load: Load | None = None
 
 
-def done(one: Subject, asked: Asked, change: Change | None, say: Say) -> Guarded:
-    """The step of a start: what it left, or the start made now.
-
-    Raises:
-        InputError: as `start`.
-    """
-    if asked.load is not None:
-        check_load(one)
+def done(launch: Subject, options: LaunchOptions, change: Change | None, say: Say) -> Guarded:
+    """Do the step of a launch, or return what it left."""
+    if options.load is not None:
+        check_load(launch)
     return steps.do(
-        asked.step,
-        lambda: started(one, asked, change, say),
+        options.step,
+        lambda: started(launch, options, change, say),
         Guarded,
-        asked=(one.argv, one.vllm, asked.gpus, asked.memory, asked.load, change),
+        asked=(launch.argv, launch.vllm, options.gpus, options.memory, options.load, change),
         is_done=is_whole,
-        timeout_s=asked.ready_within_s + AROUND_S,
+        timeout_s=options.ready_within_s + AROUND_S,
     )
 
 
-def is_whole(found: Guarded) -> bool:
-    """Whether a start came to its end: it was made, and no signal ended it."""
-    return bool(found.attempts) and found.status < _SIGNALLED
+def is_whole(launch: Guarded) -> bool:
+    return bool(launch.attempts) and launch.status < _SIGNALLED
 
 
-def check_load(one: Subject) -> None:
-    """See that a load can be sent to the command's server.
-
-    Raises:
-        InputError: why not.
-    """
-    if not one.is_target_known or one.target.uds is not None:
-        raise InputError(f"{one.shown}: no port is known that it answers at, so no load can be sent; give its --port")
+def check_load(launch: Subject) -> None:
+    """Check that a load can be sent to the command's server."""
+    if not launch.is_target_known or launch.target.uds is not None:
+        raise InputError(
+            f"{launch.shown}: no port is known that it answers at, so no load can be sent; give its --port"
+        )
 
 
-def started(one: Subject, asked: Asked, change: Change | None, say: Say) -> Guarded:
-    """Start it, have it proved, end it, and keep its commands and its case.
-
-    Raises:
-        InputError: as `start`.
-    """
-    place, cards, load = place_of(asked.step, asked.folder), cards_of(asked.memory), asked.load
+def started(launch: Subject, options: LaunchOptions, change: Change | None, say: Say) -> Guarded:
+    """Launch, measure and end the server; store its commands and its case."""
+    place, cards, load = place_of(options.step, options.folder), cards_of(options.memory), options.load
 
     def proof(is_gone: Callable[[], bool]) -> Measured | None:
-        return None if load is None else loads.measure(load, one, one.target, place, is_cancelled=is_gone)
+        return None if load is None else loads.measure(load, launch, launch.target, place, is_cancelled=is_gone)
 
-    found = serve.serve(
-        serve.Request(
-            subject=one,
-            source=cards.source,
-            why_none=cards.why_none,
-            gpus=asked.gpus or None,
-            limits=serve.Limits(ready_s=asked.ready_within_s),
-            folder=place,
-            change=change,
-            proof=proof,
-        ),
-        show=lambda _: None,
-        say=say,
-    )
-    record(found, say)
-    keep_commands(Path(found.folder or ""), [found], [each.measured for each in found.attempts], say)
-    return found
+    supervised = request(launch, cards, options.gpus, options.ready_within_s, place)
+    result = serve.serve(replace(supervised, change=change, proof=proof), show=lambda _: None, say=say)
+    record(result, say)
+    keep_commands(Path(result.folder or ""), [result], [attempt.measured for attempt in result.attempts], say)
+    return result
 
 
-def record(found: Guarded, say: Say) -> None:
-    """Make a case of the start, beside its log; of one that was not made, or printed nothing, there is none."""
-    if not found.attempts:
+def request(launch: Subject, cards: Cards, gpus: str, ready_within_s: float, folder: Path) -> serve.Request:
+    limits = serve.Limits(ready_s=ready_within_s)
+    return serve.Request(launch, cards.source, cards.why_none, gpus or None, limits=limits, folder=folder)
+
+
+def record(launch: Guarded, say: Say) -> None:
+    """Record a case next to the log, unless nothing was launched or printed."""
+    if not launch.attempts:
         return
     try:
-        recording.record_last_try(found, Path(found.folder or "") / "case", say=say)
+        recording.record_last_try(launch, Path(launch.folder or "") / "case", say=say)
     except RunbooksError as error:
         say(f"no case was made: {error}")
 
 
 def place_of(step: str, folder: str) -> Path:
-    """A new folder for a step: below the one that is named, the run's own, or among those of all starts.
-
-    What an earlier start has left there is moved aside, by its own time.
-
-    Raises:
-        InputError: that cannot be done there.
-    """
+    """A new folder for a step; an earlier one is moved aside."""
     base = Path(folder) if folder else steps.folder()
     if base is None:
         return places.new(uuid.uuid4().hex)
@@ -219,29 +190,16 @@ def place_of(step: str, folder: str) -> Path:
 
 @cache
 def cards_of(memory: str) -> Cards:
-    """The recorded series that is named, else this host's driver; a series goes on from one start to the next.
-
-    Raises:
-        InputError: there is no such series.
-    """
+    """The recorded series, else this host's driver; a series goes on from launch to launch."""
     return Cards(*gpu_memory.source_of(memory.strip()))
 
 
 def subject(command: str, vllm: str) -> Subject:
-    """A command that starts a server.
-
-    Raises:
-        InputError: it is none, or starts none.
-    """
     return serve.subject(_words(command), vllm=vllm or None)
 
 
 def _words(command: str) -> list[str]:
-    """The words of a command; of a script's name alone the shell that runs it.
-
-    Raises:
-        InputError: it is no command.
-    """
+    """The command's words; a script's name alone is run by bash."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -253,68 +211,64 @@ def _words(command: str) -> list[str]:
     return words if len(words) != 1 else ["bash", words[0]]
 
 
-def edits_of(one: Subject, setting: str) -> tuple[Edit, ...]:
-    """What a setting changes of a command: variables in front, then options, as the release reads them.
-
-    Raises:
-        InputError: it is no setting, or the release refuses it.
-    """
+def edits_of(launch: Subject, setting: str) -> tuple[Edit, ...]:
+    """Edits for a setting: variables, then options, as the release parses them."""
     if not setting.strip():
         raise InputError("setting: is empty; name what the start is to have besides, as in --max-num-seqs 64")
     try:
         words = shlex.split(setting)
     except ValueError as error:
         raise InputError(f"setting: {error}; write options as one would type them") from None
-    own = [word.value for word in one.found.words]
+    command_words = [word.value for word in launch.found.words]
     variables = []
     while words and not words[0].startswith("-") and "=" in words[0]:
         name, _, value = words.pop(0).partition("=")
         variables.append(Edit("env", name, value))
-    entry = deployment.parser_entry(one.found.entry, own, one.data)
-    read = arguments.parse([*own, *words], one.data, entry)
-    refused = next((each for each in read.problems if each.is_refusal), None)
+    entry = deployment.parser_entry(launch.found.entry, command_words, launch.data)
+    read = arguments.parse([*command_words, *words], launch.data, entry)
+    refused = next((problem for problem in read.problems if problem.is_refusal), None)
     if refused is not None:
-        said = f"{refused.option or refused.kind}: {refused.kind.replace('-', ' ')}"
-        raise InputError(f"setting: vLLM {one.data.version} refuses it: {said}")
-    before = one.flags
-    known = {name: value for name, value in read.flags.items() if value is not UNKNOWN}
-    changed = [Edit("set", name, value) for name, value in known.items() if before.get(name) != value]
+        option_text = f"{refused.option or refused.kind}: {refused.kind.replace('-', ' ')}"
+        raise InputError(f"setting: vLLM {launch.data.version} refuses it: {option_text}")
+    before = launch.flags
+    flags = {name: value for name, value in read.flags.items() if value is not UNKNOWN}
+    changed = [Edit("set", name, value) for name, value in flags.items() if before.get(name) != value]
     if not changed and not variables:
         raise InputError(f"setting: {setting.strip()} changes nothing of the command")
     return (*variables, *changed)
 
 
 def evidence(*started: Guarded | None) -> Evidence:
-    """The logs of the starts' last tries, with the first one's command; of one not made what the checks said."""
-    found = [_evidence(each) for each in started if each is not None]
-    first, *others = found
+    """Logs of the last tries with the first command; for a launch that was not made, its checks."""
+    evidences = [_evidence(item) for item in started if item is not None]
+    first, *others = evidences
     documents = [*first.documents]
     for number, other in enumerate(others, 2):
-        documents += [replace(each, name=f"{number}/{each.name}") for each in other.documents]
+        documents += [replace(item, name=f"{number}/{item.name}") for item in other.documents]
     return replace(first, documents=tuple(documents))
 
 
 def _evidence(started: Guarded) -> Evidence:
-    said = "".join(f"[vllm-runbooks] {each.name}: {each.result.value}: {each.says}\n" for each in started.checks)
+    text = "".join(f"[vllm-runbooks] {check.name}: {check.result.value}: {check.says}\n" for check in started.checks)
     if started.attempts:
         try:
             return serve.evidence(started)
         except InputError as error:
-            said += f"[vllm-runbooks] {started.attempts[-1].ending}; {error}\n"
-    return Evidence((Document("guard.log", said),), vllm=started.vllm)
+            text += f"[vllm-runbooks] {started.attempts[-1].ending}; {error}\n"
+    return Evidence((Document("guard.log", text),), vllm=started.vllm)
 
 
 def keep_commands(folder: Path, started: Sequence[Guarded], more: Sequence[Measured | None], say: Say) -> None:
-    """Write down the commands that were run, with their exit status; secrets are replaced in them already."""
+    """Write down the commands with their exit status."""
     rows = [
-        {"command": each.command, "ended": each.ending, "status": each.status, "seconds": round(each.seconds, 1)}
-        for one in started
-        for each in one.attempts
+        {"command": item.command, "ended": item.ending, "status": item.status, "seconds": round(item.seconds, 1)}
+        for launch in started
+        for item in launch.attempts
     ]
     rows += [
-        {"command": each.command, "ended": each.why_none or "ended with exit status 0", "status": each.status}
-        for each in more
-        if each is not None and each.command
+        {"command": item.command, "ended": item.why_none or "ended with exit status 0", "status": item.status}
+        for item in more
+        if item is not None and item.command
     ]
     if not rows:
         return

@@ -1,4 +1,4 @@
-"""Which GPU the next start should take, after several looks at this host's, or at a recorded series."""
+"""Recommend a GPU after several looks at this host's, or at a recorded series."""
 
 from __future__ import annotations
 
@@ -11,16 +11,7 @@ _LOOKS, _EVERY_S = 5, 1.0
 
 
 def watched(memory: str = "", *, looks: int | None = None, every_s: float | None = None) -> Inspected:
-    """The GPUs as several looks showed them, with the recommended one.
-
-    Args:
-        memory: A recorded series in place of the driver: it is read whole, each line a look at its own time.
-        looks: How many looks at this host, 5 by default; a series has its own.
-        every_s: Seconds between two looks at this host, 1 by default; a series has its own.
-
-    Raises:
-        InputError: there is no such series, or it is given with `looks` or `every_s`.
-    """
+    """GPUs of this host over several looks, or of the recorded series `memory`, with the recommended one."""
     check_texts(memory=memory)
     if not memory.strip():
         samples, seconds = looks or _LOOKS, _EVERY_S if every_s is None else every_s
