@@ -27,7 +27,7 @@ from vllm_runbooks.catalog.toolchains import TreeFile
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.views.styled import plain
 from vllm_runbooks.edge10 import pages as edge10_pages
-from vllm_runbooks.edge10.artefacts import folders, listings, meanings, repair
+from vllm_runbooks.edge10.artefacts import findings, folders, listings, repair
 from vllm_runbooks.edge10.artefacts import kinds as artefacts
 from vllm_runbooks.edge10.artefacts import render as edge10_checks
 from vllm_runbooks.edge10.artefacts.kinds import Asked, Given
@@ -405,22 +405,6 @@ def test_wrong_name_is_told_for_what_it_is(what: str) -> None:
         ("edge10.tree_misnamed", f"4die/{wrong}", f"{said}, and {right} is missing")
     ]
     assert found.mends == ()
-
-
-def test_context_of_a_job_is_that_of_the_files_where_no_name_tells_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The numbers in the names of the position encoding's files are compared with the job's."""
-    root = _tree(tmp_path)
-    root = root.rename(root.with_name("mine"))
-    job = tmp_path / "job.yaml"
-    found = {}
-    for context in (8192, 4096):
-        job.write_text(VISION + f"picture: 960x540\ncontext: {context}\n")
-        _, out, _ = run(capsys, "edge10", "check", str(root), "--job", str(job), "--format", "json")
-        found[context] = _ids(out)
-
-    assert found == {8192: [], 4096: ["edge10.tree_context_differs"]}
 
 
 LANGUAGE = "model: Qwen/Qwen3-4B\ndies: 1\nprefill: 8\nkv_cache: 2048\n"
@@ -802,23 +786,12 @@ def test_the_guide_is_the_source_of_what_stands_in_it_alone() -> None:
     """Of a compiled model's files it is; of a loader's behaviour the loader's own sources are."""
     facts = catalog.toolchain()
     told = {
-        name: meanings.finding(name, None, "text", source=facts.source).source
-        for name in ("edge10.tree_file_missing", "edge10.checkpoint_layer_missing", "edge10.checkpoint_shard_missing")
+        name: findings.artefact_finding(name, None, "text", source=facts.source).source
+        for name in ("edge10.tree_file_missing", "edge10.checkpoint_bits", "edge10.checkpoint_shard_missing")
     }
 
     assert told["edge10.tree_file_missing"] == f"{facts.source}: the listing of what a compile writes"
     assert not any(facts.source in told[name] for name in told if "checkpoint" in name)
-
-
-def test_pipe_in_a_file_s_place_is_told(tmp_path: Path) -> None:
-    """What cannot be read is not waited for, and is no file."""
-    root = _checkpoint(tmp_path / "Qwen3-1.7B-AWQ", "llm", {}, is_packed=True)
-    (root / "tokenizer.json").unlink()
-    os.mkfifo(root / "tokenizer.json")
-
-    found = artefacts.check(_given(root), catalog.toolchain(), Asked(step="convert"))
-
-    assert _found(found) == [["edge10.tree_no_file", "tokenizer.json"]]
 
 
 def test_what_is_asked_of_a_compiled_model_is_not_known_of_a_checkpoint(

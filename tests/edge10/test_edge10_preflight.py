@@ -28,11 +28,12 @@ from ruamel.yaml import YAML
 from pace import scaled
 from vllm_runbooks import cli, render
 from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.tables import FindingText, load_table
 from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import document, record
 from vllm_runbooks.core.records import Severity
-from vllm_runbooks.edge10.host import asking, docker, docker_texts, preflight
+from vllm_runbooks.edge10.host import asking, docker, docker_texts, preflight, step_rules
 from vllm_runbooks.edge10.host import inspection as hosts
 from vllm_runbooks.edge10.host import snapshots as host_snapshots
 from vllm_runbooks.edge10.host.needs import Sizes
@@ -191,8 +192,10 @@ def test_every_rule_has_a_host_that_meets_it_and_most_do_not() -> None:
     met = [each for told in recorded().values() for each in told["expect"]["findings"]]
 
     # of the two below the disk of a real folder decides: they have tests of their own
-    assert set(hosts.IDS) - set(met) == {"edge10.host_folder_closed"}
-    assert max(met.count(each) for each in hosts.IDS) < len(recorded()) / 2
+    ids = load_table("edge10_host_findings", FindingText)
+    assert set(ids) - set(met) == {"edge10.host_folder_closed"}
+    assert max(met.count(each) for each in ids) < len(recorded()) / 2
+    assert {each.removeprefix("edge10.host_") for each in ids} == set(step_rules.CONDITIONS)
 
 
 def test_a_snapshot_tells_nothing_of_what_it_was_not_asked_for(
@@ -924,8 +927,8 @@ def test_every_command_that_is_advised_is_of_the_table_and_says_how_it_is_undone
     assert "docker pull registry.example.com:5000/tools/quantise:v1.2: fetches an image onto docker's disk" in flat
     assert "to undo it: docker image rm registry.example.com:5000/tools/quantise:v1.2" in flat
     assert "`docker login registry.example.com:5000`" in flat
-    for rule in hosts.RULES:
-        assert list(host_commands.unknown(f"{rule.do} {rule.effect}")) == []
+    for row in load_table("edge10_host_findings", FindingText).values():
+        assert list(host_commands.unknown(f"{row.do} {row.effect}")) == []
 
 
 def test_hostile_words_of_docker_are_shown_as_words(meet: Meet, capsys: pytest.CaptureFixture[str]) -> None:
@@ -1002,7 +1005,5 @@ def test_severity_is_lower_where_nothing_has_to_be_fetched(meet: Meet) -> None:
 
     by_id = {each.id: each.severity for each in found.findings}
     assert by_id["edge10.host_registry_unlisted"] is Severity.HINT
-    assert (
-        hosts.RULES[[rule.id for rule in hosts.RULES].index("edge10.host_registry_unlisted")].severity
-        is Severity.DEGRADED
-    )
+    row = load_table("edge10_host_findings", FindingText)["edge10.host_registry_unlisted"]
+    assert row.severity is Severity.DEGRADED

@@ -7,7 +7,10 @@ from pathlib import Path
 
 from vllm_runbooks.catalog.compiled import digest
 
-TABLES: Mapping[str, str] = {}
+TABLES: Mapping[str, str] = {
+    "edge10_artefact_findings": "vllm_runbooks.catalog.tables:FindingText",
+    "edge10_host_findings": "vllm_runbooks.catalog.tables:FindingText",
+}
 """By name of a table the class of its rows, as `module:Class`: imported only to check and compile it."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from vllm_runbooks.catalog.toolchains import ToolchainFinding
+from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.views.elements import badge, cut, html_table, prose, tag
 from vllm_runbooks.core.views.styled import GROUNDS, SEVERITIES, Block, Prose, Tone, bulleted, styled
@@ -23,7 +23,7 @@ def path(name: str) -> str:
     return visible(cut(one_line(name), _MAX_PATH))
 
 
-def blocks(found: ToolchainFinding) -> list[Block]:
+def blocks(found: RuleFinding) -> list[Block]:
     """A finding with how it would look, and what to do, for a terminal."""
     severity = styled(found.severity.value, SEVERITIES[found.severity])
     where = f" {path(found.path)}" if found.path is not None else ""
@@ -35,12 +35,12 @@ def blocks(found: ToolchainFinding) -> list[Block]:
     ]
 
 
-def table(found: Sequence[ToolchainFinding]) -> str:
+def table(found: Sequence[RuleFinding]) -> str:
     """HTML: each finding with how it would look, and what to do; empty where there is none."""
     return html_table(("", "what it means, how it would look, and what to do"), list(map(_row, found))) if found else ""
 
 
-def _row(found: ToolchainFinding) -> list[str]:
+def _row(found: RuleFinding) -> list[str]:
     where = escape(f" · {visible(cut(found.path, _MAX_PATH))}") if found.path else ""
     said = escape(visible(cut(found.text, _MAX_TEXT)))
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vllm_runbooks.catalog.toolchains import ToolchainFinding
+from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.core.record_forms import WHERE_TOLD
 
 
@@ -117,7 +117,7 @@ class CheckedFolder:
     lengths: tuple[int, ...] | None
     lengths_told_by: str
     listing: Listing
-    findings: tuple[ToolchainFinding, ...]
+    findings: tuple[RuleFinding, ...]
     mends: tuple[Mend, ...] = ()
     """What `--repair` would do."""
     left: tuple[str, ...] = ()

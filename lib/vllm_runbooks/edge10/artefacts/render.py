@@ -1,8 +1,8 @@
-"""Folders between the steps to an edge chip, for a terminal: what they are, what is wrong, and what would be mended."""
+"""A checked folder for the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.views.elements import beyond, cut
@@ -16,56 +16,51 @@ STANDINGS = {
     None: ("unknown", "nothing wrong was found, and something that was asked for could not be established", Tone.WARN),
 }
 _WHAT = {"compiled": "a compiled model", "checkpoint": "a checkpoint"}
-_KINDS = {"llm": "language model", "vlm": "model with pictures"}
-_MOST = 60
+_KINDS = {"llm": " of a language model", "vlm": " of a model with pictures"}
+_MAX_ROWS = 60
 _MAX_TEXT = 600
 
 
 def view(found: CheckedFolder) -> list[Block]:
-    """The folder, for a terminal."""
+    """Render the verdict, the findings and the repairs."""
     word, why, tone = STANDINGS[found.ok]
-    parts: list[list[Block]] = [[Loose(styled(word, tone) + f": {why}"), *map(Loose, about(found))]]
+    sections: list[list[Block]] = [[Loose(styled(word, tone) + f": {why}"), *map(Loose, about(found))]]
+
+    def add(name: str, items: Sequence[object], shown: Sequence[Block]) -> None:
+        if items:
+            sections.append(headed(name, [*shown, *map(bulleted, beyond(items, _MAX_ROWS))]))
+
     if found.repaired is not None:
-        parts.append(headed("DONE", [*map(_mend, found.repaired.done), *_said(found.repaired.failed.items())]))
-    if found.findings:
-        shown = [block for each in found.findings[:_MOST] for block in blocks(each)]
-        parts.append(headed("WHAT IS WRONG", [*shown, *_beyond(found.findings)]))
-    if found.mends:
-        parts.append(headed("WHAT --repair WOULD DO", [*map(_mend, found.mends[:_MOST]), *_beyond(found.mends)]))
-    for name, said in (
+        failed = [
+            bulleted(styled("not done", Tone.BAD) + f" {path(target)}: {reason}")
+            for target, reason in found.repaired.failed.items()
+        ]
+        sections.append(headed("DONE", [*map(_repair_row, found.repaired.done), *failed]))
+    findings = [block for finding in found.findings[:_MAX_ROWS] for block in blocks(finding)]
+    add("WHAT IS WRONG", found.findings, findings)
+    add("WHAT --repair WOULD DO", found.mends, list(map(_repair_row, found.mends[:_MAX_ROWS])))
+    for name, texts in (
         ("LEFT TO YOU", found.left),
         ("NOT ESTABLISHED", found.unchecked),
         ("NOT JUDGED", found.remarks),
     ):
-        if said:
-            shown = [bulleted(visible(cut(one_line(each), _MAX_TEXT))) for each in said[:_MOST]]
-            parts.append(headed(name, [*shown, *_beyond(said)]))
-    return [*parted(parts), BLANK]
-
-
-def _beyond(rows: Sequence[object]) -> list[Block]:
-    return [bulleted(line) for line in beyond(rows, _MOST)]
+        add(name, texts, [bulleted(visible(cut(one_line(text), _MAX_TEXT))) for text in texts[:_MAX_ROWS]])
+    return [*parted(sections), BLANK]
 
 
 def about(found: CheckedFolder) -> Iterator[str]:
+    """Lines on what the folder is: its kind, dies, lengths and size."""
     name = path(found.name or found.listing.name) or "a folder whose name is not told"
-    kind = f" of a {_KINDS[found.kind]}" if found.kind else ""
-    yield f"{name}: {_WHAT[found.what]}{kind}, by {found.toolchain}"
+    yield f"{name}: {_WHAT[found.what]}{_KINDS.get(found.kind or '', '')}, by {found.toolchain}"
     if found.dies is not None:
         lengths = ", ".join(map(str, found.lengths or ())) or "none"
         dies = f"{found.dies} {'die' if found.dies == 1 else 'dies'}"
         yield f"{dies} (by {found.dies_told_by}), lengths {lengths} (by {found.lengths_told_by})"
-    files = [each for each in found.listing.files if each.kind == "file"]
-    sizes = [each.bytes for each in files]
-    told = sum(size for size in sizes if size is not None)
-    size = f", {told:,} bytes" if sizes and None not in sizes else ""
-    yield f"{len(files):,} {'file' if len(files) == 1 else 'files'}{size}"
+    sizes = [file.bytes for file in found.listing.files if file.kind == "file"]
+    total = f", {sum(size or 0 for size in sizes):,} bytes" if sizes and None not in sizes else ""
+    yield f"{len(sizes):,} {'file' if len(sizes) == 1 else 'files'}{total}"
 
 
-def _mend(each: Mend) -> Block:
-    origin: Words = styled("of the float model ", Tone.FAINT) if each.is_float else ""
-    return bulleted(styled(each.does, Tone.COMMAND) + " " + origin + f"{path(each.source)} to {path(each.target)}")
-
-
-def _said(failed: Iterable[tuple[str, str]]) -> list[Block]:
-    return [bulleted(styled("not done", Tone.BAD) + f" {path(target)}: {why}") for target, why in failed]
+def _repair_row(mend: Mend) -> Block:
+    origin: Words = styled("of the float model ", Tone.FAINT) if mend.is_float else ""
+    return bulleted(styled(mend.does, Tone.COMMAND) + " " + origin + f"{path(mend.source)} to {path(mend.target)}")

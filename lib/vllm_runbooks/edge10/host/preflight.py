@@ -16,7 +16,7 @@ from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.host import docker
 from vllm_runbooks.edge10.host import inspection as hosts
 from vllm_runbooks.edge10.host.records import CheckedHost, EdgeHost, FolderFacts, HostAsked
-from vllm_runbooks.edge10.host.step_rules import HEEDED
+from vllm_runbooks.edge10.host.step_rules import READ_VARIABLES
 from vllm_runbooks.host import inventory
 from vllm_runbooks.plan import planner
 
@@ -47,7 +47,7 @@ def collect(asked: HostAsked, *, python: str | None = None) -> EdgeHost:
             folder=None if asked.data is None else folder(Path(asked.data)),
             environment={
                 name: redact_text(f"{name}={os.environ[name]}").partition("=")[2]
-                for name in HEEDED
+                for name in READ_VARIABLES
                 if name in os.environ
             },
         )
