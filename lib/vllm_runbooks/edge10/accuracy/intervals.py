@@ -46,13 +46,7 @@ def _newcombe(
 
 
 def unpaired(first: tuple[float, float], second: tuple[float, float], confidence: float) -> AccuracyInterval:
-    """Interval of the difference of two shares over questions that may differ.
-
-    Args:
-        first: Right answers and questions.
-        second: Those of the other.
-        confidence: Of the interval, two-sided.
-    """
+    """Interval of the difference of two shares over questions that may differ."""
     return _newcombe(first, second, confidence, 0.0)
 
 

@@ -27,15 +27,6 @@ def check(
 ) -> CheckedFolder:  # fmt: skip
     """Check a folder or a listing.
 
-    Args:
-        name: Of the folder or listing; `-` for a listing on standard input.
-        job: File of the job that it belongs to.
-        float_name: The float model's folder, or a listing of it.
-        dies: Expected number of dies.
-        lengths: Expected lengths.
-        step: The step that wrote it, of `STEPS`.
-        version: Of the toolchain.
-
     Raises:
         InputError: Something cannot be read, or is no artefact.
     """
@@ -76,11 +67,7 @@ def read(name: str) -> Given:
 
 
 def _read_job(name: str) -> Job:
-    """Read the description of a job.
-
-    Raises:
-        InputError: It cannot be read, or contradicts itself; with the first problem.
-    """
+    """Read the description of a job."""
     description = jobs.read(sources.read_text(name, jobs.INSTEAD), catalog.toolchain)
     if description.job is None:
         first = description.problems[0]

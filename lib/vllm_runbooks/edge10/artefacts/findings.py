@@ -14,15 +14,7 @@ def meaning(finding_id: str) -> FindingText:
 
 
 def artefact_finding(finding_id: str, path: str | None, text: str, *, do: str = "", source: str) -> RuleFinding:
-    """Build a finding.
-
-    Args:
-        finding_id: Its row in the table.
-        path: File or folder that it is about; None if it is about the whole folder.
-        text: What is wrong, with the values.
-        do: The fix, if it differs from the table's.
-        source: Source of the toolchain's facts.
-    """
+    """Build a finding."""
     row = meaning(finding_id)
     return RuleFinding(
         id=finding_id,

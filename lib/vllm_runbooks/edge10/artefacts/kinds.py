@@ -52,13 +52,6 @@ def check(
 ) -> CheckedFolder:
     """Check a folder of artefacts.
 
-    Args:
-        given: The folder.
-        facts: Of the toolchain.
-        asked: What the folder should contain.
-        float_: The float model's folder; None if it is not available.
-        is_same: Whether both are the same folder.
-
     Raises:
         InputError: It is neither a compiled model nor a checkpoint, and no option says which it should be.
     """

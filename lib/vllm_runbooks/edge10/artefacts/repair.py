@@ -27,11 +27,6 @@ class _SkippedError(Exception):
 def apply(folder: Path, mends: Sequence[Mend], float_folder: Path | None) -> Repaired:
     """Repair a folder. A step that fails is reported, and the rest goes on.
 
-    Args:
-        folder: The folder.
-        mends: The steps.
-        float_folder: The float model's folder; None if not available.
-
     Raises:
         InputError: There is no space for the copies; nothing was done.
     """

@@ -64,12 +64,7 @@ class CompiledTree:
     """The files of a compiled model, sorted by template."""
 
     def __init__(self, files: Iterable[ListedFile], templates: Sequence[TreeFile]) -> None:
-        """Sort the files.
-
-        Args:
-            files: Below the folder of the dies.
-            templates: Of the kind of model.
-        """
+        """Sort the files."""
         self.templates = templates
         self.forms = tuple(Form(template.path) for template in templates)
         raw_forms = tuple(Form(template.renamed_from) for template in templates)

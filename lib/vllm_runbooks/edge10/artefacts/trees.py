@@ -107,15 +107,7 @@ class CompiledLengths:
 def check_tree(
     tree: CompiledTree, expected: ExpectedTree, lengths: CompiledLengths, base: str, facts: Toolchain
 ) -> TreeReport:
-    """Check a compiled model.
-
-    Args:
-        tree: Its files.
-        expected: What it should consist of.
-        lengths: The lengths that its files are for.
-        base: Path of the folder of the dies with a trailing slash; empty if it is the checked folder.
-        facts: Of the toolchain.
-    """
+    """Check a compiled model."""
     return _TreeCheck(tree, expected, lengths, base, facts).run()
 
 

@@ -126,16 +126,7 @@ def check_checkpoint(
     checkpoint: Checkpoint, facts: Toolchain, *, kind: str | None, step: str | None, float_model: Checkpoint | None,
     is_same: bool,
 ) -> CheckpointReport:  # fmt: skip
-    """Check a checkpoint.
-
-    Args:
-        checkpoint: The checkpoint.
-        facts: Of the toolchain.
-        kind: Of model; None if unknown.
-        step: That wrote it: `quantise` or `convert`; None if unknown.
-        float_model: The model before it was quantised; None if not available.
-        is_same: Whether both are the same folder.
-    """
+    """Check a checkpoint."""
     check = _CheckpointCheck(checkpoint, facts, kind, step, float_model)
     if is_same:
         check.add("edge10.checkpoint_is_float", None, "is the folder of the float model itself")

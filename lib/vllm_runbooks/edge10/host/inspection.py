@@ -27,16 +27,7 @@ def check(
     model: Subject | None = None,
     listed: AskedModel | None = None,
 ) -> CheckedHost:
-    """Check a host before a step.
-
-    Args:
-        host: Its facts, as collected or recorded.
-        asked: The step, and what it uses.
-        facts: Of the toolchain.
-        specs: The known GPUs.
-        model: The named model.
-        listed: The toolchain's list on it.
-    """
+    """Check a host before a step."""
     if asked.data is not None and host.folder is not None and host.folder.path != asked.data:
         host = replace(host, folder=None)  # a snapshot of another folder
     step_needs = () if model is None else needs(host, asked.step, model, facts, specs)
