@@ -322,15 +322,6 @@ def test_a_mean_without_its_answers_has_no_interval() -> None:
     assert "reviews" in row.why
 
 
-def test_a_score_that_was_rounded_once_more_has_a_wider_interval() -> None:
-    """0.77 is no share of 1,724 questions by four digits; by two it is one of 17 of them."""
-    row = only(both(("set acc OVERALL 1724 0.80", "set acc OVERALL 1724 0.77")))
-
-    assert row.interval is not None
-    assert row.widest is not None
-    assert row.interval.low - row.widest.low == pytest.approx(0.005, abs=2e-4)
-
-
 def test_a_score_that_is_no_share_of_its_questions_has_no_interval() -> None:
     """0.6224 of 3 questions is no number of right answers: parts of answers were counted."""
     row = only(both(("set acc OVERALL 3 0.6224", "set acc OVERALL 3 0.5901")))
@@ -898,15 +889,6 @@ def test_a_table_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(evalscope_reports, "_MAX_ROWS", 3)
     with pytest.raises(InputError, match="more than 3 rows; give the reports"):
         reports.read([Given("", (HEAD + "| m | d | acc | s | 1 | 1 |\n" * 4).encode())], "it")
-
-
-def test_a_file_of_reviews_that_is_being_written_is_read_up_to_there() -> None:
-    """The last line is not whole: said, and the rest is used where it is all there is."""
-    text = "\n".join(review(n, 1.0) for n in range(4)) + '\n{"index": 4, "sample'
-    found = reports.read([Given("reviews/m/set_p.jsonl", text.encode())], "w")
-
-    assert found.scores[0].questions == 4
-    assert [doubt.id for doubt in found.doubts] == ["cut-off"]
 
 
 def test_numbers_beyond_reason_are_unknown() -> None:

@@ -377,36 +377,6 @@ def test_one_file_is_no_files() -> None:
     assert [each.text for each in found.findings] == ["nothing is in it, where one file belongs"]
 
 
-NAMED: dict[str, tuple[str, str, str]] = {
-    "in capitals": ("visual/vit_die0.so", "visual/VIT_die0.so", "is no name that a compile writes"),
-    "of a die that there is not": (
-        "visual/vit_die0.so", "visual/vit_die4.so", "is of die 4, where the last is die 3",
-    ),
-    "of another length": (
-        "batch_1/constant_die0_96.params", "batch_1/constant_die0_64.params", "is of length 64, which is not wanted",
-    ),
-    "of another phase": (
-        "batch_1/seqlen_1/llm_decode_die0.so", "batch_1/seqlen_1/llm_prefill_die0.so",
-        "is a file to prefill, which length 1 does not serve",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", NAMED)
-def test_wrong_name_is_told_for_what_it_is(what: str) -> None:
-    """Neither a name of the compiler's, nor one that no compile writes where it is another die's or length's."""
-    right, wrong, said = NAMED[what]
-    files = [replace(each, path=each.path.replace(f"4die/{right}", f"4die/{wrong}")) for each in _document(VLM).files]
-    found = artefacts.check(
-        Given(replace(_document(VLM), files=tuple(files)), Contents()), catalog.toolchain(), Asked()
-    )
-
-    assert [(each.id, each.path, each.text) for each in found.findings] == [
-        ("edge10.tree_misnamed", f"4die/{wrong}", f"{said}, and {right} is missing")
-    ]
-    assert found.mends == ()
-
-
 LANGUAGE = "model: Qwen/Qwen3-4B\ndies: 1\nprefill: 8\nkv_cache: 2048\n"
 
 

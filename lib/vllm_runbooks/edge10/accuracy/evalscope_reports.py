@@ -19,7 +19,7 @@ from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.edge10.accuracy import score_names, scores
 from vllm_runbooks.edge10.accuracy.records import AnsweredQuestion
 from vllm_runbooks.edge10.accuracy.score_names import Metric
-from vllm_runbooks.edge10.accuracy.scores import ROUNDED, ROUNDED_THRICE, ReportedScore, half_digit
+from vllm_runbooks.edge10.accuracy.scores import ROUNDED, ROUNDED_THRICE, ReportedScore
 from vllm_runbooks.reading.documents import yaml_places
 
 _MAX_SUBSETS = 20_000
@@ -66,7 +66,7 @@ def _oldest_scores(data: Mapping[str, Any], dataset: str) -> Iterator[ReportedSc
     for name, value in by_metric.items():
         parsed, metric = scores.number(value), score_names.metric(str(name))
         is_primary = True if len(by_metric) == 1 else None
-        yield ReportedScore(dataset, None, metric, parsed, questions, ROUNDED, half_digit(parsed), is_primary)
+        yield ReportedScore(dataset, None, metric, parsed, questions, ROUNDED, is_primary)
 
 
 def _scores(data: Mapping[str, Any], metrics: Any, dataset: str, where: str) -> Iterator[ReportedScore]:
@@ -96,7 +96,7 @@ def _metric_scores(
     entry: Mapping[str, Any], dataset: str, metric: Metric, *, is_primary: bool | None
 ) -> Iterator[ReportedScore]:
     value, questions = scores.number(entry.get("score")), scores.whole(entry.get("num"))
-    yield ReportedScore(dataset, None, metric, value, questions, ROUNDED_THRICE, half_digit(value), is_primary)
+    yield ReportedScore(dataset, None, metric, value, questions, ROUNDED_THRICE, is_primary)
     seen: set[str] = set()
     for category in map(_mapping, _list(entry.get("categories"))):
         for subset in _list(category.get("subsets")):
@@ -107,7 +107,7 @@ def _metric_scores(
                 name = score_names.shown(f"{name} ({', '.join(map(str, _list(category.get('name'))))})")
             seen.add(score_names.key(name))
             value, questions = scores.number(subset.get("score")), scores.whole(subset.get("num"))
-            yield ReportedScore(dataset, name, metric, value, questions, ROUNDED, half_digit(value), is_primary)
+            yield ReportedScore(dataset, name, metric, value, questions, ROUNDED, is_primary)
 
 
 def _list(value: Any) -> Sequence[Any]:
@@ -140,26 +140,23 @@ class Reviews:
     lines: tuple[Review, ...]
     not_computed: frozenset[str] = frozenset()
     """Metrics that EvalScope could not compute and counted as 0."""
-    is_cut: bool = False
-    """Whether the last line is incomplete."""
 
 
 def parse_reviews(text: str, name: str, where: str) -> Reviews:
     """Parse a file of reviews.
 
     Raises:
-        InputError: A line before the last is none.
+        InputError: A line is none.
     """
     reviews: list[Review] = []
     not_computed: set[str] = set()
     # Not `splitlines`, which splits at other separators that a question may have.
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    for number, line in lines:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
         try:
             data = json_errors.loaded(line)
         except ValueError:
-            if number == lines[-1][0] and reviews:
-                return Reviews(name, tuple(reviews), frozenset(not_computed), is_cut=True)
             raise InputError(f"{where}: line {number}: is no JSON; give the file as EvalScope wrote it") from None
         review = _parse_review(data)
         if review is None:
@@ -221,7 +218,7 @@ def add_answers(reported: Sequence[ReportedScore], files: Sequence[Reviews]) -> 
         if answers is not None:
             value = fmean(answer.value for answer in answers.values())
             score = replace(score, answers=answers, value=value, rounding=scores.EXACT)  # noqa: PLW2901
-        elif score.is_primary is not False and not file.is_cut:
+        elif score.is_primary is not False:
             different[score.dataset] = None
         complete.append(score)
     datasets = {score.dataset for score in reported}
@@ -242,7 +239,7 @@ def _answers(file: Reviews, score: ReportedScore) -> dict[str, AnsweredQuestion]
     for line in file.lines:
         names = (name for name in line.values if not name or score_names.metric(name).name == score.metric.name)
         rows += [(line.question, line.values[name], line.prompt) for name in islice(names, 1)]
-    if not rows or score.value is None or len(rows) != len(file.lines) or file.is_cut:
+    if not rows or score.value is None or len(rows) != len(file.lines):
         return None
     answers = _by_question(rows)
     if score.questions not in (len(rows), len(answers)):
@@ -373,7 +370,7 @@ def parse_table(text: str, where: str) -> list[TableRow]:
 
 def _parse_row(cells: Mapping[str, str], where: str) -> TableRow:
     subset = None if cells["subset"].upper() == _OVERALL else score_names.shown(cells["subset"])
-    value, rounding, last_digit = _parse_value(cells["score"])
+    value, rounding = _parse_value(cells["score"])
     questions = cells["num"].replace(",", "")
     score = ReportedScore(
         score_names.shown(cells["dataset"]),
@@ -382,18 +379,17 @@ def _parse_row(cells: Mapping[str, str], where: str) -> TableRow:
         value,
         int(questions) if re.fullmatch(r"[0-9]{1,9}", questions) else None,
         ROUNDED_THRICE if subset is None and rounding == ROUNDED else rounding,
-        last_digit,
         where=where,
     )
     return TableRow(score_names.shown(cells["model"]), score)
 
 
-def _parse_value(cell: str) -> tuple[float | None, float, float]:
-    """A score, its rounding error and half of its last digit; the table omits zeros at the end: 0.8 has four digits."""
+def _parse_value(cell: str) -> tuple[float | None, float]:
+    """A score and its rounding error; the table omits zeros at the end: 0.8 has four digits."""
     match = _VALUE.fullmatch(cell)
     if match is None:
-        return None, ROUNDED, 0.0
+        return None, ROUNDED
     digits = len(match[2] or "")
     if match[3]:
-        return float(match[1]) / 100, 0.5 * 10.0 ** -max(digits, 1) / 100, 0.5 * 10.0**-digits / 100
-    return float(match[1]), 0.5 * 10.0 ** -max(digits, 4), 0.5 * 10.0**-digits
+        return float(match[1]) / 100, 0.5 * 10.0 ** -max(digits, 1) / 100
+    return float(match[1]), 0.5 * 10.0 ** -max(digits, 4)

@@ -99,9 +99,6 @@ def _doubts(
     if missing := ", ".join(sorted({name for file in reviews for name in file.not_computed}))[:200]:
         text = f"{missing} could not be computed for some answers, stands as 0 there, and is left out."
         yield Doubt("not-computed", text, "Install what the metric needs and review again, to have it judged.")
-    if cut := [score_names.shown(file.name) for file in reviews if file.is_cut]:
-        text = f"The last line of the answers of {', '.join(cut[:4])} is not whole."
-        yield Doubt("cut-off", text, "Wait until the evaluation has ended, or copy the file anew.")
     if different:
         names = ", ".join(different[:4])
         text = f"The answers kept of {names} do not come to the score of its report: scores are compared."

@@ -33,8 +33,6 @@ class ReportedScore:
     questions: int | None
     rounding: float = ROUNDED
     """How far the tool's rounding may have moved it."""
-    last_digit: float = 0.0
-    """Half of the last printed digit: a larger rounding error, if someone rounded it once more."""
     is_primary: bool | None = None
     answers: Mapping[str, AnsweredQuestion] | None = None
     where: str = ""
@@ -54,12 +52,6 @@ def whole(value: Any) -> int | None:
     """A number of questions, at most a thousand million; None if it is none."""
     parsed = number(value)
     return int(parsed) if parsed is not None and 0 <= parsed <= 1e9 and parsed == int(parsed) else None
-
-
-def half_digit(value: float | None) -> float:
-    """Half of the last printed digit of a score."""
-    digits = repr(value).partition(".")[2]
-    return 0.5 * 10.0 ** -len(digits) if digits.isdigit() else 0.0
 
 
 def digest(*parts: Any) -> str:
@@ -126,7 +118,6 @@ def _as_shares(group: Sequence[ReportedScore]) -> tuple[list[ReportedScore], boo
             score,
             value=None if score.value is None else score.value / 100,
             rounding=max(score.rounding / 100, ROUNDED),
-            last_digit=score.last_digit / 100,
         )
         for score in group
     ], True
@@ -164,12 +155,9 @@ def _right_answers(score: ReportedScore, repeats: int | None) -> tuple[tuple[int
         return None, score.metric.is_share
     if not -score.rounding <= score.value <= 1 + score.rounding:
         return None, False
-    for error in (score.rounding, max(score.rounding, score.last_digit)):
-        low = max(0, math.ceil((score.value - error) * score.questions - EXACT))
-        high = min(score.questions, math.floor((score.value + error) * score.questions + EXACT))
-        if low <= high:
-            return (low, high), True
-    return None, False
+    low = max(0, math.ceil((score.value - score.rounding) * score.questions - EXACT))
+    high = min(score.questions, math.floor((score.value + score.rounding) * score.questions + EXACT))
+    return ((low, high), True) if low <= high else (None, False)
 
 
 def _total(

@@ -17,7 +17,7 @@ from vllm_runbooks.core.records import Severity
 from vllm_runbooks.edge10.artefacts import weights_files
 from vllm_runbooks.edge10.artefacts.findings import artefact_finding
 from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Contents, Listing
-from vllm_runbooks.edge10.artefacts.tree_forms import CompiledTree, Form
+from vllm_runbooks.edge10.artefacts.tree_forms import CompiledTree
 from vllm_runbooks.edge10.artefacts.trees import CompiledLengths, ExpectedTree, check_tree
 from vllm_runbooks.edge10.artefacts.weights_files import Checkpoint
 from vllm_runbooks.edge10.jobs import names
@@ -27,7 +27,6 @@ from vllm_runbooks.edge10.models import listed
 _T = TypeVar("_T")
 _FILES = "the files themselves"
 _NAME = "the folder's name"
-_MAX_SAMPLE = 2_000
 
 
 @dataclass(frozen=True)
@@ -64,10 +63,6 @@ def check(
     if asked.step in ("quantise", "convert") or (asked.step is None and not bases and checkpoint is not None):
         return _check_checkpoint(context, checkpoint or "", float_, is_same=is_same)
     if not bases:
-        part = _part_of_tree(given.listing, facts)
-        if part:
-            context.add("edge10.tree_level", None, part)
-            return context.result("compiled")
         if asked.step != "compile" or not any(file.kind == "file" for file in given.listing.files):
             raise InputError(
                 f"{given.listing.name or 'the listing'}: holds neither a compiled model (4die/batch_1/…) nor a "
@@ -174,27 +169,6 @@ def _checkpoint_folder(listing: Listing) -> str | None:
         return None
     folder = min(marks, key=lambda path: (path.count("/"), path)).rpartition("/")[0]
     return f"{folder}/" if folder else ""
-
-
-def _part_of_tree(listing: Listing, facts: Toolchain) -> str:
-    """Say which part of a compiled model a folder is; empty if it is none."""
-    files = [file.path for file in listing.files if file.kind == "file"][:_MAX_SAMPLE]
-    forms: dict[str, list[Form]] = {}
-    for template in (template for templates in facts.trees.values() for template in templates):
-        for path in filter(None, (template.path, template.renamed_from)):
-            parts = path.split("/")
-            for depth in range(1, len(parts)):
-                forms.setdefault("/".join(parts[:depth]), []).append(Form("/".join(parts[depth:])))
-    counts = {
-        (
-            sum(any(form.read(path) for form in tails) for path in files),
-            Form(folder.rpartition("/")[2]).read(listing.name) is not None,
-            folder.replace("{length}", "…"),
-        )
-        for folder, tails in forms.items()
-    }
-    count, _, folder = max(counts)
-    return f"is {folder} of a compiled model, not the whole of it" if count and 2 * count >= len(files) else ""
 
 
 # ---- a compiled model

@@ -309,13 +309,14 @@ class _TreeCheck:
         for slot in list(self.missing):
             path = self.tree.path(slot)
             folder, _, name = path.rpartition("/")
-            spare = [*self.others, *self.extra]
-            similar = [other for other in spare if other.rpartition("/")[0] == folder and self._is_similar(other, slot)]
-            moved = [other for other in spare if other.rpartition("/")[2] == name]
+            similar = [
+                other for other in self.others if other.rpartition("/")[0] == folder and _is_similar(other, name)
+            ]
+            moved = [other for other in (*self.others, *self.extra) if other.rpartition("/")[2] == name]
             siblings = [other for other in self.siblings if other.rpartition("/")[2] == name]
             if similar:
                 best = max(similar, key=lambda other: _similarity(other.rpartition("/")[2], name))
-                text = f"{self._describe_unexpected(best)}, and {path} is missing"
+                text = f"is no name that a compile writes, and {path} is missing"
                 self._add("edge10.tree_misnamed", best, text)
                 self._take(best, slot)
             elif moved and len(moved) + len(siblings) == 1:
@@ -335,31 +336,6 @@ class _TreeCheck:
         self.extra.pop(path, None)
         self.siblings = [other for other in self.siblings if other != path]
 
-    def _is_similar(self, path: str, slot: Slot) -> bool:
-        """Whether a file in the same folder is probably the missing one."""
-        name, wanted = path.rpartition("/")[2], self.tree.path(slot).rpartition("/")[2]
-        if name.lower() == wanted.lower():
-            return True
-        if name.rpartition(".")[2].lower() != wanted.rpartition(".")[2].lower():
-            return False
-        if file := self.extra.get(path):
-            number, die, length = file.slot
-            # Another phase; else the same file of another length or of a die that does not exist.
-            return (die, length) == slot[1:] or (number == slot.number and (die == slot.die or length == slot.length))
-        is_same_number = re.findall(r"\d+", name) == re.findall(r"\d+", wanted)
-        return is_same_number and _similarity(name.lower(), wanted.lower()) >= _MIN_SIMILARITY
-
-    def _describe_unexpected(self, path: str) -> str:
-        file = self.extra.get(path)
-        if file is None:
-            return "is no name that a compile writes"
-        if file.slot.die is not None and file.slot.die >= self.expected.dies:
-            return f"is of die {file.slot.die}, where the last is die {self.expected.dies - 1}"
-        if file.slot.length not in self.expected.lengths:
-            return f"is of length {file.slot.length}, which is not wanted"
-        phase = self.tree.templates[file.slot.number].phase
-        return f"is a file to {phase}, which length {file.slot.length} does not serve"
-
     # ---- unexpected files
 
     def _check_unexpected(self) -> None:
@@ -372,8 +348,10 @@ class _TreeCheck:
             f"wanted are {', '.join(map(str, lengths)) or 'none'}",
             lambda slot: slot.length if slot.length not in lengths else None,
         )
-        for path in self.extra:
-            self._add("edge10.tree_leftover", path, self._describe_unexpected(path))
+        for path, file in self.extra.items():
+            phase = self.tree.templates[file.slot.number].phase
+            text = f"is a file to {phase}, which length {file.slot.length} does not serve"
+            self._add("edge10.tree_leftover", path, text)
         self._check_twice()
         for path in self.others:
             name = path.rpartition("/")[2]
@@ -385,9 +363,6 @@ class _TreeCheck:
                 self._add("edge10.tree_leftover", path, "is empty, and no file that a compile writes so")
             else:
                 self._add("edge10.tree_unknown_file", path, "is no file that a compile is known to write")
-        for path in self.siblings:
-            if "/" not in path and (_PARTIAL.fullmatch(path) or _CORE_DUMP.fullmatch(path)):
-                self._add("edge10.tree_leftover", path, _describe_leftover(path), at_base=False)
 
     def _check_beyond(self, what: str, expected: str, number_of: Callable[[Slot], int | None]) -> None:
         groups: dict[int, list[str]] = {}
@@ -451,6 +426,16 @@ class _TreeCheck:
                 if (file.size or 0) < _MIN_SIZE_SHARE * usual:
                     text = f"has {file.size:,} bytes, on other dies it has {usual:,}"
                     self._add("edge10.tree_sizes_apart", file.path, text)
+
+
+def _is_similar(path: str, wanted: str) -> bool:
+    """Whether a file in the same folder is probably the missing one."""
+    name = path.rpartition("/")[2].lower()
+    if name == wanted.lower():
+        return True
+    is_same_type = name.rpartition(".")[2] == wanted.rpartition(".")[2].lower()
+    is_same_number = re.findall(r"\d+", name) == re.findall(r"\d+", wanted)
+    return is_same_type and is_same_number and _similarity(name, wanted.lower()) >= _MIN_SIMILARITY
 
 
 def _similarity(name: str, other: str) -> float:

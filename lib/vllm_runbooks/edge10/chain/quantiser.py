@@ -4,8 +4,8 @@
                           "tokens": 512}'
 
 It prints "imported", "loaded", "calibrates", "quantised" and "saved" in lines that begin with `MARK`. It imports
-nothing of this project, and asks no hub. Only the weights and their configuration are written: the tokenizer and the like of a
-quantised model are those of the float one, to the byte.
+nothing of this project, and asks no hub. Only the weights and their configuration are written; the tokenizer and the
+like of a quantised model are those of the float one, to the byte.
 """
 
 # ruff: noqa: T201 - a program of its own, which speaks on its output and loads what takes long when it is due
