@@ -31,7 +31,7 @@ from vllm_runbooks.edge10.artefacts import findings, folders, listings, repair
 from vllm_runbooks.edge10.artefacts import kinds as artefacts
 from vllm_runbooks.edge10.artefacts import render as edge10_checks
 from vllm_runbooks.edge10.artefacts.kinds import Asked, Given
-from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Contents, ListedFile, Listing, Mend
+from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Contents, ListedFile, Listing, RepairStep
 
 yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).resolve().parents[2]
@@ -474,7 +474,7 @@ def test_copies_that_have_no_room_are_not_begun(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
 
     with pytest.raises(InputError, match="make room first"):
-        repair.apply(root, [Mend("copy", "tokenizer.json", "4die/tokenizer.json", is_float=True, why="")], source)
+        repair.apply(root, [RepairStep("copy", "tokenizer.json", "4die/tokenizer.json", is_float=True, why="")], source)
 
 
 @pytest.mark.parametrize("does", ["copy", "rename"])
@@ -486,7 +486,7 @@ def test_file_system_without_links_loses_nothing(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(os, "link", refused)
     (tmp_path / "old").write_text("it")
-    done = repair.apply(tmp_path, [Mend(does, "old", "new", is_float=False, why="")], None)
+    done = repair.apply(tmp_path, [RepairStep(does, "old", "new", is_float=False, why="")], None)
 
     assert len(done.done) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == (["new"] if does == "rename" else ["new", "old"])
@@ -592,11 +592,11 @@ def test_repair_writes_over_nothing_and_leaves_the_folder_alone(tmp_path: Path) 
     (root / "4die" / "link").symlink_to(outside)
     (source / "secret.json").symlink_to("/etc/hostname")
     mends = [
-        Mend("copy", "tokenizer.json", "4die/tokenizer.json", is_float=True, why=""),
-        Mend("copy", "tokenizer.json", "4die/link/tokenizer.json", is_float=True, why=""),
-        Mend("copy", "tokenizer.json", "../tokenizer.json", is_float=True, why=""),
-        Mend("copy", "secret.json", "4die/secret.json", is_float=True, why=""),
-        Mend("rename", "4die/gone.so", "4die/new.so", is_float=False, why=""),
+        RepairStep("copy", "tokenizer.json", "4die/tokenizer.json", is_float=True, why=""),
+        RepairStep("copy", "tokenizer.json", "4die/link/tokenizer.json", is_float=True, why=""),
+        RepairStep("copy", "tokenizer.json", "../tokenizer.json", is_float=True, why=""),
+        RepairStep("copy", "secret.json", "4die/secret.json", is_float=True, why=""),
+        RepairStep("rename", "4die/gone.so", "4die/new.so", is_float=False, why=""),
     ]
 
     done = repair.apply(root, mends, source)
@@ -729,7 +729,7 @@ def test_folder_that_cannot_be_listed_is_a_finding(tmp_path: Path, monkeypatch: 
 def test_of_many_mends_the_rest_is_counted(tmp_path: Path) -> None:
     """A list that is cut says so, in a terminal as on a page: whoever says yes to a repair says it to all of them."""
     found = artefacts.check(_given(_tree(tmp_path)), catalog.toolchain(), Asked())
-    mends = tuple(Mend("copy", f"{n}.json", f"4die/{n}.json", is_float=True, why="") for n in range(70))
+    mends = tuple(RepairStep("copy", f"{n}.json", f"4die/{n}.json", is_float=True, why="") for n in range(70))
     many = replace(found, mends=mends, left=("x",) * 70)
     text = plain(edge10_checks.view(many))
 

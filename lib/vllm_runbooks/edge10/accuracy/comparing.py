@@ -165,7 +165,7 @@ def _name(score: EvaluationScore | JudgedScore) -> str:
 
 
 def _datasets(results: EvaluationResults) -> str:
-    names = list(dict.fromkeys(f"{one.dataset} ({one.metric})" for one in results.scores if one.subset is None))
+    names = list(dict.fromkeys(f"{score.dataset} ({score.metric})" for score in results.scores if score.subset is None))
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
@@ -179,7 +179,7 @@ def _compare(first: EvaluationScore, second: EvaluationScore, confidence: float,
         if score.questions == 0:
             return _Difference(unknown=f"the {side} results have no question of it")
     value, other = first.value or 0.0, second.value or 0.0
-    shares = [0 <= one <= 1 for one in (value, other)]
+    shares = [0 <= share <= 1 for share in (value, other)]
     if not all(shares):
         scale = "of another scale than the other" if any(shares) else "no share of 1"
         difference = None if any(shares) else other - value
@@ -270,10 +270,10 @@ def _reason_unknown(first: EvaluationScore, second: EvaluationScore, repeats: in
 
 
 def _row(
-    first: EvaluationScore, second: EvaluationScore, found: _Difference, threshold: float, confidence: float
+    first: EvaluationScore, second: EvaluationScore, comparison: _Difference, threshold: float, confidence: float
 ) -> JudgedScore:
     higher = first.higher_is_better if first.higher_is_better is not None else second.higher_is_better
-    verdict, why, is_real, needed = _assess(found, threshold, confidence, higher=higher)
+    verdict, why, is_real, needed = _assess(comparison, threshold, confidence, higher=higher)
     return JudgedScore(
         dataset=first.dataset or None,
         subset=first.subset,
@@ -281,17 +281,17 @@ def _row(
         is_deciding=first.subset is None and _is_deciding(first, second),
         float_score=first.value,
         quantised_score=second.value,
-        questions=found.questions,
-        paired=found.method in (PAIRED, STUDENT),
+        questions=comparison.questions,
+        paired=comparison.method in (PAIRED, STUDENT),
         verdict=verdict,
         why=why,
-        difference=found.difference,
-        interval=found.interval,
-        widest=found.widest,
-        confidence=confidence if found.interval is not None else None,
-        method=found.method,
-        counts=found.counts,
-        p_value=found.p_value,
+        difference=comparison.difference,
+        interval=comparison.interval,
+        widest=comparison.widest,
+        confidence=confidence if comparison.interval is not None else None,
+        method=comparison.method,
+        counts=comparison.counts,
+        p_value=comparison.p_value,
         is_real_loss=is_real,
         higher_is_better=higher,
         needed_questions=needed,
@@ -299,16 +299,16 @@ def _row(
 
 
 def _assess(
-    found: _Difference, threshold: float, confidence: float, *, higher: bool | None
+    comparison: _Difference, threshold: float, confidence: float, *, higher: bool | None
 ) -> tuple[Accuracy, str, bool | None, int | None]:
     """Verdict, reason, whether the loss is real, and how many questions would tell."""
-    if found.interval is None or found.widest is None or found.difference is None:
-        return Accuracy.UNKNOWN, found.unknown, None, None
+    if comparison.interval is None or comparison.widest is None or comparison.difference is None:
+        return Accuracy.UNKNOWN, comparison.unknown, None, None
     if higher is None:
         return Accuracy.UNKNOWN, "whether more is better is not told of this metric", None, None
     sign = 1 if higher else -1
-    gain = sign * found.difference
-    low, high = sorted((sign * found.widest.low, sign * found.widest.high))
+    gain = sign * comparison.difference
+    low, high = sorted((sign * comparison.widest.low, sign * comparison.widest.high))
     limit = -threshold - _TINY  # a loss equal to the threshold is accepted
     is_real = high < 0
     if is_real and gain < limit:
@@ -317,30 +317,30 @@ def _assess(
     if low > limit:
         text = "a real loss, and less than the threshold" if is_real else "no loss of more than the threshold"
         return Accuracy.KEPT, text, is_real, None
-    plain_low, plain_high = sorted((sign * found.interval.low, sign * found.interval.high))
+    plain_low, plain_high = sorted((sign * comparison.interval.low, sign * comparison.interval.high))
     if plain_low > limit or (plain_high < 0 and gain < limit):
-        cause = "questions that only one of them answered" if found.missing else "the rounding of the scores"
+        cause = "questions that only one of them answered" if comparison.missing else "the rounding of the scores"
         return Accuracy.UNKNOWN, f"not to be told: {cause} may hide it", is_real, None
-    needed = _needed_questions(found, gain, limit, confidence)
+    needed = _needed_questions(comparison, gain, limit, confidence)
     more = f"; about {needed:,} questions would tell" if needed is not None else ""
     start = "a real loss, and not to be told whether of more than the threshold" if is_real else "not to be told"
-    return Accuracy.UNKNOWN, f"{start} with {_questions(found.questions)}{more}", is_real, needed
+    return Accuracy.UNKNOWN, f"{start} with {_questions(comparison.questions)}{more}", is_real, needed
 
 
 def _questions(number: int | None) -> str:
     return "1 question" if number == 1 else f"{number:,} questions"
 
 
-def _needed_questions(found: _Difference, gain: float, limit: float, confidence: float) -> int | None:
+def _needed_questions(comparison: _Difference, gain: float, limit: float, confidence: float) -> int | None:
     """About how many questions would decide the same difference; None if it is at the threshold."""
     distance = -gain if gain < limit else gain - limit
-    if found.variance is None or found.questions is None or distance < 2 * _TINY:
+    if comparison.variance is None or comparison.questions is None or distance < 2 * _TINY:
         return None
-    number = intervals.quantile(confidence) ** 2 * found.variance / (distance * distance)
+    number = intervals.quantile(confidence) ** 2 * comparison.variance / (distance * distance)
     if number > 1e9:
         return None
     step: int = 10 ** max(0, math.floor(math.log10(max(number, 1))) - 1)
-    return max(math.ceil(number / step) * int(step), found.questions + 1)
+    return max(math.ceil(number / step) * int(step), comparison.questions + 1)
 
 
 def _verdict(rows: Sequence[JudgedScore], unmatched: Sequence[str], *, is_same: bool) -> tuple[Accuracy, str]:
@@ -367,15 +367,15 @@ def _reason(rows: Sequence[JudgedScore]) -> str:
 # ---- doubts
 
 
-def _question_doubts(found: _Difference, dataset: str) -> Iterator[Doubt]:
-    if found.different:
-        are = "is" if found.different == 1 else "are"
-        text = f"{_questions(found.different)} of {dataset} {are} not the same in both: scores are compared."
+def _question_doubts(comparison: _Difference, dataset: str) -> Iterator[Doubt]:
+    if comparison.different:
+        are = "is" if comparison.different == 1 else "are"
+        text = f"{_questions(comparison.different)} of {dataset} {are} not the same in both: scores are compared."
         do = "Evaluate both with one release, one prompt and one order of the choices."
         yield Doubt("other-questions", text, do)
-    if found.missing:
-        were = "was" if found.missing == 1 else "were"
-        text = f"{_questions(found.missing)} of {dataset} {were} answered by one alone: the interval is wider."
+    if comparison.missing:
+        were = "was" if comparison.missing == 1 else "were"
+        text = f"{_questions(comparison.missing)} of {dataset} {were} answered by one alone: the interval is wider."
         yield Doubt("missing-questions", text, "Evaluate both on all questions.")
 
 
@@ -392,8 +392,8 @@ def _result_doubts(first: EvaluationResults, second: EvaluationResults, repeats:
         yield Doubt("swapped", text, "See that the float results come first.")
     temperatures = [first.temperature, second.temperature]
     if any(temperature is not None and temperature > 0 for temperature in temperatures):
-        shown = " and ".join("unknown" if temperature is None else f"{temperature:g}" for temperature in temperatures)
-        text = f"Answers were sampled (temperature {shown}): another run gives other scores."
+        values = " and ".join("unknown" if temperature is None else f"{temperature:g}" for temperature in temperatures)
+        text = f"Answers were sampled (temperature {values}): another run gives other scores."
         yield Doubt("sampled", text, "Evaluate with temperature 0, or several times.")
     scores = (*first.scores, *second.scores)
     several = next((score.metric for score in scores if score_names.is_of_several(score.metric)), "")

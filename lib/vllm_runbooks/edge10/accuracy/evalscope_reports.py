@@ -18,7 +18,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.edge10.accuracy import score_names, scores
 from vllm_runbooks.edge10.accuracy.records import AnsweredQuestion
-from vllm_runbooks.edge10.accuracy.score_names import Metric
+from vllm_runbooks.edge10.accuracy.score_names import EvaluationMetric
 from vllm_runbooks.edge10.accuracy.scores import ROUNDED, ROUNDED_THRICE, ReportedScore
 from vllm_runbooks.reading.documents import yaml_places
 
@@ -93,7 +93,7 @@ def _scores(data: Mapping[str, Any], metrics: Any, dataset: str, where: str) -> 
 
 
 def _metric_scores(
-    entry: Mapping[str, Any], dataset: str, metric: Metric, *, is_primary: bool | None
+    entry: Mapping[str, Any], dataset: str, metric: EvaluationMetric, *, is_primary: bool | None
 ) -> Iterator[ReportedScore]:
     value, questions = scores.number(entry.get("score")), scores.whole(entry.get("num"))
     yield ReportedScore(dataset, None, metric, value, questions, ROUNDED_THRICE, is_primary)
@@ -192,14 +192,21 @@ def _prompt(data: Mapping[str, Any]) -> Any:
     messages = data.get("messages")
     if not isinstance(messages, list) or not messages:
         return str(data.get("input", "")).removeprefix("**User**: \n")
-    asked = [one for one in messages if isinstance(one, dict) and one.get("role") not in ("assistant", "tool")]
-    return "\n".join(str(message.get("content")) for message in asked)
+    prompts = [
+        message
+        for message in messages
+        if isinstance(message, dict) and message.get("role") not in ("assistant", "tool")
+    ]
+    return "\n".join(str(message.get("content")) for message in prompts)
 
 
 def _values(value: Any) -> dict[str, float]:
     by_metric = value if isinstance(value, dict) else {"": value}
-    parsed = {str(name): float(one) if isinstance(one, bool) else scores.number(one) for name, one in by_metric.items()}
-    return {name: one for name, one in parsed.items() if one is not None}
+    parsed = {
+        str(name): float(number) if isinstance(number, bool) else scores.number(number)
+        for name, number in by_metric.items()
+    }
+    return {name: number for name, number in parsed.items() if number is not None}
 
 
 def add_answers(reported: Sequence[ReportedScore], files: Sequence[Reviews]) -> tuple[list[ReportedScore], list[str]]:
@@ -262,7 +269,7 @@ def _scores_of_reviews(file: Reviews) -> Iterator[ReportedScore]:
     metrics = dict.fromkeys(metric for line in file.lines for metric in line.values)
     for metric in metrics:
         answers = _by_question(
-            [(one.question, one.values[metric], one.prompt) for one in file.lines if metric in one.values]
+            [(line.question, line.values[metric], line.prompt) for line in file.lines if metric in line.values]
         )
         yield ReportedScore(
             score_names.shown(file.name),

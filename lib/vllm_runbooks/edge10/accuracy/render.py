@@ -47,23 +47,23 @@ _NARROW_HEAD = ("data set", "difference", "verdict")
 """On a page; the rest is below each row."""
 
 
-def view(found: JudgedAccuracy) -> list[Block]:
+def view(comparison: JudgedAccuracy) -> list[Block]:
     """The comparison for a terminal."""
-    lead = styled(found.verdict.value, _STYLES[found.verdict].tone) + f": {visible(found.why)}"
-    rows, omitted = _select(found.scores)
+    lead = styled(comparison.verdict.value, _STYLES[comparison.verdict].tone) + f": {visible(comparison.why)}"
+    rows, omitted = _select(comparison.scores)
     cells = [(*_cells(row), styled(row.verdict.value, _STYLES[row.verdict].tone)) for row in rows]
     table: list[Block] = [Table([styled(name, Tone.FAINT) for name in _HEAD], cells, frozenset({1, 2, 3, 4}))]
     table += [Loose(styled(omitted, Tone.FAINT))] if omitted else []
-    sections: list[list[Block]] = [[Loose(lead), *map(Loose, _about(found))], table]
-    for name, texts in _notes(found, rows):
+    sections: list[list[Block]] = [[Loose(lead), *map(Loose, _about(comparison))], table]
+    for name, texts in _notes(comparison, rows):
         sections.append(headed(name.upper(), [bulleted(visible(text)) for text in texts]))
     return [*parted(sections), BLANK]
 
 
-def shown(found: JudgedAccuracy) -> Shown:
+def shown(comparison: JudgedAccuracy) -> Shown:
     """The comparison for a notebook."""
-    headline = elements.Headline(found.verdict.value, visible(found.why))
-    rows, omitted = _select(found.scores)
+    headline = elements.Headline(comparison.verdict.value, visible(comparison.why))
+    rows, omitted = _select(comparison.scores)
     cells = [
         [
             tag("div", escape(visible(_name(row))), "overflow-wrap:anywhere"),
@@ -74,37 +74,37 @@ def shown(found: JudgedAccuracy) -> Shown:
     ]
     below = [visible(_details(row)) for row in rows]
     html = [
-        elements.verdict(headline, _STYLES[found.verdict].ground),
-        *map(elements.remark, _about(found)),
-        picture(found),
+        elements.verdict(headline, _STYLES[comparison.verdict].ground),
+        *map(elements.remark, _about(comparison)),
+        picture(comparison),
         elements.html_table(_NARROW_HEAD, cells, numeric=(1,), below=below, widest="none"),
         elements.remark(omitted) if omitted else "",
     ]
-    for name, texts in _notes(found, rows):
+    for name, texts in _notes(comparison, rows):
         html.append(elements.heading(name))
         html += [tag("div", elements.prose(visible(text)), "margin:4px 0;max-width:80ch") for text in texts]
-    return Shown(plain(view(found)), "".join(html))
+    return Shown(plain(view(comparison)), "".join(html))
 
 
-def _notes(found: JudgedAccuracy, rows: Sequence[JudgedScore]) -> Iterator[tuple[str, list[str]]]:
+def _notes(comparison: JudgedAccuracy, rows: Sequence[JudgedScore]) -> Iterator[tuple[str, list[str]]]:
     """Headings and the texts below them, without empty ones."""
-    doubts = [f"{doubt.text} {doubt.do}" for doubt in found.doubts]
-    not_compared = [*found.not_compared[:_MAX_ROWS], *beyond(found.not_compared, _MAX_ROWS)]
+    doubts = [f"{doubt.text} {doubt.do}" for doubt in comparison.doubts]
+    not_compared = [*comparison.not_compared[:_MAX_ROWS], *beyond(comparison.not_compared, _MAX_ROWS)]
     for name, texts in (("What it rests on", list(_grounds(rows))), ("Doubts", doubts), ("Not compared", not_compared)):
         if texts:
             yield name, texts
 
 
-def picture(found: JudgedAccuracy) -> str:
+def picture(comparison: JudgedAccuracy) -> str:
     """Each difference with its interval, next to zero and the threshold; empty if none is known."""
-    rows = [row for row in _select(found.scores)[0] if row.difference is not None and row.interval is not None]
+    rows = [row for row in _select(comparison.scores)[0] if row.difference is not None and row.interval is not None]
     if not rows:
         return ""
-    reach = max(*(abs(end) for row in rows for end in _ends(row)), found.threshold * 1.6, 0.005)
+    reach = max(*(abs(end) for row in rows for end in _ends(row)), comparison.threshold * 1.6, 0.005)
     left, right = 12.0, NARROW - 12.0
     middle, scale = (left + right) / 2, (right - left) / 2 / reach
     bottom = 34.0 + 46 * len(rows)
-    limit = middle - found.threshold * scale
+    limit = middle - comparison.threshold * scale
     parts = [
         caption(middle - 6, 13, "quantised is worse", size=12, anchor="end", faint=True),
         caption(middle + 6, 13, "better", size=12, faint=True),
@@ -113,7 +113,9 @@ def picture(found: JudgedAccuracy) -> str:
         "".join(
             rule(limit, y, limit, min(y + 4, bottom), colour="#c9862b", thick=1.6) for y in range(20, int(bottom), 8)
         ),
-        caption(max(limit, 60), bottom + 14, f"threshold -{found.threshold:g}", size=11, anchor="middle", faint=True),
+        caption(
+            max(limit, 60), bottom + 14, f"threshold -{comparison.threshold:g}", size=11, anchor="middle", faint=True
+        ),
     ]
     for number, row in enumerate(rows):
         parts += _picture_row(row, 38.0 + 46 * number, middle, scale)
@@ -149,14 +151,14 @@ def _gain(row: JudgedScore) -> float:
     return difference if row.higher_is_better is not False else -difference
 
 
-def _about(found: JudgedAccuracy) -> Iterator[str]:
+def _about(comparison: JudgedAccuracy) -> Iterator[str]:
     for name, model, kind in (
-        ("float", found.float_model, found.float_kind),
-        ("quantised", found.quantised_model, found.quantised_kind),
+        ("float", comparison.float_model, comparison.float_kind),
+        ("quantised", comparison.quantised_model, comparison.quantised_kind),
     ):
         yield visible(f"{name}: {cut(model, 80) or 'a model that is not named'} ({kind})")
-    share = f"{found.confidence * 100:.4g} %"
-    yield f"a loss of more than {found.threshold:g} is too much; intervals hold with {share}, those of subsets together"
+    limit, share = f"{comparison.threshold:g}", f"{comparison.confidence * 100:.4g} %"
+    yield f"a loss of more than {limit} is too much; intervals hold with {share}, those of subsets together"
 
 
 def _select(scores: Sequence[JudgedScore]) -> tuple[list[JudgedScore], str]:

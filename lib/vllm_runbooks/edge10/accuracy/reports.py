@@ -47,17 +47,17 @@ def is_wanted(name: str) -> bool:
     return _RESULT_FILE.search(name) is not None and _CIRCULAR.search(name.rpartition("/")[2]) is None
 
 
-def read(given: Iterable[Given], where: str) -> EvaluationResults:
+def read(files_of_results: Iterable[Given], where: str) -> EvaluationResults:
     """The results of one model's evaluation.
 
     Args:
-        given: The files; of a folder those that `is_wanted`.
+        files_of_results: The files; of a folder those that `is_wanted`.
         where: Their name in messages.
 
     Raises:
         InputError: There are none, they cannot be read, or they are those of several models.
     """
-    files = [_parse(file, where if file.name == "" else f"{where}/{file.name}") for file in given]
+    files = [_parse(file, where if file.name == "" else f"{where}/{file.name}") for file in files_of_results]
     reviews = [file.reviews for file in files if file.reviews is not None]
     models = list(dict.fromkeys(file.model for file in files if file.model))
     if len(models) > 1:
@@ -73,9 +73,11 @@ def read(given: Iterable[Given], where: str) -> EvaluationResults:
         raise InputError(f"{where}: holds no results; name a report, or the work folder, of one evaluation")
     settings = [file.settings for file in files if file.settings is not None]
     temperature = max((task.temperature for task in settings if task.temperature is not None), default=None)
-    asked = [task.repeats for task in settings if task.repeats is not None]
-    answered = [round(len(one.lines) / len({line.question for line in one.lines})) for one in reviews if one.lines]
-    repeats = max([*asked, *answered], default=None)
+    configured = [task.repeats for task in settings if task.repeats is not None]
+    answered = [
+        round(len(review.lines) / len({line.question for line in review.lines})) for review in reviews if review.lines
+    ]
+    repeats = max([*configured, *answered], default=None)
     combined, doubts = scores.combine_scores(reported, repeats)
     doubts += _doubts(sum(file.failed for file in files), reviews, settings, different)
     kinds = {file.kind for file in files if file.kind and file.scores} or {_ANSWERS}

@@ -35,7 +35,7 @@ _QUANTISED = re.compile(
 )
 
 
-class Metric(NamedTuple):
+class EvaluationMetric(NamedTuple):
     """A metric, as far as its name says."""
 
     name: str
@@ -53,7 +53,7 @@ def key(name: str) -> str:
     return re.sub(r"[\s_/-]+", "-", name.casefold()).strip("-")
 
 
-def metric(name: str) -> Metric:
+def metric(name: str) -> EvaluationMetric:
     """The metric of a name: `mean_acc`, `AverageAccuracy` and `Accuracy ↑` are `accuracy`."""
     parts = [key(re.sub("[↑↓]", "", part)) for part in re.split(r"[·:|]", name[:_MAX_NAME])]
     parts = [part for part in parts if part] or ["metric"]
@@ -69,11 +69,11 @@ def metric(name: str) -> Metric:
         head, _, last = base.rpartition("-")
         base = f"{head}-{_STATISTICS.get(last, last)}"
     if "↑" in name or "↓" in name:
-        return Metric(base, True if base in _SHARES else None, "↑" in name)
+        return EvaluationMetric(base, True if base in _SHARES else None, "↑" in name)
     return _named(base)
 
 
-def identified(identity: Mapping[str, Any]) -> Metric:
+def identified(identity: Mapping[str, Any]) -> EvaluationMetric:
     """The metric of an identity, as reports with a `schema_version` have it."""
     aggregation, dimensions = str(identity.get("aggregation", "")), identity.get("dimensions")
     dimensions = dimensions if isinstance(dimensions, Mapping) else {}
@@ -87,11 +87,11 @@ def identified(identity: Mapping[str, Any]) -> Metric:
     return _named(base[:_MAX_NAME])
 
 
-def _named(name: str) -> Metric:
+def _named(name: str) -> EvaluationMetric:
     is_share = True if name in _SHARES else None
     if _LOWER.search(name):
-        return Metric(name, False, False)
-    return Metric(name, is_share, True if is_share or _HIGHER.search(name) else None)
+        return EvaluationMetric(name, False, False)
+    return EvaluationMetric(name, is_share, True if is_share or _HIGHER.search(name) else None)
 
 
 def is_of_several(name: str) -> bool:

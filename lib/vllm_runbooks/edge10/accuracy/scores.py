@@ -12,7 +12,7 @@ from typing import Any
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.edge10.accuracy import score_names
 from vllm_runbooks.edge10.accuracy.records import AnsweredQuestion, Doubt, EvaluationScore
-from vllm_runbooks.edge10.accuracy.score_names import Metric
+from vllm_runbooks.edge10.accuracy.score_names import EvaluationMetric
 
 ROUNDED = 0.00005
 """Rounding error of a score with four digits (`normalize_score` of EvalScope)."""
@@ -28,7 +28,7 @@ class ReportedScore:
 
     dataset: str
     subset: str | None
-    metric: Metric
+    metric: EvaluationMetric
     value: float | None
     questions: int | None
     rounding: float = ROUNDED
@@ -104,7 +104,7 @@ def _deduplicate(group: Sequence[ReportedScore]) -> list[ReportedScore]:
                 f"{score.where or 'the results'}: two scores of {what}: {other.value} and {score.value}; "
                 "give the results of one model and one run at a time"
             )
-        by_subset[name] = max(score, other, key=lambda one: (one.answers is not None) is is_same)
+        by_subset[name] = max(score, other, key=lambda candidate: (candidate.answers is not None) is is_same)
     return list(by_subset.values())
 
 
@@ -177,13 +177,13 @@ def _total(
             # Weights, or a mean over categories: no share of right answers.
             return replace(_evaluate(reported, repeats), right=None, is_share=False)
         value = reported.value if reported.questions == questions else pooled
-    own = ReportedScore(example.dataset, None, example.metric, value, questions, is_primary=example.is_primary)
+    pooled_score = ReportedScore(example.dataset, None, example.metric, value, questions, is_primary=example.is_primary)
     if all(part.answers is not None for part in parts):
         answers = {f"{part.subset}\0{name}": answer for part in parts for name, answer in (part.answers or {}).items()}
-        return _evaluate(replace(own, value=pooled, answers=answers), repeats)
+        return _evaluate(replace(pooled_score, value=pooled, answers=answers), repeats)
     bands = [part.right for part in parts if part.right is not None]
     if len(bands) == len(parts):
         band = (sum(low for low, _ in bands), sum(high for _, high in bands))
-        return replace(_evaluate(own, repeats), right=band, is_share=True)
+        return replace(_evaluate(pooled_score, repeats), right=band, is_share=True)
     is_share = False if any(part.is_share is False for part in parts) else None
-    return replace(_evaluate(own, repeats), right=None, is_share=is_share)
+    return replace(_evaluate(pooled_score, repeats), right=None, is_share=is_share)

@@ -35,8 +35,8 @@ def check(
     folder = read(name)
     float_model = read(float_name) if float_name else None
     is_same = float_name is not None and is_folder(name) and is_folder(float_name) and Path(name).samefile(float_name)
-    asked = Asked(description, dies, tuple(lengths) if lengths else None, step)
-    return artefacts.check(folder, facts, asked, float_=float_model, is_same=is_same)
+    request = Asked(description, dies, tuple(lengths) if lengths else None, step)
+    return artefacts.check(folder, facts, request, float_=float_model, is_same=is_same)
 
 
 def is_folder(name: str) -> bool:
@@ -76,14 +76,14 @@ def _read_job(name: str) -> Job:
     return description.job
 
 
-def without_secrets(found: CheckedFolder) -> CheckedFolder:
+def without_secrets(checked: CheckedFolder) -> CheckedFolder:
     """Redact an answer for printing; repairs need the names as they are."""
-    files = found.listing.files
+    files = checked.listing.files
     for file in files:
         if "@" in file.path:
             redact_name(file.path)  # registers a password in front of a host
-    redacted = redact_record(replace(found, listing=Listing(found.listing.name, ())))
+    redacted = redact_record(replace(checked, listing=Listing(checked.listing.name, ())))
     paths = "\n".join(file.path for file in files)
     if redact_text(paths) != paths:
         files = tuple(replace(file, path=redact_name(file.path)) for file in files)
-    return replace(redacted, listing=replace(redact_record(replace(found.listing, files=())), files=files))
+    return replace(redacted, listing=replace(redact_record(replace(checked.listing, files=())), files=files))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.edge10.artefacts.listings import MAX_DEPTH, MAX_FILES
-from vllm_runbooks.edge10.artefacts.records import Contents, ListedFile, Listing, Tensor, Vocabulary
+from vllm_runbooks.edge10.artefacts.records import Contents, ListedFile, Listing, TensorHeader, Vocabulary
 from vllm_runbooks.plan import checkpoints
 
 _MAX_JSON = 64 << 20
@@ -90,7 +90,7 @@ def read_contents(folder: Path, listing: Listing) -> Contents:
     """Read the JSON files of a folder and the headers of its weights."""
     texts: dict[str, str] = {}
     damaged: dict[str, str] = {}
-    tensors: dict[str, dict[str, Tensor]] = {}
+    tensors: dict[str, dict[str, TensorHeader]] = {}
     vocabularies: dict[str, Vocabulary] = {}
     budget = _MAX_TOTAL
     for file in (file for file in listing.files if file.kind == "file"):
@@ -99,7 +99,7 @@ def read_contents(folder: Path, listing: Listing) -> Contents:
             budget -= min(file.bytes, _MAX_JSON)
             try:
                 text, value = _read_json(folder / file.path)
-            except _DamagedError as error:
+            except _UnreadableFileError as error:
                 damaged[file.path] = str(error)
                 continue
             if name in _TOKENIZERS and (vocabulary := _vocabulary(value)) is not None:
@@ -114,11 +114,11 @@ def read_contents(folder: Path, listing: Listing) -> Contents:
             except OSError as error:
                 damaged[file.path] = f"cannot be read ({error.strerror}); mend its permissions"
             else:
-                tensors[file.path] = {tensor: Tensor(*form) for tensor, form in header.items()}
+                tensors[file.path] = {tensor: TensorHeader(*form) for tensor, form in header.items()}
     return Contents(texts, tensors, damaged, vocabularies)
 
 
-class _DamagedError(Exception):
+class _UnreadableFileError(Exception):
     """A file cannot be read; the text says why and quotes nothing of it."""
 
 
@@ -128,22 +128,22 @@ def _read_json(path: Path) -> tuple[str, object]:
         with os.fdopen(descriptor, "rb") as stream:
             raw = stream.read(_MAX_JSON + 1)
     except OSError as error:
-        raise _DamagedError(f"cannot be read ({error.strerror})") from None
+        raise _UnreadableFileError(f"cannot be read ({error.strerror})") from None
     if len(raw) > _MAX_JSON:
-        raise _DamagedError(f"is larger than the {_MAX_JSON >> 20} MiB that such a file may have")
+        raise _UnreadableFileError(f"is larger than the {_MAX_JSON >> 20} MiB that such a file may have")
     if raw.startswith(_LFS):
-        raise _DamagedError("is a pointer of Git LFS, not the file")
+        raise _UnreadableFileError("is a pointer of Git LFS, not the file")
     if not raw.strip():
-        raise _DamagedError("is empty")
+        raise _UnreadableFileError("is empty")
     try:
         text = raw.decode()
         return text, json.loads(text, parse_int=_parse_int, parse_float=len)
     except UnicodeDecodeError as error:
-        raise _DamagedError(f"is no text in UTF-8 from byte {error.start} on") from None
+        raise _UnreadableFileError(f"is no text in UTF-8 from byte {error.start} on") from None
     except json.JSONDecodeError as error:
-        raise _DamagedError(f"is cut off or no JSON at {error.lineno}:{error.colno}") from None
+        raise _UnreadableFileError(f"is cut off or no JSON at {error.lineno}:{error.colno}") from None
     except RecursionError:
-        raise _DamagedError("is nested too deeply to be read") from None
+        raise _UnreadableFileError("is nested too deeply to be read") from None
 
 
 def _parse_int(digits: str) -> int:

@@ -47,25 +47,25 @@ class Given(NamedTuple):
 
 
 def check(
-    given: Given, facts: Toolchain, asked: Asked, *, float_: Given | None = None, is_same: bool = False
+    folder: Given, facts: Toolchain, request: Asked, *, float_: Given | None = None, is_same: bool = False
 ) -> CheckedFolder:
     """Check a folder of artefacts.
 
     Raises:
         InputError: It is neither a compiled model nor a checkpoint, and no option says which it should be.
     """
-    context = _Context(given, facts, asked)
-    context.findings += _folder_findings(given.listing, facts)
-    if given.listing.is_cut:
+    context = _Context(folder, facts, request)
+    context.findings += _folder_findings(folder.listing, facts)
+    if folder.listing.is_cut:
         return context.result("compiled")
-    bases = _dies_folders(given.listing, facts)
-    checkpoint = _checkpoint_folder(given.listing)
-    if asked.step in ("quantise", "convert") or (asked.step is None and not bases and checkpoint is not None):
+    bases = _dies_folders(folder.listing, facts)
+    checkpoint = _checkpoint_folder(folder.listing)
+    if request.step in ("quantise", "convert") or (request.step is None and not bases and checkpoint is not None):
         return _check_checkpoint(context, checkpoint or "", float_, is_same=is_same)
     if not bases:
-        if asked.step != "compile" or not any(file.kind == "file" for file in given.listing.files):
+        if request.step != "compile" or not any(file.kind == "file" for file in folder.listing.files):
             raise InputError(
-                f"{given.listing.name or 'the listing'}: holds neither a compiled model (4die/batch_1/…) nor a "
+                f"{folder.listing.name or 'the listing'}: holds neither a compiled model (4die/batch_1/…) nor a "
                 "checkpoint (config.json, *.safetensors); name the folder that holds one"
             )
         bases = [""]
@@ -76,25 +76,25 @@ def check(
 class _Context:
     """A check in progress."""
 
-    given: Given
+    folder: Given
     facts: Toolchain
-    asked: Asked
+    request: Asked
     findings: list[RuleFinding] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
     def add(self, finding_id: str, path: str | None, text: str, *, do: str = "") -> None:
         self.findings.append(artefact_finding(finding_id, path, text, do=do, source=self.facts.source))
 
-    def result(self, what: str, **known: object) -> CheckedFolder:
+    def result(self, what: str, **details: object) -> CheckedFolder:
         """The verdict; names that are in use are removed from the repairs."""
         empty = CheckedFolder(
-            toolchain=self.facts.id, name=self.given.listing.name, what=what,
-            kind=self.asked.job.kind if self.asked.job else None, dies=None, dies_told_by="", lengths=None,
-            lengths_told_by="", listing=self.given.listing, findings=tuple(self.findings), remarks=tuple(self.remarks),
+            toolchain=self.facts.id, name=self.folder.listing.name, what=what,
+            kind=self.request.job.kind if self.request.job else None, dies=None, dies_told_by="", lengths=None,
+            lengths_told_by="", listing=self.folder.listing, findings=tuple(self.findings), remarks=tuple(self.remarks),
         )  # fmt: skip
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in details.items()}
         checked = replace(empty, **values)  # type: ignore[arg-type] # its own fields
-        kinds = {file.path: file.kind for file in self.given.listing.files}
+        kinds = {file.path: file.kind for file in self.folder.listing.files}
         left = [
             f"{mend.target}: {_OBSTACLES[kinds[mend.target]]} has this name; remove it, and check again"
             for mend in checked.mends
@@ -175,16 +175,16 @@ def _checkpoint_folder(listing: Listing) -> str | None:
 
 
 def _check_trees(context: _Context, bases: Sequence[str]) -> CheckedFolder:
-    listing, facts, asked = context.given.listing, context.facts, context.asked
+    listing, facts, request = context.folder.listing, context.facts, context.request
     parents = {_parent(base) for base in bases}
     if len(parents) > 1:
-        shown = ", ".join(sorted(parent or "." for parent in parents)[:4])
-        context.add("edge10.tree_level", None, f"holds {len(parents)} compiled models ({shown}); give one of them")
+        folders = ", ".join(sorted(parent or "." for parent in parents)[:4])
+        context.add("edge10.tree_level", None, f"holds {len(parents)} compiled models ({folders}); give one of them")
         return context.result("compiled")
     name = _model_folder(listing, bases[0], facts)
     settings = names.read(name, facts) if name else None
-    wanted = (settings.dies if settings else None, asked.job.dies if asked.job else None, asked.dies)
-    chosen = [base for base in bases if _dies_of(base, listing, facts) in wanted]
+    preferred = (settings.dies if settings else None, request.job.dies if request.job else None, request.dies)
+    chosen = [base for base in bases if _dies_of(base, listing, facts) in preferred]
     if len(bases) > 1 and chosen:
         for base in bases:
             if base not in chosen:
@@ -193,16 +193,19 @@ def _check_trees(context: _Context, bases: Sequence[str]) -> CheckedFolder:
         bases = chosen
     results = [_check_one_tree(context, base, settings) for base in bases]
     first = results[0]
-    found = [finding for result in results for finding in result.findings]
+    tree_findings = [finding for result in results for finding in result.findings]
     if settings is not None:
         _check_name(context, settings, kind=first.kind, dies=first.dies)
-        if asked.job is not None:
-            is_contradicted = any(finding.id == "edge10.tree_lengths_contradict" for finding in found)
-            _compare_with_job(context, settings, asked.job, skip=_LENGTHS if is_contradicted else "")
-    remarks = [*_not_compared(settings, asked.job, facts), *(one for result in results for one in result.remarks)]
+        if request.job is not None:
+            is_contradicted = any(finding.id == "edge10.tree_lengths_contradict" for finding in tree_findings)
+            _compare_with_job(context, settings, request.job, skip=_LENGTHS if is_contradicted else "")
+    remarks = [
+        *_not_compared(settings, request.job, facts),
+        *(remark for result in results for remark in result.remarks),
+    ]
     return context.result(
         "compiled", name=name, kind=first.kind, dies=first.dies, dies_told_by=first.dies_told_by,
-        lengths=first.lengths, lengths_told_by=first.lengths_told_by, findings=[*context.findings, *found],
+        lengths=first.lengths, lengths_told_by=first.lengths_told_by, findings=[*context.findings, *tree_findings],
         mends=[mend for result in results for mend in result.mends],
         left=[text for result in results for text in result.left], remarks=list(dict.fromkeys(remarks)),
     )  # fmt: skip
@@ -240,7 +243,7 @@ def _dies_of(base: str, listing: Listing, facts: Toolchain) -> int | None:
     return names.dies_of(base.rstrip("/").rpartition("/")[2] or listing.name, facts)
 
 
-def _kind(paths: Sequence[str], settings: NameTold | None, asked: Asked, facts: Toolchain) -> str:
+def _kind(paths: Sequence[str], settings: NameTold | None, request: Asked, facts: Toolchain) -> str:
     """The kind of model: by its files, else by the job, else by the folder's name."""
     parts = {
         kind: {_top(template.path) or template.path for template in templates if template.is_needed or kind == "llm"}
@@ -251,29 +254,29 @@ def _kind(paths: Sequence[str], settings: NameTold | None, asked: Asked, facts: 
     by_files = next((kind for kind in parts if len((parts[kind] - parts["llm"]) & seen) > 1), "")
     model = listed(settings.model, facts) if settings is not None and settings.model else None
     by_name = (settings.kind if settings else None) or (model.kind if model else None)
-    return by_files or (asked.job.kind if asked.job else None) or by_name or "llm"
+    return by_files or (request.job.kind if request.job else None) or by_name or "llm"
 
 
 def _check_one_tree(outer: _Context, base: str, settings: NameTold | None) -> CheckedFolder:
-    listing, contents = outer.given
-    facts, asked = outer.facts, outer.asked
-    context = _Context(outer.given, facts, asked)
+    listing, contents = outer.folder
+    facts, request = outer.facts, outer.request
+    context = _Context(outer.folder, facts, request)
     files = [replace(file, path=file.path.removeprefix(base)) for file in listing.files if file.path.startswith(base)]
     siblings = [
         file for file in listing.files
         if base and _parent(base) == file.path.rpartition("/")[0] and not file.path.startswith(base)
     ]  # fmt: skip
-    kind = _kind([file.path for file in files], settings, asked, facts)
+    kind = _kind([file.path for file in files], settings, request, facts)
     if any(_is_weights(file.path) for file in files):
         # Without an artifacts_path the compiler writes into the checkpoint's folder.
-        own = {name for row in facts.checkpoint for name in row.names} - {row.path for row in facts.trees[kind]}
-        files = [file for file in files if not _is_weights(file.path) and file.path not in own]
+        small_files = {name for row in facts.checkpoint for name in row.names} - {row.path for row in facts.trees[kind]}
+        files = [file for file in files if not _is_weights(file.path) and file.path not in small_files]
         context.remarks.append("a checkpoint lies in the same folder, which --step convert judges")
     tree = CompiledTree(files, facts.trees[kind])
     dies, dies_source = _find_dies(context, tree, base, settings)
     if dies not in facts.limits.dies:
-        shown = ", ".join(map(str, facts.limits.dies))
-        context.remarks.append(f"the source shows {shown} dies; whether {dies} are possible is not told")
+        numbers = ", ".join(map(str, facts.limits.dies))
+        context.remarks.append(f"the source shows {numbers} dies; whether {dies} are possible is not told")
     _check_dies_folder(context, base, dies)
     compiled = CompiledLengths(tree, facts, dies)
     lengths, lengths_source = _find_lengths(context, compiled, base, settings)
@@ -305,28 +308,28 @@ def _below(base: str, by_path: Mapping[str, _T]) -> dict[str, _T]:
 
 def _find_dies(context: _Context, tree: CompiledTree, base: str, settings: NameTold | None) -> tuple[int, str]:
     """The number of dies, and its source."""
-    asked = context.asked
+    request = context.request
     sources = {
-        "the name of the folder of dies": _dies_of(base, context.given.listing, context.facts),
+        "the name of the folder of dies": _dies_of(base, context.folder.listing, context.facts),
         _NAME: settings.dies if settings else None,
-        "the job": asked.job.dies if asked.job else None,
-        "--dies": asked.dies,
+        "the job": request.job.dies if request.job else None,
+        "--dies": request.dies,
     }
-    known = {source: number for source, number in sources.items() if number}
+    stated = {source: number for source, number in sources.items() if number}
     counted = tree.count_dies()
-    if not known:
+    if not stated:
         return counted or 1, _FILES
-    source, number = next(iter(known.items()))
-    if len(set(known.values())) > 1:
-        source, number = next((pair for pair in known.items() if pair[1] == counted), (source, number))
-        text = "; ".join(f"{by} tells {count}" for by, count in known.items())
+    source, number = next(iter(stated.items()))
+    if len(set(stated.values())) > 1:
+        source, number = next((pair for pair in stated.items() if pair[1] == counted), (source, number))
+        text = "; ".join(f"{by} tells {count}" for by, count in stated.items())
         context.add("edge10.tree_dies_contradict", base.rstrip("/") or None, f"number of dies: {text}")
     return number, source
 
 
 def _check_dies_folder(context: _Context, base: str, dies: int) -> None:
     """Check the name of the folder with the files of the dies."""
-    name = base.rstrip("/").rpartition("/")[2] or context.given.listing.name
+    name = base.rstrip("/").rpartition("/")[2] or context.folder.listing.name
     if not name or names.dies_of(name, context.facts) is not None:
         return
     expected = names.dies_folder(dies, context.facts)
@@ -342,27 +345,27 @@ def _find_lengths(
     context: _Context, compiled: CompiledLengths, base: str, settings: NameTold | None
 ) -> tuple[tuple[int, ...], str]:
     """The lengths, and their source."""
-    asked = context.asked
+    request = context.request
     sources = {
         _NAME: (1, *settings.prefill) if settings is not None and settings.prefill else None,
-        "the job": asked.job.lengths if asked.job else None,
-        "--lengths": asked.lengths,
+        "the job": request.job.lengths if request.job else None,
+        "--lengths": request.lengths,
     }
-    known = {source: tuple(sorted(set(numbers))) for source, numbers in sources.items() if numbers}
-    wanted = {length for numbers in known.values() for length in numbers}
+    stated = {source: tuple(sorted(set(numbers))) for source, numbers in sources.items() if numbers}
+    expected = {length for numbers in stated.values() for length in numbers}
     present = set(compiled.complete)
-    if not wanted:
+    if not expected:
         return compiled.complete, _FILES
-    if present and wanted - present and present - wanted:
-        text = "; ".join(f"{source} tells {_joined(numbers)}" for source, numbers in known.items())
+    if present and expected - present and present - expected:
+        text = "; ".join(f"{source} tells {_joined(numbers)}" for source, numbers in stated.items())
         path = f"{base}{compiled.folder.rpartition('/')[0]}".rstrip("/")
         text = f"{text}; the files are of {_joined(compiled.complete)}"
         context.add("edge10.tree_lengths_contradict", path or None, text)
         return compiled.complete, _FILES
-    if more := sorted(present - wanted):
+    if more := sorted(present - expected):
         text = f"length {_joined(more)} is there too, complete or nearly so, and was not asked for"
         context.remarks.append(text)
-    return tuple(sorted(wanted | present)), " and ".join(known)
+    return tuple(sorted(expected | present)), " and ".join(stated)
 
 
 def _joined(numbers: Sequence[int]) -> str:
@@ -456,20 +459,22 @@ def _is_order(settings: NameTold) -> bool:
 
 
 def _check_checkpoint(context: _Context, base: str, float_: Given | None, *, is_same: bool) -> CheckedFolder:
-    facts, asked = context.facts, context.asked
+    facts, request = context.facts, context.request
     float_base = "" if float_ is None else _checkpoint_folder(float_.listing) or ""
-    checkpoint = _as_checkpoint(context.given, base)
+    checkpoint = _as_checkpoint(context.folder, base)
     float_checkpoint = None if float_ is None else _as_checkpoint(float_, float_base)
     model = listed(checkpoint.name, facts) if checkpoint.name else None
     by_files = checkpoint.kind or (float_checkpoint.kind if float_checkpoint else None)
-    by_name = (asked.job.kind if asked.job else None) or (model.kind if model else None)
+    by_name = (request.job.kind if request.job else None) or (model.kind if model else None)
     kind = by_files if by_files == "vlm" else by_name or by_files
     report = weights_files.check_checkpoint(
-        checkpoint, facts, kind=kind, step=asked.step, float_model=float_checkpoint, is_same=is_same
+        checkpoint, facts, kind=kind, step=request.step, float_model=float_checkpoint, is_same=is_same
     )
-    context.findings += [replace(one, path=f"{base}{one.path}" if one.path else one.path) for one in report.findings]
+    context.findings += [
+        replace(finding, path=f"{base}{finding.path}" if finding.path else finding.path) for finding in report.findings
+    ]
     unchecked = list(report.unchecked)
-    for option, value in (("--dies", asked.dies), ("--lengths", asked.lengths)):
+    for option, value in (("--dies", request.dies), ("--lengths", request.lengths)):
         if value is not None:
             unchecked.append(f"what {option} says: it is of a compiled model, and this is a checkpoint")
     mends = [replace(mend, source=f"{float_base}{mend.source}", target=f"{base}{mend.target}") for mend in report.mends]
@@ -479,17 +484,17 @@ def _check_checkpoint(context: _Context, base: str, float_: Given | None, *, is_
     )  # fmt: skip
 
 
-def _as_checkpoint(given: Given, base: str) -> Checkpoint:
+def _as_checkpoint(folder: Given, base: str) -> Checkpoint:
     files = {
         file.path.removeprefix(base): file
-        for file in given.listing.files
+        for file in folder.listing.files
         if file.path.startswith(base) and file.kind == "file"
     }
-    read = given.contents
+    read = folder.contents
     contents = Contents(
         _below(base, read.texts),
         _below(base, read.tensors),
         _below(base, read.damaged),
         _below(base, read.vocabularies),
     )
-    return Checkpoint(files, contents, base.rstrip("/").rpartition("/")[2] or given.listing.name)
+    return Checkpoint(files, contents, base.rstrip("/").rpartition("/")[2] or folder.listing.name)

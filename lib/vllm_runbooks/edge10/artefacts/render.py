@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.views.elements import beyond, cut
 from vllm_runbooks.core.views.styled import BLANK, Block, Loose, Tone, Words, bulleted, headed, parted, styled
-from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Mend
+from vllm_runbooks.edge10.artefacts.records import CheckedFolder, RepairStep
 from vllm_runbooks.edge10.findings_render import blocks, one_line, path
 
 STANDINGS = {
@@ -21,46 +21,46 @@ _MAX_ROWS = 60
 _MAX_TEXT = 600
 
 
-def view(found: CheckedFolder) -> list[Block]:
+def view(checked: CheckedFolder) -> list[Block]:
     """Render the verdict, the findings and the repairs."""
-    word, why, tone = STANDINGS[found.ok]
-    sections: list[list[Block]] = [[Loose(styled(word, tone) + f": {why}"), *map(Loose, about(found))]]
+    word, why, tone = STANDINGS[checked.ok]
+    sections: list[list[Block]] = [[Loose(styled(word, tone) + f": {why}"), *map(Loose, about(checked))]]
 
-    def add(name: str, items: Sequence[object], shown: Sequence[Block]) -> None:
+    def add(name: str, items: Sequence[object], rows: Sequence[Block]) -> None:
         if items:
-            sections.append(headed(name, [*shown, *map(bulleted, beyond(items, _MAX_ROWS))]))
+            sections.append(headed(name, [*rows, *map(bulleted, beyond(items, _MAX_ROWS))]))
 
-    if found.repaired is not None:
+    if checked.repaired is not None:
         failed = [
             bulleted(styled("not done", Tone.BAD) + f" {path(target)}: {reason}")
-            for target, reason in found.repaired.failed.items()
+            for target, reason in checked.repaired.failed.items()
         ]
-        sections.append(headed("DONE", [*map(_repair_row, found.repaired.done), *failed]))
-    findings = [block for finding in found.findings[:_MAX_ROWS] for block in blocks(finding)]
-    add("WHAT IS WRONG", found.findings, findings)
-    add("WHAT --repair WOULD DO", found.mends, list(map(_repair_row, found.mends[:_MAX_ROWS])))
+        sections.append(headed("DONE", [*map(_repair_row, checked.repaired.done), *failed]))
+    findings = [block for finding in checked.findings[:_MAX_ROWS] for block in blocks(finding)]
+    add("WHAT IS WRONG", checked.findings, findings)
+    add("WHAT --repair WOULD DO", checked.mends, list(map(_repair_row, checked.mends[:_MAX_ROWS])))
     for name, texts in (
-        ("LEFT TO YOU", found.left),
-        ("NOT ESTABLISHED", found.unchecked),
-        ("NOT JUDGED", found.remarks),
+        ("LEFT TO YOU", checked.left),
+        ("NOT ESTABLISHED", checked.unchecked),
+        ("NOT JUDGED", checked.remarks),
     ):
         add(name, texts, [bulleted(visible(cut(one_line(text), _MAX_TEXT))) for text in texts[:_MAX_ROWS]])
     return [*parted(sections), BLANK]
 
 
-def about(found: CheckedFolder) -> Iterator[str]:
+def about(checked: CheckedFolder) -> Iterator[str]:
     """Lines on what the folder is: its kind, dies, lengths and size."""
-    name = path(found.name or found.listing.name) or "a folder whose name is not told"
-    yield f"{name}: {_WHAT[found.what]}{_KINDS.get(found.kind or '', '')}, by {found.toolchain}"
-    if found.dies is not None:
-        lengths = ", ".join(map(str, found.lengths or ())) or "none"
-        dies = f"{found.dies} {'die' if found.dies == 1 else 'dies'}"
-        yield f"{dies} (by {found.dies_told_by}), lengths {lengths} (by {found.lengths_told_by})"
-    sizes = [file.bytes for file in found.listing.files if file.kind == "file"]
+    name = path(checked.name or checked.listing.name) or "a folder whose name is not told"
+    yield f"{name}: {_WHAT[checked.what]}{_KINDS.get(checked.kind or '', '')}, by {checked.toolchain}"
+    if checked.dies is not None:
+        lengths = ", ".join(map(str, checked.lengths or ())) or "none"
+        dies = f"{checked.dies} {'die' if checked.dies == 1 else 'dies'}"
+        yield f"{dies} (by {checked.dies_told_by}), lengths {lengths} (by {checked.lengths_told_by})"
+    sizes = [file.bytes for file in checked.listing.files if file.kind == "file"]
     total = f", {sum(size or 0 for size in sizes):,} bytes" if sizes and None not in sizes else ""
     yield f"{len(sizes):,} {'file' if len(sizes) == 1 else 'files'}{total}"
 
 
-def _repair_row(mend: Mend) -> Block:
+def _repair_row(mend: RepairStep) -> Block:
     origin: Words = styled("of the float model ", Tone.FAINT) if mend.is_float else ""
     return bulleted(styled(mend.does, Tone.COMMAND) + " " + origin + f"{path(mend.source)} to {path(mend.target)}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from vllm_runbooks.core.display import to_json
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
-from vllm_runbooks.edge10.artefacts.records import Mend, Repaired
+from vllm_runbooks.edge10.artefacts.records import RepairRecord, RepairStep
 
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 _RESERVE = 1 << 20
@@ -24,14 +24,14 @@ class _SkippedError(Exception):
     """A file is left as it is; the text says why."""
 
 
-def apply(folder: Path, mends: Sequence[Mend], float_folder: Path | None) -> Repaired:
+def apply(folder: Path, mends: Sequence[RepairStep], float_folder: Path | None) -> RepairRecord:
     """Repair a folder. A step that fails is reported, and the rest goes on.
 
     Raises:
         InputError: There is no space for the copies; nothing was done.
     """
     _check_space(folder, mends, float_folder)
-    done: list[Mend] = []
+    done: list[RepairStep] = []
     failed: dict[str, str] = {}
     for mend in mends:
         try:
@@ -45,10 +45,10 @@ def apply(folder: Path, mends: Sequence[Mend], float_folder: Path | None) -> Rep
         else:
             done.append(mend)
     undo = tuple(_undo(mend) for mend in reversed(done))
-    return Repaired(str(folder), str(float_folder or ""), tuple(done), undo, failed)
+    return RepairRecord(str(folder), str(float_folder or ""), tuple(done), undo, failed)
 
 
-def keep(done: Repaired, folder: Path) -> Path:
+def keep(done: RepairRecord, folder: Path) -> Path:
     """Write the record of a repair next to the folder, and return its path.
 
     Raises:
@@ -63,11 +63,11 @@ def keep(done: Repaired, folder: Path) -> Path:
     return path
 
 
-def _undo(mend: Mend) -> str:
+def _undo(mend: RepairStep) -> str:
     return f"remove {mend.target}" if mend.does == "copy" else f"rename {mend.target} back to {mend.source}"
 
 
-def _check_space(folder: Path, mends: Sequence[Mend], float_folder: Path | None) -> None:
+def _check_space(folder: Path, mends: Sequence[RepairStep], float_folder: Path | None) -> None:
     needed = 0
     for mend in mends:
         root = float_folder if mend.is_float else folder
@@ -79,7 +79,7 @@ def _check_space(folder: Path, mends: Sequence[Mend], float_folder: Path | None)
         raise InputError(f"{folder}: the copies need {needed:,} bytes, and {free:,} are free; make room first")
 
 
-def _apply_step(folder: Path, mend: Mend, float_folder: Path | None) -> None:
+def _apply_step(folder: Path, mend: RepairStep, float_folder: Path | None) -> None:
     target = _inside(folder, mend.target)
     if os.path.lexists(target):
         raise FileExistsError

@@ -15,7 +15,7 @@ from statistics import median_high
 from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.catalog.toolchains import PHASES, Toolchain
 from vllm_runbooks.edge10.artefacts.findings import artefact_finding
-from vllm_runbooks.edge10.artefacts.records import ListedFile, Mend
+from vllm_runbooks.edge10.artefacts.records import ListedFile, RepairStep
 from vllm_runbooks.edge10.artefacts.tree_forms import CompiledTree, PlacedFile, Slot
 
 _MIN_SIZE_SHARE = 0.5
@@ -51,7 +51,7 @@ class TreeReport:
     """Result of a check."""
 
     findings: list[RuleFinding] = field(default_factory=list)
-    mends: list[Mend] = field(default_factory=list)
+    mends: list[RepairStep] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
@@ -82,9 +82,9 @@ class CompiledLengths:
 
     def phases(self, length: int) -> tuple[str, ...]:
         """Phases of a length: by the toolchain's facts, else by its files."""
-        known = next((row.phases for row in self.facts.lengths if row.tokens == length), None)
-        if known is not None:
-            return known
+        documented = next((row.phases for row in self.facts.lengths if row.tokens == length), None)
+        if documented is not None:
+            return documented
         seen = {self.tree.templates[slot.number].phase for slot in self.tree.final if slot.length == length}
         return tuple(phase for phase in PHASES if phase in seen)
 
@@ -249,7 +249,7 @@ class _TreeCheck:
             target = f"{self.base}{self.tree.path(slot)}"
             if template.is_float:
                 name = target.rpartition("/")[2]
-                self.report.mends.append(Mend("copy", name, target, is_float=True, why=template.says))
+                self.report.mends.append(RepairStep("copy", name, target, is_float=True, why=template.says))
             sources = self._sources(slot)
             if len(sources) > 1:
                 names = ", ".join(file.path for file in sources[:4])
@@ -260,7 +260,7 @@ class _TreeCheck:
                 self.report.left.append(f"{target}: {sources[0].path} {text}")
             elif sources:
                 does, source = "copy" if template.is_copied else "rename", f"{self.base}{sources[0].path}"
-                self.report.mends.append(Mend(does, source, target, is_float=False, why=template.says))
+                self.report.mends.append(RepairStep(does, source, target, is_float=False, why=template.says))
 
     def _sources(self, slot: Slot) -> list[PlacedFile]:
         """Files that a missing one is made from; a file that all dies have is taken from the first."""
@@ -428,14 +428,14 @@ class _TreeCheck:
                     self._add("edge10.tree_sizes_apart", file.path, text)
 
 
-def _is_similar(path: str, wanted: str) -> bool:
+def _is_similar(path: str, expected: str) -> bool:
     """Whether a file in the same folder is probably the missing one."""
     name = path.rpartition("/")[2].lower()
-    if name == wanted.lower():
+    if name == expected.lower():
         return True
-    is_same_type = name.rpartition(".")[2] == wanted.rpartition(".")[2].lower()
-    is_same_number = re.findall(r"\d+", name) == re.findall(r"\d+", wanted)
-    return is_same_type and is_same_number and _similarity(name, wanted.lower()) >= _MIN_SIMILARITY
+    is_same_type = name.rpartition(".")[2] == expected.rpartition(".")[2].lower()
+    is_same_number = re.findall(r"\d+", name) == re.findall(r"\d+", expected)
+    return is_same_type and is_same_number and _similarity(name, expected.lower()) >= _MIN_SIMILARITY
 
 
 def _similarity(name: str, other: str) -> float:

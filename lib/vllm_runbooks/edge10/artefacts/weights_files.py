@@ -16,7 +16,7 @@ from typing import Any
 from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.catalog.toolchains import CheckpointFile, Toolchain
 from vllm_runbooks.edge10.artefacts.findings import artefact_finding, meaning
-from vllm_runbooks.edge10.artefacts.records import Contents, ListedFile, Mend, Tensor
+from vllm_runbooks.edge10.artefacts.records import Contents, ListedFile, RepairStep, TensorHeader
 
 INDEX = "model.safetensors.index.json"
 _CONFIG = "config.json"
@@ -62,7 +62,7 @@ class Checkpoint:
         self.config = _parse_object(self.contents.texts.get(_CONFIG))
 
     @property
-    def tensors(self) -> dict[str, tuple[str, Tensor]]:
+    def tensors(self) -> dict[str, tuple[str, TensorHeader]]:
         """File and form of each tensor by name; empty if no header was read."""
         return {
             name: (path, tensor) for path, tensors in self.contents.tensors.items() for name, tensor in tensors.items()
@@ -116,7 +116,7 @@ class CheckpointReport:
     """Result of a check."""
 
     findings: list[RuleFinding] = field(default_factory=list)
-    mends: list[Mend] = field(default_factory=list)
+    mends: list[RepairStep] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -160,7 +160,7 @@ class _CheckpointCheck:
     def run(self) -> None:
         self._check_files()
         self._check_weights()
-        is_whole = not any(one.id.startswith("edge10.checkpoint_shard_") for one in self.report.findings)
+        is_whole = not any(finding.id.startswith("edge10.checkpoint_shard_") for finding in self.report.findings)
         has_vision = any(map(_VISION.search, self.names))
         if self.kind == "vlm" and self.names and is_whole and self.checkpoint.config is not None and not has_vision:
             self.add("edge10.checkpoint_vision_missing", None, "has no tensor of the vision part")
@@ -214,7 +214,7 @@ class _CheckpointCheck:
             return
         self.add("edge10.checkpoint_file_missing", name, reason)
         if row.is_copied and self._float_has(name):
-            self.report.mends.append(Mend("copy", name, name, is_float=True, why=row.says))
+            self.report.mends.append(RepairStep("copy", name, name, is_float=True, why=row.says))
         elif row.is_copied and self.float is None:
             self.report.left.append(f"{name}: --float FOLDER names the model to copy it from")
         elif row.is_copied:
@@ -235,8 +235,8 @@ class _CheckpointCheck:
             else:
                 self.add("edge10.checkpoint_weights_missing", None, "holds no weights (*.safetensors)")
             return
-        stale, wanted = self._sets(shards, indexed)
-        for name in wanted:
+        stale, expected = self._sets(shards, indexed)
+        for name in expected:
             if name not in self.files:
                 by = "and the index names it" if indexed else "by the numbers of the others"
                 self.add("edge10.checkpoint_shard_missing", name, f"is missing{', ' if indexed else ' '}{by}")
@@ -301,8 +301,8 @@ class _CheckpointCheck:
             return
         bits = settings.get("bits", settings.get("w_bit"))
         if bits != _BITS:
-            shown = bits if isinstance(bits, int) else "nothing of"
-            self.add("edge10.checkpoint_bits", _CONFIG, f"says {shown} bits, where weights are {_BITS} bits wide")
+            number = bits if isinstance(bits, int) else "nothing of"
+            self.add("edge10.checkpoint_bits", _CONFIG, f"says {number} bits, where weights are {_BITS} bits wide")
         if self.packed:
             self._check_groups(settings)
             self._check_companions()
@@ -417,7 +417,7 @@ def _are(items: Sequence[object]) -> str:
     return "is" if len(items) == 1 else f"and {len(items) - 1} more are"
 
 
-def _bounds(tensors: Mapping[str, tuple[str, Tensor]], packed: Iterable[str]) -> tuple[float, float]:
+def _bounds(tensors: Mapping[str, tuple[str, TensorHeader]], packed: Iterable[str]) -> tuple[float, float]:
     """The least and most bytes of a model once some of its weights are packed."""
     modules = {f"{module}.weight" for module in packed}
     least = most = 0.0

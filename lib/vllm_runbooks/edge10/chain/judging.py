@@ -7,12 +7,12 @@ from vllm_runbooks.edge10.accuracy.records import Accuracy
 from vllm_runbooks.edge10.chain.records import OpenChain
 
 
-def judge_chain(found: OpenChain) -> Judgement:
+def judge_chain(chain: OpenChain) -> Judgement:
     """Pass if less was lost than the threshold; else why that is not established."""
-    if found.accuracy is not None:
-        verdict = Verdict.PASS if found.accuracy.verdict is Accuracy.KEPT else Verdict.FAIL
-        reason = f"{found.accuracy.verdict.value}: {found.accuracy.why}"
+    if chain.accuracy is not None:
+        verdict = Verdict.PASS if chain.accuracy.verdict is Accuracy.KEPT else Verdict.FAIL
+        reason = f"{chain.accuracy.verdict.value}: {chain.accuracy.why}"
     else:
-        verdict = Verdict.SKIPPED if found.needs else Verdict.INTERRUPTED if found.stopped_by else Verdict.FAIL
-        reason = found.why_none
+        verdict = Verdict.SKIPPED if chain.needs else Verdict.INTERRUPTED if chain.stopped_by else Verdict.FAIL
+        reason = chain.why_none
     return Judgement(verdict, reason, None, None, None, ())

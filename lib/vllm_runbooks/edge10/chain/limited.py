@@ -46,7 +46,7 @@ class RunContext:
 
     environment: Mapping[str, str]
     """All variables."""
-    known: str
+    secrets: str
     """Text that names secrets which may be printed."""
     say: Callable[[str], None]
     """Prints a line on the progress."""
@@ -79,7 +79,7 @@ def run(
     why = ""
     try:
         with log.open("wb") as file:
-            live = Live(lambda chunk: monitor.write(file, chunk), known=context.known)
+            live = Live(lambda chunk: monitor.write(file, chunk), known=context.secrets)
             with Running(words, environment=environment) as running:
                 for chunk in running.chunks(until=began + limits.seconds, tick_s=_SAMPLE_S):
                     live.take(chunk)

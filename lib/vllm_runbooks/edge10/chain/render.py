@@ -12,26 +12,26 @@ from vllm_runbooks.edge10.chain.records import ChainLink, OpenChain
 _HEAD = ("link", "result", "wall", "CPU", "memory")
 
 
-def shown(found: OpenChain | None) -> Shown:
+def shown(chain: OpenChain | None) -> Shown:
     """Render a chain; None if none was run."""
-    if found is None:
+    if chain is None:
         text = "Nothing was run on this host: no chain was asked for."
         return Shown(text, prose(text))
-    rows = [(link.name, link.result.value, *_cost(link)) for link in found.links]
-    lines = [f"{link.name}: {link.says}" for link in found.links]
-    lines += [link.program.command for link in found.links if link.program is not None]
+    rows = [(link.name, link.result.value, *_cost(link)) for link in chain.links]
+    lines = [f"{link.name}: {link.says}" for link in chain.links]
+    lines += [link.program.command for link in chain.links if link.program is not None]
     parts = [visible("\n".join([grid(_HEAD, rows).plain.rstrip("\n"), *lines]))]
     html = html_table(_HEAD, cells(rows), widest="none")
     html += "".join(tag("p", escape(visible(line)), "margin:2px 0") for line in lines)
-    if found.accuracy is not None:
-        comparison = accuracy.shown(found.accuracy)
+    if chain.accuracy is not None:
+        comparison = accuracy.shown(chain.accuracy)
         parts.append(comparison.plain)
         html += comparison.html
     else:
-        parts.append(f"Not judged: {visible(found.why_none)}")
-        html += prose(f"Not judged: {found.why_none}")
-    if found.folder:
-        parts.append(f"Logs, reports and the quantised model: {found.folder}.")
+        parts.append(f"Not judged: {visible(chain.why_none)}")
+        html += prose(f"Not judged: {chain.why_none}")
+    if chain.folder:
+        parts.append(f"Logs, reports and the quantised model: {chain.folder}.")
         html += remark(parts[-1])
     return Shown(joined(parts), html)
 

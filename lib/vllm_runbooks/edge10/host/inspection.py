@@ -20,7 +20,7 @@ _PREFIX = "edge10.host_"
 
 def check(
     host: EdgeHost,
-    asked: HostAsked,
+    request: HostAsked,
     facts: Toolchain,
     specs: Specs,
     *,
@@ -28,17 +28,17 @@ def check(
     listed: AskedModel | None = None,
 ) -> CheckedHost:
     """Check a host before a step."""
-    if asked.data is not None and host.folder is not None and host.folder.path != asked.data:
+    if request.data is not None and host.folder is not None and host.folder.path != request.data:
         host = replace(host, folder=None)  # a snapshot of another folder
-    step_needs = () if model is None else needs(host, asked.step, model, facts, specs)
-    context = HostRuleContext(host, facts, asked, step_needs, model, listed)
+    step_needs = () if model is None else needs(host, request.step, model, facts, specs)
+    context = HostRuleContext(host, facts, request, step_needs, model, listed)
     findings = tuple(_findings(context))
     unknown = tuple(_unknown(context))
     is_wrong = any(finding.severity is not Severity.HINT for finding in findings)
     return CheckedHost(
         **{name: getattr(host, name) for name in EdgeHost.__dataclass_fields__},
         toolchain=facts.id,
-        asked=asked,
+        asked=request,
         needs=step_needs,
         findings=findings,
         unknown=unknown,
@@ -72,7 +72,7 @@ def _unknown(context: HostRuleContext) -> Iterator[Untold]:
     if context.needs_docker and not context.is_container and context.host.toolkit is None:
         yield Untold("the container toolkit", "nobody told")
     yield from _unknown_of_model(context)
-    if context.asked.step == "compile" and context.host.environment is None:
+    if context.request.step == "compile" and context.host.environment is None:
         yield Untold(f"{rules.THREADS} in the environment", "nobody told")
     yield from _unknown_of_python(context)
 
@@ -83,7 +83,7 @@ def _unknown_of_docker(context: HostRuleContext) -> Iterator[Untold]:
     if context.is_container:
         yield Untold("docker, its settings and images", "this is a container: look from its host as well")
         return
-    docker, registry, image = context.docker, context.asked.registry, context.asked.image
+    docker, registry, image = context.docker, context.request.registry, context.request.image
     if docker is None:
         yield Untold("docker", "nobody told")
         return
@@ -113,8 +113,8 @@ def _unknown_of_docker(context: HostRuleContext) -> Iterator[Untold]:
 
 
 def _unknown_of_model(context: HostRuleContext) -> Iterator[Untold]:
-    step, listed, model = context.asked.step, context.listed, context.model
-    if context.asked.model is None:
+    step, listed, model = context.request.step, context.listed, context.model
+    if context.request.model is None:
         yield Untold("disk and memory that the step takes", "name the model: --model NAME, or its folder")
         return
     if listed is not None and {"quantise": listed.quantise, "compile": listed.compile}.get(step, True) is None:
@@ -124,7 +124,7 @@ def _unknown_of_model(context: HostRuleContext) -> Iterator[Untold]:
         if need.is_enough is not None:
             continue
         if need.there_gib is None:
-            is_named = need.what != "disk" or context.asked.data is not None
+            is_named = need.what != "disk" or context.request.data is not None
             reason = "it was not told" if is_named else "name the folder of models and artefacts: --data DIR"
             yield Untold(f"{need.what} that is free", reason)
         if blank := [term.what for term in need.terms if term.gib is None]:
@@ -135,16 +135,16 @@ def _unknown_of_model(context: HostRuleContext) -> Iterator[Untold]:
 
 def _unknown_of_python(context: HostRuleContext) -> Iterator[Untold]:
     """List the package versions that are unknown; a hint covers a container's own Python."""
-    wanted = ["vllm"] if context.step.vllm is not None else []
-    if context.asked.step == "compile":
-        wanted += context.facts.host.packages
+    packages_of_step = ["vllm"] if context.step.vllm is not None else []
+    if context.request.step == "compile":
+        packages_of_step += context.facts.host.packages
     host, packages = context.host, context.host.inventory.packages
     is_outside = context.step.image is not None and host.inventory.host.is_container is not True
-    if not wanted or (host.python is None and is_outside):
+    if not packages_of_step or (host.python is None and is_outside):
         return
     if host.python is None:
-        yield Untold(f"versions of {', '.join(wanted)} in the Python of this step", "name it: --python PATH")
+        yield Untold(f"versions of {', '.join(packages_of_step)} in the Python of this step", "name it: --python PATH")
         return
-    blank = [name for name in wanted if name != "vllm" and name not in (packages or {})]
+    blank = [name for name in packages_of_step if name != "vllm" and name not in (packages or {})]
     if packages is None or blank:
-        yield Untold(f"versions of {', '.join(blank or wanted)}", f"{host.python} does not list them")
+        yield Untold(f"versions of {', '.join(blank or packages_of_step)}", f"{host.python} does not list them")

@@ -118,10 +118,10 @@ def needs(host: EdgeHost, step: str, model: Subject, facts: Toolchain, specs: Sp
 
 
 def _need(what: str, terms: Sequence[NeedTerm], uncounted: str, free: float | None, where: str) -> HostNeed:
-    known = [term.gib for term in terms if term.gib is not None]
-    least = sum(known) if len(known) == len(terms) else None
+    sizes = [term.gib for term in terms if term.gib is not None]
+    least = sum(sizes) if len(sizes) == len(terms) else None
     # Even without the unknown terms it may be too little.
-    is_short = free is not None and sum(known) > free
+    is_short = free is not None and sum(sizes) > free
     is_enough = False if is_short else None if least is None or free is None else True
     return HostNeed(what, tuple(terms), least, free, where, is_enough, uncounted)
 

@@ -27,11 +27,11 @@ _REGISTRY = re.compile(
 )
 
 
-def collect(asked: HostAsked, *, python: str | None = None) -> EdgeHost:
+def collect(request: HostAsked, *, python: str | None = None) -> EdgeHost:
     """The facts of this host; nothing is changed.
 
     Args:
-        asked: Image, registry and folder to look for.
+        request: Image, registry and folder to look for.
         python: The Python of the step, whose packages are listed.
 
     Raises:
@@ -43,9 +43,9 @@ def collect(asked: HostAsked, *, python: str | None = None) -> EdgeHost:
         taken=moments.now(),
         inventory=inventory.collect(python=python),
         python=python,
-        docker=docker.facts(asked.image, asked.registry),
+        docker=docker.facts(request.image, request.registry),
         toolkit=docker.toolkit(),
-        folder=None if asked.data is None else folder(Path(asked.data)),
+        folder=None if request.data is None else folder(Path(request.data)),
         environment=redact_environment(variables),
     )
     return redact_record(host)
@@ -106,12 +106,12 @@ def _shown(value: str) -> str:
 
 
 def checked(
-    asked: HostAsked, *, snapshot: EdgeHost | None = None, version: str | None = None, python: str | None = None
+    request: HostAsked, *, snapshot: EdgeHost | None = None, version: str | None = None, python: str | None = None
 ) -> CheckedHost:
     """Check a host before a step.
 
     Args:
-        asked: The step, and what it uses.
+        request: The step, and what it uses.
         snapshot: A recorded host; None for this one.
         version: Of the toolchain; None for the newest.
         python: As for `collect`.
@@ -120,10 +120,10 @@ def checked(
         InputError: The model, the version, the folder or the Python cannot be read.
     """
     facts = catalog.toolchain(version)
-    name = asked.model
+    name = request.model
     if name is not None and not planner.is_folder(name):
         name = models.weights(name, facts)
     model = None if name is None else planner.model(name)
-    listed = None if asked.model is None else models.asked(asked.model, facts)
-    host = collect(asked, python=python) if snapshot is None else snapshot
-    return hosts.check(host, asked, facts, catalog.specs(), model=model, listed=listed)
+    listed = None if request.model is None else models.asked(request.model, facts)
+    host = collect(request, python=python) if snapshot is None else snapshot
+    return hosts.check(host, request, facts, catalog.specs(), model=model, listed=listed)

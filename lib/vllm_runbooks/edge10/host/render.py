@@ -37,9 +37,9 @@ _VERDICTS = {
 }
 
 
-def models(found: AskedModels) -> list[Block]:
+def models(answer: AskedModels) -> list[Block]:
     """Which models the toolchain quantises and compiles, for a terminal."""
-    names = [visible(cut(model.name, 60)) for model in found.models]
+    names = [visible(cut(model.name, 60)) for model in answer.models]
     rows: list[tuple[Words, ...]] = [
         (
             name,
@@ -48,66 +48,66 @@ def models(found: AskedModels) -> list[Block]:
             model.listed.kind if model.listed is not None else _UNKNOWN,
             styled(model.why, Tone.FAINT),
         )
-        for name, model in zip(names, found.models, strict=True)
+        for name, model in zip(names, answer.models, strict=True)
     ]
-    near = [f"{name}: {', '.join(one.near)}" for name, one in zip(names, found.models, strict=True) if one.near]
+    near = [f"{name}: {', '.join(model.near)}" for name, model in zip(names, answer.models, strict=True) if model.near]
     parts: list[list[Block]] = [[Table([styled(name, Tone.FAINT) for name in _MODELS_HEAD], rows)]]
     parts += [headed("NEAREST NAMES", list(map(bulleted, near)))] if near else []
-    parts.append([Loose(styled(f"{found.toolchain}: {found.source}", Tone.FAINT))])
+    parts.append([Loose(styled(f"{answer.toolchain}: {answer.source}", Tone.FAINT))])
     return [*parted(parts), BLANK]
 
 
-def host_snapshot(found: EdgeHost) -> str:
+def host_snapshot(checked: EdgeHost) -> str:
     """The facts of a host as JSON, without the findings."""
-    values = document(found)
+    values = document(checked)
     return to_json({name: value for name, value in values.items() if name in EdgeHost.__dataclass_fields__}) + "\n"
 
 
-def _headline(found: CheckedHost) -> Headline:
-    word, why, _, _ = _VERDICTS[found.ok]
-    return Headline(word, f"before the step {found.asked.step}, {why}")
+def _headline(checked: CheckedHost) -> Headline:
+    word, why, _, _ = _VERDICTS[checked.ok]
+    return Headline(word, f"before the step {checked.asked.step}, {why}")
 
 
-def host(found: CheckedHost) -> list[Block]:
+def host(checked: CheckedHost) -> list[Block]:
     """A checked host for a terminal."""
-    headline, tone = _headline(found), _VERDICTS[found.ok][3]
+    headline, tone = _headline(checked), _VERDICTS[checked.ok][3]
     lead: list[Block] = [Loose(styled(headline.verdict, tone) + f": {headline.why}")]
-    if found.constructed:
-        text = f"constructed, not read on a host: {visible(found.source or 'from no source')}"
+    if checked.constructed:
+        text = f"constructed, not read on a host: {visible(checked.source or 'from no source')}"
         lead.append(Loose(cut(text, 400)))
     needs: list[Block] = []
-    if found.needs:
-        rows = [_need_row(need) for need in found.needs]
+    if checked.needs:
+        rows = [_need_row(need) for need in checked.needs]
         needs = [Table([styled(name, Tone.FAINT) for name in _NEEDS_HEAD], rows)]
-        needs += [bulleted(f"{need.what}: {text}") for need in found.needs for text in _terms(need)]
+        needs += [bulleted(f"{need.what}: {text}") for need in checked.needs for text in _terms(need)]
     sections: tuple[tuple[str, list[Block]], ...] = (
-        ("HOST", list(map(bulleted, _facts(found)))),
+        ("HOST", list(map(bulleted, _facts(checked)))),
         ("WHAT THE STEP TAKES", needs),
-        ("WHAT IT MEANS", [block for finding in found.findings for block in findings_render.blocks(finding)]),
-        ("WHAT THE COMMANDS CHANGE", list(map(bulleted, _commands(found)))),
-        ("NOT KNOWN", [bulleted(visible(f"{unknown.what} ({unknown.why})")) for unknown in found.unknown]),
+        ("WHAT IT MEANS", [block for finding in checked.findings for block in findings_render.blocks(finding)]),
+        ("WHAT THE COMMANDS CHANGE", list(map(bulleted, _commands(checked)))),
+        ("NOT KNOWN", [bulleted(visible(f"{unknown.what} ({unknown.why})")) for unknown in checked.unknown]),
     )
     parts = [lead, *(headed(name, blocks) for name, blocks in sections if blocks)]
-    return [*parted([*parts, [Loose(styled(found.toolchain, Tone.FAINT))]]), BLANK]
+    return [*parted([*parts, [Loose(styled(checked.toolchain, Tone.FAINT))]]), BLANK]
 
 
-def host_shown(found: CheckedHost) -> Shown:
+def host_shown(checked: CheckedHost) -> Shown:
     """A checked host for a notebook."""
-    html = verdict(_headline(found), _VERDICTS[found.ok][2]) + "".join(map(remark, _facts(found)))
-    if found.needs:
-        rows = [[escape(str(cell)) for cell in _need_row(need)] for need in found.needs]
-        terms = [f"terms, each at least: {'; '.join(_terms(need))}" for need in found.needs]
+    html = verdict(_headline(checked), _VERDICTS[checked.ok][2]) + "".join(map(remark, _facts(checked)))
+    if checked.needs:
+        rows = [[escape(str(cell)) for cell in _need_row(need)] for need in checked.needs]
+        terms = [f"terms, each at least: {'; '.join(_terms(need))}" for need in checked.needs]
         html += heading("What the step takes") + html_table(_NEEDS_HEAD, rows, below=terms)
-    if found.findings:
-        html += findings_render.table(found.findings) + "".join(map(remark, _commands(found)))
-    if found.unknown:
-        html += heading("Not known") + "".join(remark(f"{one.what} ({one.why})") for one in found.unknown)
-    return Shown(plain(host(found)), html)
+    if checked.findings:
+        html += findings_render.table(checked.findings) + "".join(map(remark, _commands(checked)))
+    if checked.unknown:
+        html += heading("Not known") + "".join(remark(f"{unknown.what} ({unknown.why})") for unknown in checked.unknown)
+    return Shown(plain(host(checked)), html)
 
 
-def _commands(found: CheckedHost) -> Iterator[str]:
+def _commands(checked: CheckedHost) -> Iterator[str]:
     """The effect and undo of each advised command that changes something."""
-    for command in dict.fromkeys(text for one in found.findings for text in host_commands.printed(one.do)):
+    for command in dict.fromkeys(text for finding in checked.findings for text in host_commands.printed(finding.do)):
         row = host_commands.row_of(command)
         if row is not None and row.changes:
             yield visible(f"{command}: {row.effect}; to undo it: {host_commands.undo(command)}")
@@ -134,20 +134,22 @@ def _gib(size: float | None) -> str:
     return _UNKNOWN if size is None else f"{size:,.1f} GiB"
 
 
-def _facts(found: CheckedHost) -> Iterator[str]:
-    inventory = found.inventory
+def _facts(checked: CheckedHost) -> Iterator[str]:
+    inventory = checked.inventory
     names = ", ".join(dict.fromkeys(visible(cut(gpu.name or "unnamed", 40)) for gpu in inventory.gpus))
     count = f"{len(inventory.gpus)} GPU{'s' * (len(inventory.gpus) != 1)}"
     why = f" ({visible(cut(inventory.why_none, 200))})" if inventory.why_none else ""
     yield f"{count}{f': {names}' if names else ''}{why}; driver {visible(inventory.driver or _UNKNOWN)}"
-    yield _docker(found.docker)
-    if found.toolkit is not None:
-        programs = ", ".join(found.toolkit.programs)
-        release = visible(f"{found.toolkit.version or 'of an unknown release'} ({programs})")
+    yield _docker(checked.docker)
+    if checked.toolkit is not None:
+        programs = ", ".join(checked.toolkit.programs)
+        release = visible(f"{checked.toolkit.version or 'of an unknown release'} ({programs})")
         yield f"container toolkit: {release if programs else 'not found'}"
-    if found.folder is not None:
-        space = f"{_gib(found.folder.free_gib)} free of {_gib(found.folder.total_gib)}"
-        yield visible(f"folder {cut(found.folder.path, 200)}: {space}{'' if found.folder.is_there else ', not there'}")
+    if checked.folder is not None:
+        space = f"{_gib(checked.folder.free_gib)} free of {_gib(checked.folder.total_gib)}"
+        yield visible(
+            f"folder {cut(checked.folder.path, 200)}: {space}{'' if checked.folder.is_there else ', not there'}"
+        )
     memory = inventory.host.memory_available_mib
     yield f"memory free: {_gib(None if memory is None else memory / 1024)}"
 

@@ -57,7 +57,7 @@ class HostRuleContext:
 
     host: EdgeHost
     facts: Toolchain
-    asked: HostAsked
+    request: HostAsked
     needs: tuple[HostNeed, ...] = ()
     model: Subject | None = None
     listed: AskedModel | None = None
@@ -66,12 +66,12 @@ class HostRuleContext:
     @property
     def step(self) -> EdgeStep:
         """The toolchain's facts of the step."""
-        return self.facts.steps[self.asked.step]
+        return self.facts.steps[self.request.step]
 
     @property
     def needs_docker(self) -> bool:
         """Whether the step runs in a container."""
-        return self.step.image is not None or self.asked.image is not None
+        return self.step.image is not None or self.request.image is not None
 
     @property
     def is_container(self) -> bool:
@@ -105,7 +105,7 @@ class HostRuleContext:
     def image(self) -> ImageFacts | None:
         """The image that was named, if docker was asked for it."""
         images = () if self.docker is None else self.docker.images
-        return next((image for image in images if image.name == self.asked.image), None)
+        return next((image for image in images if image.name == self.request.image), None)
 
     @property
     def has_image(self) -> bool | None:
@@ -260,7 +260,7 @@ def accepts_registry(context: HostRuleContext) -> bool | None:
 
     The files of a service that does not answer are what it reads at its next launch.
     """
-    docker, registry = context.docker, context.asked.registry
+    docker, registry = context.docker, context.request.registry
     if docker is None or registry is None or docker.state not in _LOCAL_STATES:
         return None
     if docker.insecure_registries is not None:
@@ -299,7 +299,7 @@ def _settings_with_registry(context: HostRuleContext, registry: str) -> str:
 
 def _registry_unloaded(context: HostRuleContext) -> _Observations:
     """The running service has not read the entry yet."""
-    docker, registry = context.docker, context.asked.registry
+    docker, registry = context.docker, context.request.registry
     if docker is None or registry is None or docker.insecure_registries is None:
         return
     path = _settings_with_registry(context, registry)
@@ -309,7 +309,7 @@ def _registry_unloaded(context: HostRuleContext) -> _Observations:
 
 
 def _registry_unlisted(context: HostRuleContext) -> _Observations:
-    docker, registry = context.docker, context.asked.registry
+    docker, registry = context.docker, context.request.registry
     if docker is None or registry is None or accepts_registry(context) is not False:
         return
     if _settings_with_registry(context, registry):
@@ -335,7 +335,7 @@ def _fetch_severity(context: HostRuleContext) -> Severity | None:
 
 
 def _registry_login(context: HostRuleContext) -> _Observations:
-    docker, registry = context.docker, context.asked.registry
+    docker, registry = context.docker, context.request.registry
     if docker is None or registry is None or context.has_image is not False:
         return
     if any(login.registry == registry and login.is_there is False for login in docker.logins):
@@ -387,14 +387,14 @@ def unusual_architecture(context: HostRuleContext) -> str:
 
 
 def _model_refused(context: HostRuleContext) -> _Observations:
-    listed, step = context.listed, context.asked.step
+    listed, step = context.listed, context.request.step
     if listed is not None and {"quantise": listed.quantise, "compile": listed.compile}.get(step) is False:
         yield HostObservation(f"the toolchain does not {step} {listed.name} ({listed.why})")
 
 
 def _model_quantised(context: HostRuleContext) -> _Observations:
     model = context.model
-    if context.asked.step == "quantise" and model is not None and model.shape.quantization is not None:
+    if context.request.step == "quantise" and model is not None and model.shape.quantization is not None:
         yield HostObservation(f"{model.name} is quantised already ({model.shape.quantization.method})")
 
 
@@ -426,16 +426,16 @@ def _folder_closed(context: HostRuleContext) -> _Observations:
 
 def _package_version(context: HostRuleContext) -> _Observations:
     python, installed = context.host.python, context.host.inventory.packages
-    if context.asked.step != "compile" or python is None or installed is None:
+    if context.request.step != "compile" or python is None or installed is None:
         return
-    for name, wanted in context.facts.host.packages.items():
-        order = _compare_versions(installed.get(name), wanted)
+    for name, required in context.facts.host.packages.items():
+        order = _compare_versions(installed.get(name), required)
         if order is None or order == 0:
             continue
-        command = host_commands.line("install", requirement=f"{name}=={wanted}")
+        command = host_commands.line("install", requirement=f"{name}=={required}")
         do = f"install the one that is named, in the Python that compiles: `{command}`"
         yield HostObservation(
-            f"{python} has {name} {installed[name]}, and the guide names {wanted}",
+            f"{python} has {name} {installed[name]}, and the guide names {required}",
             None if order < 0 else Severity.HINT,
             do=do if order < 0 else f"{do}; a newer one may do as well, nobody tells",
             symptom=next((fault.symptom for fault in context.facts.faults if name in fault.do.split()), ""),
@@ -443,26 +443,26 @@ def _package_version(context: HostRuleContext) -> _Observations:
 
 
 def _vllm_version(context: HostRuleContext) -> _Observations:
-    wanted, installed = context.step.vllm, context.installed_vllm
-    if wanted is None or installed is None or _compare_versions(installed, wanted) == 0:
+    required, installed = context.step.vllm, context.installed_vllm
+    if required is None or installed is None or _compare_versions(installed, required) == 0:
         return
     has = f"has vLLM {installed}" if installed else "has no vLLM"
-    command = host_commands.line("install", requirement=f"vllm=={wanted}")
-    text = f"{context.host.python} {has}, and the guide evaluates with {wanted}"
+    command = host_commands.line("install", requirement=f"vllm=={required}")
+    text = f"{context.host.python} {has}, and the guide evaluates with {required}"
     yield HostObservation(text, do=f"install that one: `{command}`")
 
 
 def _python_unseen(context: HostRuleContext) -> _Observations:
     packages = context.facts.host.packages
     is_outside = context.step.image is not None and context.host.inventory.host.is_container is not True
-    if context.asked.step == "compile" and context.host.python is None and is_outside and packages:
+    if context.request.step == "compile" and context.host.python is None and is_outside and packages:
         names = ", ".join(f"{name} {version}" for name, version in packages.items())
         yield HostObservation(f"the compile container's Python was not looked at, whose {names} the guide names")
 
 
 def _threads(context: HostRuleContext) -> _Observations:
     threads = (context.host.environment or {}).get(THREADS)
-    if context.asked.step != "compile" or threads is None or not context.knows_gpus:
+    if context.request.step != "compile" or threads is None or not context.knows_gpus:
         return
     limits, is_gpu_value = context.facts.limits, threads.strip() == context.facts.limits.threads_with_gpu
     if context.gpus and not is_gpu_value:
