@@ -131,7 +131,6 @@ def _is_deciding(first: EvaluationScore, second: EvaluationScore) -> bool:
 def _match(
     first: EvaluationResults, second: EvaluationResults
 ) -> tuple[list[tuple[EvaluationScore, EvaluationScore]], list[str]]:
-    """Scores in both results, and a text on each that is in one only."""
 
     def by_key(results: EvaluationResults) -> dict[tuple[str, str | None, str], EvaluationScore]:
         return {

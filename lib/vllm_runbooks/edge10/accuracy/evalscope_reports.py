@@ -265,7 +265,6 @@ def _by_question(rows: Sequence[_Row]) -> dict[str, AnsweredQuestion]:
 
 
 def _scores_of_reviews(file: Reviews) -> Iterator[ReportedScore]:
-    """Scores of reviews without a report."""
     metrics = dict.fromkeys(metric for line in file.lines for metric in line.values)
     for metric in metrics:
         answers = _by_question(

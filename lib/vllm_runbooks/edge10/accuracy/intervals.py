@@ -23,7 +23,6 @@ def quantile(confidence: float) -> float:
 
 
 def _wilson(right: float, number: float, confidence: float) -> tuple[float, float]:
-    """Wilson's score interval of a share, without a continuity correction."""
     z = quantile(confidence)
     share = right / number
     middle = share + z * z / (2 * number)

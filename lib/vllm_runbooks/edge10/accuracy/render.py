@@ -87,7 +87,6 @@ def shown(comparison: JudgedAccuracy) -> Shown:
 
 
 def _notes(comparison: JudgedAccuracy, rows: Sequence[JudgedScore]) -> Iterator[tuple[str, list[str]]]:
-    """Headings and the texts below them, without empty ones."""
     doubts = [f"{doubt.text} {doubt.do}" for doubt in comparison.doubts]
     not_compared = [*comparison.not_compared[:_MAX_ROWS], *beyond(comparison.not_compared, _MAX_ROWS)]
     for name, texts in (("What it rests on", list(_grounds(rows))), ("Doubts", doubts), ("Not compared", not_compared)):

@@ -85,7 +85,6 @@ def _result_files(files: Iterable[Path], root: Path) -> list[Path]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Files and folders below, in order; links to folders are not followed."""
     visited = 0
     for name, folders, files in os.walk(folder):
         folders.sort()
@@ -117,7 +116,6 @@ def _deduplicate(files: list[Path]) -> list[Path]:
 
 
 def _contents(files: list[Path], root: Path) -> Iterator[Given]:
-    """Read the files one after the other."""
     files = [file for file in files if file.is_file()]
     if len(files) > _MAX_FILES:
         raise InputError(f"{root}: holds more than {_MAX_FILES:,} files of results; name the folder of one evaluation")

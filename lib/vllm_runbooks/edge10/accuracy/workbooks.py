@@ -44,7 +44,6 @@ def rows(raw: bytes, where: str) -> Iterator[list[str]]:
 
 
 def _elements(archive: zipfile.ZipFile, part: str, name: str) -> Iterator[ET.Element]:
-    """Complete elements of a name."""
     with archive.open(part) as file:
         text = file.read(_MAX_PART + 1)
     if len(text) > _MAX_PART:

@@ -67,7 +67,6 @@ def read(name: str) -> Given:
 
 
 def _read_job(name: str) -> Job:
-    """Read the description of a job."""
     description = jobs.read(sources.read_text(name, jobs.INSTEAD), catalog.toolchain)
     if description.job is None:
         first = description.problems[0]

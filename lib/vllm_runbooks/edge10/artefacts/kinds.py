@@ -116,7 +116,6 @@ _OBSTACLES = {
 
 
 def _folder_findings(listing: Listing, facts: Toolchain) -> Iterator[RuleFinding]:
-    """Check what any folder may have wrong."""
     if listing.is_cut:
         text = f"holds more than {len(listing.files):,} files, or folders too deep inside of each other"
         yield artefact_finding("edge10.tree_cut", None, text, source=facts.source)
@@ -212,7 +211,6 @@ def _check_trees(context: _Context, bases: Sequence[str]) -> CheckedFolder:
 
 
 def _plan_copies(checked: CheckedFolder, float_: Given | None) -> CheckedFolder:
-    """Keep the copies of files that the float model has."""
     base = "" if float_ is None else _checkpoint_folder(float_.listing) or ""
     available = set() if float_ is None else {file.path for file in float_.listing.files if file.kind == "file"}
     mends, left = [], list(checked.left)
@@ -307,7 +305,6 @@ def _below(base: str, by_path: Mapping[str, _T]) -> dict[str, _T]:
 
 
 def _find_dies(context: _Context, tree: CompiledTree, base: str, settings: NameTold | None) -> tuple[int, str]:
-    """The number of dies, and its source."""
     request = context.request
     sources = {
         "the name of the folder of dies": _dies_of(base, context.folder.listing, context.facts),
@@ -328,7 +325,6 @@ def _find_dies(context: _Context, tree: CompiledTree, base: str, settings: NameT
 
 
 def _check_dies_folder(context: _Context, base: str, dies: int) -> None:
-    """Check the name of the folder with the files of the dies."""
     name = base.rstrip("/").rpartition("/")[2] or context.folder.listing.name
     if not name or names.dies_of(name, context.facts) is not None:
         return
@@ -344,7 +340,6 @@ def _check_dies_folder(context: _Context, base: str, dies: int) -> None:
 def _find_lengths(
     context: _Context, compiled: CompiledLengths, base: str, settings: NameTold | None
 ) -> tuple[tuple[int, ...], str]:
-    """The lengths, and their source."""
     request = context.request
     sources = {
         _NAME: (1, *settings.prefill) if settings is not None and settings.prefill else None,
@@ -401,7 +396,6 @@ _SETTINGS: Mapping[str, Callable[[NameTold], object]] = {
 
 
 def _compare_with_job(context: _Context, settings: NameTold, job: Job, *, skip: str) -> None:
-    """Compare a folder's name with the name that the job gives it."""
     facts = context.facts
     expected_name = names.compiled(job, facts)
     expected = names.read(expected_name, facts)

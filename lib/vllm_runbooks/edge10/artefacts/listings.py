@@ -142,7 +142,6 @@ def _folder_name(path: str) -> str:
 
 
 def _read_document(text: str, where: str) -> Listing:
-    """Parse a listing that `edge10 check --format json` printed."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -243,7 +242,6 @@ def _read_long(lines: list[str]) -> _Entries | None:
 
 
 def _relative(root: str, entries: list[_Entry]) -> _Entries:
-    """Make paths relative to an absolute root, if all of them are below it."""
     prefix = f"{root.rstrip('/')}/"
     if root.startswith("/") and all(entry.path.startswith(prefix) for entry in entries):
         return root, [entry._replace(path=entry.path.removeprefix(prefix)) for entry in entries]
@@ -255,7 +253,6 @@ def _unquote(name: str) -> str:
 
 
 def _read_unzip(lines: list[str]) -> _Entries | None:
-    """Parse `unzip -l`."""
     rows = [match for line in lines if (match := _UNZIP.fullmatch(line))]
     if not rows or len(rows) < _MIN_SHARE * (len(lines) - 5):
         return None
@@ -317,7 +314,6 @@ def _path_entry(line: str) -> _Entry | None:
 
 
 def _read_digests(lines: list[str]) -> _Entries | None:
-    """Parse `sha256sum` and `md5sum`."""
     rows = [match for line in lines if (match := _DIGEST.fullmatch(line))]
     return _read_paths([row[1] for row in rows]) if len(rows) == len(lines) else None
 

@@ -150,7 +150,6 @@ class _TreeCheck:
         return is_other_die or is_other_length or is_other_phase
 
     def run(self) -> TreeReport:
-        """Run all checks, the coarse ones first."""
         self._plan_repairs()
         self._check_folders()
         self._check_lengths()
@@ -184,7 +183,6 @@ class _TreeCheck:
     # ---- missing files
 
     def _check_folders(self) -> None:
-        """Find folders in which nothing is."""
         for top in dict.fromkeys(form.folder.partition("/")[0] for form in self.tree.forms if form.folder):
             needed = [slot for slot in self.needed if self.tree.forms[slot.number].folder.partition("/")[0] == top]
             if not needed or any(slot not in self.missing for slot in needed):
@@ -200,7 +198,6 @@ class _TreeCheck:
             self._add("edge10.tree_folder_missing", top, f"nothing is in it, where {_belong(len(needed))}")
 
     def _check_lengths(self) -> None:
-        """Find lengths without any program."""
         for length in self.expected.lengths:
             needed = [slot for slot in self.lengths.slots(length) if slot.number in self.lengths.programs]
             folder = self.lengths.path(length)
@@ -229,7 +226,6 @@ class _TreeCheck:
                     self._add("edge10.tree_die_missing", folder, text)
 
     def _check_all_dies(self) -> None:
-        """Find files that no die has."""
         groups: dict[tuple[int, int | None], list[Slot]] = {}
         for slot in self.needed:
             if slot.die is not None and self.expected.dies > 1:
@@ -305,7 +301,6 @@ class _TreeCheck:
     # ---- names
 
     def _check_names(self) -> None:
-        """Find missing files under a wrong name or in a wrong folder."""
         for slot in list(self.missing):
             path = self.tree.path(slot)
             folder, _, name = path.rpartition("/")
@@ -429,7 +424,6 @@ class _TreeCheck:
 
 
 def _is_similar(path: str, expected: str) -> bool:
-    """Whether a file in the same folder is probably the missing one."""
     name = path.rpartition("/")[2].lower()
     if name == expected.lower():
         return True

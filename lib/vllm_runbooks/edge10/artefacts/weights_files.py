@@ -170,7 +170,6 @@ class _CheckpointCheck:
     # ---- files
 
     def _check_files(self) -> None:
-        """Check the small files, most of which are the float model's."""
         missing: set[str] = set()
         for row in self.facts.checkpoint:
             is_of_kind = self.kind is None or self.kind in row.kinds
@@ -223,7 +222,6 @@ class _CheckpointCheck:
     # ---- weights
 
     def _check_weights(self) -> None:
-        """Compare the files of weights with the index, their numbers and their headers."""
         shards = self.checkpoint.shards
         indexed = sorted({str(place) for place in self.places.values()})
         if not shards and not indexed:
@@ -281,7 +279,6 @@ class _CheckpointCheck:
     # ---- the form after conversion
 
     def _check_quantization(self) -> None:
-        """Compare the quantization_config with the tensors."""
         if self.checkpoint.config is None:
             if self.step == "convert":
                 self.report.unchecked.append("whether it is converted: what config.json says is not known")
@@ -337,7 +334,6 @@ class _CheckpointCheck:
                 return
 
     def _check_companions(self) -> None:
-        """Find packed weights without zero points or scales."""
         lost = [
             (name, part)
             for name in self.packed

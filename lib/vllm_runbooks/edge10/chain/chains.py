@@ -139,7 +139,6 @@ def chain(
 
 
 def _quantised_model(quantised: str) -> Path:
-    """The folder of a model that is quantised already."""
     folder = Path(quantised).expanduser().absolute()
     if lacks := quantising.lacking(folder):
         raise InputError(lacks[0])
@@ -147,7 +146,6 @@ def _quantised_model(quantised: str) -> Path:
 
 
 def _plan(method: str, calibration: str, samples: int, tokens: int) -> QuantisingPlan:
-    """How to quantise the model."""
     if not calibration.strip():
         raise InputError(
             "calibration: is empty; name a file of texts, one a line, or give `quantised` where the model is quantised"
@@ -158,7 +156,6 @@ def _plan(method: str, calibration: str, samples: int, tokens: int) -> Quantisin
 
 
 def _float_model(subject: Subject) -> Path:
-    """The folder of the float model that a command serves."""
     if subject.is_container:
         raise InputError(f"{subject.shown}: a container's model is not changed; give the command that runs in one")
     starting.check_load(subject)
@@ -323,7 +320,6 @@ class _ChainRun:
                 self._serve_group(group, place)
 
     def _subjects(self) -> tuple[Subject, Subject]:
-        """The commands of both servers, each on a free port."""
         subject, places = self.plan.subject, self.plan.places
         host, port = subject.target.host, subject.target.port
         first = port if ports.taken(host, port) is None else ports.free(host)
@@ -369,7 +365,6 @@ class _ChainRun:
             self._add(link)
 
     def _evaluate(self, subjects: Mapping[str, Subject], servers: Servers, place: Path) -> list[ChainLink]:
-        """Evaluate the servers one after the other, as long as all goes well."""
         links: list[ChainLink] = []
 
         def is_cancelled() -> bool:
@@ -394,7 +389,6 @@ class _ChainRun:
         return links
 
     def _judge(self, place: Path) -> None:
-        """Read both reports and compare them."""
         began, read = time.monotonic(), []
         try:
             for name in (_FLOAT, _QUANTISED):
@@ -438,7 +432,6 @@ def _serve_link(
 
 
 def _launch_problem(launch: Guarded) -> str:
-    """Why a server was not ready, or did not stay; empty if it did both."""
     attempt = launch.attempts[-1] if launch.attempts else None
     if attempt is None:
         failed = next((check for check in launch.checks if check.result is Result.FAILED), None)

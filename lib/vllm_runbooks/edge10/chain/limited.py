@@ -123,7 +123,6 @@ class _Monitor:
         return sum(self._cpu.values())
 
     def exceeded(self, limits: RunLimits, began: float) -> str:
-        """The limit that is exceeded; empty if none."""
         if self.memory > limits.memory_gib * _GIB:
             return f"it had {self.memory / _GIB:.1f} GiB of memory, more than the {limits.memory_gib:.1f} that it may"
         if time.monotonic() - began >= limits.seconds:

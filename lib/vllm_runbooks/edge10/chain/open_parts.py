@@ -66,7 +66,6 @@ def find(python: str, default: str | None, environment: Mapping[str, str]) -> Op
 
 
 def _find_python(name: str, source: str) -> str:
-    """A Python by its own name or its environment's folder."""
     place = Path(name).expanduser()
     if place.is_dir():
         candidates = (place / python for python in _PYTHONS)

@@ -42,7 +42,6 @@ def _texts(path: Path, tokenizer: Any) -> Iterator[str]:
 
 
 def _samples(request: dict[str, Any], tokenizer: Any) -> Any:
-    """Tokenized texts, at most `samples` of at most `tokens`."""
     from datasets import Dataset  # type: ignore[import-not-found]
 
     rows = []
@@ -59,7 +58,6 @@ def _samples(request: dict[str, Any], tokenizer: Any) -> Any:
 
 
 def _modifier(method: str) -> Any:
-    """The modifier that quantises the linear layers except the head."""
     if method == "gptq":
         from llmcompressor.modifiers.quantization import GPTQModifier  # type: ignore[import-not-found]
 

@@ -58,7 +58,6 @@ class QuantisingPlan:
 
 
 def _check_texts(path: Path) -> None:
-    """Check that a file has texts to calibrate with."""
     try:
         if path.stat().st_size > _MAX_TEXTS:
             raise InputError(f"calibration: {path}: is larger than {_MAX_TEXTS >> 30} GiB; some hundred texts will do")
@@ -208,7 +207,6 @@ class _Progress:
 
 
 def _copy_other_files(model: Path, out: Path) -> tuple[str, ...]:
-    """Copy the float model's files other than weights; their names."""
     copied = []
     for path in sorted(model.iterdir()) if out.is_dir() else ():
         is_of_weights = path.name in _CONFIGS or path.suffix in _WEIGHTS or path.name.endswith(".index.json")

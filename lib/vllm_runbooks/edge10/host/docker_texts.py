@@ -153,7 +153,6 @@ def _line_of(text: str, key: str) -> int:
 
 
 def _repeated_keys(text: str) -> tuple[str, ...]:
-    """Keys that are in one object of a JSON text more than once."""
     keys: list[str] = []
 
     def collect(pairs: list[tuple[str, Any]]) -> None:

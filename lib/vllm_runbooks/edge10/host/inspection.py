@@ -134,7 +134,6 @@ def _unknown_of_model(context: HostRuleContext) -> Iterator[Untold]:
 
 
 def _unknown_of_python(context: HostRuleContext) -> Iterator[Untold]:
-    """List the package versions that are unknown; a hint covers a container's own Python."""
     packages_of_step = ["vllm"] if context.step.vllm is not None else []
     if context.request.step == "compile":
         packages_of_step += context.facts.host.packages

@@ -140,7 +140,6 @@ def _free_gpu_memory_gib(inventory: Inventory, specs: Specs) -> float | None:
 
 
 def _free_memory_gib(host: HostFacts) -> float | None:
-    """Memory that a process can get from the system and its control group."""
     free, limit = host.memory_available_mib, host.memory_limit_mib
     if free is not None and limit is not None and limit >= 0:
         free = min(free, max(limit - (host.memory_used_mib or 0.0), 0.0))

@@ -289,7 +289,6 @@ def _is_in_network(registry: str, networks: Sequence[str]) -> bool:
 
 
 def _settings_with_registry(context: HostRuleContext, registry: str) -> str:
-    """The settings file that names a registry or its network; empty if none does."""
     for file in context.settings_files:
         names = file.insecure_registries or ()
         if registry in names or _is_in_network(registry, names):
