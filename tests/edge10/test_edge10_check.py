@@ -27,11 +27,11 @@ from vllm_runbooks.catalog.toolchains import TreeFile
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.views.styled import plain
 from vllm_runbooks.edge10 import pages as edge10_pages
-from vllm_runbooks.edge10.artefacts import folders, listings, meanings, repair
+from vllm_runbooks.edge10.artefacts import findings, folders, listings, repair
 from vllm_runbooks.edge10.artefacts import kinds as artefacts
 from vllm_runbooks.edge10.artefacts import render as edge10_checks
 from vllm_runbooks.edge10.artefacts.kinds import Asked, Given
-from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Contents, ListedFile, Listing, Mend
+from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Contents, ListedFile, Listing, RepairStep
 
 yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).resolve().parents[2]
@@ -377,52 +377,6 @@ def test_one_file_is_no_files() -> None:
     assert [each.text for each in found.findings] == ["nothing is in it, where one file belongs"]
 
 
-NAMED: dict[str, tuple[str, str, str]] = {
-    "in capitals": ("visual/vit_die0.so", "visual/VIT_die0.so", "is no name that a compile writes"),
-    "of a die that there is not": (
-        "visual/vit_die0.so", "visual/vit_die4.so", "is of die 4, where the last is die 3",
-    ),
-    "of another length": (
-        "batch_1/constant_die0_96.params", "batch_1/constant_die0_64.params", "is of length 64, which is not wanted",
-    ),
-    "of another phase": (
-        "batch_1/seqlen_1/llm_decode_die0.so", "batch_1/seqlen_1/llm_prefill_die0.so",
-        "is a file to prefill, which length 1 does not serve",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", NAMED)
-def test_wrong_name_is_told_for_what_it_is(what: str) -> None:
-    """Neither a name of the compiler's, nor one that no compile writes where it is another die's or length's."""
-    right, wrong, said = NAMED[what]
-    files = [replace(each, path=each.path.replace(f"4die/{right}", f"4die/{wrong}")) for each in _document(VLM).files]
-    found = artefacts.check(
-        Given(replace(_document(VLM), files=tuple(files)), Contents()), catalog.toolchain(), Asked()
-    )
-
-    assert [(each.id, each.path, each.text) for each in found.findings] == [
-        ("edge10.tree_misnamed", f"4die/{wrong}", f"{said}, and {right} is missing")
-    ]
-    assert found.mends == ()
-
-
-def test_context_of_a_job_is_that_of_the_files_where_no_name_tells_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The numbers in the names of the position encoding's files are compared with the job's."""
-    root = _tree(tmp_path)
-    root = root.rename(root.with_name("mine"))
-    job = tmp_path / "job.yaml"
-    found = {}
-    for context in (8192, 4096):
-        job.write_text(VISION + f"picture: 960x540\ncontext: {context}\n")
-        _, out, _ = run(capsys, "edge10", "check", str(root), "--job", str(job), "--format", "json")
-        found[context] = _ids(out)
-
-    assert found == {8192: [], 4096: ["edge10.tree_context_differs"]}
-
-
 LANGUAGE = "model: Qwen/Qwen3-4B\ndies: 1\nprefill: 8\nkv_cache: 2048\n"
 
 
@@ -520,7 +474,7 @@ def test_copies_that_have_no_room_are_not_begun(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
 
     with pytest.raises(InputError, match="make room first"):
-        repair.apply(root, [Mend("copy", "tokenizer.json", "4die/tokenizer.json", is_float=True, why="")], source)
+        repair.apply(root, [RepairStep("copy", "tokenizer.json", "4die/tokenizer.json", is_float=True, why="")], source)
 
 
 @pytest.mark.parametrize("does", ["copy", "rename"])
@@ -532,7 +486,7 @@ def test_file_system_without_links_loses_nothing(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(os, "link", refused)
     (tmp_path / "old").write_text("it")
-    done = repair.apply(tmp_path, [Mend(does, "old", "new", is_float=False, why="")], None)
+    done = repair.apply(tmp_path, [RepairStep(does, "old", "new", is_float=False, why="")], None)
 
     assert len(done.done) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == (["new"] if does == "rename" else ["new", "old"])
@@ -638,11 +592,11 @@ def test_repair_writes_over_nothing_and_leaves_the_folder_alone(tmp_path: Path) 
     (root / "4die" / "link").symlink_to(outside)
     (source / "secret.json").symlink_to("/etc/hostname")
     mends = [
-        Mend("copy", "tokenizer.json", "4die/tokenizer.json", is_float=True, why=""),
-        Mend("copy", "tokenizer.json", "4die/link/tokenizer.json", is_float=True, why=""),
-        Mend("copy", "tokenizer.json", "../tokenizer.json", is_float=True, why=""),
-        Mend("copy", "secret.json", "4die/secret.json", is_float=True, why=""),
-        Mend("rename", "4die/gone.so", "4die/new.so", is_float=False, why=""),
+        RepairStep("copy", "tokenizer.json", "4die/tokenizer.json", is_float=True, why=""),
+        RepairStep("copy", "tokenizer.json", "4die/link/tokenizer.json", is_float=True, why=""),
+        RepairStep("copy", "tokenizer.json", "../tokenizer.json", is_float=True, why=""),
+        RepairStep("copy", "secret.json", "4die/secret.json", is_float=True, why=""),
+        RepairStep("rename", "4die/gone.so", "4die/new.so", is_float=False, why=""),
     ]
 
     done = repair.apply(root, mends, source)
@@ -775,7 +729,7 @@ def test_folder_that_cannot_be_listed_is_a_finding(tmp_path: Path, monkeypatch: 
 def test_of_many_mends_the_rest_is_counted(tmp_path: Path) -> None:
     """A list that is cut says so, in a terminal as on a page: whoever says yes to a repair says it to all of them."""
     found = artefacts.check(_given(_tree(tmp_path)), catalog.toolchain(), Asked())
-    mends = tuple(Mend("copy", f"{n}.json", f"4die/{n}.json", is_float=True, why="") for n in range(70))
+    mends = tuple(RepairStep("copy", f"{n}.json", f"4die/{n}.json", is_float=True, why="") for n in range(70))
     many = replace(found, mends=mends, left=("x",) * 70)
     text = plain(edge10_checks.view(many))
 
@@ -802,23 +756,12 @@ def test_the_guide_is_the_source_of_what_stands_in_it_alone() -> None:
     """Of a compiled model's files it is; of a loader's behaviour the loader's own sources are."""
     facts = catalog.toolchain()
     told = {
-        name: meanings.finding(name, None, "text", source=facts.source).source
-        for name in ("edge10.tree_file_missing", "edge10.checkpoint_layer_missing", "edge10.checkpoint_shard_missing")
+        name: findings.artefact_finding(name, None, "text", source=facts.source).source
+        for name in ("edge10.tree_file_missing", "edge10.checkpoint_bits", "edge10.checkpoint_shard_missing")
     }
 
     assert told["edge10.tree_file_missing"] == f"{facts.source}: the listing of what a compile writes"
     assert not any(facts.source in told[name] for name in told if "checkpoint" in name)
-
-
-def test_pipe_in_a_file_s_place_is_told(tmp_path: Path) -> None:
-    """What cannot be read is not waited for, and is no file."""
-    root = _checkpoint(tmp_path / "Qwen3-1.7B-AWQ", "llm", {}, is_packed=True)
-    (root / "tokenizer.json").unlink()
-    os.mkfifo(root / "tokenizer.json")
-
-    found = artefacts.check(_given(root), catalog.toolchain(), Asked(step="convert"))
-
-    assert _found(found) == [["edge10.tree_no_file", "tokenizer.json"]]
 
 
 def test_what_is_asked_of_a_compiled_model_is_not_known_of_a_checkpoint(

@@ -28,14 +28,15 @@ from ruamel.yaml import YAML
 from pace import scaled
 from vllm_runbooks import cli, render
 from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.tables import FindingText, load_table
 from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import document, record
 from vllm_runbooks.core.records import Severity
-from vllm_runbooks.edge10.host import asking, docker, docker_texts, preflight
+from vllm_runbooks.edge10.host import asking, docker, docker_texts, preflight, step_rules
 from vllm_runbooks.edge10.host import inspection as hosts
 from vllm_runbooks.edge10.host import snapshots as host_snapshots
-from vllm_runbooks.edge10.host.needs import Sizes
+from vllm_runbooks.edge10.host.needs import ModelSizes
 from vllm_runbooks.edge10.host.records import (
     CheckedHost,
     DockerFacts,
@@ -43,6 +44,7 @@ from vllm_runbooks.edge10.host.records import (
     EdgeHost,
     FolderFacts,
     HostAsked,
+    ImageFacts,
     ToolkitFacts,
 )
 from vllm_runbooks.host import inventory as live_inventory
@@ -191,8 +193,10 @@ def test_every_rule_has_a_host_that_meets_it_and_most_do_not() -> None:
     met = [each for told in recorded().values() for each in told["expect"]["findings"]]
 
     # of the two below the disk of a real folder decides: they have tests of their own
-    assert set(hosts.IDS) - set(met) == {"edge10.host_folder_closed"}
-    assert max(met.count(each) for each in hosts.IDS) < len(recorded()) / 2
+    ids = load_table("edge10_host_findings", FindingText)
+    assert set(ids) - set(met) == {"edge10.host_folder_closed"}
+    assert max(met.count(each) for each in ids) < len(recorded()) / 2
+    assert {each.removeprefix("edge10.host_") for each in ids} == set(step_rules.CONDITIONS)
 
 
 def test_a_snapshot_tells_nothing_of_what_it_was_not_asked_for(
@@ -518,8 +522,8 @@ def test_sizes_are_those_of_published_checkpoints() -> None:
     """What is reckoned for AWQ is what the catalog's own AWQ model of the same weights has, to the byte."""
     facts = catalog.toolchain()
     for name in ("Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-14B-Instruct"):
-        of_float = Sizes(planner.model(name), facts)
-        of_awq = Sizes(planner.model(f"{name}-AWQ"), facts)
+        of_float = ModelSizes(planner.model(name), facts)
+        of_awq = ModelSizes(planner.model(f"{name}-AWQ"), facts)
         assert of_awq.stored is not None
         assert of_float.quantised == of_awq.stored == of_awq.quantised
         assert of_float.loaded is not None
@@ -533,9 +537,15 @@ def test_a_folder_is_as_large_as_its_headers_say(tmp_path: Path) -> None:
     half = checkpoint(tmp_path / "wide", {**config, "torch_dtype": "float32"}, {"a": ("F32", [1 << 29], 1 << 31)})
     facts = catalog.toolchain()
 
-    assert (Sizes(planner.model(str(folder)), facts).stored, Sizes(planner.model(str(folder)), facts).loaded) == (1, 1)
-    assert (Sizes(planner.model(str(half)), facts).stored, Sizes(planner.model(str(half)), facts).loaded) == (2, 1)
-    assert Sizes(planner.model(str(folder)), facts).quantised is None
+    assert (
+        ModelSizes(planner.model(str(folder)), facts).stored,
+        ModelSizes(planner.model(str(folder)), facts).loaded,
+    ) == (1, 1)
+    assert (ModelSizes(planner.model(str(half)), facts).stored, ModelSizes(planner.model(str(half)), facts).loaded) == (
+        2,
+        1,
+    )
+    assert ModelSizes(planner.model(str(folder)), facts).quantised is None
 
 
 def test_what_is_there_already_is_not_counted_on_the_disk(tmp_path: Path) -> None:
@@ -582,15 +592,15 @@ def test_too_little_is_too_little_although_a_term_is_unknown(tmp_path: Path) -> 
 )
 def test_a_program_is_known_by_what_it_calls_itself(text: str, expected: tuple[str | None, str | None]) -> None:
     """What calls itself otherwise is neither."""
-    assert tuple(docker_texts.program(text)) == expected
+    assert tuple(docker_texts.parse_program(text)) == expected
 
 
 def test_the_toolkit_tells_its_release() -> None:
     """The commit behind it is none."""
     said = "NVIDIA Container Toolkit CLI version 1.17.8\ncommit: f202b80a9b9d0db00d9b1d73c0128c8962c55f4d\n"
 
-    assert docker_texts.toolkit_version(said) == "1.17.8"
-    assert docker_texts.toolkit_version("commit: 1234") is None
+    assert docker_texts.parse_toolkit_version(said) == "1.17.8"
+    assert docker_texts.parse_toolkit_version("commit: 1234") is None
 
 
 @pytest.mark.parametrize(
@@ -604,7 +614,7 @@ def test_the_toolkit_tells_its_release() -> None:
 )  # fmt: skip
 def test_a_service_elsewhere_is_told_from_one_here(address: str | None, is_local: bool) -> None:  # noqa: FBT001
     """By its address; without one it is where the program looks by default."""
-    assert docker_texts.Endpoint("default", address).is_local is is_local
+    assert docker_texts.DockerEndpoint("default", address).is_local is is_local
 
 
 @pytest.mark.parametrize(
@@ -618,8 +628,8 @@ def test_a_service_elsewhere_is_told_from_one_here(address: str | None, is_local
 )
 def test_a_service_that_does_not_run_is_known_in_the_words_of_every_release(why: str) -> None:
     """On standard error as well as in the document."""
-    assert docker_texts.service("", why).state is DockerState.STOPPED
-    assert docker_texts.service(json.dumps({"ServerErrors": [why]})).state is DockerState.STOPPED
+    assert docker_texts.parse_service("", why).state is DockerState.STOPPED
+    assert docker_texts.parse_service(json.dumps({"ServerErrors": [why]})).state is DockerState.STOPPED
 
 
 @pytest.mark.parametrize(
@@ -631,17 +641,17 @@ def test_a_service_that_does_not_run_is_known_in_the_words_of_every_release(why:
 )  # fmt: skip
 def test_what_is_no_answer_of_docker_is_unknown(text: str) -> None:
     """Never a traceback, never a state that was not told."""
-    told = docker_texts.service(text)
+    told = docker_texts.parse_service(text)
 
     assert told.state is DockerState.UNKNOWN
-    assert told.version is None
-    assert docker_texts.image(text).is_there is None
-    assert docker_texts.endpoint(text).address is None
+    assert told.server is None
+    assert docker_texts.parse_image("x", text).is_there is None
+    assert docker_texts.parse_endpoint(text).address is None
 
 
 def test_fields_of_a_wrong_kind_are_unknown() -> None:
     """The others stand."""
-    told = docker_texts.service(
+    told = docker_texts.parse_service(
         json.dumps(
             {
                 "ServerVersion": "27.3.1", "Runtimes": ["runc"], "SecurityOptions": "name=rootless",
@@ -650,10 +660,10 @@ def test_fields_of_a_wrong_kind_are_unknown() -> None:
         )
     )  # fmt: skip
 
-    assert (told.version, told.runtimes, told.is_rootless) == ("27.3.1", None, None)
+    assert (told.server, told.runtimes, told.is_rootless) == ("27.3.1", None, None)
     assert (told.insecure_registries, told.insecure_networks) == (("b:1",), ())
-    assert docker_texts.service('{"ServerVersion": "27.3.1"}').insecure_registries is None
-    assert docker_texts.image('{"Id": "x", "Size": true, "Architecture": 5}') == (True, None, None)
+    assert docker_texts.parse_service('{"ServerVersion": "27.3.1"}').insecure_registries is None
+    assert docker_texts.parse_image("x", '{"Id": "x", "Size": true, "Architecture": 5}') == ImageFacts("x", True)
 
 
 @pytest.mark.parametrize(
@@ -672,7 +682,7 @@ def test_fields_of_a_wrong_kind_are_unknown() -> None:
 )
 def test_settings_are_read_as_docker_reads_them(text: str, problem: str, registries: tuple[str, ...] | None) -> None:
     """What it would refuse is told with the line."""
-    told = docker_texts.daemon_file("/etc/docker/daemon.json", text)
+    told = docker_texts.parse_daemon_file("/etc/docker/daemon.json", text)
 
     assert (told.problem, told.insecure_registries) == (problem, registries)
 
@@ -680,7 +690,7 @@ def test_settings_are_read_as_docker_reads_them(text: str, problem: str, registr
 def test_settings_of_any_depth_are_read_or_refused() -> None:
     """A depth at which reading just succeeds is none at which looking for doubles fails."""
     said = {
-        docker_texts.daemon_file("f", '{"a": ' * depth + "1" + "}" * depth).problem
+        docker_texts.parse_daemon_file("f", '{"a": ' * depth + "1" + "}" * depth).problem
         for depth in (1, 100, *range(940, 1000))
     }
 
@@ -710,15 +720,15 @@ def test_of_a_login_it_is_known_whether_there_is_one(text: str, has: bool | None
 def test_settings_that_may_not_be_read_are_unknown(meet: Meet, tmp_path: Path) -> None:
     """As is what is no file, and what is too large; one that is absent has nothing."""
     meet("nothing-installed")
-    (found,) = docker.facts(docker.Wanted()).files or ()
+    (found,) = docker.facts().files or ()
     assert (found.is_there, found.insecure_registries) == (False, None)
 
     (tmp_path / "daemon.json").mkdir()
-    (found,) = docker.facts(docker.Wanted()).files or ()
+    (found,) = docker.facts().files or ()
     assert found.is_there is None
     (tmp_path / "daemon.json").rmdir()
     (tmp_path / "daemon.json").write_bytes(b" " * (docker._MAX_FILE + 1))
-    assert [each.is_there for each in docker.facts(docker.Wanted()).files or ()] == [None]
+    assert [each.is_there for each in docker.facts().files or ()] == [None]
 
 
 def test_a_user_without_a_home_has_no_settings(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -729,7 +739,7 @@ def test_a_user_without_a_home_has_no_settings(meet: Meet, monkeypatch: pytest.M
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "expanduser", without)
-    found = docker.facts(docker.Wanted(registry="r:5000"))
+    found = docker.facts(registry="r:5000")
 
     assert [each.is_there for each in found.files or ()] == [False]
     assert [each.is_there for each in found.logins] == [None]
@@ -742,7 +752,7 @@ def test_settings_of_a_service_without_root_count_as_well(meet: Meet, tmp_path: 
     own.mkdir(parents=True)
     (own / "daemon.json").write_text('{"insecure-registries": ["r:5000"]}')
 
-    found = docker.facts(docker.Wanted(registry="r:5000"))
+    found = docker.facts(registry="r:5000")
     assert [each.insecure_registries for each in found.files or ()] == [None, ("r:5000",)]
 
 
@@ -786,16 +796,16 @@ def test_a_real_program_of_docker_is_understood(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/s")
     monkeypatch.setenv("HOME", str(tmp_path))
     try:
-        found = docker.facts(docker.Wanted("here:1", "registry.example.com:5000"))
-        gone = docker.facts(docker.Wanted("gone:1"))
+        found = docker.facts("here:1", "registry.example.com:5000")
+        gone = docker.facts("gone:1")
     finally:
         service.server.shutdown()
         service.server.server_close()
     (tmp_path / "s").unlink()
-    stopped = docker.facts(docker.Wanted())
+    stopped = docker.facts()
 
     assert (found.state, found.server, found.is_rootless) == (DockerState.ANSWERS, "20.10.21", False)
-    assert docker_texts.program(f"Docker version {found.client}, build x").version == found.client
+    assert docker_texts.parse_program(f"Docker version {found.client}, build x").version == found.client
     assert (found.endpoint, found.insecure_registries) == (
         f"unix://{tmp_path}/s",
         ("registry.example.com:5000",),
@@ -814,21 +824,21 @@ def test_who_may_not_talk_to_docker_is_looked_up_in_its_sockets_group(tmp_path: 
     """Of a socket that is not there nobody can tell."""
     (tmp_path / "s").touch()
 
-    listed, own = docker._group(f"unix://{tmp_path}/s")
+    listed, own = docker._group_membership(f"unix://{tmp_path}/s")
 
     assert own is True
     assert listed is not None
-    assert docker._group(f"unix://{tmp_path}/none") == (None, None)
+    assert docker._group_membership(f"unix://{tmp_path}/none") == (None, None)
 
 
 def test_a_program_that_tells_nothing_is_unknown(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what it said, or that it was silent; what it is asked next is asked all the same."""
     broken = {"status": 126, "errors": "exec format error"}
     meet("gibberish", docker={"version": broken, "context": "", "info": {"status": 3}})
-    found = docker.facts(docker.Wanted())
+    found = docker.facts()
     assert (found.state, found.client, found.why) == (DockerState.UNKNOWN, None, "it said nothing of its service")
 
-    monkeypatch.setattr(docker, "ask", lambda _: asking.Answer(None, is_late=True))
+    monkeypatch.setattr(docker, "ask", lambda _: asking.ProgramAnswer(None, is_late=True))
     assert docker._program().why == "its program gave no answer within 5 s"
     assert docker._service(DockerFacts()).state is DockerState.SILENT
 
@@ -924,8 +934,8 @@ def test_every_command_that_is_advised_is_of_the_table_and_says_how_it_is_undone
     assert "docker pull registry.example.com:5000/tools/quantise:v1.2: fetches an image onto docker's disk" in flat
     assert "to undo it: docker image rm registry.example.com:5000/tools/quantise:v1.2" in flat
     assert "`docker login registry.example.com:5000`" in flat
-    for rule in hosts.RULES:
-        assert list(host_commands.unknown(f"{rule.do} {rule.effect}")) == []
+    for row in load_table("edge10_host_findings", FindingText).values():
+        assert list(host_commands.unknown(f"{row.do} {row.effect}")) == []
 
 
 def test_hostile_words_of_docker_are_shown_as_words(meet: Meet, capsys: pytest.CaptureFixture[str]) -> None:
@@ -1002,7 +1012,5 @@ def test_severity_is_lower_where_nothing_has_to_be_fetched(meet: Meet) -> None:
 
     by_id = {each.id: each.severity for each in found.findings}
     assert by_id["edge10.host_registry_unlisted"] is Severity.HINT
-    assert (
-        hosts.RULES[[rule.id for rule in hosts.RULES].index("edge10.host_registry_unlisted")].severity
-        is Severity.DEGRADED
-    )
+    row = load_table("edge10_host_findings", FindingText)["edge10.host_registry_unlisted"]
+    assert row.severity is Severity.DEGRADED

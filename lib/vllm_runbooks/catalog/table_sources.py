@@ -28,6 +28,8 @@ TABLES: Mapping[str, str] = {
     "nvidia_smi_columns": "vllm_runbooks.host.records:CsvColumn",
     "unread_nodes": "vllm_runbooks.host.nodes.records:UnreadRemedy",
     "edge10_scripts": "vllm_runbooks.edge10.jobs.templates:ScriptTemplate",
+    "edge10_artefact_findings": "vllm_runbooks.catalog.tables:FindingText",
+    "edge10_host_findings": "vllm_runbooks.catalog.tables:FindingText",
 }
 """By name of a table the class of its rows, as `module:Class`: imported only to check and compile it."""
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vllm_runbooks.core.record_forms import Authored
-from vllm_runbooks.core.records import Severity
 
 STEPS = ("quantise", "convert", "evaluate", "compile")
 """What is done with a model, in this order."""
@@ -277,22 +276,6 @@ class Toolchain(Authored):
     conversion: tuple[str, ...] = ()
     """Options that the source gives the program that converts, all of them in its one command."""
     faults: tuple[ToolchainFault, ...] = ()
-
-
-@dataclass(frozen=True)
-class ToolchainFinding:
-    """What is wrong with a host, a checkpoint or a compiled tree, and what to do about it."""
-
-    id: str
-    severity: Severity
-    path: str | None
-    """The file or folder that it is about, relative to the one that was looked at; None: it is about no file."""
-    text: str
-    effect: str
-    do: str
-    source: str
-    symptom: str = ""
-    """Id of the symptom by which a log would show it; empty: none is known."""
 
 
 @dataclass(frozen=True)

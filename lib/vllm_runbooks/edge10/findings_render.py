@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from vllm_runbooks.catalog.toolchains import ToolchainFinding
+from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.views.elements import badge, cut, html_table, prose, tag
 from vllm_runbooks.core.views.styled import GROUNDS, SEVERITIES, Block, Prose, Tone, bulleted, styled
@@ -23,7 +23,7 @@ def path(name: str) -> str:
     return visible(cut(one_line(name), _MAX_PATH))
 
 
-def blocks(finding: ToolchainFinding) -> list[Block]:
+def blocks(finding: RuleFinding) -> list[Block]:
     """A finding with its effect and what to do, for a terminal."""
     severity = styled(finding.severity.value, SEVERITIES[finding.severity])
     where = f" {path(finding.path)}" if finding.path is not None else ""
@@ -35,7 +35,7 @@ def blocks(finding: ToolchainFinding) -> list[Block]:
     ]
 
 
-def table(findings: Sequence[ToolchainFinding]) -> str:
+def table(findings: Sequence[RuleFinding]) -> str:
     """HTML table of findings with their effects and what to do; empty if there are none."""
     return (
         html_table(("", "what it means, how it would look, and what to do"), list(map(_row, findings)))
@@ -44,7 +44,7 @@ def table(findings: Sequence[ToolchainFinding]) -> str:
     )
 
 
-def _row(finding: ToolchainFinding) -> list[str]:
+def _row(finding: RuleFinding) -> list[str]:
     where = escape(f" · {visible(cut(finding.path, _MAX_PATH))}") if finding.path else ""
     text = escape(visible(cut(finding.text, _MAX_TEXT)))
     return [

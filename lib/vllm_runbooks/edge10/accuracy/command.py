@@ -48,9 +48,11 @@ def judge(*, float_: Path, quantised: Path, threshold: float, confidence: float,
     from vllm_runbooks.edge10.accuracy.records import Accuracy
 
     results.distinct(float_, quantised)
-    found = accuracy.judge(results.read(float_), results.read(quantised), threshold=threshold, confidence=confidence)
+    comparison = accuracy.judge(
+        results.read(float_), results.read(quantised), threshold=threshold, confidence=confidence
+    )
     if form == "json":
-        output.write_json(to_json(found))
+        output.write_json(to_json(comparison))
     else:
-        terminal.show(render_accuracy.view(found))
-    return int(found.verdict is not Accuracy.KEPT)
+        terminal.show(render_accuracy.view(comparison))
+    return int(comparison.verdict is not Accuracy.KEPT)

@@ -1,4 +1,4 @@
-"""Records of accuracy: what evaluations told of the float model and of the quantised one, compared."""
+"""Records of accuracy: results of two evaluations, and their comparison."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class Accuracy(StrEnum):
     LOST = "lost"
     """The loss is more than the threshold, and its interval excludes 0."""
     KEPT = "kept"
-    """Nothing in the interval is a loss of more than the threshold."""
+    """The whole interval is above the threshold."""
     UNKNOWN = "unknown"
-    """Neither can be told from these results."""
+    """The results do not say."""
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """What a reader must know before relying on a comparison."""
+    """A reason to be careful with a comparison."""
 
     id: str
     text: str
@@ -29,12 +29,12 @@ class Doubt:
 
 @dataclass(frozen=True)
 class AnsweredQuestion:
-    """What a model's answer to one question was worth."""
+    """The value of a model's answer to one question."""
 
     value: float
-    """The mean over its answers, where it was asked several times."""
-    asked: str
-    """Digest of the question as the model got it; empty: it is not told."""
+    """Mean over its answers, if it was asked several times."""
+    prompt: str
+    """Digest of the question as the model got it; empty if unknown."""
 
 
 @dataclass(frozen=True)
@@ -43,50 +43,49 @@ class EvaluationScore:
 
     dataset: str
     subset: str | None
-    """None: the whole data set."""
+    """None for the whole data set."""
     metric: str
-    """Our one name for what releases of the tools call differently, as `accuracy`."""
+    """One name for the spellings of the tools' releases, as `accuracy`."""
     value: float | None
-    """A share of 1 where it is one; None: it is no number."""
+    """A share of 1 if it is one; None if it is no number."""
     questions: int | None = None
     right: tuple[int, int] | None = None
-    """The fewest and the most right answers that a rounded score stands for; None: it is no share of right ones."""
+    """Fewest and most right answers that a rounded score stands for; None if it is no share of right answers."""
     is_share: bool | None = None
-    """Whether it is a share of questions answered rightly; None: it is not told."""
+    """Whether it is a share of questions answered right; None if unknown."""
     higher_is_better: bool | None = None
     is_primary: bool | None = None
-    """Whether it is the one that the data set is judged by; None: it is not told."""
+    """Whether it is the deciding metric of the data set; None if unknown."""
     answers: Mapping[str, AnsweredQuestion] | None = None
-    """By question; None: only the score is there."""
+    """By question; None if only the score is known."""
 
 
 @dataclass(frozen=True)
 class EvaluationResults:
-    """What one model's evaluation told."""
+    """Results of one model's evaluation."""
 
     model: str
     kind: str
-    """Whose results they are, as `EvalScope report`."""
+    """Tool and form, as `EvalScope report`."""
     scores: tuple[EvaluationScore, ...]
     doubts: tuple[Doubt, ...] = ()
     temperature: float | None = None
-    """With which answers were sampled; None: it is not told."""
+    """Sampling temperature; None if unknown."""
     repeats: int | None = None
-    """How often each question was asked; None: it is not told."""
+    """How often each question was asked; None if unknown."""
 
 
 @dataclass(frozen=True)
 class AccuracyInterval:
-    """Where the difference lies, with the confidence that was asked for."""
+    """Confidence interval of a difference: quantised less float, in shares of 1."""
 
     low: float
-    """Quantised less float, in shares of 1, as is the next."""
     high: float
 
 
 @dataclass(frozen=True)
 class PairedCounts:
-    """Questions that both models answered, by who was right."""
+    """Questions that both models answered, by which of them was right."""
 
     both: int
     float_alone: int
@@ -96,10 +95,9 @@ class PairedCounts:
 
 @dataclass(frozen=True)
 class JudgedScore:
-    """One score of both models, and what its difference means."""
+    """One score of both models, and the verdict on its difference."""
 
     dataset: str | None
-    """None: all data sets together."""
     subset: str | None
     metric: str
     is_deciding: bool
@@ -107,7 +105,7 @@ class JudgedScore:
     float_score: float | None
     quantised_score: float | None
     questions: int | None
-    """That both answered where they were compared one by one, else the larger number of the two."""
+    """Questions that both answered if these were compared one by one, else the larger number of the two."""
     paired: bool
     """Whether the answers were compared question by question."""
     verdict: Accuracy
@@ -116,23 +114,23 @@ class JudgedScore:
     """Quantised less float."""
     interval: AccuracyInterval | None = None
     widest: AccuracyInterval | None = None
-    """The same with what rounding and questions that only one of them answered may hide; the verdict rests on it."""
+    """The interval with the effect of rounding and of questions that only one answered; the verdict rests on it."""
     confidence: float | None = None
-    """Of the interval; of several subsets it is higher, so that all of them hold together with what was asked for."""
+    """Of the interval; higher for one of several subsets, so that all of them hold together."""
     method: str = ""
     counts: PairedCounts | None = None
     p_value: float | None = None
     """Of McNemar's exact test, two-sided."""
     is_real_loss: bool | None = None
-    """Whether the interval lies on the side of the loss alone."""
+    """Whether the whole interval is a loss."""
     higher_is_better: bool | None = None
     needed_questions: int | None = None
-    """About how many questions would tell, if the difference stays as it is; None: it is known, or no number would."""
+    """About how many questions would decide the same difference; None if it is decided, or no number would."""
 
 
 @dataclass(frozen=True)
 class JudgedAccuracy:
-    """What `edge10 judge --format json` prints: float against quantised."""
+    """Output of `edge10 judge --format json`: quantised against float."""
 
     verdict: Accuracy
     why: str
@@ -141,10 +139,10 @@ class JudgedAccuracy:
     quantised_model: str
     quantised_kind: str
     threshold: float
-    """A loss beyond it is too much, in shares of 1."""
+    """The largest accepted loss, in shares of 1."""
     confidence: float
-    """That was asked for: of intervals of whole data sets, and of all subsets of one together."""
+    """Of the interval of a data set, and of those of all its subsets together."""
     scores: tuple[JudgedScore, ...]
     doubts: tuple[Doubt, ...]
     not_compared: tuple[str, ...]
-    """What only one of them tells."""
+    """Scores that only one of the results has."""

@@ -1,4 +1,4 @@
-"""What `edge10 check` is given, read and judged: a folder of this host, or a listing of one."""
+"""Load and check what `edge10 check` is given: a folder of this host, or a listing."""
 
 from __future__ import annotations
 
@@ -22,36 +22,21 @@ _INSTEAD = "name a folder of artefacts, or what `tree -s` or `ls -lR` printed of
 
 
 def check(
-    name: str,
-    *,
-    job: str | None = None,
-    float_name: str | None = None,
-    dies: int | None = None,
-    lengths: Sequence[int] | None = None,
-    step: str | None = None,
-    version: str | None = None,
-) -> CheckedFolder:
-    """Judge a folder, or a listing of one.
-
-    Args:
-        name: Of the folder or of the listing; `-` is a listing on standard input.
-        job: File of the job that it belongs to.
-        float_name: The float model's folder, or a listing of it.
-        dies: How many dies it should be of.
-        lengths: Which lengths it should be of.
-        step: Of `STEPS`, the one that wrote it.
-        version: Of the toolchain.
+    name: str, *, job: str | None = None, float_name: str | None = None, dies: int | None = None,
+    lengths: Sequence[int] | None = None, step: str | None = None, version: str | None = None,
+) -> CheckedFolder:  # fmt: skip
+    """Check a folder or a listing.
 
     Raises:
-        InputError: something that is named cannot be read, or is no artefact.
+        InputError: Something cannot be read, or is no artefact.
     """
-    known = read_job(job) if job else None
-    facts = catalog.toolchain(version or (known.toolchain if known else None))
-    given = read(name)
-    float_ = read(float_name) if float_name else None
+    description = _read_job(job) if job else None
+    facts = catalog.toolchain(version or (description.toolchain if description else None))
+    folder = read(name)
+    float_model = read(float_name) if float_name else None
     is_same = float_name is not None and is_folder(name) and is_folder(float_name) and Path(name).samefile(float_name)
-    asked = Asked(known, dies, tuple(lengths) if lengths else None, step)
-    return artefacts.check(given, facts, asked, float_=float_, is_same=is_same)
+    request = Asked(description, dies, tuple(lengths) if lengths else None, step)
+    return artefacts.check(folder, facts, request, float_=float_model, is_same=is_same)
 
 
 def is_folder(name: str) -> bool:
@@ -60,10 +45,10 @@ def is_folder(name: str) -> bool:
 
 
 def read(name: str) -> Given:
-    """Read a folder, or a listing of one, which tells nothing of what stands in the files.
+    """Read a folder, or a listing without the contents of the files.
 
     Raises:
-        InputError: it is neither.
+        InputError: It is neither.
     """
     errors.check_texts(name=name)
     if not name.strip():
@@ -77,37 +62,27 @@ def read(name: str) -> Given:
         raise InputError(f"{error.wrong}; {_INSTEAD}") from None
     if len(documents) != 1:
         raise InputError(f"{name}: holds {len(documents)} files; {_INSTEAD}")
-    text, size = [], 0
-    for piece in documents[0].pieces():
-        text.append(piece)
-        size += len(piece)
-        if size > listings.MAX_TEXT:
-            break
-    return Given(listings.read("".join(text), "standard input" if name == "-" else name), Contents())
+    text = sources.beginning(documents[0], listings.MAX_TEXT)
+    return Given(listings.read(text, "standard input" if name == "-" else name), Contents())
 
 
-def read_job(name: str) -> Job:
-    """Read the description of a job.
-
-    Raises:
-        InputError: it cannot be read, or contradicts itself; the first problem is told.
-    """
-    found = jobs.read(sources.read_text(name, jobs.INSTEAD), catalog.toolchain)
-    if found.job is None:
-        first = found.problems[0]
-        more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
+def _read_job(name: str) -> Job:
+    description = jobs.read(sources.read_text(name, jobs.INSTEAD), catalog.toolchain)
+    if description.job is None:
+        first = description.problems[0]
+        more = f" (and {len(description.problems) - 1} more)" if len(description.problems) > 1 else ""
         raise InputError(f"{name}:{first.line}: {first.text}{more}; `vllm-runbooks edge10 make` tells all")
-    return found.job
+    return description.job
 
 
-def without_secrets(found: CheckedFolder) -> CheckedFolder:
-    """The answer as it may be shown; what is done with it needs the names as they are."""
-    for each in found.listing.files:
-        if "@" in each.path:
-            redact_name(each.path)  # a login in front of a host: it is known from here on
-    shown = redact_record(replace(found, listing=Listing(found.listing.name, ())))
-    paths = "\n".join(each.path for each in found.listing.files)
-    files = found.listing.files
+def without_secrets(checked: CheckedFolder) -> CheckedFolder:
+    """Redact an answer for printing; repairs need the names as they are."""
+    files = checked.listing.files
+    for file in files:
+        if "@" in file.path:
+            redact_name(file.path)  # registers a password in front of a host
+    redacted = redact_record(replace(checked, listing=Listing(checked.listing.name, ())))
+    paths = "\n".join(file.path for file in files)
     if redact_text(paths) != paths:
-        files = tuple(replace(each, path=redact_name(each.path)) for each in files)
-    return replace(shown, listing=replace(redact_record(replace(found.listing, files=())), files=files))
+        files = tuple(replace(file, path=redact_name(file.path)) for file in files)
+    return replace(redacted, listing=replace(redact_record(replace(checked.listing, files=())), files=files))

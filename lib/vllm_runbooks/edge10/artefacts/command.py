@@ -20,7 +20,7 @@ _NUMBERS = re.compile(r"\d{1,7}(?:,\d{1,7}){0,15}", re.ASCII)
 _MAX_DIES = 256
 
 
-class _Lengths(click.ParamType[tuple[int, ...]]):
+class _LengthsType(click.ParamType[tuple[int, ...]]):
     """Lengths such as 1,8,96."""
 
     name = "lengths"
@@ -44,13 +44,13 @@ class _Lengths(click.ParamType[tuple[int, ...]]):
 @click.option("--job", metavar="FILE", type=complete.SCRIPT, help="The job that it belongs to: its model and settings.")
 @click.option("--float", "float_name", metavar="FOLDER", help="The float model: what to compare with, and copy from.")
 @click.option("--dies", metavar="N", type=click.IntRange(1, _MAX_DIES), help="How many dies it should be of.")
-@click.option("--lengths", metavar="N,N", type=_Lengths(), help="Which lengths it should be of, as in 1,8,96.")
+@click.option("--lengths", metavar="N,N", type=_LengthsType(), help="Which lengths it should be of, as in 1,8,96.")
 @click.option("--step", type=click.Choice(["quantise", "convert", "compile"]), help="The step that wrote it.")
 @click.option("--repair", is_flag=True, help="Copy and rename what is missing, after asking.")
 @click.option("--yes", is_flag=True, help="With --repair: do not ask.")
 @VERSION
 @given.FORMAT
-def check(*, name: str, float_name: str | None, repair: bool, yes: bool, form: str, **asked: Any) -> int:
+def check(*, name: str, float_name: str | None, repair: bool, yes: bool, form: str, **expected: Any) -> int:
     """Say whether what lies between two steps is whole: a quantised checkpoint, or a compiled model.
 
     FOLDER is judged with what stands in its files; of a LISTING, as `tree`, `ls -lR`, `find` or `tar -tv` print one,
@@ -61,26 +61,35 @@ def check(*, name: str, float_name: str | None, repair: bool, yes: bool, form: s
     Exit status: 0 nothing is wrong; 1 something is, or could not be established, or was not repaired; 2 it cannot be
     read.
     """
+    from dataclasses import replace
+
     from vllm_runbooks.edge10.artefacts import checks as artefact_checks
+    from vllm_runbooks.edge10.artefacts import repair as repairs
 
     if yes and not repair:
         raise click.UsageError("--yes is for --repair; give that as well.")
     if repair and not artefact_checks.is_folder(name):
         raise click.UsageError("--repair works in a folder of this host; name one.")
-    found = artefact_checks.check(name, float_name=float_name, **asked)
-    if not repair or not found.mends:
-        return _told(found, form)
-    for each in found.mends:
-        origin = "the float model's " if each.is_float else ""
-        output.say(f"{each.does} {origin}{each.source} to {each.target}")
-    if not yes and not _is_wanted(len(found.mends)):
-        _told(found, form)
+    checked = artefact_checks.check(name, float_name=float_name, **expected)
+    if not repair or not checked.mends:
+        return _print(checked, form)
+    for mend in checked.mends:
+        origin = "the float model's " if mend.is_float else ""
+        output.say(f"{mend.does} {origin}{mend.source} to {mend.target}")
+    if not yes and not _confirm(len(checked.mends)):
+        _print(checked, form)
         return 1
-    return _repaired(name, found, float_name, form, asked)
+    record = repairs.apply(Path(name), checked.mends, Path(float_name) if float_name else None)
+    for target, reason in record.failed.items():
+        output.say(f"not done: {target}: {reason}")
+    if record.done:
+        output.say(f"wrote {repairs.keep(record, Path(name))}, which says what was done and how it is undone")
+    again = artefact_checks.check(name, float_name=float_name, **expected)
+    return max(_print(replace(again, repaired=record), form), int(bool(record.failed)))
 
 
-def _is_wanted(count: int) -> bool:
-    """Whether somebody says yes; nobody is there to be asked where no terminal is."""
+def _confirm(count: int) -> bool:
+    """Ask at the terminal; without one the answer is no."""
     if not sys.stdin.isatty():
         output.say("nothing was done: there is no terminal to ask at; --yes does it without asking")
         return False
@@ -90,31 +99,14 @@ def _is_wanted(count: int) -> bool:
     return False
 
 
-def _repaired(name: str, found: CheckedFolder, float_name: str | None, form: str, asked: dict[str, Any]) -> int:
-    """Do what was planned, keep a list of it, and check again."""
-    from dataclasses import replace
-
-    from vllm_runbooks.edge10.artefacts import checks as artefact_checks
-    from vllm_runbooks.edge10.artefacts import repair
-
-    folder = Path(name)
-    done = repair.apply(folder, found.mends, Path(float_name) if float_name else None)
-    for target, why in done.failed.items():
-        output.say(f"not done: {target}: {why}")
-    if done.done:
-        output.say(f"wrote {repair.keep(done, folder)}, which says what was done and how it is undone")
-    again = artefact_checks.check(name, float_name=float_name, **asked)
-    return max(_told(replace(again, repaired=done), form), int(bool(done.failed)))
-
-
-def _told(found: CheckedFolder, form: str) -> int:
+def _print(checked: CheckedFolder, form: str) -> int:
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.edge10.artefacts import checks as artefact_checks
     from vllm_runbooks.edge10.artefacts import render as render_edge10_checks
 
-    shown = artefact_checks.without_secrets(found)
+    redacted = artefact_checks.without_secrets(checked)
     if form == "json":
-        output.write_json(to_json(shown))
+        output.write_json(to_json(redacted))
     else:
-        terminal.show(render_edge10_checks.view(shown))
-    return int(found.ok is not True)
+        terminal.show(render_edge10_checks.view(redacted))
+    return int(checked.ok is not True)

@@ -1,152 +1,164 @@
-"""What lies in a folder: its files with their sizes, and what stands in those that are judged.
+"""Files of a folder with their sizes, and the contents of those that are checked.
 
-A listing is bounded in number and depth. A link to a file is the file; one to a folder is not followed, so that there
-is no way in a circle and none out of the folder.
+A link to a file is the file. A link to a folder is not followed, so that there are no cycles and no way out.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.edge10.artefacts import vocabularies
 from vllm_runbooks.edge10.artefacts.listings import MAX_DEPTH, MAX_FILES
-from vllm_runbooks.edge10.artefacts.records import Contents, ListedFile, Listing, Tensor, Vocabulary
+from vllm_runbooks.edge10.artefacts.records import Contents, ListedFile, Listing, TensorHeader, Vocabulary
 from vllm_runbooks.plan import checkpoints
 
 _MAX_JSON = 64 << 20
-"""Bytes of a JSON file that are read; the tokenizers of the largest vocabularies have half of that."""
-_MAX_TOGETHER = 256 << 20
-"""Bytes of all that are read."""
+"""Bytes of a JSON file; the largest tokenizers have half of that."""
+_MAX_TOTAL = 256 << 20
+"""Bytes of all JSON files."""
 _MAX_SHARDS = 1_000
 _LFS = b"version https://git-lfs"
-_KEPT = 4 << 20
-"""Characters of a text that are kept for what stands in it; of a longer one only whether it is whole is judged."""
+_MAX_TEXT = 4 << 20
+"""Characters of a text that is kept; a longer one is only parsed."""
 _MAX_DIGITS = 18
 _INDEX = "model.safetensors.index.json"
+_TOKENIZERS = ("tokenizer.json", "vocab.json")
 
 
 def list_folder(folder: Path) -> Listing:
-    """List what lies in a folder and below it.
+    """List a folder and everything below it.
 
     Raises:
-        InputError: it is no folder, is empty, or cannot be read.
+        InputError: It is no folder, is empty, or cannot be read.
     """
     if not folder.exists():
         raise InputError(f"{folder}: is not there; name a folder of artefacts, or a listing of one")
     if not folder.is_dir():
         raise InputError(f"{folder}: is no folder; name one, or a listing of one")
-    found: list[ListedFile] = []
+    files: list[ListedFile] = []
     unread: dict[str, str] = {}
     is_cut = False
-    open_ = [("", 0)]
-    while open_:
-        below, depth = open_.pop()
+    pending = [("", 0)]
+    while pending:
+        parent, depth = pending.pop()
         try:
-            with os.scandir(folder / below) as entries:
-                # Not sorted before they are counted: a folder may hold millions.
-                here: list[os.DirEntry[str]] = []
+            with os.scandir(folder / parent) as entries:
+                # Counted before they are sorted: a folder may have millions.
+                batch: list[os.DirEntry[str]] = []
                 for entry in entries:
-                    if len(found) + len(here) >= MAX_FILES:
+                    if len(files) + len(batch) >= MAX_FILES:
                         is_cut = True
                         break
-                    here.append(entry)
+                    batch.append(entry)
         except OSError as error:
-            if not below:
+            if not parent:
                 raise InputError(f"{folder}: cannot be listed ({error.strerror}); mend its permissions") from None
-            unread[below] = error.strerror or "no reason is given"
+            unread[parent] = error.strerror or "no reason is given"
             continue
-        for entry in sorted(here, key=lambda one: one.name):
-            path = f"{below}/{entry.name}" if below else entry.name
-            listed = _entry(entry, path)
-            found.append(listed)
-            if listed.kind == "folder":
-                if depth + 1 >= MAX_DEPTH:
-                    is_cut = True
-                elif not is_cut:
-                    open_.append((path, depth + 1))
-    if not found:
+        for entry in sorted(batch, key=lambda entry: entry.name):
+            file = _listed_file(entry, f"{parent}/{entry.name}" if parent else entry.name)
+            files.append(file)
+            if file.kind == "folder" and depth + 1 >= MAX_DEPTH:
+                is_cut = True
+            elif file.kind == "folder" and not is_cut:
+                pending.append((file.path, depth + 1))
+    if not files:
         raise InputError(f"{folder}: is empty; name a folder of artefacts")
-    name = folder.resolve().name
-    return Listing(name, tuple(sorted(found, key=lambda one: one.path)), unread, is_cut, by="this host")
-
-
-def _entry(entry: os.DirEntry[str], path: str) -> ListedFile:
-    try:
-        if entry.is_dir(follow_symlinks=False):
-            return ListedFile(path, None, "folder")
-        told = entry.stat()
-    except OSError:
-        return ListedFile(path, None, "broken link" if entry.is_symlink() else "other")
-    if stat.S_ISDIR(told.st_mode):
-        return ListedFile(path, None, "linked folder")
-    return ListedFile(
-        path, told.st_size if stat.S_ISREG(told.st_mode) else None, "file" if stat.S_ISREG(told.st_mode) else "other"
+    return Listing(
+        folder.resolve().name, tuple(sorted(files, key=lambda file: file.path)), unread, is_cut, by="this host"
     )
 
 
+def _listed_file(entry: os.DirEntry[str], path: str) -> ListedFile:
+    try:
+        if entry.is_dir(follow_symlinks=False):
+            return ListedFile(path, None, "folder")
+        status = entry.stat()
+    except OSError:
+        return ListedFile(path, None, "broken link" if entry.is_symlink() else "other")
+    if stat.S_ISDIR(status.st_mode):
+        return ListedFile(path, None, "linked folder")
+    return ListedFile(path, status.st_size) if stat.S_ISREG(status.st_mode) else ListedFile(path, None, "other")
+
+
 def read_contents(folder: Path, listing: Listing) -> Contents:
-    """Read what is judged of a folder's files: its JSON, and the headers of its weights."""
+    """Read the JSON files of a folder and the headers of its weights."""
     texts: dict[str, str] = {}
     damaged: dict[str, str] = {}
-    tensors: dict[str, dict[str, Tensor]] = {}
-    known: dict[str, Vocabulary] = {}
-    left = _MAX_TOGETHER
-    shards = 0
-    for each in listing.files:
-        if each.kind != "file":
-            continue
-        if each.path.endswith(".json") and each.bytes is not None and left > 0:
-            left -= min(each.bytes, _MAX_JSON)
-            text, told, why = _json(folder / each.path)
-            if each.path.rpartition("/")[2] in vocabularies.FILES and (found := vocabularies.of(told)) is not None:
-                known[each.path] = found
-            if why:
-                damaged[each.path] = why
-            elif text is not None and (len(text) <= _KEPT or each.path.rpartition("/")[2] == _INDEX):
-                texts[each.path] = text
-        elif each.path.endswith(".safetensors") and shards < _MAX_SHARDS:
-            shards += 1
+    tensors: dict[str, dict[str, TensorHeader]] = {}
+    vocabularies: dict[str, Vocabulary] = {}
+    budget = _MAX_TOTAL
+    for file in (file for file in listing.files if file.kind == "file"):
+        name = file.path.rpartition("/")[2]
+        if name.endswith(".json") and file.bytes is not None and budget > 0:
+            budget -= min(file.bytes, _MAX_JSON)
             try:
-                held = checkpoints.tensors(folder / each.path)
+                text, value = _read_json(folder / file.path)
+            except _UnreadableFileError as error:
+                damaged[file.path] = str(error)
+                continue
+            if name in _TOKENIZERS and (vocabulary := _vocabulary(value)) is not None:
+                vocabularies[file.path] = vocabulary
+            if len(text) <= _MAX_TEXT or name == _INDEX:
+                texts[file.path] = text
+        elif name.endswith(".safetensors") and len(tensors) < _MAX_SHARDS:
+            try:
+                header = checkpoints.tensors(folder / file.path)
             except InputError as error:
-                damaged[each.path] = str(error).partition(": ")[2]
+                damaged[file.path] = str(error).partition(": ")[2]
             except OSError as error:
-                damaged[each.path] = f"cannot be read ({error.strerror}); mend its permissions"
+                damaged[file.path] = f"cannot be read ({error.strerror}); mend its permissions"
             else:
-                tensors[each.path] = {name: Tensor(*one) for name, one in held.items()}
-    return Contents(texts, tensors, damaged, known)
+                tensors[file.path] = {tensor: TensorHeader(*form) for tensor, form in header.items()}
+    return Contents(texts, tensors, damaged, vocabularies)
 
 
-def _json(path: Path) -> tuple[str | None, object, str]:
-    """A JSON text, what it holds, and what is wrong with it; nothing that stands in it is quoted."""
+class _UnreadableFileError(Exception):
+    """A file cannot be read; the text says why and quotes nothing of it."""
+
+
+def _read_json(path: Path) -> tuple[str, object]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as stream:
             raw = stream.read(_MAX_JSON + 1)
     except OSError as error:
-        return None, None, f"cannot be read ({error.strerror})"
+        raise _UnreadableFileError(f"cannot be read ({error.strerror})") from None
     if len(raw) > _MAX_JSON:
-        return None, None, f"is larger than the {_MAX_JSON >> 20} MiB that such a file may have"
+        raise _UnreadableFileError(f"is larger than the {_MAX_JSON >> 20} MiB that such a file may have")
     if raw.startswith(_LFS):
-        return None, None, "is a pointer of Git LFS, not the file"
+        raise _UnreadableFileError("is a pointer of Git LFS, not the file")
     if not raw.strip():
-        return None, None, "is empty"
+        raise _UnreadableFileError("is empty")
     try:
         text = raw.decode()
-        told = json.loads(text, parse_int=_number, parse_float=len)
+        return text, json.loads(text, parse_int=_parse_int, parse_float=len)
     except UnicodeDecodeError as error:
-        return None, None, f"is no text in UTF-8 from byte {error.start} on"
+        raise _UnreadableFileError(f"is no text in UTF-8 from byte {error.start} on") from None
     except json.JSONDecodeError as error:
-        return None, None, f"is cut off or no JSON at {error.lineno}:{error.colno}"
+        raise _UnreadableFileError(f"is cut off or no JSON at {error.lineno}:{error.colno}") from None
     except RecursionError:
-        return None, None, "is nested too deeply to be read"
-    return text, told, ""
+        raise _UnreadableFileError("is nested too deeply to be read") from None
 
 
-def _number(digits: str) -> int:
-    """A number of few digits; one of very many takes very long to be reckoned, and is the count of them."""
+def _parse_int(digits: str) -> int:
+    """A number, or the count of its digits: parsing very many digits takes very long."""
     return int(digits) if len(digits) <= _MAX_DIGITS else len(digits)
+
+
+def _vocabulary(value: object) -> Vocabulary | None:
+    """Vocabulary of `tokenizer.json` (without added tokens) or `vocab.json`; None if it has none."""
+    if isinstance(value, Mapping) and isinstance(model := value.get("model"), Mapping):
+        value = model.get("vocab")
+    if isinstance(value, Mapping) and value and all(isinstance(number, int) for number in value.values()):
+        rows = sorted(f"{number} {token!r}" for token, number in value.items())
+    elif isinstance(value, list) and value and all(isinstance(row, list) and row for row in value):
+        rows = [repr(row[0])[:1_000] for row in value]  # without its score, which has several spellings
+    else:
+        return None
+    return Vocabulary(len(rows), hashlib.sha256("\n".join(rows).encode("utf-8", "backslashreplace")).hexdigest())

@@ -1,22 +1,24 @@
-"""What lies in a folder between two steps: a quantised checkpoint or a compiled tree, and what is wrong with it.
+"""Check a folder between two steps: a quantised checkpoint or a compiled model.
 
-How many dies and which lengths a tree is of comes from the folder's name, the job, the options or the files themselves,
-in this order; where two of them contradict each other that is said, and what the files show decides.
+The number of dies and the lengths of a compiled model come from the folder's name, the job, the options or the files,
+in this order. Where two of them contradict each other, that is a finding and the files decide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
-from vllm_runbooks.catalog.toolchains import MODALITIES, Toolchain, ToolchainFinding
+from vllm_runbooks.catalog.tables import RuleFinding
+from vllm_runbooks.catalog.toolchains import Toolchain
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Severity
-from vllm_runbooks.edge10.artefacts import meanings, trees, weights_files
-from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Contents, ListedFile, Listing, Mend
-from vllm_runbooks.edge10.artefacts.tree_forms import Form, Tree
-from vllm_runbooks.edge10.artefacts.trees import Lengths, Wanted
+from vllm_runbooks.edge10.artefacts import weights_files
+from vllm_runbooks.edge10.artefacts.findings import artefact_finding
+from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Contents, Listing
+from vllm_runbooks.edge10.artefacts.tree_forms import CompiledTree
+from vllm_runbooks.edge10.artefacts.trees import CompiledLengths, ExpectedTree, check_tree
 from vllm_runbooks.edge10.artefacts.weights_files import Checkpoint
 from vllm_runbooks.edge10.jobs import names
 from vllm_runbooks.edge10.jobs.records import Job, NameTold
@@ -25,12 +27,11 @@ from vllm_runbooks.edge10.models import listed
 _T = TypeVar("_T")
 _FILES = "the files themselves"
 _NAME = "the folder's name"
-_COMPILED = frozenset(("compile",))
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a folder should be of; None: that is not asked."""
+    """What a folder should contain; None if any."""
 
     job: Job | None = None
     dies: int | None = None
@@ -39,225 +40,200 @@ class Asked:
 
 
 class Given(NamedTuple):
-    """A folder, as it was listed and read."""
+    """A folder as it was listed and read."""
 
     listing: Listing
     contents: Contents
 
 
 def check(
-    given: Given, facts: Toolchain, asked: Asked, *, float_: Given | None = None, is_same: bool = False
+    folder: Given, facts: Toolchain, request: Asked, *, float_: Given | None = None, is_same: bool = False
 ) -> CheckedFolder:
-    """Judge a folder of artefacts.
-
-    Args:
-        given: The folder.
-        facts: Of the toolchain.
-        asked: What it should be of.
-        float_: The float model's folder; None: it is not at hand.
-        is_same: Whether both are one folder.
+    """Check a folder of artefacts.
 
     Raises:
-        InputError: it is neither a compiled tree nor a checkpoint, and nothing in it says what it should be.
+        InputError: It is neither a compiled model nor a checkpoint, and no option says which it should be.
     """
-    listing = given.listing
-    broken = list(_general(listing, facts))
-    if listing.is_cut:
-        return _answer(given, facts, asked, "compiled", findings=broken)
-    bases = _bases(listing, facts)
-    where = _checkpoint(listing)
-    if asked.step in ("quantise", "convert") or (asked.step is None and not bases and where is not None):
-        return _checked_checkpoint(given, facts, asked, where or "", float_, is_same=is_same, broken=broken)
+    context = _Context(folder, facts, request)
+    context.findings += _folder_findings(folder.listing, facts)
+    if folder.listing.is_cut:
+        return context.result("compiled")
+    bases = _dies_folders(folder.listing, facts)
+    checkpoint = _checkpoint_folder(folder.listing)
+    if request.step in ("quantise", "convert") or (request.step is None and not bases and checkpoint is not None):
+        return _check_checkpoint(context, checkpoint or "", float_, is_same=is_same)
     if not bases:
-        level = _level(listing, facts)
-        if level is not None:
-            finding = meanings.finding("edge10.tree_level", None, level, source=facts.source)
-            return _answer(given, facts, asked, "compiled", findings=[*broken, finding])
-        if asked.step not in _COMPILED or not any(each.kind == "file" for each in listing.files):
-            shown = listing.name or "the listing"
+        if request.step != "compile" or not any(file.kind == "file" for file in folder.listing.files):
             raise InputError(
-                f"{shown}: holds neither a compiled model (4die/batch_1/…) nor a checkpoint (config.json, "
-                "*.safetensors); name the folder that holds one"
+                f"{folder.listing.name or 'the listing'}: holds neither a compiled model (4die/batch_1/…) nor a "
+                "checkpoint (config.json, *.safetensors); name the folder that holds one"
             )
         bases = [""]
-    return _with_float(_checked_trees(given, facts, asked, bases, broken), float_)
+    return _plan_copies(_check_trees(context, bases), float_)
 
 
-def _answer(given: Given, facts: Toolchain, asked: Asked, what: str, **more: object) -> CheckedFolder:
-    empty = CheckedFolder(
-        toolchain=facts.id, name=given.listing.name, what=what, kind=asked.job.kind if asked.job else None, dies=None,
-        dies_told_by="", lengths=None, lengths_told_by="", listing=given.listing, findings=(),
-    )  # fmt: skip
-    held = {name: tuple(value) if isinstance(value, list) else value for name, value in more.items()}
-    found = _with_room(replace(empty, **held))  # type: ignore[arg-type]
-    is_wrong = any(each.severity is not Severity.HINT for each in found.findings)
-    return replace(found, ok=False if is_wrong else None if found.unchecked else True)
+@dataclass
+class _Context:
+    """A check in progress."""
+
+    folder: Given
+    facts: Toolchain
+    request: Asked
+    findings: list[RuleFinding] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def add(self, finding_id: str, path: str | None, text: str, *, do: str = "") -> None:
+        self.findings.append(artefact_finding(finding_id, path, text, do=do, source=self.facts.source))
+
+    def result(self, what: str, **details: object) -> CheckedFolder:
+        """The verdict; names that are in use are removed from the repairs."""
+        empty = CheckedFolder(
+            toolchain=self.facts.id, name=self.folder.listing.name, what=what,
+            kind=self.request.job.kind if self.request.job else None, dies=None, dies_told_by="", lengths=None,
+            lengths_told_by="", listing=self.folder.listing, findings=tuple(self.findings), remarks=tuple(self.remarks),
+        )  # fmt: skip
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in details.items()}
+        checked = replace(empty, **values)  # type: ignore[arg-type] # its own fields
+        kinds = {file.path: file.kind for file in self.folder.listing.files}
+        left = [
+            f"{mend.target}: {_OBSTACLES[kinds[mend.target]]} has this name; remove it, and check again"
+            for mend in checked.mends
+            if mend.target in kinds
+        ]
+        is_wrong = any(finding.severity is not Severity.HINT for finding in checked.findings)
+        return replace(
+            checked,
+            mends=tuple(mend for mend in checked.mends if mend.target not in kinds),
+            left=(*checked.left, *left),
+            ok=False if is_wrong else None if checked.unchecked else True,
+        )
 
 
-def _with_room(found: CheckedFolder) -> CheckedFolder:
-    """The answer with copies and renames only to names that nothing has."""
-    kinds = {each.path: each.kind for each in found.listing.files}
-    taken = [each for each in found.mends if each.target in kinds]
-    left = (
-        f"{each.target}: {_IN_THE_WAY[kinds[each.target]]} has this name; remove it, and check again" for each in taken
-    )
-    return replace(found, mends=tuple(each for each in found.mends if each not in taken), left=(*found.left, *left))
-
-
-_IN_THE_WAY = {
+_OBSTACLES = {
     "file": "a file", "folder": "a folder", "broken link": "a link that leads nowhere",
     "linked folder": "a link to a folder", "other": "what is no file",
 }  # fmt: skip
 
 
-def _general(listing: Listing, facts: Toolchain) -> Iterator[ToolchainFinding]:
-    """What is wrong with any folder."""
+def _folder_findings(listing: Listing, facts: Toolchain) -> Iterator[RuleFinding]:
     if listing.is_cut:
-        said = f"holds more than {len(listing.files):,} files, or folders too deep inside of each other"
-        yield meanings.finding("edge10.tree_cut", None, said, source=facts.source)
-    for path, why in listing.unread.items():
-        yield meanings.finding("edge10.tree_unread", path or None, f"could not be listed: {why}", source=facts.source)
-    for each in listing.files:
-        if each.kind == "broken link":
-            yield meanings.finding("edge10.tree_link", each.path, "is a link that leads nowhere", source=facts.source)
-        elif each.kind == "linked folder":
-            yield meanings.finding("edge10.tree_linked_folder", each.path, "is a link to a folder", source=facts.source)
-        elif each.kind == "other":
-            said = "is no file to be read: a pipe, a socket or a device"
-            yield meanings.finding("edge10.tree_no_file", each.path, said, source=facts.source)
+        text = f"holds more than {len(listing.files):,} files, or folders too deep inside of each other"
+        yield artefact_finding("edge10.tree_cut", None, text, source=facts.source)
+    for path, reason in listing.unread.items():
+        text = f"could not be listed: {reason}"
+        yield artefact_finding("edge10.tree_unread", path or None, text, source=facts.source)
+    links = {
+        "broken link": ("edge10.tree_link", "is a link that leads nowhere"),
+        "linked folder": ("edge10.tree_linked_folder", "is a link to a folder"),
+    }
+    for file in listing.files:
+        if file.kind in links:
+            finding_id, text = links[file.kind]
+            yield artefact_finding(finding_id, file.path, text, source=facts.source)
 
 
-# ---- what it is
+# ---- which kind of folder it is
 
 
-def _bases(listing: Listing, facts: Toolchain) -> list[str]:
-    """Folders of dies, each with a slash behind it; empty text: the folder itself."""
-    tops = {top for files in facts.trees.values() for each in files if (top := _top(each.path))}
+def _dies_folders(listing: Listing, facts: Toolchain) -> list[str]:
+    """Folders of dies with a trailing slash; empty text for the checked folder itself."""
+    templates = [template.path for files in facts.trees.values() for template in files]
+    tops = {_top(path) for path in templates} - {""}
+    main = {_top(path) for path in templates if "{length}" in path}
     by_name: dict[str, None] = {}
-    by_top: dict[str, set[str]] = {}
-    for each in listing.files:
-        parts = each.path.split("/")
-        folders = parts if each.kind in ("folder", "linked folder") else parts[:-1]
+    by_content: dict[str, set[str]] = {}
+    for file in listing.files:
+        parts = file.path.split("/")
+        folders = parts if file.kind in ("folder", "linked folder") else parts[:-1]
         for end, part in enumerate(folders):
             if names.dies_of(part, facts) is not None:
                 by_name["/".join(parts[: end + 1]) + "/"] = None
                 break
             if part in tops:
-                by_top.setdefault("".join(f"{one}/" for one in parts[:end]), set()).add(part)
+                by_content.setdefault("".join(f"{parent}/" for parent in parts[:end]), set()).add(part)
                 break
-    if by_name:
-        return list(by_name)
-    main = {_top(each.path) for files in facts.trees.values() for each in files if "{length}" in each.path}
-    return [base for base, found in by_top.items() if found & main or len(found) > 1]
+    return list(by_name) or [base for base, parts in by_content.items() if parts & main or len(parts) > 1]
 
 
 def _top(path: str) -> str:
     return path.partition("/")[0] if "/" in path else ""
 
 
-def _checkpoint(listing: Listing) -> str | None:
-    """The folder of a checkpoint, with a slash behind it; None: there is none."""
-    files = [each.path for each in listing.files if each.kind != "folder"]
+def _checkpoint_folder(listing: Listing) -> str | None:
+    """The folder of a checkpoint with a trailing slash; None if there is none."""
+    files = [file.path for file in listing.files if file.kind != "folder"]
     marks = [path for path in files if path.endswith(".safetensors") or path.rpartition("/")[2] == weights_files.INDEX]
     marks = marks or [path for path in files if path.rpartition("/")[2] in ("config.json", "tokenizer_config.json")]
     if not marks:
         return None
-    least = min(path.count("/") for path in marks)
-    folder = min(path for path in marks if path.count("/") == least).rpartition("/")[0]
+    folder = min(marks, key=lambda path: (path.count("/"), path)).rpartition("/")[0]
     return f"{folder}/" if folder else ""
 
 
-def _level(listing: Listing, facts: Toolchain) -> str | None:
-    """What part of a compiled tree a folder is; None: it is none."""
-    files = [each.path for each in listing.files if each.kind == "file"]
-    best: tuple[int, bool, str] = (0, False, "")
-    for templates in facts.trees.values():
-        for depth in (1, 2):
-            forms: dict[str, list[Form]] = {}
-            for each in templates:
-                for path in filter(None, (each.path, each.renamed_from)):
-                    parts = path.split("/")
-                    if len(parts) > depth:
-                        forms.setdefault("/".join(parts[:depth]), []).append(Form("/".join(parts[depth:])))
-            for folder, held in forms.items():
-                count = sum(any(form.read(path) is not None for form in held) for path in files[:2_000])
-                is_named = Form(folder.rpartition("/")[2]).read(listing.name) is not None
-                best = max(best, (count, is_named, folder.replace("{length}", "…")))
-    count, _, folder = best
-    if not count or 2 * count < len(files[:2_000]):
-        return None
-    return f"is {folder} of a compiled model, not the whole of it"
+# ---- a compiled model
 
 
-# ---- a compiled tree
-
-
-def _checked_trees(
-    given: Given, facts: Toolchain, asked: Asked, bases: Sequence[str], broken: list[ToolchainFinding]
-) -> CheckedFolder:
-    listing = given.listing
-    above = {_parent(base) for base in bases}
-    if len(above) > 1:
-        shown = ", ".join(sorted(one or "." for one in above)[:4])
-        said = f"holds {len(above)} compiled models ({shown}); give one of them"
-        finding = meanings.finding("edge10.tree_level", None, said, source=facts.source)
-        return _answer(given, facts, asked, "compiled", findings=[*broken, finding])
-    name = _name(listing, bases[0], facts)
-    read = names.read(name, facts) if name else None
-    wanted = [n for n in (read.dies if read else None, asked.job.dies if asked.job else None, asked.dies) if n]
-    chosen = [base for base in bases if _dies_of(base, listing, facts) in wanted]
-    findings = list(broken)
+def _check_trees(context: _Context, bases: Sequence[str]) -> CheckedFolder:
+    listing, facts, request = context.folder.listing, context.facts, context.request
+    parents = {_parent(base) for base in bases}
+    if len(parents) > 1:
+        folders = ", ".join(sorted(parent or "." for parent in parents)[:4])
+        context.add("edge10.tree_level", None, f"holds {len(parents)} compiled models ({folders}); give one of them")
+        return context.result("compiled")
+    name = _model_folder(listing, bases[0], facts)
+    settings = names.read(name, facts) if name else None
+    preferred = (settings.dies if settings else None, request.job.dies if request.job else None, request.dies)
+    chosen = [base for base in bases if _dies_of(base, listing, facts) in preferred]
     if len(bases) > 1 and chosen:
-        findings += [
-            meanings.finding(
-                "edge10.tree_other_dies", base.rstrip("/"), f"lies beside {chosen[0].rstrip('/')}, which is wanted",
-                source=facts.source,
-            )
-            for base in bases if base not in chosen
-        ]  # fmt: skip
+        for base in bases:
+            if base not in chosen:
+                text = f"lies beside {chosen[0].rstrip('/')}, which is wanted"
+                context.add("edge10.tree_other_dies", base.rstrip("/"), text)
         bases = chosen
-    answers = [_one_tree(given, facts, asked, base, read) for base in bases]
-    findings += _of_name(read, facts, kind=answers[0].kind, dies=answers[0].dies)
-    own = {one.id for each in answers for one in each.findings}
-    findings += _of_job(read, asked.job, facts, skip=_PIECES if "edge10.tree_lengths_contradict" in own else "")
-    first = answers[0]
-    return _answer(
-        given, facts, asked, "compiled",
-        name=name, kind=first.kind, dies=first.dies, dies_told_by=first.dies_told_by, lengths=first.lengths,
-        lengths_told_by=first.lengths_told_by,
-        findings=[*findings, *(one for each in answers for one in each.findings)],
-        mends=[one for each in answers for one in each.mends],
-        left=[one for each in answers for one in each.left],
-        remarks=list(dict.fromkeys([*_uncompared(read, asked.job, facts), *_remarks(answers)])),
+    results = [_check_one_tree(context, base, settings) for base in bases]
+    first = results[0]
+    tree_findings = [finding for result in results for finding in result.findings]
+    if settings is not None:
+        _check_name(context, settings, kind=first.kind, dies=first.dies)
+        if request.job is not None:
+            is_contradicted = any(finding.id == "edge10.tree_lengths_contradict" for finding in tree_findings)
+            _compare_with_job(context, settings, request.job, skip=_LENGTHS if is_contradicted else "")
+    remarks = [
+        *_not_compared(settings, request.job, facts),
+        *(remark for result in results for remark in result.remarks),
+    ]
+    return context.result(
+        "compiled", name=name, kind=first.kind, dies=first.dies, dies_told_by=first.dies_told_by,
+        lengths=first.lengths, lengths_told_by=first.lengths_told_by, findings=[*context.findings, *tree_findings],
+        mends=[mend for result in results for mend in result.mends],
+        left=[text for result in results for text in result.left], remarks=list(dict.fromkeys(remarks)),
     )  # fmt: skip
 
 
-def _with_float(found: CheckedFolder, float_: Given | None) -> CheckedFolder:
-    """The answer with files to copy only where the float model is known to have them."""
-    base = "" if float_ is None else _checkpoint(float_.listing) or ""
-    there = set() if float_ is None else {each.path for each in float_.listing.files if each.kind == "file"}
-    mends, left = [], list(found.left)
-    for each in found.mends:
-        if not each.is_float:
-            mends.append(each)
-        elif f"{base}{each.source}" in there:
-            mends.append(replace(each, source=f"{base}{each.source}"))
-        elif float_ is None:
-            left.append(f"{each.target}: --float FOLDER names the model to copy it from")
+def _plan_copies(checked: CheckedFolder, float_: Given | None) -> CheckedFolder:
+    base = "" if float_ is None else _checkpoint_folder(float_.listing) or ""
+    available = set() if float_ is None else {file.path for file in float_.listing.files if file.kind == "file"}
+    mends, left = [], list(checked.left)
+    for mend in checked.mends:
+        if not mend.is_float:
+            mends.append(mend)
+        elif f"{base}{mend.source}" in available:
+            mends.append(replace(mend, source=f"{base}{mend.source}"))
         else:
-            left.append(f"{each.target}: the float model has none either")
-    return replace(found, mends=tuple(mends), left=tuple(left))
+            is_named = float_ is not None
+            reason = "the float model has none either" if is_named else "--float FOLDER names the model to copy it from"
+            left.append(f"{mend.target}: {reason}")
+    return replace(checked, mends=tuple(mends), left=tuple(left))
 
 
 def _parent(base: str) -> str:
     return base.rstrip("/").rpartition("/")[0]
 
 
-def _name(listing: Listing, base: str, facts: Toolchain) -> str:
-    """The name of the compiled model's folder: the one above that of its dies; empty: it is not told."""
-    above = _parent(base)
-    if above:
-        return above.rpartition("/")[2]
+def _model_folder(listing: Listing, base: str, facts: Toolchain) -> str:
+    """Name of the compiled model's folder, which contains that of the dies; empty if unknown."""
+    if parent := _parent(base):
+        return parent.rpartition("/")[2]
     return "" if not base and names.dies_of(listing.name, facts) is not None else listing.name
 
 
@@ -265,72 +241,58 @@ def _dies_of(base: str, listing: Listing, facts: Toolchain) -> int | None:
     return names.dies_of(base.rstrip("/").rpartition("/")[2] or listing.name, facts)
 
 
-def _kind(files: Sequence[ListedFile], read: NameTold | None, asked: Asked, facts: Toolchain) -> tuple[str, str]:
-    """The kind of model of a tree, and the kind that somebody told of it, which may be another."""
-    own: dict[str, set[str]] = {
-        kind: {_top(each.path) or each.path for each in templates if each.is_needed or kind == "llm"}
+def _kind(paths: Sequence[str], settings: NameTold | None, request: Asked, facts: Toolchain) -> str:
+    """The kind of model: by its files, else by the job, else by the folder's name."""
+    parts = {
+        kind: {_top(template.path) or template.path for template in templates if template.is_needed or kind == "llm"}
         for kind, templates in facts.trees.items()
     }
-    there = {_top(each.path) or each.path for each in files}
-    more = {kind: (parts - own["llm"]) & there for kind, parts in own.items() if kind != "llm"}
-    model = listed(read.model, facts) if read is not None and read.model else None
-    said = asked.job.kind if asked.job else (read.kind if read else None) or (model.kind if model else "")
-    # A file more than a language model has is one that was left or moved; a folder or two files are no accident.
-    by_files = next((kind for kind, parts in more.items() if len(parts) > 1), "")
-    return by_files or said or "llm", said or by_files or "llm"
+    seen = {_top(path) or path for path in paths}
+    # One file that a language model does not have may be a leftover.
+    by_files = next((kind for kind in parts if len((parts[kind] - parts["llm"]) & seen) > 1), "")
+    model = listed(settings.model, facts) if settings is not None and settings.model else None
+    by_name = (settings.kind if settings else None) or (model.kind if model else None)
+    return by_files or (request.job.kind if request.job else None) or by_name or "llm"
 
 
-def _one_tree(given: Given, facts: Toolchain, asked: Asked, base: str, read: NameTold | None) -> CheckedFolder:
-    listing = given.listing
-    files = [replace(each, path=each.path.removeprefix(base)) for each in listing.files if each.path.startswith(base)]
-    above = [
-        each for each in listing.files
-        if base and _parent(base) == each.path.rpartition("/")[0] and not each.path.startswith(base)
+def _check_one_tree(outer: _Context, base: str, settings: NameTold | None) -> CheckedFolder:
+    listing, contents = outer.folder
+    facts, request = outer.facts, outer.request
+    context = _Context(outer.folder, facts, request)
+    files = [replace(file, path=file.path.removeprefix(base)) for file in listing.files if file.path.startswith(base)]
+    siblings = [
+        file for file in listing.files
+        if base and _parent(base) == file.path.rpartition("/")[0] and not file.path.startswith(base)
     ]  # fmt: skip
-    kind, said_kind = _kind(files, read, asked, facts)
-    findings: list[ToolchainFinding] = []
-    remarks: list[str] = []
-    if any(_is_weights(each.path) for each in files):
-        own = {name for each in facts.checkpoint for name in each.names} - {each.path for each in facts.trees[kind]}
-        files = [each for each in files if not _is_weights(each.path) and each.path not in own]
-        remarks.append("a checkpoint lies in the same folder, which --step convert judges")
-    tree = Tree(files, facts.trees[kind])
-    if said_kind != kind:
-        text = f"its files are those of {_KINDS[kind]}, and it is said to be {_KINDS[said_kind]}"
-        findings.append(
-            meanings.finding("edge10.tree_kind_contradicts", base.rstrip("/") or None, text, source=facts.source)
-        )
-    about = _About(listing, asked, base, read, facts, findings, remarks)
-    dies, dies_by = _dies(tree, about)
+    kind = _kind([file.path for file in files], settings, request, facts)
+    if any(_is_weights(file.path) for file in files):
+        # Without an artifacts_path the compiler writes into the checkpoint's folder.
+        small_files = {name for row in facts.checkpoint for name in row.names} - {row.path for row in facts.trees[kind]}
+        files = [file for file in files if not _is_weights(file.path) and file.path not in small_files]
+        context.remarks.append("a checkpoint lies in the same folder, which --step convert judges")
+    tree = CompiledTree(files, facts.trees[kind])
+    dies, dies_source = _find_dies(context, tree, base, settings)
     if dies not in facts.limits.dies:
-        shown = ", ".join(map(str, facts.limits.dies))
-        remarks.append(f"the source shows {shown} dies; whether {dies} are possible is not told")
-    findings += _of_folder(about, dies)
-    lengths = Lengths(tree, facts, dies)
-    wanted_lengths, by = _lengths(lengths, about)
-    contents = given.contents
-    out = trees.check(
-        tree,
-        Wanted(
-            dies=dies,
-            lengths=wanted_lengths,
-            context=(read.context_tokens if read else None) or (asked.job.context_tokens if asked.job else None),
-            digits=read.remap if read else None,
-            texts=_below(base, contents.texts),
-            damaged=_below(base, contents.damaged),
-            unread=[path.removeprefix(base) for path in listing.unread if path.startswith(base)],
-            above=above,
-        ),
-        lengths,
-        base,
-        facts,
+        numbers = ", ".join(map(str, facts.limits.dies))
+        context.remarks.append(f"the source shows {numbers} dies; whether {dies} are possible is not told")
+    _check_dies_folder(context, base, dies)
+    compiled = CompiledLengths(tree, facts, dies)
+    lengths, lengths_source = _find_lengths(context, compiled, base, settings)
+    expected = ExpectedTree(
+        dies=dies,
+        lengths=lengths,
+        damaged=_below(base, contents.damaged),
+        unread=[path.removeprefix(base) for path in listing.unread if path.startswith(base)],
+        siblings=siblings,
     )
+    report = check_tree(tree, expected, compiled, base, facts)
     if not contents.texts and not contents.damaged:
-        remarks.append("what stands in the files is not told, and not judged")
-    return _answer(
-        given, facts, asked, "compiled",
-        kind=kind, dies=dies, dies_told_by=dies_by, lengths=wanted_lengths, lengths_told_by=by,
-        findings=[*findings, *out.findings], mends=_once(out.mends), left=out.left, remarks=[*remarks, *out.remarks],
+        context.remarks.append("what stands in the files is not told, and not judged")
+    return context.result(
+        "compiled", kind=kind, dies=dies, dies_told_by=dies_source, lengths=lengths, lengths_told_by=lengths_source,
+        findings=[*context.findings, *report.findings],
+        mends=list({mend.target: mend for mend in report.mends}.values()), left=report.left,
+        remarks=[*context.remarks, *report.remarks],
     )  # fmt: skip
 
 
@@ -338,243 +300,195 @@ def _is_weights(path: str) -> bool:
     return "/" not in path and (path.endswith(".safetensors") or path == weights_files.INDEX)
 
 
-_KINDS = {"llm": "a language model", "vlm": "a model with pictures"}
+def _below(base: str, by_path: Mapping[str, _T]) -> dict[str, _T]:
+    return {path.removeprefix(base): value for path, value in by_path.items() if path.startswith(base)}
 
 
-def _once(mends: Sequence[Mend]) -> list[Mend]:
-    return list({each.target: each for each in mends}.values())
-
-
-def _below(base: str, held: Mapping[str, _T]) -> dict[str, _T]:
-    return {path.removeprefix(base): one for path, one in held.items() if path.startswith(base)}
-
-
-class _About(NamedTuple):
-    """What is known of a tree besides its files, and where is noted what contradicts itself."""
-
-    listing: Listing
-    asked: Asked
-    base: str
-    read: NameTold | None
-    facts: Toolchain
-    findings: list[ToolchainFinding]
-    remarks: list[str]
-
-
-def _dies(tree: Tree, about: _About) -> tuple[int, str]:
-    """How many dies a tree is of, and what says so."""
-    said = {
-        "the name of the folder of dies": _dies_of(about.base, about.listing, about.facts),
-        _NAME: about.read.dies if about.read else None,
-        "the job": about.asked.job.dies if about.asked.job else None,
-        "--dies": about.asked.dies,
+def _find_dies(context: _Context, tree: CompiledTree, base: str, settings: NameTold | None) -> tuple[int, str]:
+    request = context.request
+    sources = {
+        "the name of the folder of dies": _dies_of(base, context.folder.listing, context.facts),
+        _NAME: settings.dies if settings else None,
+        "the job": request.job.dies if request.job else None,
+        "--dies": request.dies,
     }
-    said_of = {by: number for by, number in said.items() if number}
-    there = tree.dies()
-    if not said_of:
-        return there or 1, _FILES
-    by, number = next(iter(said_of.items()))
-    if len(set(said_of.values())) > 1:
-        by, number = next(((by, number) for by, number in said_of.items() if number == there), (by, number))
-        text = "; ".join(f"{by} tells {number}" for by, number in said_of.items())
-        about.findings.append(
-            meanings.finding(
-                "edge10.tree_dies_contradict",
-                about.base.rstrip("/") or None,
-                f"number of dies: {text}",
-                source=about.facts.source,
-            )
-        )
-    return number, by
+    stated = {source: number for source, number in sources.items() if number}
+    counted = tree.count_dies()
+    if not stated:
+        return counted or 1, _FILES
+    source, number = next(iter(stated.items()))
+    if len(set(stated.values())) > 1:
+        source, number = next((pair for pair in stated.items() if pair[1] == counted), (source, number))
+        text = "; ".join(f"{by} tells {count}" for by, count in stated.items())
+        context.add("edge10.tree_dies_contradict", base.rstrip("/") or None, f"number of dies: {text}")
+    return number, source
 
 
-def _of_folder(about: _About, dies: int) -> Iterator[ToolchainFinding]:
-    """What is wrong with the name of the folder in which the dies' files lie."""
-    own = about.base.rstrip("/").rpartition("/")[2] or about.listing.name
-    if not own or names.dies_of(own, about.facts) is not None:
+def _check_dies_folder(context: _Context, base: str, dies: int) -> None:
+    name = base.rstrip("/").rpartition("/")[2] or context.folder.listing.name
+    if not name or names.dies_of(name, context.facts) is not None:
         return
-    wanted = names.dies_folder(dies, about.facts)
-    path = about.base.rstrip("/") or None
-    if path is None and names.read(own, about.facts) is not None:
-        text, do = f"its files lie in it, and not in {wanted} below it", f"make {wanted} in it, and move them there"
+    expected = names.dies_folder(dies, context.facts)
+    path = base.rstrip("/") or None
+    if path is None and names.read(name, context.facts) is not None:
+        text, do = f"its files lie in it, and not in {expected} below it", f"make {expected} in it, and move them there"
     else:
-        text, do = f"is no name of a folder of dies, which is {wanted} here", f"rename the folder to {wanted}"
-    yield meanings.finding("edge10.tree_misnamed", path, text, do=do, source=about.facts.source)
+        text, do = f"is no name of a folder of dies, which is {expected} here", f"rename the folder to {expected}"
+    context.add("edge10.tree_misnamed", path, text, do=do)
 
 
-def _lengths(found: Lengths, about: _About) -> tuple[tuple[int, ...], str]:
-    """Which lengths a tree is of, and what says so."""
-    there = list(found.there)
-    said = {
-        _NAME: (1, *about.read.prefill) if about.read is not None and about.read.prefill else None,
-        "the job": about.asked.job.lengths if about.asked.job else None,
-        "--lengths": about.asked.lengths,
+def _find_lengths(
+    context: _Context, compiled: CompiledLengths, base: str, settings: NameTold | None
+) -> tuple[tuple[int, ...], str]:
+    request = context.request
+    sources = {
+        _NAME: (1, *settings.prefill) if settings is not None and settings.prefill else None,
+        "the job": request.job.lengths if request.job else None,
+        "--lengths": request.lengths,
     }
-    said_of = {by: tuple(sorted(set(numbers))) for by, numbers in said.items() if numbers}
-    wanted = sorted({length for numbers in said_of.values() for length in numbers})
-    renumbered = found.renumbered()
-    if renumbered is not None:
-        bare, odd = renumbered
-        there.remove(bare if odd in wanted and bare not in wanted else odd)
-    if not wanted:
-        return tuple(there), _FILES
-    by = " and ".join(said_of)
-    missing, more = [each for each in wanted if each not in there], [each for each in there if each not in wanted]
-    sets = [set(numbers) for numbers in said_of.values()]
-    is_chain = all(one <= other or other <= one for one in sets for other in sets)
-    if there and ((missing and more) or (missing and not is_chain)):
-        text = "; ".join(f"{by} tells {_listed(numbers)}" for by, numbers in said_of.items())
-        path = f"{about.base}{found.folder.rpartition('/')[0]}".rstrip("/")
-        about.findings.append(
-            meanings.finding(
-                "edge10.tree_lengths_contradict",
-                path or None,
-                f"{text}; the files are of {_listed(there)}",
-                source=about.facts.source,
-            )
-        )
-        return tuple(there), _FILES
-    if more:
-        about.remarks.append(f"length {_listed(more)} is there too, complete or nearly so, and was not asked for")
-    return tuple(sorted({*wanted, *there})), by
+    stated = {source: tuple(sorted(set(numbers))) for source, numbers in sources.items() if numbers}
+    expected = {length for numbers in stated.values() for length in numbers}
+    present = set(compiled.complete)
+    if not expected:
+        return compiled.complete, _FILES
+    if present and expected - present and present - expected:
+        text = "; ".join(f"{source} tells {_joined(numbers)}" for source, numbers in stated.items())
+        path = f"{base}{compiled.folder.rpartition('/')[0]}".rstrip("/")
+        text = f"{text}; the files are of {_joined(compiled.complete)}"
+        context.add("edge10.tree_lengths_contradict", path or None, text)
+        return compiled.complete, _FILES
+    if more := sorted(present - expected):
+        text = f"length {_joined(more)} is there too, complete or nearly so, and was not asked for"
+        context.remarks.append(text)
+    return tuple(sorted(expected | present)), " and ".join(stated)
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _joined(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers)) or "none"
 
 
-def _of_name(
-    read: NameTold | None, facts: Toolchain, *, kind: str | None, dies: int | None
-) -> Iterator[ToolchainFinding]:
-    """What is wrong with the name of the folder."""
-    if read is None:
-        return
-    if read.rest:
-        text = f"its name goes on with _{read.rest}"
-        do = f"rename the folder to {read.name.removesuffix(f'_{read.rest}')}"
-        yield meanings.finding("edge10.tree_name_rest", None, text, do=do, source=facts.source)
-    if kind == "vlm" and "_" in read.model:
-        text = f"its name has an underscore in that of the model: {read.model}"
-        yield meanings.finding("edge10.tree_name_model", None, text, source=facts.source)
-    if read.modality is not None and read.modality not in MODALITIES:
-        text = f"its name tells the modality {read.modality}, and there are {' and '.join(MODALITIES)}"
-        yield meanings.finding("edge10.tree_name_modality", None, text, source=facts.source)
-    if read.remap is not None and read.dies is not None and read.dies == dies and not _orders(read):
-        text = f"its name ends in {read.remap or '(nothing)'}, which is no order of {read.dies} dies for both parts"
-        yield meanings.finding("edge10.tree_remap", None, text, source=facts.source)
+# ---- the name of a compiled model's folder
+
+
+def _check_name(context: _Context, settings: NameTold, *, kind: str | None, dies: int | None) -> None:
+    if settings.rest:
+        do = f"rename the folder to {settings.name.removesuffix(f'_{settings.rest}')}"
+        context.add("edge10.tree_name_rest", None, f"its name goes on with _{settings.rest}", do=do)
+    if kind == "vlm" and "_" in settings.model:
+        text = f"its name has an underscore in that of the model: {settings.model}"
+        context.add("edge10.tree_name_model", None, text)
+    if settings.remap is not None and settings.dies is not None and settings.dies == dies and not _is_order(settings):
+        end = settings.remap or "(nothing)"
+        text = f"its name ends in {end}, which is no order of {settings.dies} dies for both parts"
+        context.add("edge10.tree_remap", None, text)
 
 
 _ORDER = "order of the dies"
-_PIECES = "lengths of a prompt's pieces"
+_LENGTHS = "lengths of a prompt's pieces"
 _SETTINGS: Mapping[str, Callable[[NameTold], object]] = {
-    "context or KV cache": lambda told: told.context_tokens,
-    _PIECES: lambda told: told.prefill and _listed(told.prefill),
-    "picture": lambda told: told.picture and "{}x{}".format(*told.picture),
-    "modality": lambda told: told.modality,
-    _ORDER: lambda told: told.remap,
+    "context or KV cache": lambda settings: settings.context_tokens,
+    _LENGTHS: lambda settings: settings.prefill and _joined(settings.prefill),
+    "picture": lambda settings: settings.picture and "{}x{}".format(*settings.picture),
+    "modality": lambda settings: settings.modality,
+    _ORDER: lambda settings: settings.remap,
 }
-"""By what it is a setting that the name of a compiled model's folder may tell; dies are compared elsewhere."""
+"""Settings in the name of a compiled model's folder; the dies are compared elsewhere."""
 
 
-def _of_job(read: NameTold | None, job: Job | None, facts: Toolchain, *, skip: str) -> Iterator[ToolchainFinding]:
-    """What the folder's name tells of model and settings, but for one, against the name that the job's would have."""
-    if read is None or job is None:
+def _compare_with_job(context: _Context, settings: NameTold, job: Job, *, skip: str) -> None:
+    facts = context.facts
+    expected_name = names.compiled(job, facts)
+    expected = names.read(expected_name, facts)
+    if expected is None:
         return
-    made = names.compiled(job, facts)
-    told = names.read(made, facts)
-    if told is None:
+    do = f"give the job's folder, {expected_name}; else correct the job or compile again"
+    model = listed(settings.model, facts)
+    is_same_model = model is not None and model.name == job.listed
+    if settings.model.lower() != expected.model.lower() and not is_same_model:
+        text = f"model: {_NAME} tells {settings.model}, the job {expected.model}"
+        context.add("edge10.tree_job_differs", None, text, do=do)
+    if settings.kind != expected.kind:
         return
-    do = f"give the job's folder, {made}; else correct the job or compile again"
-    if not _is_model(read.model, told.model, job, facts):
-        text = f"model: {_NAME} tells {read.model}, the job {told.model}"
-        yield meanings.finding("edge10.tree_job_differs", None, text, do=do, source=facts.source)
-    if read.kind != told.kind:
-        return
-    for what, of in _SETTINGS.items():
-        mine, its = of(read), of(told)
-        if what == skip or mine is None or its is None or mine == its:
+    for what, value_of in _SETTINGS.items():
+        value, other = value_of(settings), value_of(expected)
+        if what == skip or value is None or other is None or value == other:
             continue
-        if what == _ORDER:
-            # Of other dies, or of no order at all, it is said already.
-            if read.dies == told.dies and _orders(read) and read.remap not in _digits(job):
-                text = f"its name says the order {mine or '0'}, and the job {its or '0'}"
-                yield meanings.finding("edge10.tree_remap", None, text, do=do, source=facts.source)
-            continue
-        text = f"{what}: {_NAME} tells {mine}, the job {its}"
-        yield meanings.finding("edge10.tree_job_differs", None, text, do=do, source=facts.source)
+        if what != _ORDER:
+            text = f"{what}: {_NAME} tells {value}, the job {other}"
+            context.add("edge10.tree_job_differs", None, text, do=do)
+        elif settings.dies == expected.dies and _is_order(settings) and settings.remap not in _remap_digits(job):
+            text = f"its name says the order {value or '0'}, and the job {other or '0'}"
+            context.add("edge10.tree_remap", None, text, do=do)
 
 
-def _is_model(name: str, made: str, job: Job, facts: Toolchain) -> bool:
-    """Whether a name is that of the job's model, as it would be made or as the toolchain's list takes it."""
-    known = listed(name, facts)
-    return name.lower() == made.lower() or (known is not None and known.name == job.listed)
-
-
-def _digits(job: Job) -> set[str]:
-    """How the job's order of dies may stand in a name: each part without its trailing zeros, or with them."""
-    parts = [
+def _remap_digits(job: Job) -> set[str]:
+    """The digits of the job's order of dies, each part with or without its trailing zeros."""
+    vision, language = (
         (names.digits(remap), "".join(map(str, remap[: job.dies]))) for remap in (job.vision_remap, job.language_remap)
-    ]
-    return {vision + language for vision in parts[0] for language in parts[1]}
+    )
+    return {first + second for first in vision for second in language}
 
 
-def _uncompared(read: NameTold | None, job: Job | None, facts: Toolchain) -> Iterator[str]:
-    """What of a job the folder's name does not tell, so that it is not known of the tree."""
-    told = names.read(names.compiled(job, facts), facts) if job is not None else None
-    if told is None:
+def _not_compared(settings: NameTold | None, job: Job | None, facts: Toolchain) -> Iterator[str]:
+    """Say which settings of the job the folder's name does not have."""
+    expected = names.read(names.compiled(job, facts), facts) if job is not None else None
+    if expected is None:
         return
-    missing = [what for what, of in _SETTINGS.items() if of(told) is not None and (read is None or of(read) is None)]
-    missing = ["model", *missing] if read is None else missing
+    missing = [] if settings is not None else ["model"]
+    for what, value_of in _SETTINGS.items():
+        if value_of(expected) is not None and (settings is None or value_of(settings) is None):
+            missing.append(what)
     if missing:
-        yield f"{_NAME} does not tell {', '.join(missing)}, which were not compared with the job ({told.name})"
+        yield f"{_NAME} does not tell {', '.join(missing)}, which were not compared with the job ({expected.name})"
 
 
-def _remarks(answers: Sequence[CheckedFolder]) -> list[str]:
-    return [one for each in answers for one in each.remarks]
-
-
-def _orders(read: NameTold) -> bool:
+def _is_order(settings: NameTold) -> bool:
     """Whether the digits of a name are two orders of its dies, with or without their trailing zeros."""
-    text, dies = read.remap or "", read.dies or 0
-    halves = (text[:dies], text[dies:])
-    return bool(read.orders) or all(sorted(half) == [str(die) for die in range(dies)] for half in halves)
+    digits, dies = settings.remap or "", settings.dies or 0
+    halves = (digits[:dies], digits[dies:])
+    return bool(settings.orders) or all(sorted(half) == [str(die) for die in range(dies)] for half in halves)
 
 
 # ---- a checkpoint
 
 
-def _checked_checkpoint(
-    given: Given, facts: Toolchain, asked: Asked, base: str, float_: Given | None, *, is_same: bool,
-    broken: list[ToolchainFinding],
-) -> CheckedFolder:  # fmt: skip
-    found = _as_checkpoint(given, base)
-    beside = None if float_ is None else _as_checkpoint(float_, _checkpoint(float_.listing) or "")
-    known = listed(found.name, facts) if found.name else None
-    own = weights_files.kind(found) or (weights_files.kind(beside) if beside else None)
-    kind = own if own == "vlm" else (asked.job.kind if asked.job else None) or (known.kind if known else None) or own
-    out = weights_files.check(found, facts, kind=kind, step=asked.step, float_=beside, is_same=is_same)
-    findings = [replace(each, path=f"{base}{each.path}" if each.path else each.path) for each in out.findings]
-    unchecked = list(out.unchecked)
-    for option, value in (("--dies", asked.dies), ("--lengths", asked.lengths)):
+def _check_checkpoint(context: _Context, base: str, float_: Given | None, *, is_same: bool) -> CheckedFolder:
+    facts, request = context.facts, context.request
+    float_base = "" if float_ is None else _checkpoint_folder(float_.listing) or ""
+    checkpoint = _as_checkpoint(context.folder, base)
+    float_checkpoint = None if float_ is None else _as_checkpoint(float_, float_base)
+    model = listed(checkpoint.name, facts) if checkpoint.name else None
+    by_files = checkpoint.kind or (float_checkpoint.kind if float_checkpoint else None)
+    by_name = (request.job.kind if request.job else None) or (model.kind if model else None)
+    kind = by_files if by_files == "vlm" else by_name or by_files
+    report = weights_files.check_checkpoint(
+        checkpoint, facts, kind=kind, step=request.step, float_model=float_checkpoint, is_same=is_same
+    )
+    context.findings += [
+        replace(finding, path=f"{base}{finding.path}" if finding.path else finding.path) for finding in report.findings
+    ]
+    unchecked = list(report.unchecked)
+    for option, value in (("--dies", request.dies), ("--lengths", request.lengths)):
         if value is not None:
             unchecked.append(f"what {option} says: it is of a compiled model, and this is a checkpoint")
-    above = "" if float_ is None else _checkpoint(float_.listing) or ""
-    mends = [replace(each, source=f"{above}{each.source}", target=f"{base}{each.target}") for each in out.mends]
-    return _answer(
-        given, facts, asked, "checkpoint", name=found.name, kind=kind, findings=[*broken, *findings], mends=mends,
-        left=out.left, unchecked=unchecked, remarks=out.remarks,
+    mends = [replace(mend, source=f"{float_base}{mend.source}", target=f"{base}{mend.target}") for mend in report.mends]
+    return context.result(
+        "checkpoint", name=checkpoint.name, kind=kind, mends=mends, left=report.left, unchecked=unchecked,
+        remarks=report.remarks,
     )  # fmt: skip
 
 
-def _as_checkpoint(given: Given, base: str) -> Checkpoint:
+def _as_checkpoint(folder: Given, base: str) -> Checkpoint:
     files = {
-        each.path.removeprefix(base): each
-        for each in given.listing.files
-        if each.path.startswith(base) and each.kind == "file"
+        file.path.removeprefix(base): file
+        for file in folder.listing.files
+        if file.path.startswith(base) and file.kind == "file"
     }
-    held = given.contents
+    read = folder.contents
     contents = Contents(
-        _below(base, held.texts), _below(base, held.tensors), _below(base, held.damaged),
-        _below(base, held.vocabularies),
-    )  # fmt: skip
-    return Checkpoint(files, contents, base.rstrip("/").rpartition("/")[2] or given.listing.name)
+        _below(base, read.texts),
+        _below(base, read.tensors),
+        _below(base, read.damaged),
+        _below(base, read.vocabularies),
+    )
+    return Checkpoint(files, contents, base.rstrip("/").rpartition("/")[2] or folder.listing.name)

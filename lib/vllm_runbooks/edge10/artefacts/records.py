@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vllm_runbooks.catalog.toolchains import ToolchainFinding
+from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.core.record_forms import WHERE_TOLD
 
 
@@ -41,7 +41,7 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class TensorHeader:
     """A tensor of a file of weights, as its header tells."""
 
     dtype: str
@@ -63,14 +63,14 @@ class Contents:
     """What stands in the files of a folder, as far as it is judged; all by path."""
 
     texts: Mapping[str, str] = field(default_factory=dict)
-    tensors: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
+    tensors: Mapping[str, Mapping[str, TensorHeader]] = field(default_factory=dict)
     damaged: Mapping[str, str] = field(default_factory=dict)
     """What is wrong with a file that could not be read."""
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Mend:
+class RepairStep:
     """A file that is copied or renamed where `--repair` asks for it."""
 
     does: str
@@ -88,12 +88,12 @@ MENDS = ("copy", "rename")
 
 
 @dataclass(frozen=True)
-class Repaired:
+class RepairRecord:
     """What `--repair` did in a folder, as it is kept beside it."""
 
     folder: str
     float_folder: str
-    done: tuple[Mend, ...]
+    done: tuple[RepairStep, ...]
     undo: tuple[str, ...]
     """What takes each back, the last first."""
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -117,8 +117,8 @@ class CheckedFolder:
     lengths: tuple[int, ...] | None
     lengths_told_by: str
     listing: Listing
-    findings: tuple[ToolchainFinding, ...]
-    mends: tuple[Mend, ...] = ()
+    findings: tuple[RuleFinding, ...]
+    mends: tuple[RepairStep, ...] = ()
     """What `--repair` would do."""
     left: tuple[str, ...] = ()
     """What could be mended in more than one way, or from no file that is known: it is the reader's."""
@@ -128,7 +128,7 @@ class CheckedFolder:
     """What the answer does not cover, or takes from the files themselves."""
     ok: bool | None = None
     """None: nothing was found, and something that was asked for could not be established."""
-    repaired: Repaired | None = field(default=None, metadata=WHERE_TOLD)
+    repaired: RepairRecord | None = field(default=None, metadata=WHERE_TOLD)
     """What was done before this was found; None: nothing was."""
 
 

@@ -1,4 +1,4 @@
-"""Copy and rename files between the steps: over no other file, not out of the folder, and each with a way back."""
+"""Copy and rename files in a folder: over no other file, not out of the folder, and each step with its undo."""
 
 from __future__ import annotations
 
@@ -6,58 +6,56 @@ import errno
 import os
 import shutil
 import stat
-import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from vllm_runbooks.core.display import to_json
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
-from vllm_runbooks.edge10.artefacts.records import Mend, Repaired
+from vllm_runbooks.edge10.artefacts.records import RepairRecord, RepairStep
 
-_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
-"""What a file system says that has no hard links."""
-_MARGIN = 1 << 20
-"""Bytes that are left free."""
+_NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+_RESERVE = 1 << 20
+"""Bytes of the disk that stay free."""
 
 
-def apply(folder: Path, mends: Sequence[Mend], float_folder: Path | None) -> Repaired:
-    """Do what was planned, one by one; what cannot be done is told, and the rest goes on.
+class _SkippedError(Exception):
+    """A file is left as it is; the text says why."""
 
-    Args:
-        folder: The folder that is repaired.
-        mends: What is done in it.
-        float_folder: The float model's folder; None: it is not at hand.
+
+def apply(folder: Path, mends: Sequence[RepairStep], float_folder: Path | None) -> RepairRecord:
+    """Repair a folder. A step that fails is reported, and the rest goes on.
 
     Raises:
-        InputError: there is no room for the copies; nothing was done.
+        InputError: There is no space for the copies; nothing was done.
     """
-    _check_room(folder, mends, float_folder)
-    done: list[Mend] = []
+    _check_space(folder, mends, float_folder)
+    done: list[RepairStep] = []
     failed: dict[str, str] = {}
-    for each in mends:
+    for mend in mends:
         try:
-            _mend(folder, each, float_folder)
-        except _NotDoneError as error:
-            failed[each.target] = str(error)
+            _apply_step(folder, mend, float_folder)
+        except FileExistsError:
+            failed[mend.target] = "a file of this name is there by now"
+        except _SkippedError as error:
+            failed[mend.target] = str(error)
         except OSError as error:
-            failed[each.target] = error.strerror or "no reason is given"
+            failed[mend.target] = error.strerror or "no reason is given"
         else:
-            done.append(each)
-    undo = tuple(_undone(each) for each in reversed(done))
-    return Repaired(str(folder), str(float_folder or ""), tuple(done), undo, failed)
+            done.append(mend)
+    undo = tuple(_undo(mend) for mend in reversed(done))
+    return RepairRecord(str(folder), str(float_folder or ""), tuple(done), undo, failed)
 
 
-def keep(done: Repaired, folder: Path) -> Path:
-    """Write beside a folder what was done in it, and return where.
+def keep(done: RepairRecord, folder: Path) -> Path:
+    """Write the record of a repair next to the folder, and return its path.
 
     Raises:
-        NotStoredError: it could not be written.
+        NotStoredError: It could not be written.
     """
     place = folder.resolve()
-    number = 1
-    path = place.with_name(f"{place.name}.repair.json")
+    path, number = place.with_name(f"{place.name}.repair.json"), 1
     while path.exists():
         number += 1
         path = place.with_name(f"{place.name}.repair-{number}.json")
@@ -65,105 +63,78 @@ def keep(done: Repaired, folder: Path) -> Path:
     return path
 
 
-def _undone(each: Mend) -> str:
-    return f"remove {each.target}" if each.does == "copy" else f"rename {each.target} back to {each.source}"
+def _undo(mend: RepairStep) -> str:
+    return f"remove {mend.target}" if mend.does == "copy" else f"rename {mend.target} back to {mend.source}"
 
 
-class _NotDoneError(Exception):
-    """A file is left as it is; the text says why."""
-
-
-def _check_room(folder: Path, mends: Sequence[Mend], float_folder: Path | None) -> None:
+def _check_space(folder: Path, mends: Sequence[RepairStep], float_folder: Path | None) -> None:
     needed = 0
-    for each in mends:
-        above = float_folder if each.is_float else folder
-        if each.does == "copy" and above is not None:
+    for mend in mends:
+        root = float_folder if mend.is_float else folder
+        if mend.does == "copy" and root is not None:
             with suppress(OSError):
-                needed += (above / each.source).stat().st_size
+                needed += (root / mend.source).stat().st_size
     free = shutil.disk_usage(folder).free
-    if needed and needed + _MARGIN > free:
+    if needed and needed + _RESERVE > free:
         raise InputError(f"{folder}: the copies need {needed:,} bytes, and {free:,} are free; make room first")
 
 
-def _mend(folder: Path, each: Mend, float_folder: Path | None) -> None:
-    target = _inside(folder, each.target)
+def _apply_step(folder: Path, mend: RepairStep, float_folder: Path | None) -> None:
+    target = _inside(folder, mend.target)
     if os.path.lexists(target):
-        raise _NotDoneError("a file of this name is there by now")
-    if each.is_float:
-        if float_folder is None:
-            raise _NotDoneError("the float model's folder is not named")
-        source = _of_float(float_folder, each.source)
-    else:
-        source = _inside(folder, each.source)
-    told = source.lstat()
-    if not stat.S_ISREG(told.st_mode):
-        raise _NotDoneError(f"{each.source} is no plain file")
-    if each.does == "rename":
-        _rename(source, target)
-    else:
+        raise FileExistsError
+    if mend.is_float and float_folder is None:
+        raise _SkippedError("the float model's folder is not named")
+    source = (
+        _in_float_model(float_folder, mend.source) if mend.is_float and float_folder else _inside(folder, mend.source)
+    )
+    if not stat.S_ISREG(source.lstat().st_mode):
+        raise _SkippedError(f"{mend.source} is no plain file")
+    if mend.does == "copy":
         _copy(source, target)
-
-
-def _inside(folder: Path, path: str) -> Path:
-    """A path in a folder to which no link leads."""
-    place = Path(os.path.realpath(folder))
-    parts = path.split("/")
-    if not path or path.startswith("/") or any(part in ("", ".", "..") for part in parts):
-        raise _NotDoneError("leads out of the folder")
-    above = place.joinpath(*parts[:-1])
-    if Path(os.path.realpath(above)) != above:
-        raise _NotDoneError("lies behind a link, which is not followed")
-    if not above.is_dir():
-        raise _NotDoneError("its folder is missing")
-    return above / parts[-1]
-
-
-def _of_float(folder: Path, path: str) -> Path:
-    """A file of the float model; where a cache of the Hub links it to its content, that."""
-    place = Path(os.path.realpath(folder))
-    found = Path(os.path.realpath(place / path))
-    cache = place.parent.parent / "blobs"
-    is_cached = place.parent.name == "snapshots" and found.is_relative_to(cache)
-    if not found.is_relative_to(place) and not is_cached:
-        raise _NotDoneError(f"{path} leads out of the float model's folder")
-    return found
-
-
-def _rename(source: Path, target: Path) -> None:
-    """Give a file another name, which no file may have by then."""
-    if _placed(lambda: os.link(source, target, follow_symlinks=False)):
-        source.unlink()
         return
-    _copy(source, target)
+    try:
+        os.link(source, target, follow_symlinks=False)  # unlike a rename, never over a file
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        _copy(source, target)
     source.unlink()
 
 
+def _inside(folder: Path, path: str) -> Path:
+    """A path in a folder, behind no link."""
+    root = Path(os.path.realpath(folder))
+    parts = path.split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        raise _SkippedError("leads out of the folder")
+    parent = root.joinpath(*parts[:-1])
+    if Path(os.path.realpath(parent)) != parent:
+        raise _SkippedError("lies behind a link, which is not followed")
+    if not parent.is_dir():
+        raise _SkippedError("its folder is missing")
+    return parent / parts[-1]
+
+
+def _in_float_model(folder: Path, path: str) -> Path:
+    """A file of the float model, which a cache of the Hub links to its content."""
+    root = Path(os.path.realpath(folder))
+    file = Path(os.path.realpath(root / path))
+    is_cached = root.parent.name == "snapshots" and file.is_relative_to(root.parent.parent / "blobs")
+    if not file.is_relative_to(root) and not is_cached:
+        raise _SkippedError(f"{path} leads out of the float model's folder")
+    return file
+
+
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file with its mode and times, whole or not at all."""
-    part = target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex}.part")
-    try:
-        read = os.open(source, os.O_RDONLY | os.O_NOFOLLOW)
-        with os.fdopen(read, "rb") as old, part.open("xb") as new:
+    """Copy a file with its mode and times to a new name; a partial copy is removed."""
+    descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW)
+    with os.fdopen(descriptor, "rb") as old, target.open("xb") as new:
+        try:
             shutil.copyfileobj(old, new, 1 << 20)
             new.flush()
             os.fsync(new.fileno())
-        shutil.copystat(source, part)
-        if not _placed(lambda: os.link(part, target)):
-            # A name that is made is nobody else's: what it is given afterwards replaces nothing.
-            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-            part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _placed(link: Callable[[], None]) -> bool:
-    """Whether a file got a further name; False: the file system has no such."""
-    try:
-        link()
-    except FileExistsError:
-        raise _NotDoneError("a file of this name is there by now") from None
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
+            shutil.copystat(source, target)
+        except BaseException:
+            target.unlink(missing_ok=True)
             raise
-        return False
-    return True

@@ -1,9 +1,9 @@
-"""Files of a compiled tree by the facts' templates: which path is which file of which die and length."""
+"""Files of a compiled model: which path is which file of which die and length, by the toolchain's templates."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -11,151 +11,122 @@ from typing import NamedTuple
 from vllm_runbooks.catalog.toolchains import TreeFile
 from vllm_runbooks.edge10.artefacts.records import ListedFile
 
-_HOLES = {"{die}": r"(?P<die>0|[1-9]\d{0,2})", "{length}": r"(?P<length>0|[1-9]\d{0,6})", "*": r"(?P<free>[^/]{0,255})"}
+_HOLES = {"{die}": r"(?P<die>0|[1-9]\d{0,2})", "{length}": r"(?P<length>0|[1-9]\d{0,6})", "*": r"(?P<stem>[^/]{0,255})"}
 _PARTS = re.compile(r"(\{die\}|\{length\}|\*)")
 
 
 class Slot(NamedTuple):
-    """A file that a tree may have."""
+    """A file that a compiled model may have."""
 
     number: int
-    """Of its template."""
+    """Index of its template."""
     die: int | None
     length: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A file of a tree, with what its path says."""
-
-    path: str
-    slot: Slot
-    free: str
-    """What the compiler names itself, without the signs around it."""
-    size: int | None
-
-
 class Form:
-    """One template of paths."""
+    """A template of paths."""
 
     def __init__(self, template: str) -> None:
         self.template = template
         self.folder = template.rpartition("/")[0]
-        self.has_die, self.has_length, self.is_free = "{die}" in template, "{length}" in template, "*" in template
-        pieces = (_HOLES.get(part) or re.escape(part) for part in _PARTS.split(template))
-        self._reader = re.compile("".join(pieces), re.ASCII)
-
-    def read(self, path: str) -> tuple[int | None, int | None, str] | None:
-        """The die, the length and the free word of a path; None: it is not of this template."""
-        found = self._reader.fullmatch(path)
-        if found is None:
-            return None
-        held = found.groupdict()
-        die, length = held.get("die"), held.get("length")
-        return (
-            None if die is None else int(die),
-            None if length is None else int(length),
-            (held.get("free") or "").strip("_"),
+        self.has_die, self.has_length, self.has_stem = "{die}" in template, "{length}" in template, "*" in template
+        self._pattern = re.compile(
+            "".join(_HOLES.get(part) or re.escape(part) for part in _PARTS.split(template)), re.ASCII
         )
 
+    def read(self, path: str) -> tuple[int | None, int | None, str] | None:
+        """Die, length and stem of a path; None if it does not fit the template."""
+        match = self._pattern.fullmatch(path)
+        if match is None:
+            return None
+        groups = match.groupdict()
+        die, length = groups.get("die"), groups.get("length")
+        return int(die) if die else None, int(length) if length else None, (groups.get("stem") or "").strip("_")
+
     def path(self, die: int | str | None, length: int | str | None) -> str:
-        """The path of a file; what the compiler names stays a star."""
+        """Path of a file; the stem stays `*`."""
         return self.template.replace("{die}", str(die)).replace("{length}", str(length))
 
 
-class Tree:
-    """The files of one tree, each by what it is."""
+@dataclass(frozen=True, slots=True)
+class PlacedFile:
+    """A file that fits a template."""
+
+    path: str
+    slot: Slot
+    stem: str
+    """The compiler's own name for a network, without the signs around it."""
+    size: int | None
+
+
+class CompiledTree:
+    """The files of a compiled model, sorted by template."""
 
     def __init__(self, files: Iterable[ListedFile], templates: Sequence[TreeFile]) -> None:
-        """Sort the files.
-
-        Args:
-            files: Below the folder of the dies.
-            templates: Of the tree's kind of model.
-        """
+        """Sort the files."""
         self.templates = templates
-        self.forms = tuple(Form(each.path) for each in templates)
-        self.raw_forms = tuple(Form(each.renamed_from) if each.renamed_from else None for each in templates)
-        self.all = {each.path: each for each in files if each.kind != "folder"}
-        self.here: dict[Slot, list[Placed]] = {}
-        self.raw: dict[Slot, list[Placed]] = {}
-        """Files by the name that the compiler gave them, under the slot that they are renamed to."""
-        self.others: list[ListedFile] = []
-        named = [number for number, form in enumerate(self.forms) if not form.is_free]
-        renamed = [
-            number for number, each in enumerate(templates) if self.raw_forms[number] is not None and not each.is_copied
-        ]
-        free = [number for number, form in enumerate(self.forms) if form.is_free]
-        for each in self.all.values():
-            if each.kind != "file" or not (
-                self._put(each, named, self.forms, self.here)
-                or self._put(each, renamed, self.raw_forms, self.raw)
-                or self._put(each, free, self.forms, self.here)
-            ):
-                self.others.append(each)
+        self.forms = tuple(Form(template.path) for template in templates)
+        raw_forms = tuple(Form(template.renamed_from) for template in templates)
+        self.raw_forms = raw_forms
+        self.files = {file.path: file for file in files if file.kind != "folder"}
+        self.final: dict[Slot, list[PlacedFile]] = {}
+        self.raw: dict[Slot, list[PlacedFile]] = {}
+        """Files under the compiler's own names, by the slot that they are renamed to."""
+        self.others: list[str] = []
+        """Files that fit no template."""
+        numbers = range(len(templates))
+        # A template without a stem is the most specific one.
+        steps = (
+            ([number for number in numbers if not self.forms[number].has_stem], self.forms, self.final),
+            ([n for n in numbers if templates[n].renamed_from and not templates[n].is_copied], raw_forms, self.raw),
+            ([number for number in numbers if self.forms[number].has_stem], self.forms, self.final),
+        )
+        for file in self.files.values():
+            if file.kind == "file" and not any(self._place(file, *step) for step in steps):
+                self.others.append(file.path)
 
-    def _put(
-        self, each: ListedFile, numbers: Iterable[int], forms: Sequence[Form | None], into: dict[Slot, list[Placed]]
+    def _place(
+        self, file: ListedFile, numbers: Sequence[int], forms: Sequence[Form], slots: dict[Slot, list[PlacedFile]]
     ) -> bool:
         for number in numbers:
-            form = forms[number]
-            found = form.read(each.path) if form is not None else None
-            if found is None:
+            parts = forms[number].read(file.path)
+            if parts is None:
                 continue
-            final = self.forms[number].path(found[0], found[1])
-            if forms is self.raw_forms and final.lower() == each.path.lower():
-                continue  # in letters of another size it is what it was renamed to, not what the compiler called it
-            die, length, free = found
+            die, length, stem = parts
+            if slots is self.raw and self.forms[number].path(die, length).lower() == file.path.lower():
+                continue  # the final name in other letter case
             slot = Slot(number, die, length)
-            into.setdefault(slot, []).append(Placed(each.path, slot, free, each.bytes))
+            slots.setdefault(slot, []).append(PlacedFile(file.path, slot, stem, file.bytes))
             return True
         return False
 
     def path(self, slot: Slot) -> str:
-        """Where a file belongs; with what the compiler names filled in where its neighbours tell it."""
+        """Path of a file, with the stem of the other files in its folder."""
         form = self.forms[slot.number]
         path = form.path(slot.die, slot.length)
-        if form.is_free:
-            stems = self.stems.get(form.folder, frozenset())
-            if len(stems) == 1:
-                (stem,) = stems
-                path = path.replace("*", stem, 1)
-        return path
+        stems = self.stems.get(form.folder, set())
+        return path.replace("*", next(iter(stems)), 1) if form.has_stem and len(stems) == 1 else path
 
     @cached_property
-    def placed(self) -> tuple[Placed, ...]:
-        """All files that are known for what they are."""
-        return tuple(one for held in (self.here, self.raw) for found in held.values() for one in found)
+    def placed(self) -> tuple[PlacedFile, ...]:
+        """All files that fit a template."""
+        return tuple(file for slots in (self.final, self.raw) for files in slots.values() for file in files)
 
     @cached_property
-    def stems(self) -> dict[str, frozenset[str]]:
-        """By folder the words that the compiler named its files by."""
-        found: dict[str, set[str]] = {}
-        for one in self.placed:
-            is_raw = one in self.raw.get(one.slot, ())
-            form = self.raw_forms[one.slot.number] if is_raw else self.forms[one.slot.number]
-            if form is not None and form.is_free and one.free:
-                found.setdefault(form.folder, set()).add(one.free)
-        return {folder: frozenset(words) for folder, words in found.items()}
+    def stems(self) -> dict[str, set[str]]:
+        """Stems by folder; more than one: several compiles left files there."""
+        stems: dict[str, set[str]] = {}
+        for file in self.placed:
+            if file.stem:
+                stems.setdefault(file.path.rpartition("/")[0], set()).add(file.stem)
+        return stems
 
-    @cached_property
-    def per_die(self) -> tuple[int, ...]:
-        """Numbers of the templates of which each die has a file that is needed."""
-        return tuple(
-            number for number, each in enumerate(self.templates) if each.is_needed and self.forms[number].has_die
-        )
-
-    def dies(self) -> int | None:
-        """How many dies the files are of: up to the last with more than half of what some die has; None: not told."""
+    def count_dies(self) -> int | None:
+        """Number of dies: up to the last one with more than half of the files that any die has; None if unknown."""
         counts: dict[int, int] = {}
-        for slot in (*self.here, *self.raw):
-            if slot.die is not None and self.forms[slot.number].has_die and slot.number in self.per_die:
+        for slot in (*self.final, *self.raw):
+            if slot.die is not None and self.templates[slot.number].is_needed:
                 counts[slot.die] = counts.get(slot.die, 0) + 1
-        if not counts:
-            return None
-        most = max(counts.values())
-        return max(die for die, number in counts.items() if 2 * number > most) + 1
-
-    def tops(self) -> Iterator[str]:
-        """Folders right below that of the dies, each once."""
-        yield from dict.fromkeys(form.folder.partition("/")[0] for form in self.forms if form.folder)
+        most = max(counts.values(), default=0)
+        return max((die for die, count in counts.items() if 2 * count > most), default=-1) + 1 or None

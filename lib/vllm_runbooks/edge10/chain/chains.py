@@ -1,9 +1,9 @@
-"""The chain on open parts: quantise a model, serve it beside the float one, evaluate both, judge what was lost.
+"""The chain on open parts: quantise a model, serve it next to the float one, evaluate both, compare the scores.
 
     parts ── quantise ── serve float and quantised ── evaluate float ── evaluate quantised ── judge
 
-What cannot be is known before anything is started. From then on each link says what came of it: nothing is raised, and
-what was written stays where the record says.
+Invalid input is rejected before anything is started. After that each link records its result, nothing is raised, and
+the files stay where the record says.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from vllm_runbooks.edge10.accuracy import results
 from vllm_runbooks.edge10.accuracy.comparing import CONFIDENCE, THRESHOLD
 from vllm_runbooks.edge10.accuracy.records import JudgedAccuracy
 from vllm_runbooks.edge10.chain import evaluating, limited, open_parts, quantising
-from vllm_runbooks.edge10.chain.evaluating import Asking, Questions
-from vllm_runbooks.edge10.chain.limited import Bounds
-from vllm_runbooks.edge10.chain.quantising import Wanted
-from vllm_runbooks.edge10.chain.records import Evaluated, Link, OpenChain, OpenParts, Quantised
+from vllm_runbooks.edge10.chain.evaluating import Questions, RequestLimits
+from vllm_runbooks.edge10.chain.limited import RunContext, RunLimits
+from vllm_runbooks.edge10.chain.quantising import QuantisingPlan
+from vllm_runbooks.edge10.chain.records import ChainLink, Evaluated, OpenChain, OpenParts, Quantised
 from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.host import ports
 from vllm_runbooks.host.running import handled_by
@@ -103,170 +103,154 @@ def chain(
     Raises:
         InputError: something that was given cannot be used; nothing has been started then.
     """
-    one = starting.subject(command, vllm)
-    cards = starting.cards_of(memory)
+    subject = starting.subject(command, vllm)
+    gpu_memory = starting.cards_of(memory)
     if gpus.strip():
-        host_loading.cards(gpus)  # the guards, which read them again, start when hours have gone into quantising
-    limits = _Limits(quantise_within_s, ready_within_s, evaluate_within_s, memory_gib)
+        host_loading.cards(gpus)  # reject them now, not after hours of quantising
+    limits = _ChainLimits(quantise_within_s, ready_within_s, evaluate_within_s, memory_gib)
     limits.check()
     accuracy.check(threshold, confidence)
-    asking = Asking(answer_tokens, at_once)
-    asking.check()
-    plan = _Plan(
-        one=one,
-        model=_model(one),
-        source=_given(quantised) if quantised.strip() else _wanted(method, calibration, samples, tokens),
+    requests = RequestLimits(answer_tokens, at_once)
+    requests.check()
+    plan = _ChainPlan(
+        subject=subject,
+        model=_float_model(subject),
+        source=_quantised_model(quantised) if quantised.strip() else _plan(method, calibration, samples, tokens),
         questions=evaluating.questions_in(Path(questions).expanduser()),
-        asking=asking,
-        places=_placed(one, cards, side_by_side=side_by_side),
+        requests=requests,
+        places=_placement(subject, gpu_memory, side_by_side=side_by_side),
         side_by_side=side_by_side,
         threshold=threshold,
         confidence=confidence,
-        cards=cards,
+        gpu_memory=gpu_memory,
         gpus=gpus,
         limits=limits,
     )
-    parts = open_parts.find(python, one.python, one.environment)
-    asked = (plan.source, plan.questions, asking, side_by_side, threshold, confidence, gpus, parts)
+    parts = open_parts.find(python, subject.python, subject.environment)
+    request = (plan.source, plan.questions, requests, side_by_side, threshold, confidence, gpus, parts)
     return steps.do(
         step,
-        lambda: _Chain(plan, parts, step, folder, lambda line: say(redact_text(line))).run(),
+        lambda: _ChainRun(plan, parts, step, folder, lambda line: say(redact_text(line))).run(),
         OpenChain,
-        asked=(one.argv, one.vllm, *asked),
-        is_done=lambda found: found.accuracy is not None,
-        timeout_s=limits.whole_s,
+        asked=(subject.argv, subject.vllm, *request),
+        is_done=lambda result: result.accuracy is not None,
+        timeout_s=limits.total_s,
     )
 
 
-def _given(quantised: str) -> Path:
-    """The folder of a model that is quantised already.
-
-    Raises:
-        InputError: it holds none that is whole.
-    """
+def _quantised_model(quantised: str) -> Path:
     folder = Path(quantised).expanduser().absolute()
     if lacks := quantising.lacking(folder):
         raise InputError(lacks[0])
     return folder
 
 
-def _wanted(method: str, calibration: str, samples: int, tokens: int) -> Wanted:
-    """How the model is to be quantised.
-
-    Raises:
-        InputError: it cannot be in this way.
-    """
+def _plan(method: str, calibration: str, samples: int, tokens: int) -> QuantisingPlan:
     if not calibration.strip():
         raise InputError(
             "calibration: is empty; name a file of texts, one a line, or give `quantised` where the model is quantised"
         )
-    wanted = Wanted(method, Path(calibration).expanduser().absolute(), samples, tokens)
-    wanted.check()
-    return wanted
+    plan = QuantisingPlan(method, Path(calibration).expanduser().absolute(), samples, tokens)
+    plan.check()
+    return plan
 
 
-def _model(one: Subject) -> Path:
-    """The folder of the float model that a command serves.
-
-    Raises:
-        InputError: it has none, or its server cannot be evaluated.
-    """
-    if one.is_container:
-        raise InputError(f"{one.shown}: a container's model is not changed; give the command that runs in one")
-    starting.check_load(one)
-    if one.target.is_tls:
-        raise InputError(f"{one.shown}: EvalScope speaks to it without TLS; leave --ssl-* away for this")
-    refused = ports.taken(one.target.host, one.target.port)
-    if refused is not None and not refused.is_in_use:
-        raise InputError(f"{one.shown}: {one.target.place}: {refused.why}; give --host and --port of this host")
-    if one.flags.get("quantization"):
+def _float_model(subject: Subject) -> Path:
+    if subject.is_container:
+        raise InputError(f"{subject.shown}: a container's model is not changed; give the command that runs in one")
+    starting.check_load(subject)
+    if subject.target.is_tls:
+        raise InputError(f"{subject.shown}: EvalScope speaks to it without TLS; leave --ssl-* away for this")
+    obstacle = ports.taken(subject.target.host, subject.target.port)
+    if obstacle is not None and not obstacle.is_in_use:
+        place = subject.target.place
+        raise InputError(f"{subject.shown}: {place}: {obstacle.why}; give --host and --port of this host")
+    if subject.flags.get("quantization"):
         raise InputError(
-            f"{one.shown}: is to serve the float model, so leave --quantization away; of the quantised one its "
+            f"{subject.shown}: is to serve the float model, so leave --quantization away; of the quantised one its "
             "configuration tells vLLM"
         )
-    if one.model is None:
-        raise InputError(f"{one.shown}: names no model; give the folder of one")
-    model = Path(one.model).expanduser().absolute()
+    if subject.model is None:
+        raise InputError(f"{subject.shown}: names no model; give the folder of one")
+    model = Path(subject.model).expanduser().absolute()
     quantising.check_model(model)
     return model
 
 
-def _placed(one: Subject, cards: starting.Cards, *, side_by_side: bool) -> tuple[tuple[Edit, ...], ...]:
-    """What gives each server its part of the host.
-
-    Raises:
-        InputError: there is too little of it.
-    """
+def _placement(
+    subject: Subject, gpu_memory: starting.Cards, *, side_by_side: bool
+) -> tuple[tuple[Edit, ...], tuple[Edit, ...]]:
+    """Edits that give each server its part of the host."""
     if not side_by_side:
-        return ((), ())
+        return (), ()
     try:
-        first, second = fleets.placed(one, cards, 2)
+        first, second = fleets.placed(subject, gpu_memory, 2)
     except InputError as error:
         raise InputError(f"{error}; or have one serve after the other (side_by_side=False)") from None
     return first, second
 
 
 @dataclass(frozen=True)
-class _Limits:
-    """What each link may take."""
+class _ChainLimits:
+    """Time and memory of the links."""
 
     quantise_within_s: float
     ready_within_s: float
     evaluate_within_s: float
     memory_gib: float | None
-    """Of quantising, and of each evaluation; None: nearly all that is free then."""
+    """Of quantising, and of each evaluation; None for nearly all that is free then."""
 
     def check(self) -> None:
-        """Refuse limits within which nothing can be done.
+        """Validate the limits.
 
         Raises:
-            InputError: one is no number above 0.
+            InputError: One is no number above 0.
         """
-        for each in fields(self):
-            number = getattr(self, each.name)
-            is_open = number is None and each.name == "memory_gib"
-            if not is_open and (type(number) not in (int, float) or not 0 < number < math.inf):
-                raise InputError(f"{each.name} is {number!r}; give a number above 0")
+        for limit in fields(self):
+            number = getattr(self, limit.name)
+            is_default = number is None and limit.name == "memory_gib"
+            if not is_default and (type(number) not in (int, float) or not 0 < number < math.inf):
+                raise InputError(f"{limit.name} is {number!r}; give a number above 0")
 
     @property
-    def whole_s(self) -> float:
-        """The longest that all of it may take, one server after the other."""
+    def total_s(self) -> float:
+        """The longest time of all links, with one server after the other."""
         return self.quantise_within_s + 2 * (self.ready_within_s + self.evaluate_within_s) + starting.AROUND_S
 
-    def of(self, seconds: float) -> Bounds:
-        """The bounds of a program that begins now."""
-        return Bounds(seconds, limited.room_gib() if self.memory_gib is None else self.memory_gib)
+    def of(self, seconds: float) -> RunLimits:
+        """The limits of a program that starts now."""
+        return RunLimits(seconds, limited.free_memory_gib() if self.memory_gib is None else self.memory_gib)
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """What is to be done."""
+class _ChainPlan:
+    """A validated request."""
 
-    one: Subject
+    subject: Subject
     model: Path
-    source: Wanted | Path
-    """How the model is to be quantised; or the folder of one that is."""
+    source: QuantisingPlan | Path
+    """How to quantise the model; or the folder of one that is quantised."""
     questions: Questions
-    asking: Asking
-    places: tuple[tuple[Edit, ...], ...]
+    requests: RequestLimits
+    places: tuple[tuple[Edit, ...], tuple[Edit, ...]]
     side_by_side: bool
     threshold: float
     confidence: float
-    cards: starting.Cards
+    gpu_memory: starting.Cards
     gpus: str
-    limits: _Limits
+    limits: _ChainLimits
 
 
 @dataclass
-class _Chain:
-    """Does it, and keeps what came of it."""
+class _ChainRun:
+    """A chain in progress."""
 
-    plan: _Plan
+    plan: _ChainPlan
     parts: OpenParts
     step: str
     folder: str
     say: Say
-    links: list[Link] = field(default_factory=list)
+    links: list[ChainLink] = field(default_factory=list)
     servers: dict[str, Guarded] = field(default_factory=dict)
     quantised: Quantised | None = None
     stopped_by: str | None = None
@@ -274,204 +258,186 @@ class _Chain:
     accuracy: JudgedAccuracy | None = None
 
     def run(self) -> OpenChain:
-        """Do it all, or as much as can be; a signal ends it with its record."""
+        """Run all links, or as many as possible; a signal ends it with its record."""
 
         def stop(number: int, _frame: object) -> None:
             self.stopped_by = self.stopped_by or signal.Signals(number).name
 
-        quantises = [open_parts.QUANTISES] if isinstance(self.plan.source, Wanted) else []
+        quantises = [open_parts.QUANTISES] if isinstance(self.plan.source, QuantisingPlan) else []
         needs = open_parts.missing(self.parts, [*quantises, open_parts.EVALUATES])
         if needs:
-            self._add(Link("parts", Result.LEFT_OUT, open_parts.how(self.parts, needs)))
-            return self._told(None, needs=needs)
+            self._add(ChainLink("parts", Result.LEFT_OUT, open_parts.how(self.parts, needs)))
+            return self._record(None, needs=needs)
         place = starting.place_of(self.step, self.folder)
         places.make(place)
         versions = [f"{name} {version}" for name, version in self.parts.versions.items() if version is not None]
-        self._add(Link("parts", Result.PASSED, f"{', '.join(versions)} in {self.parts.python}"))
+        self._add(ChainLink("parts", Result.PASSED, f"{', '.join(versions)} in {self.parts.python}"))
         with handled_by(stop):
-            self._quantise(place)
-            if self._is_whole:
-                self._serve(place)
-            if self._is_whole:
-                self._judge(place)
+            for action in (self._quantise, self._serve, self._judge):
+                if self._is_going_well:
+                    action(place)
         starting.keep_commands(place, list(self.servers.values()), [], self.say)
-        return self._told(place)
+        return self._record(place)
 
     @property
-    def _is_whole(self) -> bool:
-        """Whether all has gone well so far."""
-        return self.stopped_by is None and all(each.result is Result.PASSED for each in self.links)
+    def _is_going_well(self) -> bool:
+        return self.stopped_by is None and all(link.result is Result.PASSED for link in self.links)
 
     def _is_stopped(self) -> bool:
         return self.stopped_by is not None
 
-    def _add(self, link: Link) -> None:
+    def _context(self, subject: Subject) -> RunContext:
+        return RunContext(subject.environment, subject.known, self.say, self._is_stopped)
+
+    def _add(self, link: ChainLink) -> None:
         self.links.append(link)
         if link.program is not None and link.program.stopped_by is not None:
             self.stopped_by = self.stopped_by or link.program.stopped_by
-        took = "" if link.seconds is None else f" ({link.seconds:.0f} s)"
-        self.say(f"{link.name}: {link.result.value}: {link.says}{took}")
+        seconds = "" if link.seconds is None else f" ({link.seconds:.0f} s)"
+        self.say(f"{link.name}: {link.result.value}: {link.says}{seconds}")
 
     def _quantise(self, place: Path) -> None:
-        plan = self.plan
-        if isinstance(plan.source, Path):
-            self.quantised = quantising.described(plan.model, plan.source)
-            says, folder = f"{plan.source}: was quantised before", str(plan.source)
-            self._add(Link("quantise", Result.PASSED, says, files=(folder,)))
+        plan, source = self.plan, self.plan.source
+        if isinstance(source, Path):
+            self.quantised = quantising.described(plan.model, source)
+            text = f"{source}: was quantised before"
+            self._add(ChainLink("quantise", Result.PASSED, text, files=(str(source),)))
             return
+        limits = plan.limits.of(plan.limits.quantise_within_s)
+        context = self._context(plan.subject)
         link, self.quantised = quantising.quantise(
-            self.parts,
-            plan.source,
-            plan.model,
-            place,
-            plan.limits.of(plan.limits.quantise_within_s),
-            environment=plan.one.environment,
-            known=plan.one.known,
-            say=self.say,
-            is_over=self._is_stopped,
+            self.parts, source, plan.model, place=place, limits=limits, context=context
         )
         self._add(link)
 
     def _serve(self, place: Path) -> None:
-        """Serve both, at once or one after the other, and have each evaluated while it is there."""
-        catalog.load_catalog()  # once, before two guards at the same time want it
-        plan, both = self.plan, (_FLOAT, _QUANTISED)
-        subjects = dict(zip(both, self._subjects(), strict=True))
-        for names in (both,) if plan.side_by_side else ((_FLOAT,), (_QUANTISED,)):
-            if not self._is_whole:
-                return
-            self._together({name: subjects[name] for name in names}, place)
+        """Serve both, together or one after the other, and evaluate each while it runs."""
+        catalog.load_catalog()  # once, before two threads need it
+        first, second = self._subjects()
+        groups = [{_FLOAT: first}, {_QUANTISED: second}]
+        for group in [groups[0] | groups[1]] if self.plan.side_by_side else groups:
+            if self._is_going_well:
+                self._serve_group(group, place)
 
     def _subjects(self) -> tuple[Subject, Subject]:
-        """The commands of both servers, each on a port of its own that is free."""
-        plan = self.plan
-        host, port = plan.one.target.host, plan.one.target.port
+        subject, places = self.plan.subject, self.plan.places
+        host, port = subject.target.host, subject.target.port
         first = port if ports.taken(host, port) is None else ports.free(host)
         second = ports.free(host)
         while second == first:
             second = ports.free(host)
-        out = self.quantised.folder if self.quantised is not None else ""
-        moved = [Edit("set", "port", first)] if first != port else []
-        edits = [[*moved, *plan.places[0]], [Edit("set", "model", out), Edit("set", "port", second), *plan.places[1]]]
-        one, other = (plan.one.edited(each) if each else plan.one for each in edits)
-        return one, other
+        model = self.quantised.folder if self.quantised is not None else ""
+        edits = [*([Edit("set", "port", first)] if first != port else []), *places[0]]
+        other = subject.edited([Edit("set", "model", model), Edit("set", "port", second), *places[1]])
+        return subject.edited(edits) if edits else subject, other
 
-    def _together(self, subjects: Mapping[str, Subject], place: Path) -> None:
+    def _serve_group(self, subjects: Mapping[str, Subject], place: Path) -> None:
         plan, began = self.plan, time.monotonic()
-        requests = {
-            name: serve.Request(
-                subject=one,
-                source=plan.cards.source,
-                why_none=plan.cards.why_none,
-                gpus=plan.gpus or None,
-                limits=serve.Limits(ready_s=plan.limits.ready_within_s),
-                folder=place / f"serve-{name}",
-            )
-            for name, one in subjects.items()
-        }
-        servers = Servers(requests)
-        evaluated: list[Link] = []
+        servers = Servers(
+            {
+                name: serve.Request(
+                    subject=subject,
+                    source=plan.gpu_memory.source,
+                    why_none=plan.gpu_memory.why_none,
+                    gpus=plan.gpus or None,
+                    limits=serve.Limits(ready_s=plan.limits.ready_within_s),
+                    folder=place / f"serve-{name}",
+                )
+                for name, subject in subjects.items()
+            }
+        )
+        links: list[ChainLink] = []
         ready_s: float | None = None
         try:
             try:
                 if servers.wait(self.say, is_stopped=self._is_stopped) and not self._is_stopped():
                     ready_s = time.monotonic() - began
-                    evaluated = self._evaluated(subjects, servers, place)
+                    links = self._evaluate(subjects, servers, place)
             finally:
-                found = servers.end(self.say)
+                launches = servers.end(self.say)
         except InputError as error:
-            self._add(Link("serve", Result.FAILED, f"{error}"))
+            self._add(ChainLink("serve", Result.FAILED, f"{error}"))
             return
-        for name, one in zip(subjects, found, strict=True):
-            self.servers[name] = one
-            starting.record(one, self.say)
-        self._add(self._served(found, list(subjects), ready_s))
-        for link in evaluated:
+        for name, launch in zip(subjects, launches, strict=True):
+            self.servers[name] = launch
+            starting.record(launch, self.say)
+        for link in (_serve_link(launches, list(subjects), ready_s, self.stopped_by), *links):
             self._add(link)
 
-    def _evaluated(self, subjects: Mapping[str, Subject], servers: Servers, place: Path) -> list[Link]:
-        """Ask each of the servers in turn, as long as all goes well."""
-        links: list[Link] = []
+    def _evaluate(self, subjects: Mapping[str, Subject], servers: Servers, place: Path) -> list[ChainLink]:
+        links: list[ChainLink] = []
 
-        def is_over() -> bool:
+        def is_cancelled() -> bool:
             servers.tell(self.say)
             return servers.is_gone or self._is_stopped()
 
-        for name, one in subjects.items():
-            links.append(
-                evaluating.evaluate(
-                    self.parts,
-                    one,
-                    name,
-                    questions=self.plan.questions,
-                    asking=self.plan.asking,
-                    place=place,
-                    bounds=self.plan.limits.of(self.plan.limits.evaluate_within_s),
-                    say=self.say,
-                    is_gone=lambda: servers.is_gone,
-                    is_over=is_over,
-                )
+        for name, subject in subjects.items():
+            link = evaluating.evaluate(
+                self.parts,
+                subject,
+                name,
+                self.plan.questions,
+                self.plan.requests,
+                place=place,
+                limits=self.plan.limits.of(self.plan.limits.evaluate_within_s),
+                context=replace(self._context(subject), is_cancelled=is_cancelled),
+                is_gone=lambda: servers.is_gone,
             )
-            if links[-1].result is not Result.PASSED or self.stopped_by is not None:
+            links.append(link)
+            if link.result is not Result.PASSED or self.stopped_by is not None:
                 break
         return links
 
-    def _served(self, found: Sequence[Guarded], names: Sequence[str], ready_s: float | None) -> Link:
-        """What came of the servers."""
-        folders = tuple(each.folder for each in found if each.folder is not None)
-        bad = [f"{name}: {why}" for name, each in zip(names, found, strict=True) if (why := _why_gone(each))]
-        if not bad and ready_s is not None:
-            return Link("serve", Result.PASSED, f"{' and '.join(names)} ready", ready_s, files=folders)
-        says = "; ".join(bad) or f"{' and '.join(names)} not ready: {self.stopped_by or 'ended before'}"
-        return Link("serve", Result.FAILED, says, ready_s, files=folders)
-
     def _judge(self, place: Path) -> None:
-        """Read both reports, and judge what was lost."""
         began, read = time.monotonic(), []
         try:
             for name in (_FLOAT, _QUANTISED):
                 folder = evaluating.folder_of(place, name)
                 read.append(results.read(folder))
-                self.evaluated.append(evaluating.evaluated(read[-1], name, self.plan.one, folder))
+                self.evaluated.append(evaluating.evaluated(read[-1], name, self.plan.subject, folder))
             self.accuracy = accuracy.judge(*read, threshold=self.plan.threshold, confidence=self.plan.confidence)
         except InputError as error:
-            self._add(Link("judge", Result.FAILED, f"{error}"))
+            self._add(ChainLink("judge", Result.FAILED, f"{error}"))
             return
-        says = f"{self.accuracy.verdict.value}: {self.accuracy.why}"
-        self._add(Link("judge", Result.PASSED, says, time.monotonic() - began))
+        text = f"{self.accuracy.verdict.value}: {self.accuracy.why}"
+        self._add(ChainLink("judge", Result.PASSED, text, time.monotonic() - began))
 
-    def _told(self, place: Path | None, *, needs: tuple[str, ...] = ()) -> OpenChain:
-        """The record."""
-        why = ""
-        wrong = next((each for each in self.links if each.result is not Result.PASSED), None)
-        if wrong is not None:
-            why = f"{wrong.name}: {wrong.says}"
-        if self.stopped_by is not None:
-            why = f"stopped by {self.stopped_by}"
-        servers = tuple(self.servers[name] for name in (_FLOAT, _QUANTISED) if name in self.servers)
-        found = OpenChain(
+    def _record(self, place: Path | None, *, needs: tuple[str, ...] = ()) -> OpenChain:
+        wrong = next((f"{link.name}: {link.says}" for link in self.links if link.result is not Result.PASSED), "")
+        record = OpenChain(
             model=str(self.plan.model),
             links=tuple(self.links),
             parts=self.parts,
             quantised=self.quantised,
-            servers=servers,
+            servers=tuple(self.servers[name] for name in (_FLOAT, _QUANTISED) if name in self.servers),
             evaluated=tuple(self.evaluated),
             accuracy=self.accuracy,
-            why_none=why,
+            why_none=wrong if self.stopped_by is None else f"stopped by {self.stopped_by}",
             needs=needs,
             stopped_by=self.stopped_by,
         )
-        return replace(redact_record(found), folder=None if place is None else str(place))
+        return replace(redact_record(record), folder=None if place is None else str(place))
 
 
-def _why_gone(found: Guarded) -> str:
-    """Why a server was not ready, or did not stay until it was ended; empty: neither."""
-    last = found.attempts[-1] if found.attempts else None
-    if last is None:
-        failed = next((each for each in found.checks if each.result is Result.FAILED), None)
+def _serve_link(
+    launches: Sequence[Guarded], names: Sequence[str], ready_s: float | None, stopped_by: str | None
+) -> ChainLink:
+    folders = tuple(launch.folder for launch in launches if launch.folder is not None)
+    pairs = zip(names, launches, strict=True)
+    problems = [f"{name}: {problem}" for name, launch in pairs if (problem := _launch_problem(launch))]
+    if not problems and ready_s is not None:
+        return ChainLink("serve", Result.PASSED, f"{' and '.join(names)} ready", ready_s, files=folders)
+    text = "; ".join(problems) or f"{' and '.join(names)} not ready: {stopped_by or 'ended before'}"
+    return ChainLink("serve", Result.FAILED, text, ready_s, files=folders)
+
+
+def _launch_problem(launch: Guarded) -> str:
+    attempt = launch.attempts[-1] if launch.attempts else None
+    if attempt is None:
+        failed = next((check for check in launch.checks if check.result is Result.FAILED), None)
         return f"not started: {failed.name}: {failed.says}" if failed is not None else "not started"
-    cause = last.answer.root_cause if last.answer is not None else None
-    told = f": {cause.title}" if cause is not None else ""
-    if last.ready_s is None:
-        return f"never ready, {last.ending}{told}"
-    return "" if last.is_proved else f"was ready and did not stay, it {last.ending}{told}"
+    cause = attempt.answer.root_cause if attempt.answer is not None else None
+    title = f": {cause.title}" if cause is not None else ""
+    if attempt.ready_s is None:
+        return f"never ready, {attempt.ending}{title}"
+    return "" if attempt.is_proved else f"was ready and did not stay, it {attempt.ending}{title}"

@@ -1,4 +1,4 @@
-"""A program under limits of time and memory: what it prints is kept, what it takes measured, nothing of it left."""
+"""Run a program with limits on time and memory: its output is logged, its use of both is measured."""
 
 from __future__ import annotations
 
@@ -15,152 +15,154 @@ import psutil
 
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction.redact import redact_text
-from vllm_runbooks.edge10.chain.records import Program
+from vllm_runbooks.edge10.chain.records import ProgramRun
 from vllm_runbooks.host import memory_limit
 from vllm_runbooks.host.running import Live, Running
 
-_LOOK_S = 0.5
+_SAMPLE_S = 0.5
 _MAX_LINE = 4000
 """Bytes of a line that are read for progress."""
-_MAX_SAID = 300
+_MAX_ERROR = 300
 _TAIL = 1 << 18
-"""Bytes at the end of a log that are read for its fault."""
-_FAULT = re.compile(r"[\w.]{0,100}(?:Error|Exception|Interrupt)\b.*", re.ASCII)
+"""Bytes at the end of a log that are searched for its error."""
+_ERROR = re.compile(r"[\w.]{0,100}(?:Error|Exception|Interrupt)\b.*", re.ASCII)
 _GIB = 1 << 30
-_OF_ROOM = 0.95
-"""Part of the memory that is free when a program begins which it may have: the host is to live on."""
+_FREE_SHARE = 0.95
+"""Share of the free memory that a program may use."""
 _ESCAPES = re.compile(r"\x1b\[[\d;]{0,20}[A-Za-z]", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """What a program may take."""
+class RunLimits:
+    """Limits of a program."""
 
     seconds: float
     memory_gib: float
 
 
-def room_gib() -> float:
-    """Memory that a program of this host may have now: what is free, or what the control group leaves of it."""
+@dataclass(frozen=True)
+class RunContext:
+    """What all programs of a chain share."""
+
+    environment: Mapping[str, str]
+    """All variables."""
+    secrets: str
+    """Text that names secrets which may be printed."""
+    say: Callable[[str], None]
+    """Prints a line on the progress."""
+    is_cancelled: Callable[[], bool]
+    """Whether to end, asked several times a second."""
+
+
+def free_memory_gib() -> float:
+    """Memory that a program may use now: what the system and its control group have left."""
     free = float(psutil.virtual_memory().available)
     most, used = memory_limit.limit()
     if most is not None and most >= 0:
         free = min(free, most - (used or 0))
-    return max(free, 0) * _OF_ROOM / _GIB
+    return max(free, 0) * _FREE_SHARE / _GIB
 
 
 def run(
     words: Sequence[str],
     log: Path,
-    bounds: Bounds,
+    limits: RunLimits,
+    context: RunContext,
     *,
     environment: Mapping[str, str],
-    known: str = "",
-    heard: Callable[[str], None] = lambda _: None,
-    is_cancelled: Callable[[], bool] = lambda: False,
-) -> Program:
-    """Run a program to its end, or to that of its time, of its memory or of what it is for.
-
-    Args:
-        words: The program with its arguments.
-        log: File for what it prints, secrets replaced.
-        bounds: What it may take.
-        environment: All of its variables.
-        known: What may name a secret that it prints.
-        heard: Given each line that it prints.
-        is_cancelled: Whether it is to be ended, asked several times a second.
-    """
-    shown = redact_text(shlex.join(words))
-    watched = _Watched(heard)
+    read_line: Callable[[str], None],
+) -> ProgramRun:
+    """Run a program to its end, its limits or its cancellation."""
+    command = redact_text(shlex.join(words))
+    monitor = _Monitor(read_line)
     began = time.monotonic()
     why = ""
     try:
         with log.open("wb") as file:
-            live = Live(lambda chunk: watched.take(file, chunk), known=known)
+            live = Live(lambda chunk: monitor.write(file, chunk), known=context.secrets)
             with Running(words, environment=environment) as running:
-                for chunk in running.chunks(until=began + bounds.seconds, tick_s=_LOOK_S):
+                for chunk in running.chunks(until=began + limits.seconds, tick_s=_SAMPLE_S):
                     live.take(chunk)
-                    watched.look(running.pid)
-                    why = _beyond(watched, bounds, began) or ("it was not wanted any more" if is_cancelled() else "")
+                    monitor.sample(running.pid)
+                    why = monitor.exceeded(limits, began)
+                    why = why or ("it was not wanted any more" if context.is_cancelled() else "")
                     if why:
                         break
                 live.finish()
     except (InputError, OSError) as error:
-        said = redact_text(f"{error}")
-        return Program(shown, None, "could not be run", time.monotonic() - began, 0.0, 0.0, str(log), why=said)
-    took = time.monotonic() - began
-    stopped = None if running.signalled is None else signal.Signals(running.signalled).name
+        seconds = time.monotonic() - began
+        return ProgramRun(command, None, "could not be run", seconds, 0.0, 0.0, str(log), why=redact_text(f"{error}"))
+    seconds = time.monotonic() - began
+    signal_name = None if running.signalled is None else signal.Signals(running.signalled).name
     status = None if why else running.status
     ending = f"was ended: {why}" if why else running.ending
-    if not why and (stopped or status != 0):
-        why = f"stopped by {stopped}" if stopped else f"it {running.ending}{_fault(log)}"
-    if watched.unwritten:
-        cut = f"; its log is cut off: {watched.unwritten}"
+    if not why and (signal_name or status != 0):
+        why = f"stopped by {signal_name}" if signal_name else f"it {running.ending}{_last_error(log)}"
+    if monitor.log_error:
+        cut = f"; its log is cut off: {monitor.log_error}"
         ending, why = ending + cut, why and why + cut
-    return Program(shown, status, ending, took, watched.cpu_s, watched.most / _GIB, str(log), stopped, why)
-
-
-def _beyond(watched: _Watched, bounds: Bounds, began: float) -> str:
-    """Which bound it is beyond."""
-    if watched.memory > bounds.memory_gib * _GIB:
-        return f"it had {watched.memory / _GIB:.1f} GiB of memory, more than the {bounds.memory_gib:.1f} that it may"
-    if time.monotonic() - began >= bounds.seconds:
-        return f"it was not through after {bounds.seconds:g} s; give it more time"
-    return ""
+    peak_gib = monitor.peak / _GIB
+    return ProgramRun(command, status, ending, seconds, monitor.cpu_s, peak_gib, str(log), signal_name, why)
 
 
 @dataclass
-class _Watched:
-    """What is seen of it."""
+class _Monitor:
+    """Output, processor time and memory of a running program."""
 
-    heard: Callable[[str], None]
+    read_line: Callable[[str], None]
     memory: int = 0
-    most: int = 0
-    unwritten: str = ""
+    peak: int = 0
+    log_error: str = ""
     """Why its log could not be written."""
     _cpu: dict[int, float] = field(default_factory=dict)
-    _next: float = 0.0
+    _next_sample: float = 0.0
     _rest: bytes = b""
 
     @property
     def cpu_s(self) -> float:
         return sum(self._cpu.values())
 
-    def take(self, file: IO[bytes], chunk: bytes) -> None:
-        """Keep what it prints, secrets replaced already; a disk that is full is told, and no reason to end it."""
-        if not self.unwritten:
+    def exceeded(self, limits: RunLimits, began: float) -> str:
+        if self.memory > limits.memory_gib * _GIB:
+            return f"it had {self.memory / _GIB:.1f} GiB of memory, more than the {limits.memory_gib:.1f} that it may"
+        if time.monotonic() - began >= limits.seconds:
+            return f"it was not through after {limits.seconds:g} s; give it more time"
+        return ""
+
+    def write(self, file: IO[bytes], chunk: bytes) -> None:
+        """Log output, already redacted; a full disk is reported and does not end the program."""
+        if not self.log_error:
             try:
                 file.write(chunk)
                 file.flush()
             except OSError as error:
-                self.unwritten = error.strerror or str(error)
-        *lines, self._rest = (self._rest + chunk.replace(b"\r", b"\n")).split(b"\n")
+                self.log_error = error.strerror or str(error)
+        *lines, rest = (self._rest + chunk.replace(b"\r", b"\n")).split(b"\n")
+        self._rest = rest[:_MAX_LINE]
         for line in lines:
-            self.heard(_ESCAPES.sub("", line[:_MAX_LINE].decode("utf-8", "replace")))
-        self._rest = self._rest[:_MAX_LINE]
+            self.read_line(_ESCAPES.sub("", line[:_MAX_LINE].decode("utf-8", "replace")))
 
-    def look(self, pid: int) -> None:
-        """See what its processes take, twice a second."""
-        if time.monotonic() < self._next:
+    def sample(self, pid: int) -> None:
+        """Measure its processes, twice a second."""
+        if time.monotonic() < self._next_sample:
             return
-        self._next, self.memory = time.monotonic() + _LOOK_S, 0
+        self._next_sample, self.memory = time.monotonic() + _SAMPLE_S, 0
         try:
             processes = psutil.Process(pid).children(recursive=True)
         except psutil.Error:
             return
-        for each in processes:
+        for process in processes:
             try:
-                times = each.cpu_times()
-                self._cpu[each.pid] = times.user + times.system
-                # What a process shares with others, as maps of the same file, is no part of what it takes.
-                told = each.memory_info()
-                self.memory += told.rss - getattr(told, "shared", 0)
+                times, usage = process.cpu_times(), process.memory_info()
             except psutil.Error:
                 continue
-        self.most = max(self.most, self.memory)
+            self._cpu[process.pid] = times.user + times.system
+            # Memory shared with others, as maps of one file, would be counted several times.
+            self.memory += usage.rss - getattr(usage, "shared", 0)
+        self.peak = max(self.peak, self.memory)
 
 
-def _fault(log: Path) -> str:
+def _last_error(log: Path) -> str:
     """The last line of a log that names an error, as the end of a sentence."""
     try:
         with log.open("rb") as file:
@@ -168,5 +170,5 @@ def _fault(log: Path) -> str:
             lines = _ESCAPES.sub("", file.read(_TAIL).decode("utf-8", "replace")).splitlines()
     except OSError:
         lines = []
-    found = next((line.strip() for line in reversed(lines) if _FAULT.match(line.strip()[:_MAX_LINE])), "")
-    return f": {found[:_MAX_SAID]}" if found else f"; see {log}"
+    error = next((line.strip() for line in reversed(lines) if _ERROR.match(line.strip()[:_MAX_LINE])), "")
+    return f": {error[:_MAX_ERROR]}" if error else f"; see {log}"

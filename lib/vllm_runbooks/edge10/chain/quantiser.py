@@ -1,11 +1,11 @@
-"""Program for a Python that has llm-compressor: quantises the weights of a language model; says how far it is.
+"""Program for a Python with llm-compressor: quantise the weights of a language model and print the progress.
 
     python quantiser.py '{"model": DIR, "out": DIR, "method": "awq", "calibration": FILE, "samples": 128,
                           "tokens": 512}'
 
-It says "imported", "loaded", "calibrates", "quantised" and "saved" in lines that begin with `MARK`. It needs nothing of
-this project, and asks no hub. Only the weights and their configuration are written: the tokenizer and the like of a
-quantised model are those of the float one, to the byte.
+It prints "imported", "loaded", "calibrates", "quantised" and "saved" in lines that begin with `MARK`. It imports
+nothing of this project, and asks no hub. Only the weights and their configuration are written; the tokenizer and the
+like of a quantised model are those of the float one, to the byte.
 """
 
 # ruff: noqa: T201 - a program of its own, which speaks on its output and loads what takes long when it is due
@@ -21,8 +21,8 @@ SCHEMES = {"awq": "W4A16_ASYM", "gptq": "W4A16"}
 _SEED = 0
 
 
-def _say(state: str, **told: object) -> None:
-    print(f"{MARK}{json.dumps({'state': state, **told})}", flush=True)
+def _say(state: str, **details: object) -> None:
+    print(f"{MARK}{json.dumps({'state': state, **details})}", flush=True)
 
 
 def _texts(path: Path, tokenizer: Any) -> Iterator[str]:
@@ -34,32 +34,30 @@ def _texts(path: Path, tokenizer: Any) -> Iterator[str]:
             if path.suffix != ".jsonl":
                 yield line.strip()
                 continue
-            told = json.loads(line)
-            if isinstance(told.get("messages"), list):
-                yield tokenizer.apply_chat_template(told["messages"], tokenize=False)
+            sample = json.loads(line)
+            if isinstance(sample.get("messages"), list):
+                yield tokenizer.apply_chat_template(sample["messages"], tokenize=False)
             else:
-                yield str(told["text"])
+                yield str(sample["text"])
 
 
-def _samples(told: dict[str, Any], tokenizer: Any) -> Any:
-    """So many of the texts, cut to so many tokens."""
+def _samples(request: dict[str, Any], tokenizer: Any) -> Any:
     from datasets import Dataset  # type: ignore[import-not-found]
 
     rows = []
-    for text in _texts(Path(told["calibration"]), tokenizer):
-        row = tokenizer(text, truncation=True, max_length=told["tokens"])
+    for text in _texts(Path(request["calibration"]), tokenizer):
+        row = tokenizer(text, truncation=True, max_length=request["tokens"])
         if row["input_ids"]:
             rows.append({name: row[name] for name in ("input_ids", "attention_mask")})
-        if len(rows) == told["samples"]:
+        if len(rows) == request["samples"]:
             break
     if not rows:
-        message = f"{told['calibration']}: no text in it becomes a token"
+        message = f"{request['calibration']}: no text in it becomes a token"
         raise ValueError(message)
     return Dataset.from_list(rows)
 
 
 def _modifier(method: str) -> Any:
-    """What quantises the linear layers; the last one, which makes words of numbers, is left as it is."""
     if method == "gptq":
         from llmcompressor.modifiers.quantization import GPTQModifier  # type: ignore[import-not-found]
 
@@ -69,33 +67,33 @@ def _modifier(method: str) -> Any:
     return AWQModifier(targets=["Linear"], scheme=SCHEMES[method], ignore=["lm_head"])
 
 
-def _quantise(told: dict[str, Any]) -> None:
+def _quantise(request: dict[str, Any]) -> None:
     import torch  # type: ignore[import-not-found]
 
     has_accelerator = torch.accelerator.is_available()
     if not has_accelerator:
-        # llm-compressor pins what it keeps between layers (pipelines/cache.py), so that a card may fetch it; without a
-        # card torch refuses to pin, and AWQ ends with "Cannot access accelerator device when none is available".
+        # llm-compressor pins what it keeps between layers (pipelines/cache.py), so that a GPU may fetch it; without a
+        # GPU torch refuses to pin, and AWQ ends with "Cannot access accelerator device when none is available".
         torch.Tensor.pin_memory = lambda self, *_, **__: self
     torch.manual_seed(_SEED)
     from llmcompressor import oneshot  # type: ignore[import-not-found]
     from transformers import AutoModelForCausalLM, AutoTokenizer  # type: ignore[import-not-found]
 
     _say("imported", accelerator=str(torch.accelerator.current_accelerator()) if has_accelerator else "none")
-    tokenizer = AutoTokenizer.from_pretrained(told["model"])
-    model = AutoModelForCausalLM.from_pretrained(told["model"], dtype="auto")
-    _say("loaded", parameters=sum(each.numel() for each in model.parameters()), dtype=str(model.dtype))
-    samples = _samples(told, tokenizer)
+    tokenizer = AutoTokenizer.from_pretrained(request["model"])
+    model = AutoModelForCausalLM.from_pretrained(request["model"], dtype="auto")
+    _say("loaded", parameters=sum(values.numel() for values in model.parameters()), dtype=str(model.dtype))
+    samples = _samples(request, tokenizer)
     _say("calibrates", samples=len(samples), tokens=sum(map(len, samples["input_ids"])))
     oneshot(
         model=model,
         dataset=samples,
-        recipe=_modifier(told["method"]),
-        max_seq_length=told["tokens"],
+        recipe=_modifier(request["method"]),
+        max_seq_length=request["tokens"],
         num_calibration_samples=len(samples),
     )
     _say("quantised")
-    model.save_pretrained(told["out"], save_compressed=True)
+    model.save_pretrained(request["out"], save_compressed=True)
     _say("saved")
 
 

@@ -1,7 +1,4 @@
-"""Records of a chain on open parts: a model quantised, served beside the float one, both evaluated; frozen dataclasses.
-
-Units stand in names as in `core.records`; `None` means unknown, or that it did not come to that.
-"""
+"""Records of a chain on open parts: a model is quantised, served next to the float one, and both are evaluated."""
 
 from __future__ import annotations
 
@@ -12,114 +9,113 @@ from vllm_runbooks.edge10.accuracy.records import JudgedAccuracy
 from vllm_runbooks.probe.starts import Guarded, Result
 
 LINKS = ("parts", "quantise", "serve", "evaluate-float", "evaluate-quantised", "judge")
-"""What is done, in this order; servers that run one after the other are both told in "serve"."""
+"""The steps in their order; "serve" covers both servers, also one after the other."""
 
 
 @dataclass(frozen=True)
 class OpenParts:
-    """The Python that the open parts run in."""
+    """The Python that has the open parts."""
 
     python: str
     versions: Mapping[str, str | None]
-    """By distribution; None: it is not installed there."""
+    """By distribution; None if it is not installed."""
 
 
 @dataclass(frozen=True)
-class Program:
-    """A program that did one link of the chain, and what it took."""
+class ProgramRun:
+    """A program of the chain, and its use of time and memory."""
 
     command: str
-    """Secrets replaced."""
+    """With secrets redacted."""
     status: int | None
-    """Exit status, below 0 of a signal; None: it was ended, or could not be run."""
+    """Exit status, negative for a signal; None if it was ended or could not be run."""
     ending: str
     """In words, as in "ended with exit status 1"."""
     seconds: float
     cpu_s: float
-    """Of all of its processes, as they were seen twice a second."""
+    """Of all its processes, sampled twice a second."""
     memory_gib: float
-    """The most that they had at once, as it was seen twice a second."""
+    """Peak of all its processes together, sampled twice a second."""
     log: str
-    """File with what it printed."""
+    """File with its output."""
     stopped_by: str | None = None
-    """Signal that came from outside, as "SIGINT"."""
+    """Signal from outside, as "SIGINT"."""
     why: str = ""
-    """Why it came to nothing; empty: it ended with exit status 0."""
+    """Why it failed; empty for exit status 0."""
 
 
 @dataclass(frozen=True)
-class Link:
+class ChainLink:
     """One link of the chain."""
 
     name: str
     """Of `LINKS`."""
     result: Result
     says: str
-    """One line: what it came to, or why it did not."""
+    """One line: the result, or why there is none."""
     seconds: float | None = None
-    """Of the clock on the wall; None: it was not measured."""
-    program: Program | None = None
-    """None: no program of its own was run for it."""
+    """Wall clock; None if not measured."""
+    program: ProgramRun | None = None
+    """None if it runs no program."""
     files: tuple[str, ...] = ()
-    """What it left, whole or not."""
+    """Files that it wrote, complete or not."""
 
 
 @dataclass(frozen=True)
 class Quantised:
-    """A quantised model, as it lies in a folder."""
+    """A quantised model in a folder."""
 
     folder: str
     method: str
-    """"awq" or "gptq"; empty: it was given, and its configuration does not tell."""
+    """"awq" or "gptq"; empty if a model was given whose configuration does not say."""
     scheme: str
-    """As llm-compressor names it; empty: the model was given."""
+    """llm-compressor's name of it; empty if the model was given."""
     samples: int | None
     """Texts that it was calibrated with."""
     sample_tokens: int | None
-    """Tokens of all of them."""
+    """Tokens of all texts."""
     float_bytes: int | None
     """Of the float model's tensors."""
     quantised_bytes: int | None
     copied: tuple[str, ...] = ()
-    """Files of the float model that were put beside the weights."""
+    """Files of the float model that were copied next to the weights."""
     lacks: tuple[str, ...] = ()
-    """What is missing or damaged in the folder; empty: it is whole."""
+    """Missing and damaged files; empty if it is complete."""
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What one server came to on the questions."""
+    """The result of one server on the questions."""
 
     name: str
     """"float" or "quantised"."""
     served: str
-    """Name of the model that was asked for."""
+    """Name of the served model."""
     questions: int | None
-    """That EvalScope's report counts."""
     right: float | None
-    """Share of them that was answered right, as the report has it."""
+    """Share of right answers in the report."""
     folder: str
     """Of EvalScope's report."""
 
 
 @dataclass(frozen=True)
 class OpenChain:
-    """The whole of it."""
+    """The whole chain."""
 
     model: str
     """Folder of the float model."""
-    links: tuple[Link, ...]
+    links: tuple[ChainLink, ...]
     parts: OpenParts | None = None
     quantised: Quantised | None = None
     servers: tuple[Guarded, ...] = ()
-    """The guarded starts, the float one first; one that was not reached lacks."""
+    """Supervised launches, the float model's first; without those that were not reached."""
     evaluated: tuple[Evaluated, ...] = ()
     accuracy: JudgedAccuracy | None = None
-    """What was lost, with its interval."""
+    """The loss with its interval."""
     why_none: str = ""
-    """Why the accuracy was not judged."""
+    """Why there is no accuracy."""
     needs: tuple[str, ...] = field(default=())
-    """What has to be installed before any of it can be done; empty: all is there."""
+    """Distributions that have to be installed first."""
     stopped_by: str | None = None
     """Signal that ended it."""
     folder: str | None = None

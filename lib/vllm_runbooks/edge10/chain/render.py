@@ -1,46 +1,43 @@
-"""A chain of open parts for a notebook: what each link came to and took, then what was lost."""
+"""A chain of open parts for a notebook: the result and cost of each link, and the loss."""
 
 from __future__ import annotations
 
 from html import escape
 
 from vllm_runbooks.core.display import Shown, visible
-from vllm_runbooks.core.views.elements import cells, html_table, joined, prose, remark, tag
-from vllm_runbooks.core.views.elements import grid as in_columns
+from vllm_runbooks.core.views.elements import cells, grid, html_table, joined, prose, remark, tag
 from vllm_runbooks.edge10.accuracy import render as accuracy
-from vllm_runbooks.edge10.chain.records import Link, OpenChain
+from vllm_runbooks.edge10.chain.records import ChainLink, OpenChain
 
 _HEAD = ("link", "result", "wall", "CPU", "memory")
 
 
-def shown(found: OpenChain | None) -> Shown:
-    """What a chain came to; None: none was asked for."""
-    if found is None:
-        said = "Nothing was run on this host: no chain was asked for."
-        return Shown(said, prose(said))
-    rows = [(each.name, each.result.value, *_took(each)) for each in found.links]
-    lines = [f"{each.name}: {each.says}" for each in found.links]
-    lines += [each.program.command for each in found.links if each.program is not None]
-    plain = "\n".join([in_columns(_HEAD, rows).plain.rstrip("\n"), *lines])
-    html = [html_table(_HEAD, cells(rows), widest="none")]
-    html += [tag("p", escape(visible(line)), "margin:2px 0") for line in lines]
-    parts, pages = [visible(plain)], ["".join(html)]
-    if found.accuracy is not None:
-        judged = accuracy.shown(found.accuracy)
-        parts.append(judged.plain)
-        pages.append(judged.html)
+def shown(chain: OpenChain | None) -> Shown:
+    """Render a chain; None if none was run."""
+    if chain is None:
+        text = "Nothing was run on this host: no chain was asked for."
+        return Shown(text, prose(text))
+    rows = [(link.name, link.result.value, *_cost(link)) for link in chain.links]
+    lines = [f"{link.name}: {link.says}" for link in chain.links]
+    lines += [link.program.command for link in chain.links if link.program is not None]
+    parts = [visible("\n".join([grid(_HEAD, rows).plain.rstrip("\n"), *lines]))]
+    html = html_table(_HEAD, cells(rows), widest="none")
+    html += "".join(tag("p", escape(visible(line)), "margin:2px 0") for line in lines)
+    if chain.accuracy is not None:
+        comparison = accuracy.shown(chain.accuracy)
+        parts.append(comparison.plain)
+        html += comparison.html
     else:
-        parts.append(f"Not judged: {visible(found.why_none)}")
-        pages.append(prose(f"Not judged: {found.why_none}"))
-    if found.folder:
-        below = f"Logs, reports and the quantised model: {found.folder}."
-        parts.append(below)
-        pages.append(remark(below))
-    return Shown(joined(parts), "".join(pages))
+        parts.append(f"Not judged: {visible(chain.why_none)}")
+        html += prose(f"Not judged: {chain.why_none}")
+    if chain.folder:
+        parts.append(f"Logs, reports and the quantised model: {chain.folder}.")
+        html += remark(parts[-1])
+    return Shown(joined(parts), html)
 
 
-def _took(link: Link) -> tuple[str, str, str]:
-    """Wall clock, processor time and memory; empty where nothing was measured."""
+def _cost(link: ChainLink) -> tuple[str, str, str]:
+    """Wall clock, processor time and memory; empty if not measured."""
     wall = "" if link.seconds is None else f"{link.seconds:.1f} s"
     if link.program is None:
         return wall, "", ""

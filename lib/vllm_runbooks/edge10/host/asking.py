@@ -1,4 +1,4 @@
-"""Ask another program something: within a time, for so much of an answer, and nothing is left of it."""
+"""Run a program with a limit on its time and output; nothing of it is left running."""
 
 from __future__ import annotations
 
@@ -12,27 +12,24 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 LIMIT_S = 5.0
-"""How long a program may take to answer."""
+"""How long a program may take."""
 MOST = 4 << 20
-"""Bytes that are read of an answer, and of what it writes on standard error."""
+"""Bytes of its output, and of standard error, that are kept."""
 
 
-class Answer(NamedTuple):
-    """What a program answered."""
+class ProgramAnswer(NamedTuple):
+    """What a program printed."""
 
     status: int | None
-    """None: it could not be started, or was ended at its limit."""
+    """None if it could not be started or was ended at the limit."""
     output: str = ""
     errors: str = ""
     is_late: bool = False
-    """Whether it was ended at its limit."""
+    """Whether it was ended at the limit."""
 
 
-def ask(argv: Sequence[str]) -> Answer:
-    """Run a program, as a command of `core.host_commands` has it, to its end or its limit; it reads nothing.
-
-    It and what it starts are ended together.
-    """
+def ask(argv: Sequence[str]) -> ProgramAnswer:
+    """Run a command of `core.host_commands` to its end or the limit, without input."""
     try:
         program = subprocess.Popen(  # noqa: S603 - a row of the table
             argv,
@@ -43,46 +40,42 @@ def ask(argv: Sequence[str]) -> Answer:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        return Answer(None, errors=getattr(error, "strerror", None) or str(error))
-    held = (bytearray(), bytearray())
-    is_whole = False
+        return ProgramAnswer(None, errors=getattr(error, "strerror", None) or str(error))
+    output, errors = bytearray(), bytearray()
+    is_complete = False
     try:
-        is_whole = _read(program, held, time.monotonic() + LIMIT_S)
+        is_complete = _read(program, (output, errors), time.monotonic() + LIMIT_S)
     finally:
-        _end(program, is_ended=is_whole)
-    output, errors = (bytes(each).decode("utf-8", "replace") for each in held)
-    return Answer(program.returncode if is_whole else None, output, errors, is_late=not is_whole)
-
-
-def _read(program: subprocess.Popen[bytes], held: tuple[bytearray, bytearray], deadline: float) -> bool:
-    """Read what it prints to its end; whether that came in time. What is beyond the most is read and let go."""
-    with selectors.DefaultSelector() as ready:
-        for pipe, kept in zip((program.stdout, program.stderr), held, strict=True):
+        if not is_complete:
+            with contextlib.suppress(OSError):
+                os.killpg(program.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                program.wait(1.0)
+        for pipe in (program.stdout, program.stderr):
             if pipe is not None:
-                ready.register(pipe, selectors.EVENT_READ, kept)
-        while ready.get_map():
-            left = deadline - time.monotonic()
-            if left <= 0:
+                pipe.close()
+    status = program.returncode if is_complete else None
+    return ProgramAnswer(
+        status, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace"), is_late=not is_complete
+    )
+
+
+def _read(program: subprocess.Popen[bytes], buffers: tuple[bytearray, bytearray], deadline: float) -> bool:
+    """Read the output to its end; False at the deadline. Output beyond the bound is discarded."""
+    with selectors.DefaultSelector() as selector:
+        for pipe, buffer in zip((program.stdout, program.stderr), buffers, strict=True):
+            if pipe is not None:
+                selector.register(pipe, selectors.EVENT_READ, buffer)
+        while selector.get_map():
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
                 return False
-            for key, _ in ready.select(left):
+            for key, _ in selector.select(remaining):
                 piece = os.read(key.fd, 1 << 16)
-                if piece:
-                    key.data.extend(piece[: MOST - len(key.data)])
-                else:
-                    ready.unregister(key.fileobj)
+                key.data.extend(piece[: MOST - len(key.data)])
+                if not piece:
+                    selector.unregister(key.fileobj)
     with contextlib.suppress(subprocess.TimeoutExpired):
         program.wait(max(deadline - time.monotonic(), 0.1))
         return True
     return False
-
-
-def _end(program: subprocess.Popen[bytes], *, is_ended: bool) -> None:
-    """End its whole group, unless it came to its own end; close what was read."""
-    if not is_ended:
-        with contextlib.suppress(OSError):
-            os.killpg(program.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            program.wait(1.0)
-    for pipe in (program.stdout, program.stderr):
-        if pipe is not None:
-            pipe.close()

@@ -65,14 +65,14 @@ def preflight(
         raise click.UsageError(f"{empty}: the name is empty; name one, or leave it out.")
     if snapshot is not None and python is not None:
         raise click.UsageError("--python is asked on this host; a snapshot has its own packages.")
-    asked = here.read_asked(step, model=model, image=image, registry=registry, data=data)
+    request = here.read_asked(step, model=model, image=image, registry=registry, data=data)
     host = None if snapshot is None else loading.edge_host(snapshot)
-    found = here.checked(asked, snapshot=host, version=version, python=python)
+    checked_host = here.checked(request, snapshot=host, version=version, python=python)
     if out is not None:
-        store(out, render_toolchains.host_snapshot(found))
+        store(out, render_toolchains.host_snapshot(checked_host))
         output.say(f"wrote {out}")
     if form == "json":
-        output.write_json(to_json(found))
+        output.write_json(to_json(checked_host))
     else:
-        terminal.show(render_toolchains.host(found))
-    return int(found.ok is not True)
+        terminal.show(render_toolchains.host(checked_host))
+    return int(checked_host.ok is not True)

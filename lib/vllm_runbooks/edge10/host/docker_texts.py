@@ -1,7 +1,7 @@
-"""What docker's program prints and its files hold, to facts; the texts come from outside, and may be anything.
+"""Parse the output of docker's program and its files, which are untrusted.
 
-The forms are those of docker 19.03 to 29 (`docker info --help`, the Engine API's SystemInfo) and podman 3 to 5, whose
-program calls itself docker where podman-docker is installed. Of a login it is read whether there is one.
+The formats are those of docker 19.03 to 29 (`docker info --help`, the Engine API's SystemInfo) and podman 3 to 5, whose
+program calls itself docker with podman-docker. Of a login only its existence is read.
 """
 
 from __future__ import annotations
@@ -9,21 +9,20 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from vllm_runbooks.core.json_errors import loaded
-from vllm_runbooks.edge10.host.records import DaemonFile, DockerState
+from vllm_runbooks.edge10.host.records import DaemonFile, DockerFacts, DockerState, ImageFacts
 
-_MOST_WORDS = 400
-_MOST_ITEMS = 1000
-_MOST_BYTES = 1 << 60
+_MAX_TEXT = 400
+_MAX_ITEMS = 1000
+_MAX_BYTES = 1 << 60
 _GIB = 1 << 30
-_VERSION = re.compile(
-    r"\b(docker|podman) version v?(\d{1,6}(?:\.\d{1,6}){1,3}[\w.+~-]{0,40})", re.IGNORECASE | re.ASCII
-)
-_TOOLKIT = re.compile(r"\bversion v?(\d{1,6}(?:\.\d{1,6}){1,3}[\w.+~-]{0,40})", re.ASCII)
+_VERSION_NUMBER = r"version v?(\d{1,6}(?:\.\d{1,6}){1,3}[\w.+~-]{0,40})"
+_VERSION = re.compile(rf"\b(docker|podman) {_VERSION_NUMBER}", re.IGNORECASE | re.ASCII)
+_TOOLKIT = re.compile(rf"\b{_VERSION_NUMBER}", re.ASCII)
 _FAILURES: Sequence[tuple[DockerState, tuple[str, ...]]] = (
     (DockerState.DENIED, ("permission denied",)),
     (DockerState.STOPPED, (
@@ -31,35 +30,34 @@ _FAILURES: Sequence[tuple[DockerState, tuple[str, ...]]] = (
         "connection refused", "error during connect", "docker desktop is unable to start",
     )),
 )  # fmt: skip
-"""Words of an answer by which it is known, small letters; the first that fits counts."""
-LOCAL = ("unix://", "npipe://", "fd://")
-"""How an address of a service on this host begins."""
+"""Lower-case parts of messages; the first match counts."""
+_LOCAL = ("unix://", "npipe://", "fd://")
 _LOOPBACK = re.compile(r"tcp://(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?/?", re.ASCII)
-_NO_REGISTRIES = ("http://", "https://")
+_SCHEMES = ("http://", "https://")
 
 
-class Program(NamedTuple):
-    """What a program called docker is."""
+class ContainerProgram(NamedTuple):
+    """The program called docker."""
 
     name: str | None
-    """"docker" or "podman"; None: it says neither."""
+    """`docker` or `podman`; None if it says neither."""
     version: str | None
 
 
-def program(text: str) -> Program:
-    """What `docker --version` printed."""
-    match = _VERSION.search(text[:_MOST_WORDS])
-    return Program(match[1].lower(), match[2]) if match else Program(None, None)
+def parse_program(text: str) -> ContainerProgram:
+    """Parse `docker --version`."""
+    match = _VERSION.search(text[:_MAX_TEXT])
+    return ContainerProgram(match[1].lower(), match[2]) if match else ContainerProgram(None, None)
 
 
-def toolkit_version(text: str) -> str | None:
-    """What `nvidia-ctk --version` printed."""
-    match = _TOOLKIT.search(text[:_MOST_WORDS])
+def parse_toolkit_version(text: str) -> str | None:
+    """Parse `nvidia-ctk --version`."""
+    match = _TOOLKIT.search(text[:_MAX_TEXT])
     return match[1] if match else None
 
 
-class Endpoint(NamedTuple):
-    """Where docker's program looks for the service."""
+class DockerEndpoint(NamedTuple):
+    """Where docker's program connects to."""
 
     context: str | None
     address: str | None
@@ -67,93 +65,58 @@ class Endpoint(NamedTuple):
     @property
     def is_local(self) -> bool:
         """Whether it is on this host, as far as is known."""
-        return self.address is None or self.address.startswith(LOCAL) or bool(_LOOPBACK.fullmatch(self.address))
+        return self.address is None or self.address.startswith(_LOCAL) or bool(_LOOPBACK.fullmatch(self.address))
 
 
-def endpoint(text: str) -> Endpoint:
-    """What `docker context inspect` printed of the context in use, which heeds DOCKER_HOST."""
+def parse_endpoint(text: str) -> DockerEndpoint:
+    """Parse `docker context inspect`, which respects DOCKER_HOST."""
     data = _object(text)
-    own = _part(_part(data, "Endpoints"), "docker")
-    return Endpoint(_text(data.get("Name")), _text(own.get("Host")))
+    endpoint = _part(_part(data, "Endpoints"), "docker")
+    return DockerEndpoint(_text(data.get("Name")), _text(endpoint.get("Host")))
 
 
-class Service(NamedTuple):
-    """What the service said of itself, or why it did not."""
-
-    state: DockerState
-    why: str = ""
-    version: str | None = None
-    system: str | None = None
-    architecture: str | None = None
-    is_rootless: bool | None = None
-    root_folder: str | None = None
-    runtimes: tuple[str, ...] | None = None
-    insecure_registries: tuple[str, ...] | None = None
-    insecure_networks: tuple[str, ...] | None = None
-
-
-def service(text: str, errors: str = "") -> Service:
-    """What `docker info --format {{json .}}` printed, and what it wrote on standard error."""
+def parse_service(text: str, errors: str = "") -> DockerFacts:
+    """Parse `docker info --format {{json .}}`, and what it printed on standard error."""
     data = _object(text)
     if "host" in data and "store" in data:
-        return Service(DockerState.PODMAN, version=_text(_part(data, "version").get("Version")))
-    said = _text(data.get("ServerVersion"))
-    if not said:
-        why = " ".join([*_texts(data.get("ServerErrors")), *errors.split()])[:_MOST_WORDS]
-        return Service(failure(why), why or "it said nothing of its service")
-    registries = _part(data, "RegistryConfig")
-    indexes = _part(registries, "IndexConfigs")
-    options = data.get("SecurityOptions")
-    return Service(
+        return DockerFacts(DockerState.PODMAN, server=_text(_part(data, "version").get("Version")))
+    version = _text(data.get("ServerVersion"))
+    if not version:
+        why = " ".join([*_texts(data.get("ServerErrors")), *errors.split()])[:_MAX_TEXT]
+        words = why.lower()
+        states = (state for state, signs in _FAILURES if any(sign in words for sign in signs))
+        return DockerFacts(next(states, DockerState.UNKNOWN), why or "it said nothing of its service")
+    registries, options = _part(data, "RegistryConfig"), data.get("SecurityOptions")
+    indexes = list(_part(registries, "IndexConfigs").items())[:_MAX_ITEMS]
+    insecure = (name[:_MAX_TEXT] for name, index in indexes if _mapping(index).get("Secure") is False)
+    is_rootless = any("name=rootless" in option.split(",") for option in _texts(options))
+    return DockerFacts(
         DockerState.ANSWERS,
-        version=said,
+        server=version,
         system=_text(data.get("OperatingSystem")),
         architecture=_text(data.get("Architecture")),
-        is_rootless=any("name=rootless" in each.split(",") for each in _texts(options))
-        if isinstance(options, list)
-        else None,
+        is_rootless=is_rootless if isinstance(options, list) else None,
         root_folder=_text(data.get("DockerRootDir")),
         runtimes=_names(data.get("Runtimes")),
-        insecure_registries=tuple(
-            name[:_MOST_WORDS]
-            for name, told in list(indexes.items())[:_MOST_ITEMS]
-            if isinstance(told, dict) and told.get("Secure") is False
-        )
-        if registries
-        else None,
+        insecure_registries=tuple(insecure) if registries else None,
         insecure_networks=_texts(registries.get("InsecureRegistryCIDRs")) if registries else None,
     )
 
 
-def failure(why: str) -> DockerState:
-    """What became of a question, by what docker said instead of an answer."""
-    words = why.lower()
-    return next((state for state, signs in _FAILURES if any(sign in words for sign in signs)), DockerState.UNKNOWN)
-
-
-class Image(NamedTuple):
-    """What docker said of an image."""
-
-    is_there: bool | None
-    size_gib: float | None = None
-    architecture: str | None = None
-
-
-def image(text: str, errors: str = "") -> Image:
-    """What `docker image inspect --format {{json .}} NAME` printed; of its environment nothing is read."""
+def parse_image(name: str, text: str, errors: str = "") -> ImageFacts:
+    """Parse `docker image inspect --format {{json .}} NAME`; its environment is not read."""
     data = _object(text)
     if "Id" not in data:
-        return Image(False if "no such image" in errors.lower() else None)
+        return ImageFacts(name, False if "no such image" in errors.lower() else None)
     size = data.get("Size")
-    is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size < _MOST_BYTES
-    return Image(True, size / _GIB if is_size and isinstance(size, int) else None, _text(data.get("Architecture")))
+    is_size = type(size) is int and 0 <= size < _MAX_BYTES
+    return ImageFacts(name, True, float(size or 0) / _GIB if is_size else None, _text(data.get("Architecture")))
 
 
-def daemon_file(path: str, text: str) -> DaemonFile:
-    """The settings of docker's service in a file, as the service would take them; what it would refuse is said.
+def parse_daemon_file(path: str, text: str) -> DaemonFile:
+    """Parse settings of docker's service, with the problem for which the service would reject them.
 
-    A file without content counts as one without settings (moby, daemon/config/config.go: it is decoded by Go, which
-    takes the last of two keys of one name).
+    An empty file has no settings (moby, daemon/config/config.go; Go takes the last of two equal keys).
     """
     if not text.strip():
         return DaemonFile(path, is_there=True, insecure_registries=(), runtimes=())
@@ -163,10 +126,10 @@ def daemon_file(path: str, text: str) -> DaemonFile:
         return DaemonFile(path, is_there=True, problem=f"is no JSON: {error}")
     if not isinstance(data, dict):
         return DaemonFile(path, is_there=True, problem="line 1: is no JSON object")
-    named = data.get("insecure-registries")
-    runtimes = data.get("runtimes")
+    registries, runtimes = data.get("insecure-registries"), data.get("runtimes")
+    is_list = isinstance(registries, list) and all(isinstance(name, str) for name in registries)
     problem = ""
-    if named is not None and not (isinstance(named, list) and all(isinstance(each, str) for each in named)):
+    if registries is not None and not is_list:
         problem = f'line {_line_of(text, "insecure-registries")}: "insecure-registries" is no list of texts'
     elif runtimes is not None and not isinstance(runtimes, dict):
         problem = f'line {_line_of(text, "runtimes")}: "runtimes" is no object'
@@ -174,81 +137,74 @@ def daemon_file(path: str, text: str) -> DaemonFile:
         path,
         is_there=True,
         problem=problem,
-        twice=tuple(_twice(text)),
-        insecure_registries=None if problem else tuple(map(_bare, _texts(named))),
+        twice=_repeated_keys(text),
+        insecure_registries=None if problem else tuple(map(_without_scheme, _texts(registries))),
         runtimes=None if problem else _names(runtimes) or (),
     )
 
 
-def _bare(name: str) -> str:
-    """A registry without what docker takes off it, with a warning (moby, registry/config.go)."""
-    return next((name.removeprefix(begun) for begun in _NO_REGISTRIES if name.lower().startswith(begun)), name)
+def _without_scheme(name: str) -> str:
+    """A registry as docker reads it, which warns of a scheme (moby, registry/config.go)."""
+    return next((name[len(scheme) :] for scheme in _SCHEMES if name.startswith(scheme)), name)
 
 
 def _line_of(text: str, key: str) -> int:
     return text[: max(text.find(f'"{key}"'), 0)].count("\n") + 1
 
 
-def _twice(text: str) -> Iterator[str]:
-    """Keys that stand more than once in one object of a JSON text that can be read."""
-    found: list[str] = []
+def _repeated_keys(text: str) -> tuple[str, ...]:
+    keys: list[str] = []
 
-    def look(pairs: list[tuple[str, Any]]) -> None:
-        found.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+    def collect(pairs: list[tuple[str, Any]]) -> None:
+        keys.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
 
-    with suppress(RecursionError):  # this needs a little more depth than reading it did
-        json.loads(text, object_pairs_hook=look)
-    yield from (key[:_MOST_WORDS] for key in found[:_MOST_ITEMS])
+    with suppress(RecursionError):  # a hook needs a little more depth
+        json.loads(text, object_pairs_hook=collect)
+    return tuple(key[:_MAX_TEXT] for key in keys[:_MAX_ITEMS])
 
 
 def has_login(text: str, registry: str) -> bool | None:
-    """Whether the settings of docker's program (config.json) have a login for a registry; None: that is not known.
+    """Whether the settings of docker's program (config.json) have a login for a registry; None if unknown.
 
-    Where a program keeps the logins, the settings have an empty entry for each (docker/cli, cli/config/credentials).
+    With a credential store the settings have an empty entry for each login (docker/cli, cli/config/credentials).
     """
     try:
         data = loaded(text) if text.strip() else {}
     except ValueError:
         return None
-    if not isinstance(data, dict):
+    if not isinstance(data, dict) or registry in _part(data, "credHelpers"):
         return None
-    if registry in _part(data, "credHelpers"):
-        return None  # that program knows, and is not asked
-    entry = next((told for name, told in _part(data, "auths").items() if _place(name) == registry), None)
+    # Older entries are addresses with a path.
+    logins = ((_without_scheme(name).partition("/")[0], login) for name, login in _part(data, "auths").items())
+    entry = next((login for name, login in logins if name == registry), None)
     return entry is not None and (bool(entry) or bool(data.get("credsStore")))
 
 
-def _place(name: str) -> str:
-    """The registry that an entry is of; older ones are addresses with a path."""
-    bare = next((name.removeprefix(begun) for begun in _NO_REGISTRIES if name.startswith(begun)), name)
-    return bare.partition("/")[0]
-
-
 def _object(text: str) -> dict[str, Any]:
-    """The object that a text is, alone or in a list; empty: it is none."""
+    """The object of a JSON text, alone or in a list; empty if there is none."""
     try:
         data = loaded(text.strip() or "null")
     except ValueError:
         return {}
-    if isinstance(data, list) and len(data) == 1:
-        data = data[0]
-    return data if isinstance(data, dict) else {}
+    return _mapping(data[0] if isinstance(data, list) and len(data) == 1 else data)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _part(data: Mapping[str, Any], name: str) -> dict[str, Any]:
-    part = data.get(name)
-    return part if isinstance(part, dict) else {}
+    return _mapping(data.get(name))
 
 
 def _text(value: Any) -> str | None:
-    return value[:_MOST_WORDS] if isinstance(value, str) and value else None
+    return value[:_MAX_TEXT] if isinstance(value, str) and value else None
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        return ()
-    return tuple(each[:_MOST_WORDS] for each in value[:_MOST_ITEMS] if isinstance(each, str))
+    items = value[:_MAX_ITEMS] if isinstance(value, list) else ()
+    return tuple(item[:_MAX_TEXT] for item in items if isinstance(item, str))
 
 
 def _names(value: Any) -> tuple[str, ...] | None:
-    return tuple(name[:_MOST_WORDS] for name in list(value)[:_MOST_ITEMS]) if isinstance(value, dict) else None
+    return tuple(name[:_MAX_TEXT] for name in list(value)[:_MAX_ITEMS]) if isinstance(value, dict) else None

@@ -1,4 +1,4 @@
-"""A host before a step of the toolchain: looked at here, or read from what was recorded, and judged for the step."""
+"""Collect the facts of this host, or take those of a recorded one, and check them before a step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.host import docker
 from vllm_runbooks.edge10.host import inspection as hosts
 from vllm_runbooks.edge10.host.records import CheckedHost, EdgeHost, FolderFacts, HostAsked
-from vllm_runbooks.edge10.host.step_rules import HEEDED
+from vllm_runbooks.edge10.host.snapshots import redact_environment
+from vllm_runbooks.edge10.host.step_rules import READ_VARIABLES
 from vllm_runbooks.host import inventory
 from vllm_runbooks.plan import planner
 
@@ -26,56 +27,52 @@ _REGISTRY = re.compile(
 )
 
 
-def collect(asked: HostAsked, *, python: str | None = None) -> EdgeHost:
-    """This host, as its driver, its system and docker tell of it; nothing is changed.
+def collect(request: HostAsked, *, python: str | None = None) -> EdgeHost:
+    """The facts of this host; nothing is changed.
 
     Args:
-        asked: Of it the image and the registry are looked for, and the folder looked at.
-        python: The Python that runs the step, whose packages are listed.
+        request: Image, registry and folder to look for.
+        python: The Python of the step, whose packages are listed.
 
     Raises:
-        InputError: that Python cannot be run.
+        InputError: That Python cannot be run.
     """
-    return redact_record(
-        EdgeHost(
-            source="read on this host",
-            taken=moments.now(),
-            inventory=inventory.collect(python=python),
-            python=python,
-            docker=docker.facts(docker.Wanted(asked.image, asked.registry)),
-            toolkit=docker.toolkit(),
-            folder=None if asked.data is None else folder(Path(asked.data)),
-            environment={
-                name: redact_text(f"{name}={os.environ[name]}").partition("=")[2]
-                for name in HEEDED
-                if name in os.environ
-            },
-        )
+    variables = {name: os.environ[name] for name in READ_VARIABLES if name in os.environ}
+    host = EdgeHost(
+        source="read on this host",
+        taken=moments.now(),
+        inventory=inventory.collect(python=python),
+        python=python,
+        docker=docker.facts(request.image, request.registry),
+        toolkit=docker.toolkit(),
+        folder=None if request.data is None else folder(Path(request.data)),
+        environment=redact_environment(variables),
     )
+    return redact_record(host)
 
 
 def folder(path: Path) -> FolderFacts:
-    """A folder with the room on its disk; of one that is not there, that of the nearest one above it.
+    """A folder and its disk; of a missing one the disk of the nearest parent.
 
     Raises:
-        InputError: it is no folder.
+        InputError: It is no folder.
     """
     try:
         full = path.expanduser().absolute()
         if full.exists() and not full.is_dir():
             raise InputError(f"--data {visible(str(path)[:200])}: is no folder; name one")
-        at = next(each for each in (full, *full.parents) if each.is_dir())
-        disk = shutil.disk_usage(at)
+        existing = next(parent for parent in (full, *full.parents) if parent.is_dir())
+        disk = shutil.disk_usage(existing)
     except (OSError, ValueError, RuntimeError) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"--data {visible(str(path)[:200])}: {said}; name a folder") from None
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"--data {visible(str(path)[:200])}: {reason}; name a folder") from None
     return FolderFacts(
         path=str(path),
-        is_there=at == full,
-        looked_at=str(at),
+        is_there=existing == full,
+        looked_at=str(existing),
         free_gib=disk.free / _GIB,
         total_gib=disk.total / _GIB,
-        is_writable=os.access(at, os.W_OK | os.X_OK),
+        is_writable=os.access(existing, os.W_OK | os.X_OK),
     )
 
 
@@ -87,10 +84,10 @@ def read_asked(
     registry: str | None = None,
     data: str | None = None,
 ) -> HostAsked:
-    """What a host is looked at for, checked.
+    """What a host is checked for, validated.
 
     Raises:
-        InputError: an image or a registry is none.
+        InputError: The image or the registry is no valid name.
     """
     if image is not None and not host_commands.is_of_kind("image", image):
         raise InputError(
@@ -104,29 +101,29 @@ def read_asked(
 
 
 def _shown(value: str) -> str:
-    """What was given, without what may be a password before a host."""
+    """A value without a password in front of a host."""
     return visible(redact_text(value.rpartition("@")[2])[:80]) or "(nothing)"
 
 
 def checked(
-    asked: HostAsked, *, snapshot: EdgeHost | None = None, version: str | None = None, python: str | None = None
+    request: HostAsked, *, snapshot: EdgeHost | None = None, version: str | None = None, python: str | None = None
 ) -> CheckedHost:
-    """A host with what it means for a step.
+    """Check a host before a step.
 
     Args:
-        asked: The step, and what it is for.
-        snapshot: A host that was recorded; None: this one.
-        version: Of the toolchain; None: the newest that is known.
-        python: As `collect` takes it.
+        request: The step, and what it uses.
+        snapshot: A recorded host; None for this one.
+        version: Of the toolchain; None for the newest.
+        python: As for `collect`.
 
     Raises:
-        InputError: the model, the version, the folder or the Python cannot be read.
+        InputError: The model, the version, the folder or the Python cannot be read.
     """
     facts = catalog.toolchain(version)
-    name = asked.model
+    name = request.model
     if name is not None and not planner.is_folder(name):
         name = models.weights(name, facts)
     model = None if name is None else planner.model(name)
-    listed = None if asked.model is None else models.asked(asked.model, facts)
-    host = collect(asked, python=python) if snapshot is None else snapshot
-    return hosts.check(host, asked, facts, catalog.specs(), model=model, listed=listed)
+    listed = None if request.model is None else models.asked(request.model, facts)
+    host = collect(request, python=python) if snapshot is None else snapshot
+    return hosts.check(host, request, facts, catalog.specs(), model=model, listed=listed)

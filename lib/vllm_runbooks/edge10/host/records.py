@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from vllm_runbooks.catalog.toolchains import ToolchainFinding
+from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.host.records import Inventory
 
 HOST_KIND = "edge10-host"
@@ -211,7 +211,7 @@ class CheckedHost(EdgeHost):
     """Id of the facts."""
     asked: HostAsked = field(default_factory=lambda: HostAsked(""))
     needs: tuple[HostNeed, ...] = ()
-    findings: tuple[ToolchainFinding, ...] = ()
+    findings: tuple[RuleFinding, ...] = ()
     unknown: tuple[Untold, ...] = ()
     ok: bool | None = None
     """Whether nothing stands in the way of the step; None: nothing was found, and something is not known."""

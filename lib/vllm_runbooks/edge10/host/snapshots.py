@@ -1,7 +1,8 @@
-"""The text of a recorded host to an `EdgeHost`; what is damaged is refused in one line."""
+"""Read a recorded host; a damaged one is rejected in one line."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from vllm_runbooks.core.display import SCHEMA
@@ -9,57 +10,52 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.json_errors import loaded
 from vllm_runbooks.core.record_forms import record
 from vllm_runbooks.core.redaction.redact import redact_name, redact_record, redact_text
-from vllm_runbooks.edge10.host.records import HOST_KIND, CheckedHost, DockerFacts, EdgeHost
+from vllm_runbooks.edge10.host.records import HOST_KIND, CheckedHost, EdgeHost
 from vllm_runbooks.host import inspection as inventories
 from vllm_runbooks.host.records import KIND as INVENTORY
 
 MAX_TEXT = 8 << 20
 """Characters of a recorded host."""
-_DERIVED = tuple({each.name for each in fields(CheckedHost)} - {each.name for each in fields(EdgeHost)})
-"""What the output of a preflight has beside the host: it is reckoned anew."""
-_WRITE = "write it with vllm-runbooks edge10 preflight STEP --out FILE"
+_DERIVED = {field.name for field in fields(CheckedHost)} - {field.name for field in fields(EdgeHost)}
+"""Fields of a preflight's output that are computed again."""
+_INSTEAD = "write it with vllm-runbooks edge10 preflight STEP --out FILE"
 
 
 def read(text: str, where: str) -> EdgeHost:
-    """The host that a text holds, its secrets replaced; an inventory's snapshot is one of which no more is told.
+    """Parse a recorded host and redact its secrets; of an inventory's snapshot only the inventory is known.
 
     Args:
         text: What `edge10 preflight --out FILE`, its JSON output, or `inventory -o FILE` wrote.
-        where: What messages begin with.
+        where: Its name in messages.
 
     Raises:
-        InputError: it is no recorded host, or something in it is damaged.
+        InputError: It is no recorded host, or is damaged.
     """
     if len(text) > MAX_TEXT:
-        raise InputError(f"{where}: is larger than {MAX_TEXT >> 20} MiB, so no recorded host; {_WRITE}")
+        raise InputError(f"{where}: is larger than {MAX_TEXT >> 20} MiB, so no recorded host; {_INSTEAD}")
     try:
         data = loaded(text.lstrip("\ufeff"))
     except ValueError as error:
-        raise InputError(f"{where}: is no JSON ({error}); {_WRITE}") from None
+        raise InputError(f"{where}: is no JSON ({error}); {_INSTEAD}") from None
     kind = data.get("kind") if isinstance(data, dict) else None
     if kind == INVENTORY:
         return EdgeHost(inventory=inventories.read(text, where))
     if kind != HOST_KIND:
-        raise InputError(f'{where}: is no recorded host: "kind" is not "{HOST_KIND}"; {_WRITE}')
+        raise InputError(f'{where}: is no recorded host: "kind" is not "{HOST_KIND}"; {_INSTEAD}')
     if data.get("schema") != SCHEMA or isinstance(data["schema"], bool):
-        raise InputError(f"{where}: has schema {str(data.get('schema'))[:20]}, and {SCHEMA} is read; {_WRITE}")
-    told = {name: value for name, value in data.items() if name != "schema" and name not in _DERIVED}
-    inventories.check(EdgeHost, told, where)
-    found = record(EdgeHost, told)
-    inventories.check_host(found.inventory, where)
-    return redact_record(replace(found, environment=_told(found), docker=_without_logins(found.docker)))
+        raise InputError(f"{where}: has schema {str(data.get('schema'))[:20]}, and {SCHEMA} is read; {_INSTEAD}")
+    values = {name: value for name, value in data.items() if name != "schema" and name not in _DERIVED}
+    inventories.check(EdgeHost, values, where)
+    host = record(EdgeHost, values)
+    inventories.check_host(host.inventory, where)
+    if host.docker is not None:
+        logins = tuple(replace(login, registry=redact_name(login.registry)) for login in host.docker.logins)
+        host = replace(host, docker=replace(host.docker, logins=logins))
+    if host.environment is not None:
+        host = replace(host, environment=redact_environment(host.environment))
+    return redact_record(host)
 
 
-def _without_logins(docker: DockerFacts | None) -> DockerFacts | None:
-    """Docker's facts, with no password beside a registry's address."""
-    if docker is None:
-        return None
-    logins = tuple(replace(each, registry=redact_name(each.registry)) for each in docker.logins)
-    return replace(docker, logins=logins)
-
-
-def _told(found: EdgeHost) -> dict[str, str] | None:
-    """The variables by their names, which may tell that a value is a secret."""
-    if found.environment is None:
-        return None
-    return {name: redact_text(f"{name}={value}").partition("=")[2] for name, value in found.environment.items()}
+def redact_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables with secret values replaced, which their names may reveal."""
+    return {name: redact_text(f"{name}={value}").partition("=")[2] for name, value in environment.items()}

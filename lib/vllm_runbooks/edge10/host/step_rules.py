@@ -1,144 +1,147 @@
-"""What facts of a host say before a step: each rule looks at one thing, and says it of the host that is looked at."""
+"""Conditions on a host before a step, by the id of their finding in `catalog/tables/edge10_host_findings.yaml`."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from vllm_runbooks.catalog.toolchains import AskedModel, EdgeStep, Toolchain
 from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Severity
-from vllm_runbooks.edge10.host.records import DockerFacts, DockerState, EdgeHost, HostAsked, HostNeed, ImageFacts
+from vllm_runbooks.edge10.host.records import (
+    DaemonFile,
+    DockerFacts,
+    DockerState,
+    EdgeHost,
+    HostAsked,
+    HostNeed,
+    ImageFacts,
+)
 from vllm_runbooks.host import inspection as inventories
 from vllm_runbooks.host.records import VLLM_PACKAGES, GpuFacts
 from vllm_runbooks.plan.budget import Subject
 
 THREADS = "COMPILE_THREAD"
-"""The variable by which the compiler divides its work."""
-HEEDED = (THREADS, "CUDA_VISIBLE_DEVICES", "DOCKER_HOST", "DOCKER_CONTEXT")
-"""Variables that a step, or its container, heeds."""
-_NUMBER = re.compile(r"\d{1,6}", re.ASCII)
+READ_VARIABLES = (THREADS, "CUDA_VISIBLE_DEVICES", "DOCKER_HOST", "DOCKER_CONTEXT")
+"""Environment variables that a step or its container reads."""
+_SETTINGS = "/etc/docker/daemon.json"
 _NVIDIA = "nvidia"
 _DESKTOP = "Docker Desktop"
-_PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
-"""What the kernel calls processors, and images do."""
-_USUAL = "amd64"
-"""Processors that an image is for where nobody tells otherwise."""
-_ASKED_HERE = (DockerState.ANSWERS, DockerState.STOPPED, DockerState.DENIED, DockerState.SILENT, DockerState.UNKNOWN)
-"""States of a docker that is this host's."""
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+"""The kernel's names of processors to those of images."""
+_DEFAULT_ARCHITECTURE = "amd64"
+_LOCAL_STATES = (
+    DockerState.ANSWERS, DockerState.STOPPED, DockerState.DENIED, DockerState.SILENT, DockerState.UNKNOWN,
+)  # fmt: skip
+"""States of a docker that runs on this host."""
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a rule found."""
+class HostObservation:
+    """What a condition found; severity and fix if they differ from the table's."""
 
     text: str
     severity: Severity | None = None
-    """Where it is another than the rule's."""
     do: str = ""
-    """Where it is another than the rule's."""
     path: str | None = None
     symptom: str = ""
 
 
 @dataclass(frozen=True)
-class View:
-    """What every rule looks at."""
+class HostRuleContext:
+    """The facts that conditions read."""
 
     host: EdgeHost
     facts: Toolchain
-    asked: HostAsked
+    request: HostAsked
     needs: tuple[HostNeed, ...] = ()
     model: Subject | None = None
     listed: AskedModel | None = None
-    """What the toolchain's list says of the model; None: none was named."""
+    """The toolchain's list on the model; None if no model was named."""
 
     @property
     def step(self) -> EdgeStep:
-        """What the step runs in."""
-        return self.facts.steps[self.asked.step]
+        """The toolchain's facts of the step."""
+        return self.facts.steps[self.request.step]
 
     @property
     def needs_docker(self) -> bool:
-        """Whether the step runs in a container, by the toolchain or because an image was named."""
-        return self.step.image is not None or self.asked.image is not None
+        """Whether the step runs in a container."""
+        return self.step.image is not None or self.request.image is not None
 
     @property
-    def is_within(self) -> bool:
-        """Whether this is a container without docker: whether one can be started is to be asked outside of it."""
+    def is_container(self) -> bool:
+        """Whether this is a container without docker, so that its host has to be checked from outside."""
         docker = self.host.docker
-        return (
-            docker is not None and docker.state is DockerState.MISSING and bool(self.host.inventory.host.is_container)
-        )
+        is_missing = docker is not None and docker.state is DockerState.MISSING
+        return is_missing and bool(self.host.inventory.host.is_container)
 
     @property
     def docker(self) -> DockerFacts | None:
-        """Docker, where the step needs it and it was looked at."""
-        return self.host.docker if self.needs_docker and not self.is_within else None
+        """Docker, if the step needs it and it was asked."""
+        return self.host.docker if self.needs_docker and not self.is_container else None
+
+    @property
+    def settings_files(self) -> Sequence[DaemonFile]:
+        """Files with settings of docker's service."""
+        return () if self.docker is None else self.docker.files or ()
 
     @cached_property
-    def cards(self) -> tuple[GpuFacts, ...]:
-        """Cards that a start may go to."""
+    def gpus(self) -> tuple[GpuFacts, ...]:
+        """Usable GPUs."""
         return tuple(gpu for gpu in self.host.inventory.gpus if not inventories.unfit(gpu))
 
     @property
-    def knows_cards(self) -> bool:
-        """Whether it was told which cards there are, none among the answers."""
-        found = self.host.inventory
-        return bool(found.gpus or found.why_none or found.driver or found.taken)
+    def knows_gpus(self) -> bool:
+        """Whether the GPUs of the host, or that it has none, are known."""
+        inventory = self.host.inventory
+        return bool(inventory.gpus or inventory.why_none or inventory.driver or inventory.taken)
 
     @property
     def image(self) -> ImageFacts | None:
-        """The image that was named, as far as docker was asked for it."""
+        """The image that was named, if docker was asked for it."""
         images = () if self.docker is None else self.docker.images
-        return next((each for each in images if each.name == self.asked.image), None)
+        return next((image for image in images if image.name == self.request.image), None)
 
     @property
     def has_image(self) -> bool | None:
-        """Whether the image is there, so that nothing has to be fetched."""
+        """Whether the image is on the host; None if unknown."""
         return None if self.image is None else self.image.is_there
 
-
-Rule = Callable[[View], Iterator[Said]]
-
-
-def numbers(version: str | None) -> tuple[int, ...]:
-    """The numbers that a version begins with; none: it is not known, or begins with none."""
-    begun = re.match(r"v?(\d{1,6}(?:\.\d{1,6}){0,4})", version or "", re.ASCII)
-    return tuple(map(int, _NUMBER.findall(begun[1]))) if begun else ()
-
-
-def _is_below(version: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether a version is an older one; 16 and 16.0.0 are the same."""
-    width = max(len(version), len(other))
-    return (*version, *(0,) * (width - len(version))) < (*other, *(0,) * (width - len(other)))
+    @property
+    def installed_vllm(self) -> str | None:
+        """Release of vLLM in the named Python; empty if it has none, None if no Python was named."""
+        packages = self.host.inventory.packages
+        if self.host.python is None or packages is None:
+            return None
+        return next((packages[name] for name in VLLM_PACKAGES if name in packages), "")
 
 
-def _is_same(installed: str, wanted: str) -> bool:
-    """Whether two versions have the same numbers; what stands behind those, as a build's name, is no matter."""
-    pair = numbers(installed), numbers(wanted)
-    return bool(pair[0]) and not _is_below(*pair) and not _is_below(pair[1], pair[0])
+_Observations = Iterator[HostObservation]
+Condition = Callable[[HostRuleContext], _Observations]
 
 
-# ---- docker itself
+def version_numbers(version: str | None) -> tuple[int, ...]:
+    """The numbers at the start of a version; empty if there are none."""
+    match = re.match(r"v?(\d{1,6}(?:\.\d{1,6}){0,4})", version or "", re.ASCII)
+    return tuple(map(int, match[1].split("."))) if match else ()
 
 
-def state(*asked: DockerState) -> Rule:
-    """A rule for what became of the question to docker."""
+def _compare_versions(version: str | None, other: str | None) -> int | None:
+    """-1 if a version is older, 0 if 16 and 16.0.0 or equal, 1 if newer; None if unknown."""
+    first, second = version_numbers(version), version_numbers(other)
+    if not first:
+        return None
+    width = max(len(first), len(second))
+    padded = [(*numbers, *(0,) * (width - len(numbers))) for numbers in (first, second)]
+    return (padded[0] > padded[1]) - (padded[0] < padded[1])
 
-    def says(view: View) -> Iterator[Said]:
-        docker = view.docker
-        if docker is not None and docker.state in asked:
-            at = f" at {docker.endpoint}" if docker.endpoint else ""
-            why = f": {docker.why}" if docker.why else ""
-            yield Said(f"{_STATES[docker.state]}{at}{why}", do=_regroup(docker))
 
-    return says
-
+# ---- docker
 
 _STATES = {
     DockerState.MISSING: "there is no program docker on the path",
@@ -150,214 +153,202 @@ _STATES = {
 }
 
 
-def _regroup(docker: DockerFacts) -> str:
-    """What to do where the user was let in, and this process began before."""
-    is_late = docker.state is DockerState.DENIED and docker.is_listed is True and docker.is_in_group is False
-    return "log out and in again: the system lists you in docker's group, and this login is older" if is_late else ""
+def _docker_state(state: DockerState, context: HostRuleContext) -> _Observations:
+    docker = context.docker
+    if docker is not None and docker.state is state:
+        at = f" at {docker.endpoint}" if docker.endpoint else ""
+        why = f": {docker.why}" if docker.why else ""
+        do = ""
+        if state is DockerState.DENIED and docker.is_listed is True and docker.is_in_group is False:
+            do = "log out and in again: the system lists you in docker's group, and this login is older"
+        yield HostObservation(f"{_STATES[state]}{at}{why}", do=do)
 
 
-def old(view: View) -> Iterator[Said]:
-    """A release that is too old."""
-    docker = view.docker
+def _docker_old(context: HostRuleContext) -> _Observations:
+    docker, least = context.docker, context.facts.host.docker_above
     if docker is None or docker.state is DockerState.PODMAN:
         return
-    said = docker.server or docker.client
-    version, least = numbers(said), numbers(view.facts.host.docker_above)
-    if version and not _is_below(least, version):
-        is_older = _is_below(version, least)
-        yield Said(
-            f"docker is {said}, and the guide asks for one above {view.facts.host.docker_above}",
-            None if is_older else Severity.DEGRADED,
-        )
+    version = docker.server or docker.client
+    order = _compare_versions(version, least)
+    if order is not None and order <= 0:
+        severity = None if order < 0 else Severity.DEGRADED
+        yield HostObservation(f"docker is {version}, and the guide asks for one above {least}", severity)
 
 
-def desktop(view: View) -> Iterator[Said]:
-    """Docker Desktop, which runs containers in a machine of its own."""
-    if view.docker is not None and view.docker.system == _DESKTOP:
-        yield Said(f"docker is {_DESKTOP}")
+def _docker_desktop(context: HostRuleContext) -> _Observations:
+    if context.docker is not None and context.docker.system == _DESKTOP:
+        yield HostObservation(f"docker is {_DESKTOP}")
 
 
-def rootless(view: View) -> Iterator[Said]:
-    """A service without the rights of root."""
-    if view.docker is not None and view.docker.is_rootless:
-        yield Said("docker runs rootless")
+def _docker_rootless(context: HostRuleContext) -> _Observations:
+    if context.docker is not None and context.docker.is_rootless:
+        yield HostObservation("docker runs rootless")
 
 
-# ---- cards in containers
+# ---- GPUs in containers
 
 
-def driver(view: View) -> Iterator[Said]:
-    """No driver of NVIDIA."""
-    found = view.host.inventory
-    if view.knows_cards and found.driver is None and not found.gpus:
-        yield Said(f"no driver of NVIDIA answers ({found.why_none or 'no reason is told'})", _by_need(view))
+def _driver_missing(context: HostRuleContext) -> _Observations:
+    inventory = context.host.inventory
+    if context.knows_gpus and inventory.driver is None and not inventory.gpus:
+        reason = inventory.why_none or "no reason is told"
+        yield HostObservation(f"no driver of NVIDIA answers ({reason})", _gpu_severity(context))
 
 
-def cards(view: View) -> Iterator[Said]:
-    """A driver, and no card that can be used."""
-    found = view.host.inventory
-    if view.knows_cards and not view.cards and (found.driver is not None or found.gpus):
-        why = [f"GPU {gpu.index} {inventories.unfit(gpu)}" for gpu in found.gpus] or [found.why_none or "it lists none"]
-        yield Said(f"the driver answers, and no card can be taken: {'; '.join(why[:4])}", _by_need(view))
+def _gpu_missing(context: HostRuleContext) -> _Observations:
+    inventory = context.host.inventory
+    if context.knows_gpus and not context.gpus and (inventory.driver is not None or inventory.gpus):
+        reasons = [f"GPU {gpu.index} {inventories.unfit(gpu)}" for gpu in inventory.gpus]
+        reasons = reasons or [inventory.why_none or "it lists none"]
+        text = f"the driver answers, and no card can be taken: {'; '.join(reasons[:4])}"
+        yield HostObservation(text, _gpu_severity(context))
 
 
-def _by_need(view: View) -> Severity:
-    return Severity.FATAL if view.step.gpu == "needed" else Severity.DEGRADED
+def _gpu_severity(context: HostRuleContext) -> Severity:
+    return Severity.FATAL if context.step.gpu == "needed" else Severity.DEGRADED
 
 
-def driver_old(view: View) -> Iterator[Said]:
-    """A driver below the one that the guide installs."""
-    found, packaged = view.host.inventory.driver, view.facts.host.driver_packaged
-    version = numbers(found)
-    if version and _is_below(version, numbers(packaged)):
-        yield Said(f"the driver is {found}, and the guide installs {packaged} and shows {view.facts.host.driver_shown}")
+def _driver_old(context: HostRuleContext) -> _Observations:
+    driver, facts = context.host.inventory.driver, context.facts.host
+    if _compare_versions(driver, facts.driver_packaged) == -1:
+        text = f"the driver is {driver}, and the guide installs {facts.driver_packaged} and shows {facts.driver_shown}"
+        yield HostObservation(text)
 
 
-def toolkit(view: View) -> Iterator[Said]:
-    """Nothing that would give a container the cards."""
-    docker, found = view.docker, view.host.toolkit
-    if docker is None or found is None or docker.state not in (*_ASKED_HERE, DockerState.MISSING, DockerState.PODMAN):
+def _toolkit_missing(context: HostRuleContext) -> _Observations:
+    docker, toolkit = context.docker, context.host.toolkit
+    states = (*_LOCAL_STATES, DockerState.MISSING, DockerState.PODMAN)
+    if docker is None or toolkit is None or docker.state not in states or docker.system == _DESKTOP:
         return
-    if not found.programs and _NVIDIA not in (docker.runtimes or ()) and docker.system != _DESKTOP:
-        yield Said(f"no program of the {view.facts.host.toolkit} is found, and docker has no runtime of it")
+    if not toolkit.programs and _NVIDIA not in (docker.runtimes or ()):
+        text = f"no program of the {context.facts.host.toolkit} is found, and docker has no runtime of it"
+        yield HostObservation(text)
 
 
-def runtime(view: View) -> Iterator[Said]:
-    """A toolkit that docker has not been told of."""
-    docker, found = view.docker, view.host.toolkit
-    if docker is None or docker.runtimes is None or found is None or not found.programs:
+def _runtime_missing(context: HostRuleContext) -> _Observations:
+    docker, toolkit = context.docker, context.host.toolkit
+    if docker is None or docker.runtimes is None or toolkit is None or not toolkit.programs:
         return
     if _NVIDIA not in docker.runtimes:
-        named = next((each for each in docker.files or () if _NVIDIA in (each.runtimes or ())), None)
-        yield Said(
-            f"docker's service has the runtimes {', '.join(docker.runtimes[:8]) or '(none)'}, and none of NVIDIA"
-            + ("" if named is None else f", though {named.path} names it"),
-            do="" if named is None else RESTART,
-        )
+        path = next((file.path for file in docker.files or () if _NVIDIA in (file.runtimes or ())), None)
+        runtimes = ", ".join(docker.runtimes[:8]) or "(none)"
+        text = f"docker's service has the runtimes {runtimes}, and none of NVIDIA"
+        yield HostObservation(f"{text}, though {path} names it" if path else text, do=_restart() if path else "")
 
 
-RESTART = f"restart docker, which reads its settings then: `{host_commands.line('unit-restart', unit='docker')}`"
+def _restart() -> str:
+    return f"restart docker, which reads its settings then: `{host_commands.line('unit-restart', unit='docker')}`"
 
 
 # ---- settings and registries
 
 
-def broken(view: View) -> Iterator[Said]:
-    """Settings that the service refuses."""
-    for each in () if view.docker is None else view.docker.files or ():
-        if each.problem:
-            yield Said(f"{each.path}: {each.problem}", path=each.path)
+def _daemon_broken(context: HostRuleContext) -> _Observations:
+    for file in context.settings_files:
+        if file.problem:
+            yield HostObservation(f"{file.path}: {file.problem}", path=file.path)
 
 
-def twice(view: View) -> Iterator[Said]:
-    """Settings that stand there more than once."""
-    for each in () if view.docker is None else view.docker.files or ():
-        if each.twice:
-            yield Said(f"{each.path} has {', '.join(each.twice[:4])} more than once", path=each.path)
+def _daemon_twice(context: HostRuleContext) -> _Observations:
+    for file in context.settings_files:
+        if file.twice:
+            yield HostObservation(f"{file.path} has {', '.join(file.twice[:4])} more than once", path=file.path)
 
 
-def is_known_insecure(view: View) -> bool | None:
-    """Whether the service takes the registry that was named without a certificate; None: not known.
+def accepts_registry(context: HostRuleContext) -> bool | None:
+    """Whether docker's service accepts the named registry without a certificate; None if unknown.
 
-    Where the service does not answer its files are what counts at its next start.
+    The files of a service that does not answer are what it reads at its next launch.
     """
-    docker, registry = view.docker, view.asked.registry
-    if docker is None or registry is None or docker.state not in _ASKED_HERE:
+    docker, registry = context.docker, context.request.registry
+    if docker is None or registry is None or docker.state not in _LOCAL_STATES:
         return None
     if docker.insecure_registries is not None:
-        return registry in docker.insecure_registries or _is_within(registry, docker.insecure_networks or ())
-    if _in_files(docker, registry):
+        return registry in docker.insecure_registries or _is_in_network(registry, docker.insecure_networks or ())
+    if _settings_with_registry(context, registry):
         return True
-    is_told = docker.files is not None and all(
-        each.is_there is False or each.insecure_registries is not None for each in docker.files
-    )
-    return False if is_told else None
+    files = docker.files
+    is_known = files is not None and all(f.is_there is False or f.insecure_registries is not None for f in files)
+    return False if is_known else None
 
 
-def _is_within(registry: str, networks: tuple[str, ...]) -> bool:
-    """Whether a registry that is named by its address lies in a network."""
+def _is_in_network(registry: str, networks: Sequence[str]) -> bool:
+    """Whether a registry's address is in a network; names are not looked up."""
     host = registry.rpartition(":")[0].strip("[]") or registry
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
         return host == "localhost"
-    for each in networks:
+    for network in networks:
         try:
-            if address in ipaddress.ip_network(each, strict=False):
+            if address in ipaddress.ip_network(network, strict=False):
                 return True
         except ValueError:
             continue
     return False
 
 
-def _in_files(docker: DockerFacts, registry: str) -> str:
-    """The file that names a registry, or a network around it; empty: none does."""
-    for each in docker.files or ():
-        named = each.insecure_registries or ()
-        if registry in named or _is_within(registry, named):
-            return each.path
+def _settings_with_registry(context: HostRuleContext, registry: str) -> str:
+    for file in context.settings_files:
+        names = file.insecure_registries or ()
+        if registry in names or _is_in_network(registry, names):
+            return file.path
     return ""
 
 
-def unloaded(view: View) -> Iterator[Said]:
-    """An entry that the running service has not read yet."""
-    docker, registry = view.docker, view.asked.registry
+def _registry_unloaded(context: HostRuleContext) -> _Observations:
+    """The running service has not read the entry yet."""
+    docker, registry = context.docker, context.request.registry
     if docker is None or registry is None or docker.insecure_registries is None:
         return
-    path = _in_files(docker, registry)
-    if path and is_known_insecure(view) is False:
-        yield Said(f"{path} names {registry}, and the running service does not know it", _by_image(view), path=path)
+    path = _settings_with_registry(context, registry)
+    if path and accepts_registry(context) is False:
+        text = f"{path} names {registry}, and the running service does not know it"
+        yield HostObservation(text, _fetch_severity(context), do=_restart(), path=path)
 
 
-def insecure(view: View) -> Iterator[Said]:
-    """No entry at all; one that is nearly right is named."""
-    docker, registry = view.docker, view.asked.registry
-    if docker is None or registry is None:
+def _registry_unlisted(context: HostRuleContext) -> _Observations:
+    docker, registry = context.docker, context.request.registry
+    if docker is None or registry is None or accepts_registry(context) is not False:
         return
-    if is_known_insecure(view) is False and not _in_files(docker, registry):
-        host = registry.rpartition(":")[0]
-        named = [
-            *(docker.insecure_registries or ()),
-            *(n for e in docker.files or () for n in e.insecure_registries or ()),
-        ]
-        near = next((each for each in named if host and each.partition(":")[0] == host), "")
-        also = f"; {near} is named, which is another one to docker" if near else ""
-        file = next((each.path for each in docker.files or () if each.is_there), None)
-        yield Said(
-            f"docker's service does not take {registry} without a certificate{also}",
-            _by_image(view),
-            do=f'put "{registry}" into the list insecure-registries of {file or SETTINGS}, beside what is there, and '
-            f"{RESTART}; or have the registry use a certificate that this host trusts",
-            path=file,
-        )
-
-
-SETTINGS = "/etc/docker/daemon.json"
-
-
-def _by_image(view: View) -> Severity | None:
-    """Where nothing has to be fetched it can wait."""
-    return Severity.HINT if view.has_image else None
-
-
-def login(view: View) -> Iterator[Said]:
-    """No login for a registry from which something has to be fetched."""
-    docker, registry = view.docker, view.asked.registry
-    if docker is None or registry is None or view.has_image is not False:
+    if _settings_with_registry(context, registry):
         return
-    told = next((each.is_there for each in docker.logins if each.registry == registry), None)
-    if told is False:
+    host = registry.rpartition(":")[0]
+    names = [*(docker.insecure_registries or ())]
+    names += [name for file in context.settings_files for name in file.insecure_registries or ()]
+    near = next((name for name in names if host and name.partition(":")[0] == host), "")
+    also = f"; {near} is named, which is another one to docker" if near else ""
+    path = next((file.path for file in context.settings_files if file.is_there), None)
+    yield HostObservation(
+        f"docker's service does not take {registry} without a certificate{also}",
+        _fetch_severity(context),
+        do=f'put "{registry}" into the list insecure-registries of {path or _SETTINGS}, beside what is there, and '
+        f"{_restart()}; or have the registry use a certificate that this host trusts",
+        path=path,
+    )
+
+
+def _fetch_severity(context: HostRuleContext) -> Severity | None:
+    """A hint if the image is on the host already."""
+    return Severity.HINT if context.has_image else None
+
+
+def _registry_login(context: HostRuleContext) -> _Observations:
+    docker, registry = context.docker, context.request.registry
+    if docker is None or registry is None or context.has_image is not False:
+        return
+    if any(login.registry == registry and login.is_there is False for login in docker.logins):
         host, _, port = registry.rpartition(":")
-        command = _printed("docker-login", url_host=host, port=port) or "docker's login"
-        yield Said(
+        command = _command("docker-login", url_host=host, port=port) or "docker's login"
+        yield HostObservation(
             f"docker's program has no login for {registry}",
             do=f"where the registry asks for one: {command}, which asks for the password; one on the command line is "
             "seen by every user of this host, and stays in the shell's history",
         )
 
 
-def _printed(name: str, **values: str) -> str:
-    """A command of the table for people; empty: a value is not of its kind, as a registry without a port."""
+def _command(name: str, **values: str) -> str:
+    """A command to print; empty if a value does not fit, as a registry without a port."""
     try:
         return f"`{host_commands.line(name, **values)}`"
     except InputError:
@@ -367,148 +358,151 @@ def _printed(name: str, **values: str) -> str:
 # ---- the image
 
 
-def image_missing(view: View) -> Iterator[Said]:
-    """An image that is to be fetched."""
-    if view.image is not None and view.has_image is False:
-        try:
-            command = f": `{host_commands.line('docker-pull', image=view.image.name)}`"
-        except InputError:
-            command = ""
-        yield Said(
-            f"docker has no image {view.image.name}", do=f"fetch it, once what is named above is mended{command}"
-        )
+def _image_missing(context: HostRuleContext) -> _Observations:
+    if context.image is not None and context.has_image is False:
+        command = _command("docker-pull", image=context.image.name)
+        do = "fetch it, once what is named above is mended" + (f": {command}" if command else "")
+        yield HostObservation(f"docker has no image {context.image.name}", do=do)
 
 
-def image_foreign(view: View) -> Iterator[Said]:
-    """An image for other processors."""
-    docker, image = view.docker, view.image
+def _image_foreign(context: HostRuleContext) -> _Observations:
+    docker, image = context.docker, context.image
     if docker is None or image is None or image.architecture is None or docker.architecture is None:
         return
-    here = _PROCESSORS.get(docker.architecture, docker.architecture)
-    if image.architecture != here:
-        yield Said(f"the image {image.name} is for {image.architecture}, and docker runs on {here}")
+    architecture = _ARCHITECTURES.get(docker.architecture, docker.architecture)
+    if image.architecture != architecture:
+        text = f"the image {image.name} is for {image.architecture}, and docker runs on {architecture}"
+        yield HostObservation(text)
 
 
-def unseen_processors(view: View) -> str:
-    """This host's processors, where an image that is not there may be for other ones; empty: no doubt is known."""
-    here = None if view.docker is None else view.docker.architecture
-    is_usual = here is None or _PROCESSORS.get(here, here) == _USUAL
-    return "" if is_usual or view.has_image or here is None else here
+def unusual_architecture(context: HostRuleContext) -> str:
+    """This host's architecture, if an image that is not here may be for another one; else empty."""
+    architecture = (context.docker.architecture if context.docker else None) or ""
+    is_default = _ARCHITECTURES.get(architecture, architecture) in ("", _DEFAULT_ARCHITECTURE)
+    return "" if is_default or context.has_image else architecture
 
 
-# ---- the model, and room for it
+# ---- the model, and space for it
 
 
-def refused(view: View) -> Iterator[Said]:
-    """A model that the toolchain's list says no of."""
-    told = view.listed
-    if told is not None and {"quantise": told.quantise, "compile": told.compile}.get(view.asked.step) is False:
-        yield Said(f"the toolchain does not {view.asked.step} {told.name} ({told.why})")
+def _model_refused(context: HostRuleContext) -> _Observations:
+    listed, step = context.listed, context.request.step
+    if listed is not None and {"quantise": listed.quantise, "compile": listed.compile}.get(step) is False:
+        yield HostObservation(f"the toolchain does not {step} {listed.name} ({listed.why})")
 
 
-def quantised(view: View) -> Iterator[Said]:
-    """A model that is quantised before it is."""
-    if view.asked.step == "quantise" and view.model is not None and view.model.shape.quantization is not None:
-        yield Said(f"{view.model.name} is quantised already ({view.model.shape.quantization.method})")
+def _model_quantised(context: HostRuleContext) -> _Observations:
+    model = context.model
+    if context.request.step == "quantise" and model is not None and model.shape.quantization is not None:
+        yield HostObservation(f"{model.name} is quantised already ({model.shape.quantization.method})")
 
 
-def short(what: str) -> Rule:
-    """A rule for room that does not suffice."""
-
-    def says(view: View) -> Iterator[Said]:
-        for need in view.needs:
-            if need.what == what and need.is_enough is False:
-                known = [term for term in need.terms if term.gib is not None]
-                terms = ", ".join(f"{term.what} {term.gib:,.1f} GiB" for term in known)
-                least = sum(term.gib or 0.0 for term in known)
-                yield Said(
-                    f"{need.where} has {need.there_gib:,.1f} GiB, and {least:,.1f} are needed at least: {terms}",
-                    path=view.host.folder.path if what == "disk" and view.host.folder is not None else None,
-                )
-
-    return says
+def _short(what: str, context: HostRuleContext) -> _Observations:
+    folder = context.host.folder
+    for need in context.needs:
+        if need.what == what and need.is_enough is False:
+            terms = {term.what: term.gib for term in need.terms if term.gib is not None}
+            text = f"{need.where} has {need.there_gib:,.1f} GiB, and {sum(terms.values()):,.1f} are needed at least"
+            listed = ", ".join(f"{name} {gib:,.1f} GiB" for name, gib in terms.items())
+            path = folder.path if what == "disk" and folder is not None else None
+            yield HostObservation(f"{text}: {listed}", path=path)
 
 
-def folder_missing(view: View) -> Iterator[Said]:
-    """A folder that docker would make."""
-    folder = view.host.folder
+def _folder_missing(context: HostRuleContext) -> _Observations:
+    folder = context.host.folder
     if folder is not None and folder.is_there is False:
-        yield Said(f"{folder.path}: there is no such folder", path=folder.path)
+        yield HostObservation(f"{folder.path}: there is no such folder", path=folder.path)
 
 
-def folder_closed(view: View) -> Iterator[Said]:
-    """A folder that may not be written."""
-    folder = view.host.folder
+def _folder_closed(context: HostRuleContext) -> _Observations:
+    folder = context.host.folder
     if folder is not None and folder.is_there and folder.is_writable is False:
-        yield Said(f"{folder.path}: this user may not write there", path=folder.path)
+        yield HostObservation(f"{folder.path}: this user may not write there", path=folder.path)
 
 
 # ---- Python and variables
 
 
-def packages(view: View) -> Iterator[Said]:
-    """Packages that must have one version, in the Python that was named."""
-    found = view.host.inventory.packages
-    if view.asked.step != "compile" or view.host.python is None or found is None:
+def _package_version(context: HostRuleContext) -> _Observations:
+    python, installed = context.host.python, context.host.inventory.packages
+    if context.request.step != "compile" or python is None or installed is None:
         return
-    for name, wanted in view.facts.host.packages.items():
-        installed = found.get(name)
-        if installed is None or not numbers(installed) or _is_same(installed, wanted):
+    for name, required in context.facts.host.packages.items():
+        order = _compare_versions(installed.get(name), required)
+        if order is None or order == 0:
             continue
-        is_older = _is_below(numbers(installed), numbers(wanted))
-        symptom = next((each.symptom for each in view.facts.faults if name in each.do.split()), "")
-        command = host_commands.line("install", requirement=f"{name}=={wanted}")
-        yield Said(
-            f"{view.host.python} has {name} {installed}, and the guide names {wanted}",
-            None if is_older else Severity.HINT,
-            do=f"install the one that is named, in the Python that compiles: `{command}`"
-            + ("" if is_older else "; a newer one may do as well, nobody tells"),
-            symptom=symptom,
+        command = host_commands.line("install", requirement=f"{name}=={required}")
+        do = f"install the one that is named, in the Python that compiles: `{command}`"
+        yield HostObservation(
+            f"{python} has {name} {installed[name]}, and the guide names {required}",
+            None if order < 0 else Severity.HINT,
+            do=do if order < 0 else f"{do}; a newer one may do as well, nobody tells",
+            symptom=next((fault.symptom for fault in context.facts.faults if name in fault.do.split()), ""),
         )
 
 
-def installed_vllm(view: View) -> str | None:
-    """Release of vLLM in the Python that was named; empty: it has none; None: no Python was named."""
-    found = view.host.inventory.packages
-    if view.host.python is None or found is None:
-        return None
-    return next((found[name] for name in VLLM_PACKAGES if name in found), "")
-
-
-def vllm(view: View) -> Iterator[Said]:
-    """Another vLLM than the one that the step is described for."""
-    wanted, installed = view.step.vllm, installed_vllm(view)
-    if wanted is None or installed is None or _is_same(installed, wanted):
+def _vllm_version(context: HostRuleContext) -> _Observations:
+    required, installed = context.step.vllm, context.installed_vllm
+    if required is None or installed is None or _compare_versions(installed, required) == 0:
         return
     has = f"has vLLM {installed}" if installed else "has no vLLM"
-    command = host_commands.line("install", requirement=f"vllm=={wanted}")
-    yield Said(f"{view.host.python} {has}, and the guide evaluates with {wanted}", do=f"install that one: `{command}`")
+    command = host_commands.line("install", requirement=f"vllm=={required}")
+    text = f"{context.host.python} {has}, and the guide evaluates with {required}"
+    yield HostObservation(text, do=f"install that one: `{command}`")
 
 
-def within(view: View) -> Iterator[Said]:
-    """Packages that can be looked at from within a container alone."""
-    is_outside = view.step.image is not None and view.host.inventory.host.is_container is not True
-    if view.asked.step == "compile" and view.host.python is None and is_outside and view.facts.host.packages:
-        names = ", ".join(f"{name} {version}" for name, version in view.facts.host.packages.items())
-        yield Said(f"the compile container's Python was not looked at, whose {names} the guide names")
+def _python_unseen(context: HostRuleContext) -> _Observations:
+    packages = context.facts.host.packages
+    is_outside = context.step.image is not None and context.host.inventory.host.is_container is not True
+    if context.request.step == "compile" and context.host.python is None and is_outside and packages:
+        names = ", ".join(f"{name} {version}" for name, version in packages.items())
+        yield HostObservation(f"the compile container's Python was not looked at, whose {names} the guide names")
 
 
-def threads(view: View) -> Iterator[Said]:
-    """A number of the compiler's threads that does not suit the host."""
-    told = (view.host.environment or {}).get(THREADS)
-    if view.asked.step != "compile" or told is None or not view.knows_cards:
+def _threads(context: HostRuleContext) -> _Observations:
+    threads = (context.host.environment or {}).get(THREADS)
+    if context.request.step != "compile" or threads is None or not context.knows_gpus:
         return
-    limits = view.facts.limits
-    if view.cards and told.strip() != limits.threads_with_gpu:
-        symptom = next((each.symptom for each in view.facts.faults if THREADS in each.do), "")
-        yield Said(
-            f"{THREADS} is {told[:20]!r} here, and the host has a card",
+    limits, is_gpu_value = context.facts.limits, threads.strip() == context.facts.limits.threads_with_gpu
+    if context.gpus and not is_gpu_value:
+        yield HostObservation(
+            f"{THREADS} is {threads[:20]!r} here, and the host has a card",
             do=f"set it to {limits.threads_with_gpu} wherever the compile script runs",
-            symptom=symptom,
+            symptom=next((fault.symptom for fault in context.facts.faults if THREADS in fault.do), ""),
         )
-    elif not view.cards and told.strip() == limits.threads_with_gpu != limits.threads_without_gpu:
-        yield Said(
-            f"{THREADS} is {told[:20]!r} here, and the host has no card",
-            Severity.HINT,
-            do=f"try {limits.threads_without_gpu}, which the guide offers for hosts without one",
-        )
+    elif not context.gpus and is_gpu_value and limits.threads_with_gpu != limits.threads_without_gpu:
+        text = f"{THREADS} is {threads[:20]!r} here, and the host has no card"
+        do = f"try {limits.threads_without_gpu}, which the guide offers for hosts without one"
+        yield HostObservation(text, Severity.HINT, do=do)
+
+
+CONDITIONS: Mapping[str, Condition] = {
+    **{f"docker_{state.value}": partial(_docker_state, state) for state in _STATES},
+    "docker_old": _docker_old,
+    "docker_desktop": _docker_desktop,
+    "docker_rootless": _docker_rootless,
+    "driver_missing": _driver_missing,
+    "gpu_missing": _gpu_missing,
+    "driver_old": _driver_old,
+    "toolkit_missing": _toolkit_missing,
+    "runtime_missing": _runtime_missing,
+    "daemon_broken": _daemon_broken,
+    "daemon_twice": _daemon_twice,
+    "registry_unloaded": _registry_unloaded,
+    "registry_unlisted": _registry_unlisted,
+    "registry_login": _registry_login,
+    "image_missing": _image_missing,
+    "image_foreign": _image_foreign,
+    "model_refused": _model_refused,
+    "model_quantised": _model_quantised,
+    "disk_short": partial(_short, "disk"),
+    "memory_short": partial(_short, "memory"),
+    "gpu_memory_short": partial(_short, "GPU memory"),
+    "folder_missing": _folder_missing,
+    "folder_closed": _folder_closed,
+    "package_version": _package_version,
+    "vllm_version": _vllm_version,
+    "python_unseen": _python_unseen,
+    "threads": _threads,
+}
+"""By the id of the finding without `edge10.host_`."""
