@@ -20,7 +20,7 @@ from pages import write_between
 from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.catalog.eras import Key
-from vllm_runbooks.plan.budget import Budget, Device, Subject, budget, subject
+from vllm_runbooks.plan.budget import Budget, Device, PlannedModel, budget, subject
 from vllm_runbooks.plan.kv_cache import KvPool
 from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.terms import GIB, Band
@@ -38,7 +38,7 @@ def catalog() -> specs.Specs:
 
 
 @cache
-def model(name: str) -> Subject:
+def model(name: str) -> PlannedModel:
     """A model of the catalog."""
     file = catalog().file(name)
     return subject(file.id, file.config, is_partial=file.is_partial, source=file.source)
@@ -56,7 +56,7 @@ def device(name: str, *, total_gib: float | None = None, fabric: str | None = No
 
 
 def settled(
-    of: Subject,
+    of: PlannedModel,
     release: str,
     options: Mapping[str, Any],
     card: str | None = None,
@@ -93,7 +93,7 @@ class Start:
     skip: Sequence[str] = ()
 
     @cached_property
-    def subject(self) -> Subject:
+    def subject(self) -> PlannedModel:
         """Its model."""
         file = catalog().file(self.model)
         return subject(file.id, {**file.config, **self.config}, is_partial=file.is_partial, source=file.source)

@@ -20,8 +20,8 @@ ROUNDS = 3
 RUNS = 5
 VERDICT = """\
 from vllm_runbooks.runbooks.notebook import conclude
-from vllm_runbooks.core.records import Judgement, Verdict
-conclude(Judgement(Verdict.PASS, "fine", case, None, None, ()), stop_on_fail=True)
+from vllm_runbooks.core.records import RunbookVerdict, Verdict
+conclude(RunbookVerdict(Verdict.PASS, "fine", case, None, None, ()), stop_on_fail=True)
 """
 CELLS = {
     "parameters": 'evidence: str = "a-case"  # recorded case',

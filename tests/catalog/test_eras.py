@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vllm_runbooks.catalog.eras import ALWAYS, AT_NO_TIME, Era, Key, Rule, changed, in_release
+from vllm_runbooks.catalog.eras import ALWAYS, AT_NO_TIME, Era, EraValue, Key, changed, in_release
 
 _CHANGES = (("0.6", {"a": 1, "b": 1}), ("0.8", {"a": 2}), ("0.11.1", {"b": 3}))
 
@@ -23,7 +23,7 @@ def test_an_era_ends_before_a_release(release: Key | None, holds: bool) -> None:
 
 def test_a_value_holds_until_the_next_begins() -> None:
     """The last one that has begun; of a release that is not known the last one of all."""
-    rules = (Rule("old"), Rule("middle", (0, 8)), Rule("new", (0, 11, 1)))
+    rules = (EraValue("old"), EraValue("middle", (0, 8)), EraValue("new", (0, 11, 1)))
 
     assert [in_release(rules, key) for key in ((0, 6), (0, 8), (0, 11), (0, 11, 1), (0, 33, 0, 0), None)] == [
         "old", "middle", "middle", "new", "new", "new",

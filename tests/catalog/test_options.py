@@ -504,14 +504,15 @@ def test_what_became_of_a_name_is_told_from_release_to_release(tmp_path: Path, m
     """It came, changed, went and came back; what a release takes away that was never there is no change."""
     folder = _data(tmp_path, monkeypatch, **_RECORDS)
     assert options.history("A") == (
-        options.Change("0.1.0", None, "came"), options.Change("0.2.0", "0.1.0", "went"),
-        options.Change("0.2.1", "0.2.0", "came"),
+        options.OptionChange("0.1.0", None, "came"), options.OptionChange("0.2.0", "0.1.0", "went"),
+        options.OptionChange("0.2.1", "0.2.0", "came"),
     )  # fmt: skip
     assert options.history("--plain") == (
-        options.Change("0.1.0", None, "came"), options.Change("0.2.0", "0.1.0", "changed", {"default": (5, 50)}),
-    )  # fmt: skip
+        options.OptionChange("0.1.0", None, "came"),
+        options.OptionChange("0.2.0", "0.1.0", "changed", {"default": (5, 50)}),
+    )
     assert "--never" not in options.histories("option")
-    assert options.histories("environment")["C"] == (options.Change("0.2.0", "0.1.0", "came"),)
+    assert options.histories("environment")["C"] == (options.OptionChange("0.2.0", "0.1.0", "came"),)
     assert options.known_releases() == ("0.1.0", "0.2.0", "0.2.1")
     names = options.names(folder)
     assert names.variables == {"A", "B", "C"}
@@ -527,9 +528,9 @@ def test_what_became_of_a_name_is_told_from_release_to_release(tmp_path: Path, m
     to_come = options.standing("C", options.load("0.1.0"), told)
     assert (to_come.kind, to_come.first) == ("to come", "0.2.0")
     assert options.standing("D", options.load("0.1.0"), told).kind == "never"
-    more = [options.Life(0, 0)]
+    more = [options.NameLifetime(0, 0)]
     assert options.standing("D", options.load("0.1.0"), told, more).kind == "known"
-    assert options.standing("D", options.load("0.2.1"), told, more) == options.Standing("gone", "", "0.1.0", "0.2.0")
+    assert options.standing("D", options.load("0.2.1"), told, more) == options.NameStatus("gone", "", "0.1.0", "0.2.0")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.catalog.templates import fill, filled_or_plain
 from vllm_runbooks.core import scan
 from vllm_runbooks.core.evidence import Document, Evidence
-from vllm_runbooks.core.records import Facts, Level, Role, Severity, Start
+from vllm_runbooks.core.records import Facts, Level, Role, ServerRun, Severity
 from vllm_runbooks.diagnosis.causes import Diagnosis, diagnose
 from vllm_runbooks.reading import startup_log
 
@@ -43,7 +43,7 @@ def shelf(engine: str) -> Catalog:
 
 
 @cache
-def read(text: str, engine: str = "re2") -> list[Start]:
+def read(text: str, engine: str = "re2") -> list[ServerRun]:
     return startup_log.read(Evidence((Document("example.log", text),)), shelf(engine))
 
 

@@ -24,7 +24,7 @@ from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.console import given
 from vllm_runbooks.core.console import output as cli_output
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.core.records import Judgement, RunResult, Verdict
+from vllm_runbooks.core.records import RunbookVerdict, RunResult, Verdict
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.lint import checking
 from vllm_runbooks.reading import sources
@@ -34,7 +34,7 @@ from vllm_runbooks.runbooks.notebook import conclude
 
 SCRIPT = "vllm serve Qwen/Qwen3-8B --max_model_len 8k\n"
 ANY = cast("Any", None)
-JUDGED = Judgement(Verdict.PASS, "as expected", None, None, None, ())
+JUDGED = RunbookVerdict(Verdict.PASS, "as expected", None, None, None, ())
 
 
 @pytest.fixture(autouse=True)
@@ -160,7 +160,7 @@ def test_a_refusal_in_a_kernel_is_told_as_any_other(tmp_path: Path) -> None:
         cell = {"cell_type": "code", "id": "read", "metadata": {}, "source": "", "outputs": [error]}
         (tmp_path / name).write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
         answer = worker._read_answer(tmp_path / name, f"{name}: told")
-        result = suite._judge(suite.Request("any", Path()), answer)
+        result = suite._judge(suite.RunbookRequest("any", Path()), answer)
         found[name] = (result.verdict, result.refused, result.reason)
 
     assert found["InputError"] == (Verdict.ERROR, True, "--start 9: the text holds 1 starts")
@@ -489,11 +489,11 @@ def test_an_empty_folder_of_runbooks_is_told(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[suite.Request]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[suite.RunbookRequest]:
     """What is to be run, without running it."""
-    found: list[suite.Request] = []
+    found: list[suite.RunbookRequest] = []
 
-    def execute(requests: list[suite.Request], **_: Any) -> list[RunResult]:
+    def execute(requests: list[suite.RunbookRequest], **_: Any) -> list[RunResult]:
         found.extend(requests)
         return [suite._result(one, Verdict.PASS, "as expected") for one in requests]
 
@@ -505,7 +505,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[suite.Request]:
     "words", ["-p evidence a.log", "-p evidence=a.log", "--parameter=evidence=a.log", "--parameter evidence=a.log"]
 )
 def test_a_parameter_is_given_in_either_way(
-    capsys: pytest.CaptureFixture[str], asked: list[suite.Request], words: str
+    capsys: pytest.CaptureFixture[str], asked: list[suite.RunbookRequest], words: str
 ) -> None:
     """As papermill takes it, or joined by `=`; a value may hold a `=` itself."""
     status, _, _ = run(capsys, "run", "single-gpu-oom", *words.split(), "-p", "pasted_log=a=b", "-p", "vllm", "0.19.0")
@@ -532,7 +532,7 @@ def test_a_parameter_is_given_in_either_way(
     ],
 )
 def test_a_wrong_parameter_is_told(
-    capsys: pytest.CaptureFixture[str], asked: list[suite.Request], words: str, said: str
+    capsys: pytest.CaptureFixture[str], asked: list[suite.RunbookRequest], words: str, said: str
 ) -> None:
     """Before anything is started."""
     status, out, err = run(capsys, "run", "single-gpu-oom", *words.split())
@@ -616,7 +616,7 @@ def test_a_catalog_of_ones_own_is_taken_by_every_command(
 )
 @pytest.mark.parametrize("line", ["catalog list", "run single-gpu-oom", "check", "case add a.log --expect ok"])
 def test_a_catalog_that_is_none_is_refused(
-    capsys: pytest.CaptureFixture[str], asked: list[suite.Request], line: str, folder: str, said: str
+    capsys: pytest.CaptureFixture[str], asked: list[suite.RunbookRequest], line: str, folder: str, said: str
 ) -> None:
     """Before anything is run or written."""
     status, out, err = run(capsys, *shlex.split(line), "--catalog", folder)

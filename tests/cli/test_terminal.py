@@ -30,12 +30,12 @@ from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.console import terminal
 from vllm_runbooks.core.views import text_width as columns
 from vllm_runbooks.core.views.styled import (
-    Block,
     Layout,
     Line,
-    Loose,
     Prose,
+    SentenceLines,
     Table,
+    TextBlock,
     Tone,
     laid_out,
     plain,
@@ -88,7 +88,7 @@ def seen(
 
 
 @cache
-def view(name: str) -> list[Block]:
+def view(name: str) -> list[TextBlock]:
     """What a command shows of recorded evidence."""
     if name in SHOWN:
         return answers.view(diagnosing.diagnose(sources.load(name)))
@@ -333,7 +333,7 @@ def test_nothing_is_an_empty_line() -> None:
 
 def test_a_sentence_is_one_line_for_programs_and_wrapped_for_people() -> None:
     """What is piped is read by line."""
-    block = Loose("word " * 30 + "end", first=styled("note: ", Tone.HEADING))
+    block = SentenceLines("word " * 30 + "end", first=styled("note: ", Tone.HEADING))
 
     assert len(block.lines(Layout())) == 1
     assert all(len(str(line)) <= 40 for line in block.lines(terminal.layout(40)))

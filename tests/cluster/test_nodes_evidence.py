@@ -19,7 +19,7 @@ from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.host.nodes import loading as node_loading
 from vllm_runbooks.host.nodes.records import CheckedCluster
 from vllm_runbooks.plan.records import Plan, StartFiles
-from vllm_runbooks.plan.requests import Request
+from vllm_runbooks.plan.requests import PlanningRequest
 from vllm_runbooks.reading import sources
 from vllm_runbooks.runbooks import case_files
 
@@ -33,9 +33,9 @@ def told(name: str) -> nodes_evidence.NodesEvidence:
 
 
 @cache
-def planned(name: str) -> tuple[Request, Any]:
+def planned(name: str) -> tuple[PlanningRequest, Any]:
     asked = nodes_evidence.question(told(name))
-    assert isinstance(asked, Request)
+    assert isinstance(asked, PlanningRequest)
     return asked, rb.plan_evidence.layouts(asked)
 
 
@@ -158,7 +158,7 @@ def test_another_model_has_none_of_the_logs_options() -> None:
         told(NODES), model="Qwen/Qwen3-8B", vllm="0.32.0", options='{"max_model_len": 4096}'
     )
 
-    assert isinstance(asked, Request)
+    assert isinstance(asked, PlanningRequest)
     assert dict(asked.options) == {"max_model_len": 4096}
 
 

@@ -34,7 +34,7 @@ from vllm_runbooks.core.records import Edit
 from vllm_runbooks.host import nodes as clusters
 from vllm_runbooks.host.nodes import loading as node_loading
 from vllm_runbooks.host.nodes.records import Cluster, NodeFacts
-from vllm_runbooks.probe.starts import Check, Guarded, Result
+from vllm_runbooks.probe.starts import Check, Guarded, LaunchResult
 from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import history_entry as guarded
 from vllm_runbooks.serve import places
@@ -82,13 +82,13 @@ class Stage:
         found = Cluster(head=NODES[0], nodes=tuple(NodeFacts(node) for node in NODES))
         own = {node: {"VLLM_HOST_IP": f"127.0.0.{number}"} for number, node in enumerate(NODES, 1)}
         looked = CheckedLaunchNodes(
-            clusters.check(found, catalog.specs()), own, Check("nodes", Result.LEFT_OUT, "not wanted")
+            clusters.check(found, catalog.specs()), own, Check("nodes", LaunchResult.LEFT_OUT, "not wanted")
         )
         return PlannedClusterLaunch(carrier or self.carrier, self.asked(**more), looked)
 
     def asked(self, **more: Any) -> ClusterLaunch:
         """What is to be started."""
-        request = serve.Request(
+        request = serve.LaunchRequest(
             subject=serve.subject(["vllm", "serve", self.model, *self.arguments], vllm="0.32.0"),
             source=None,
             gpus=",".join(f"RTX3090@{node}" for node in NODES),
@@ -231,7 +231,9 @@ def test_a_start_on_nodes_where_another_comes_up_is_refused(stage: Callable[...,
     """It names the other, leaves nothing held, and goes through as soon as the other is ready."""
     site = stage()
     first = site.prepared()
-    assert [check.result for check in first.checks(site.said.append) if check.name == "lock"] == [Result.PASSED] * 2
+    assert [check.result for check in first.checks(site.said.append) if check.name == "lock"] == [
+        LaunchResult.PASSED
+    ] * 2
     holder = site.carrier.ask("head", {"do": "hello"}, 5)["pid"]
     with site.agents() as others:
         refused = site.serve(others)
@@ -239,9 +241,9 @@ def test_a_start_on_nodes_where_another_comes_up_is_refused(stage: Callable[...,
         again = [check for check in site.prepared(others).checks(site.said.append) if check.name == "lock"]
 
     assert (refused.status, refused.attempts) == (1, ())
-    assert refused.checks[-1].result is Result.FAILED
+    assert refused.checks[-1].result is LaunchResult.FAILED
     assert f"head: this host: process {holder} is starting on it" in refused.checks[-1].says
-    assert [check.result for check in again] == [Result.PASSED] * 2
+    assert [check.result for check in again] == [LaunchResult.PASSED] * 2
 
 
 @pytest.mark.slow
@@ -254,7 +256,9 @@ def test_each_node_checks_its_own_part(stage: Callable[..., Stage]) -> None:
         found = site.serve()
 
     assert (found.status, found.attempts) == (1, ())
-    assert [(check.name, check.node) for check in found.checks if check.result is Result.FAILED] == [("port", "head")]
+    assert [(check.name, check.node) for check in found.checks if check.result is LaunchResult.FAILED] == [
+        ("port", "head")
+    ]
 
 
 def test_a_start_needs_the_key_by_which_others_ask(stage: Callable[..., Stage], monkeypatch: Any) -> None:
@@ -373,11 +377,11 @@ def test_one_start_at_a_time_on_a_node(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("case", "result", "finding"),
     [
-        ("cluster-healthy-pair", Result.PASSED, ""),
-        ("cluster-interface-both", Result.FAILED, "nodes.interface_apart"),
+        ("cluster-healthy-pair", LaunchResult.PASSED, ""),
+        ("cluster-interface-both", LaunchResult.FAILED, "nodes.interface_apart"),
     ],
 )
-def test_what_the_nodes_prove_to_fail_is_refused(case: str, result: Result, finding: str) -> None:
+def test_what_the_nodes_prove_to_fail_is_refused(case: str, result: LaunchResult, finding: str) -> None:
     """With the finding and what to do."""
     found = starting_nodes.check_findings(clusters.check(node_loading.read_nodes([case]), catalog.specs()))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vllm_runbooks.core.excerpt import Changed, Excerpt, Places, Replacement, applied
+from vllm_runbooks.core.excerpt import EditedText, Excerpt, LineIndex, Replacement, applied
 
 FILE = "one\n  two\n  three\n"
 
@@ -40,7 +40,7 @@ def test_pieces_are_joined_without_what_stands_between() -> None:
 )  # fmt: skip
 def test_lines_and_columns_count_from_one(text: str, places: list[tuple[int, int]]) -> None:
     """A line ends with a line feed alone, as for an editor."""
-    assert [tuple(Places(text)(offset)) for offset in range(len(text) + 1)] == places
+    assert [tuple(LineIndex(text)(offset)) for offset in range(len(text) + 1)] == places
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_replacements_are_made_in_the_text_s_order(edits: list[tuple[int, int, s
 
 def test_places_of_a_changed_text_lead_back() -> None:
     """Of what was put in, to where it was put."""
-    changed = Changed("abcdef", [Replacement(1, 3, "XYZ"), Replacement(5, 5, "W")])
+    changed = EditedText("abcdef", [Replacement(1, 3, "XYZ"), Replacement(5, 5, "W")])
 
     assert changed.text == "aXYZdeWf"
     assert [changed.back(offset) for offset in range(9)] == [0, 1, 1, 1, 3, 4, 5, 5, 6]
@@ -82,7 +82,7 @@ def test_places_of_a_changed_text_lead_back() -> None:
 )
 def test_what_stood_side_by_side_is_kept(start: int, end: int, *, keeps: bool) -> None:
     """Neither what was put in nor what it parts."""
-    changed = Changed("abcdef", [Replacement(1, 3, "XYZ"), Replacement(5, 5, "W")])
+    changed = EditedText("abcdef", [Replacement(1, 3, "XYZ"), Replacement(5, 5, "W")])
 
     assert changed.keeps(start, end) is keeps
-    assert Changed("ab", []).keeps(0, 2) is True
+    assert EditedText("ab", []).keeps(0, 2) is True

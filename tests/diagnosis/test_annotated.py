@@ -9,7 +9,7 @@ import pytest
 from vllm_runbooks import render
 from vllm_runbooks.authoring.json_schemas import schemas
 from vllm_runbooks.core import markup
-from vllm_runbooks.core.display import Shown, to_json
+from vllm_runbooks.core.display import RenderedView, to_json
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import Role
 from vllm_runbooks.diagnosis import diagnosing
@@ -23,7 +23,7 @@ BUSY = (
 PEER = "[rank1]: torch.distributed.DistBackendError: NCCL error"
 
 
-def _view(evidence: Evidence) -> Shown:
+def _view(evidence: Evidence) -> RenderedView:
     return annotated.log(diagnosing.diagnose(evidence), evidence.documents)
 
 

@@ -478,13 +478,13 @@ def test_of_many_files_the_first_are_named() -> None:
 def test_a_fix_is_read_and_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command once, each fix and what is shown of it once, however many modules look at them."""
     checked: list[str] = []
-    check = judged.Judged.__init__
+    check = judged.LintedText.__init__
 
-    def count(self: judged.Judged, text: str, *rest: Any) -> None:
+    def count(self: judged.LintedText, text: str, *rest: Any) -> None:
         checked.append(text)
         check(self, text, *rest)
 
-    monkeypatch.setattr(judged.Judged, "__init__", count)
+    monkeypatch.setattr(judged.LintedText, "__init__", count)
     evidence = sources.load("autoglm-3090-video-oom")
     documents.read_kind.cache_clear()
     arguments.parse_words.cache_clear()

@@ -19,27 +19,27 @@ from vllm_runbooks.core import comparison
 from vllm_runbooks.core.errors import CatalogError, InputError
 from vllm_runbooks.core.evidence import (
     BestLayout,
-    CardAsked,
     Case,
     Claim,
+    ClaimInput,
     Claims,
     Credit,
     Document,
     Evidence,
     Expectation,
-    Given,
-    LineAsked,
-    PlanAsked,
+    GpuReference,
+    LineReference,
+    PlanQuestion,
 )
 from vllm_runbooks.core.records import (
+    CheckedClaim,
     Facts,
-    JudgedClaim,
     Outcome,
+    PrintedFigure,
     Process,
     Quote,
-    Reading,
     Release,
-    Start,
+    ServerRun,
     Throughput,
     Truth,
     Verdict,
@@ -137,7 +137,7 @@ def test_any_text_is_judged_without_a_crash(text: str) -> None:
             return
 
 
-def start(**more: Any) -> Start:
+def start(**more: Any) -> ServerRun:
     values: dict[str, Any] = dict.fromkeys(
         ("processes", "timeline", "readings", "throughput", "warnings", "tracebacks", "hits", "ranks"), ()
     )
@@ -146,11 +146,11 @@ def start(**more: Any) -> Start:
         "release": Release(), "command": None,
         "arguments": {}, "facts": Facts(),
     }  # fmt: skip
-    return Start(**values | more)
+    return ServerRun(**values | more)
 
 
-def reading(name: str, value: float) -> Reading:
-    return Reading(name, value, "s", None, Process(None), Quote(0, 1, 1, "x"))
+def reading(name: str, value: float) -> PrintedFigure:
+    return PrintedFigure(name, value, "s", None, Process(None), Quote(0, 1, 1, "x"))
 
 
 def claim(**more: Any) -> Claim:
@@ -161,7 +161,7 @@ def claim(**more: Any) -> Claim:
     return Claim(**values | more)
 
 
-def judged(*starts: Start, **more: Any) -> JudgedClaim:
+def judged(*starts: ServerRun, **more: Any) -> CheckedClaim:
     known, text = more.pop("known", []), more.pop("text", "a log")
     evidence = Evidence((Document("a.log", text),))
     found = diagnosing.diagnose(sources.paste("words"))
@@ -193,7 +193,7 @@ def test_names_are_looked_up_in_their_order() -> None:
         "because": ["{share} and {given_tokens}"],
     }
 
-    result = judged(one, known=[Given("given_tokens", 128, "us")], **more)
+    result = judged(one, known=[ClaimInput("given_tokens", 128, "us")], **more)
     assert (result.verdict, result.figures, result.because) == (Truth.RIGHT, {"share": "1"}, "1 and 128")
 
 
@@ -330,7 +330,7 @@ def test_a_log_of_ones_own_has_no_claims() -> None:
 
 def test_claims_show_verdict_number_reason_and_line() -> None:
     """In text and HTML alike; nothing of a log is markup."""
-    hostile = JudgedClaim(
+    hostile = CheckedClaim(
         "mine", "It <b>fits</b>", Truth.RIGHT, Truth.UNKNOWN, {"needed_gib": "53.49", "times": "4.3", "a_b": "<i>"},
         "As `x` says.", "<u> is not in this log", (Quote(0, 7, 1, "<script>alert(1)</script>"),),
         ("planned: mine on <b>",),
@@ -465,10 +465,10 @@ def test_a_misspelt_figure_is_named(folder: Path) -> None:
 
 
 MODEL = "Qwen/Qwen2.5-1.5B-Instruct"
-QUESTION = PlanAsked(MODEL, "2xRTX3090", "0.16.0", tp=2, options={"max_model_len": 4096})
+QUESTION = PlanQuestion(MODEL, "2xRTX3090", "0.16.0", tp=2, options={"max_model_len": 4096})
 
 
-def asked(claim_: Claim, **tables: Any) -> JudgedClaim:
+def asked(claim_: Claim, **tables: Any) -> CheckedClaim:
     """A claim on what no log shows, judged with the shipped catalog."""
     case = Case("mine", "t", "s", [], Expectation(), claims=Claims("d", [claim_], **tables))
     (result,) = diagnosing.judge_claims(Evidence((), case))
@@ -546,7 +546,11 @@ def test_nobody_to_ask_leaves_it_open() -> None:
 
 def test_cards_answer_whether_they_exist() -> None:
     """With their size and what they compute, from the catalog."""
-    cards = {"there": CardAsked("RTX3090"), "never": CardAsked("A100-48GB"), "newer": CardAsked("H100-SXM-80GB")}
+    cards = {
+        "there": GpuReference("RTX3090"),
+        "never": GpuReference("A100-48GB"),
+        "newer": GpuReference("H100-SXM-80GB"),
+    }
     said = claim(
         figures={"why": "never.why"},
         right_if="there.exists and not never.exists and there.memory_gib == 24 and there.capability == 8.6 "
@@ -566,7 +570,11 @@ SHOWN_BY_0_16 = "rank 1 in world size 4 is assigned as DP rank 0, PP rank 0"
 def test_lines_answer_whether_a_release_prints_them() -> None:
     """With other numbers in them as well; a line that nobody searched for is unknown, not missing."""
     told = claims_file.read_claims(folders.cases_dir() / "plan-autoglm-8x3090" / "claims.yaml").lines
-    lines = {**told, "other": LineAsked("0.16.0", SHOWN_BY_0_16), "new": LineAsked("0.16.0", "never searched for 1")}
+    lines = {
+        **told,
+        "other": LineReference("0.16.0", SHOWN_BY_0_16),
+        "new": LineReference("0.16.0", "never searched for 1"),
+    }
 
     assert asked(claim(right_if="ranks.printed and other.printed"), lines=lines).verdict is Truth.RIGHT
     assert asked(claim(right_if="sizes.printed or loading.printed"), lines=lines).verdict is Truth.WRONG
@@ -655,7 +663,7 @@ def test_a_plan_of_ones_own_passes_where_it_fits() -> None:
     """One that does not says what decides."""
     small = planner.planned(replace(QUESTION, gpus="2xRTX3090", options={"max_model_len": 10_000_000}))
     large = planner.planned(
-        PlanAsked("zai-org/AutoGLM-Phone-9B", "RTX3060-12GB", "0.16.0", tp=1, options={"max_model_len": 4096})
+        PlanQuestion("zai-org/AutoGLM-Phone-9B", "RTX3060-12GB", "0.16.0", tp=1, options={"max_model_len": 4096})
     )
 
     assert plan_expected.judge_plan(planner.planned(QUESTION), None).reason == "it fits"
@@ -694,7 +702,7 @@ def test_a_steady_line_was_busy_from_its_beginning_to_its_end() -> None:
     ]  # fmt: skip
 
 
-def full(number: int, **facts: Any) -> Start:
+def full(number: int, **facts: Any) -> ServerRun:
     values: dict[str, Any] = {
         "kv_cache_tokens": 1000, "kv_cache_tokens_meaning": "full-length", "max_concurrency": 10.0, "load_seconds": 9.0,
         "max_concurrency_tokens": 100, "model": "m", "generation_tokens_per_s_max": 9.0,
@@ -706,7 +714,7 @@ def full(number: int, **facts: Any) -> Start:
     )
 
 
-def spoken(*starts: Start) -> dict[str, tuple[bool | None, str]]:
+def spoken(*starts: ServerRun) -> dict[str, tuple[bool | None, str]]:
     return {c.figure: (c.may, c.why) for c in comparison.comparable(starts)}
 
 

@@ -13,17 +13,17 @@ from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.catalog.templates import fill, filled_or_plain, value_of
 from vllm_runbooks.core.records import (
     Facts,
-    Hit,
     Level,
     LookIn,
     Outcome,
     Process,
     Quote,
-    Raised,
+    RaisedException,
     Release,
     Role,
+    ServerRun,
     Severity,
-    Start,
+    SymptomHit,
     Traceback,
 )
 from vllm_runbooks.diagnosis.causes import diagnose, holds
@@ -58,7 +58,7 @@ def quote(line: int, text: str = "RuntimeError: some words", column: int = 1) ->
     return Quote(0, line, column, text)
 
 
-def hit(name: str, line: int, **more: Any) -> Hit:
+def hit(name: str, line: int, **more: Any) -> SymptomHit:
     fields: dict[str, Any] = {
         "symptom": name,
         "signature": 0,
@@ -69,14 +69,16 @@ def hit(name: str, line: int, **more: Any) -> Hit:
         "traceback": line,
         "level": "ERROR",
     }
-    return Hit(**fields | more)
+    return SymptomHit(**fields | more)
 
 
 def traceback(line: int, process: Process = ENGINE, *, ignored: bool = False) -> Traceback:
-    return Traceback(process, (Raised("RuntimeError", "words", quote(line), (), None),), logged=True, ignored=ignored)
+    return Traceback(
+        process, (RaisedException("RuntimeError", "words", quote(line), (), None),), logged=True, ignored=ignored
+    )
 
 
-def start(*hits: Hit, outcome: Outcome = Outcome.FAILED, **more: Any) -> Start:
+def start(*hits: SymptomHit, outcome: Outcome = Outcome.FAILED, **more: Any) -> ServerRun:
     fields: dict[str, Any] = {
         "file": 0,
         "first_line": 1,
@@ -96,7 +98,7 @@ def start(*hits: Hit, outcome: Outcome = Outcome.FAILED, **more: Any) -> Start:
         "facts": Facts(),
         "ranks": (),
     }
-    return Start(**fields | more)
+    return ServerRun(**fields | more)
 
 
 def shelf(*symptoms: Symptom) -> Catalog:
@@ -378,7 +380,7 @@ def test_a_hint_with_something_against_it_is_possible() -> None:
     ],
 )
 def test_a_signal_counts_only_before_any_other_failure(
-    hits: tuple[Hit, ...], tracebacks: tuple[Traceback, ...], *, is_found: bool
+    hits: tuple[SymptomHit, ...], tracebacks: tuple[Traceback, ...], *, is_found: bool
 ) -> None:
     """VLLM sends signals to its own processes when something failed."""
     signal = symptom("other.user_interrupt", conditions=(Condition("first", is_first=True, required=True),))
@@ -505,7 +507,7 @@ def test_a_logged_line_is_not_sure_of_an_end_that_another_process_met() -> None:
     assert before_another.root_cause.level is Level.PROBABLE
 
 
-def levels(given: Start, *symptoms: Symptom) -> list[tuple[str, Level]]:
+def levels(given: ServerRun, *symptoms: Symptom) -> list[tuple[str, Level]]:
     return [(found.symptom, found.level) for found in diagnose(given, shelf(*symptoms)).findings]
 
 
@@ -633,7 +635,7 @@ def test_one_exception_is_one_message_wherever_it_is_quoted() -> None:
     """By its traceback and its place in the chain; of a logged line by the line and the column."""
     deep = symptom("oom.deep")
 
-    def told(one: Hit, two: Hit) -> set[str]:
+    def told(one: SymptomHit, two: SymptomHit) -> set[str]:
         return {name for name, _ in levels(start(one, two), CAUSE, deep)}
 
     both = {CAUSE.id, "oom.deep"}
@@ -650,7 +652,7 @@ def test_of_a_signal_only_an_earlier_failure_counts() -> None:
     """One on the same line, a companion, and the symptom's own exceptions do not."""
     signal = symptom("other.user_interrupt", conditions=(Condition("first", is_first=True, required=True),))
 
-    def is_found(*hits: Hit, **more: Any) -> bool:
+    def is_found(*hits: SymptomHit, **more: Any) -> bool:
         given = start(hit(signal.id, 9, traceback=0), *hits, **more)
         return signal.id in [found.symptom for found in diagnose(given, shelf(signal, CAUSE)).findings]
 

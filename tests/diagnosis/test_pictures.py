@@ -15,7 +15,7 @@ from vllm_runbooks import render
 from vllm_runbooks.catalog import folders
 from vllm_runbooks.core import display, markup
 from vllm_runbooks.core.evidence import Evidence
-from vllm_runbooks.core.records import Answer, ComparedTerm, Facts, Phase, Quote, Start, Throughput
+from vllm_runbooks.core.records import Answer, ComparedTerm, Facts, Phase, Quote, ServerRun, Throughput
 from vllm_runbooks.core.views import drawing, start_pictures
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.lint.records import CommandRelease
@@ -35,7 +35,7 @@ ALLOWED = {
 
 
 @pytest.fixture(scope="module")
-def four() -> list[Start]:
+def four() -> list[ServerRun]:
     return diagnosing.read(sources.load("gpt-oss-gemma-a100-four-starts"))
 
 
@@ -44,13 +44,13 @@ def race() -> Evidence:
     return sources.load("qwen-a100-shared-gpu-race")
 
 
-def hostile(start: Start) -> Start:
+def hostile(start: ServerRun) -> ServerRun:
     facts = replace(start.facts, model=f"x/{HOSTILE}", quantization=HOSTILE)
     phases = (Phase(HOSTILE, Quote(0, 1, 1, HOSTILE), HOSTILE, 5.0), *start.timeline)
     return replace(start, facts=facts, arguments={"model": HOSTILE, HOSTILE: HOSTILE}, timeline=phases)
 
 
-def drawings(starts: list[Start]) -> list[str]:
+def drawings(starts: list[ServerRun]) -> list[str]:
     totals = [79.25 for _ in starts]
     return [
         start_pictures.timelines(starts),
@@ -64,7 +64,7 @@ def drawings(starts: list[Start]) -> list[str]:
     ]
 
 
-def test_pictures_are_well_formed_and_hold_nothing_that_runs(four: list[Start]) -> None:
+def test_pictures_are_well_formed_and_hold_nothing_that_runs(four: list[ServerRun]) -> None:
     """Whatever a log calls its model, a picture is XML of a few shapes with a few attributes."""
     for svg in drawings([hostile(start) for start in four]):
         root = ET.fromstring(display.visible(svg))  # noqa: S314 - our own text, of a known size
@@ -74,7 +74,7 @@ def test_pictures_are_well_formed_and_hold_nothing_that_runs(four: list[Start]) 
         assert "<script" not in svg
 
 
-def test_pictures_stay_inside_their_frame(four: list[Start]) -> None:
+def test_pictures_stay_inside_their_frame(four: list[ServerRun]) -> None:
     """No bar begins or ends outside, and none has a negative width."""
     for svg in drawings(four):
         width, height = (float(v) for v in re.findall(r'viewBox="0 0 (\d+) (\d+)"', svg)[0])
@@ -88,13 +88,13 @@ def test_pictures_stay_inside_their_frame(four: list[Start]) -> None:
             assert 0 <= float(y) <= height
 
 
-def test_text_takes_the_colour_of_the_page(four: list[Start]) -> None:
+def test_text_takes_the_colour_of_the_page(four: list[ServerRun]) -> None:
     """It reads on a light page and on a dark one; only figures inside a bar are white."""
     for svg in drawings(four):
         assert set(re.findall(r'<text [^>]*fill="([^"]+)"', svg)) <= {"currentColor", "#fff"}
 
 
-def test_one_scale_makes_time_lines_comparable(four: list[Start]) -> None:
+def test_one_scale_makes_time_lines_comparable(four: list[ServerRun]) -> None:
     """The longest start fills the scale, and the others are as much shorter as they were."""
     svg = start_pictures.timelines(four)
     rows: dict[str, float] = {}
@@ -106,7 +106,7 @@ def test_one_scale_makes_time_lines_comparable(four: list[Start]) -> None:
     assert [round(379 * length / max(lengths)) for length in lengths] == pytest.approx([121, 60, 84, 379], abs=2)
 
 
-def test_the_budget_is_marked_where_the_gpu_is_known(four: list[Start]) -> None:
+def test_the_budget_is_marked_where_the_gpu_is_known(four: list[ServerRun]) -> None:
     """Utilisation times the GPU's memory; without the GPU there is no mark and nothing that is left over."""
     assert start_pictures.memories(four, [79.25] * 4).count('stroke="currentColor"') == 4
     assert "everything else" in start_pictures.memories(four, [79.25] * 4)
@@ -115,7 +115,7 @@ def test_the_budget_is_marked_where_the_gpu_is_known(four: list[Start]) -> None:
     assert "everything else" not in unknown
 
 
-def test_hollow_points_were_not_busy_throughout(four: list[Start]) -> None:
+def test_hollow_points_were_not_busy_throughout(four: list[ServerRun]) -> None:
     """A start of two busy lines with an idle end has no filled point; one of long requests has nearly all filled."""
     filled = [start_pictures.throughputs([start]).count('<path d="M') for start in four]
     hollow = [len(re.findall(r'a4 4[^"]*" fill="none"', start_pictures.throughputs([start]))) for start in four]
@@ -124,7 +124,7 @@ def test_hollow_points_were_not_busy_throughout(four: list[Start]) -> None:
     assert hollow == [3, 1, 3, 3]
 
 
-def test_what_is_not_there_is_not_drawn(four: list[Start]) -> None:
+def test_what_is_not_there_is_not_drawn(four: list[ServerRun]) -> None:
     """An empty text, and in the runbook a sentence."""
     bare = replace(four[0], facts=Facts(), timeline=(), throughput=())
     idle = replace(bare, throughput=(Throughput(1, 0.0, 0.0, 0, 0, None),))
@@ -144,7 +144,7 @@ def test_what_is_not_there_is_not_drawn(four: list[Start]) -> None:
     assert render.starts.settings([bare, bare]).plain == "The starts do not differ in any printed setting."
 
 
-def test_many_starts_are_cut_to_what_a_screen_holds(four: list[Start]) -> None:
+def test_many_starts_are_cut_to_what_a_screen_holds(four: list[ServerRun]) -> None:
     """A supervisor leaves hundreds of starts in a file; the tables have them all."""
     assert start_pictures.timelines(four * 100).count(">1 gpt") + len(start_pictures.timelines(four * 100)) < 60_000
     assert start_pictures.timelines(four * 100).count('opacity="0.72">eager') <= drawing.MAX_ROWS
@@ -155,14 +155,14 @@ def test_many_starts_are_cut_to_what_a_screen_holds(four: list[Start]) -> None:
     ("model", "shown"),
     [("google/gemma-4-26B-A4B", "3 gemma-4-26B-A4B"), ("/models/tiny/", "3 tiny"), (None, "3"), ("x" * 60, None)],
 )
-def test_a_start_is_called_by_its_models_own_name(four: list[Start], model: str | None, shown: str | None) -> None:
+def test_a_start_is_called_by_its_models_own_name(four: list[ServerRun], model: str | None, shown: str | None) -> None:
     """The last part of it, short enough for the room beside a bar."""
     called = start_pictures.label(replace(four[0], facts=Facts(model=model)), 3)
 
     assert called == shown or (len(called) == 21 and called.endswith("…"))
 
 
-def test_a_start_that_tells_nothing_of_itself_is_called_by_its_number(four: list[Start]) -> None:
+def test_a_start_that_tells_nothing_of_itself_is_called_by_its_number(four: list[ServerRun]) -> None:
     """One line beside its bar, and no budget that is not printed."""
     bare = replace(four[0], facts=Facts(weights_gib=13.72), arguments={})
     svg = start_pictures.memories([bare], [24.0])
@@ -172,7 +172,7 @@ def test_a_start_that_tells_nothing_of_itself_is_called_by_its_number(four: list
     assert 'stroke="currentColor"' not in svg
 
 
-def test_starts_of_one_model_are_told_apart(four: list[Start]) -> None:
+def test_starts_of_one_model_are_told_apart(four: list[ServerRun]) -> None:
     """By quantisation, eager mode and budget."""
     assert [start_pictures.distinction(start) for start in four] == [
         "mxfp4 · util 0.65", "eager · util 0.9", "fp8 · util 0.65", "util 0.95",
@@ -180,7 +180,7 @@ def test_starts_of_one_model_are_told_apart(four: list[Start]) -> None:
     assert len(start_pictures.distinction(hostile(four[0]))) == 24
 
 
-def test_tables_say_what_the_pictures_show(four: list[Start]) -> None:
+def test_tables_say_what_the_pictures_show(four: list[ServerRun]) -> None:
     """Every figure of the pictures stands beside them in numbers, and what is unknown stays empty."""
     evidence = sources.load("gpt-oss-gemma-a100-four-starts")
 
@@ -533,7 +533,7 @@ def body(parts: str) -> list[str]:
     return listed(f'<svg viewBox="none">{parts}</svg>')[1:]
 
 
-def a_start(start: Start, model: str | None = None, **more: Any) -> Start:
+def a_start(start: ServerRun, model: str | None = None, **more: Any) -> ServerRun:
     """A start of which nothing is known but what is given."""
     facts = Facts(model=model, **more.pop("facts", {}))
     return replace(start, **{"facts": facts, "arguments": {}, "timeline": (), "throughput": (), **more})
@@ -628,7 +628,7 @@ def test_shapes_and_words_say_where_they_stand() -> None:
     )
 
 
-def test_time_lines_are_drawn_to_the_pixel(four: list[Start]) -> None:
+def test_time_lines_are_drawn_to_the_pixel(four: list[ServerRun]) -> None:
     """127 s in 508 pixels: four a second. The log's clock goes before what was printed; two pixels leave no hair.
 
     A start without times keeps its number, and a phase that took nothing is not in the legend.
@@ -657,7 +657,7 @@ def test_time_lines_are_drawn_to_the_pixel(four: list[Start]) -> None:
     ]  # fmt: skip
 
 
-def test_phases_have_their_names_and_fills(four: list[Start]) -> None:
+def test_phases_have_their_names_and_fills(four: list[ServerRun]) -> None:
     """Each has a name of its own and a colour of its own, in the order of a start."""
     names = ("configure", "engine", "load", "encoder", "compile", "profile", "kv_cache", "capture", "warm_up", "serve")
     start = a_start(four[0], timeline=tuple(phase(name, 10) for name in reversed(names)))
@@ -674,7 +674,7 @@ def test_phases_have_their_names_and_fills(four: list[Start]) -> None:
     assert bars == fills[::-1]
 
 
-def test_a_picture_has_at_most_its_rows(four: list[Start]) -> None:
+def test_a_picture_has_at_most_its_rows(four: list[ServerRun]) -> None:
     """24 bars, counting only what has one; points to the 600th periodic line, and lines of the first six starts."""
     timed = a_start(four[0], "m", timeline=(phase("load", 5),))
     sized = a_start(four[0], "m", facts={"weights_gib": 5.0})
@@ -695,7 +695,7 @@ def test_a_picture_has_at_most_its_rows(four: list[Start]) -> None:
     assert [dot.split(": ", 1)[1][:3] for dot in dots] == ["2 m", "3 m", "4 m", "5 m", "6 m", "7 m"]
 
 
-def test_memory_is_drawn_to_the_pixel(four: list[Start]) -> None:
+def test_memory_is_drawn_to_the_pixel(four: list[ServerRun]) -> None:
     """127 GiB in 508 pixels: four a GiB. A figure stands in a bar of more than 44 pixels, what exceeds its card is cut.
 
     The mark is the budget, at most the whole card; a card of unknown size has no mark and ends where its parts do.
@@ -731,7 +731,7 @@ def test_memory_is_drawn_to_the_pixel(four: list[Start]) -> None:
     ]  # fmt: skip
 
 
-def test_the_largest_stack_is_the_scale_where_no_gpu_is_known(four: list[Start]) -> None:
+def test_the_largest_stack_is_the_scale_where_no_gpu_is_known(four: list[ServerRun]) -> None:
     """All its parts together fill it."""
     start = a_start(four[0], "a", facts={"weights_gib": 100.0, "kv_cache_gib": 27.0})
     said = listed(start_pictures.memories([start], [None]))
@@ -742,7 +742,7 @@ def test_the_largest_stack_is_the_scale_where_no_gpu_is_known(four: list[Start])
     assert said[-1] == "13 at 664,49: 127.0"
 
 
-def test_throughput_is_drawn_to_the_pixel(four: list[Start]) -> None:
+def test_throughput_is_drawn_to_the_pixel(four: list[ServerRun]) -> None:
     """44 tokens/s in 220 pixels: five each; four lines in 668: 167 each, and half of that in front of the first."""
     first = a_start(
         four[0], "org/alpha", arguments={"enforce_eager": True},
@@ -770,7 +770,7 @@ def test_throughput_is_drawn_to_the_pixel(four: list[Start]) -> None:
     ]  # fmt: skip
 
 
-def test_a_tick_stands_at_the_very_highest_rate(four: list[Start]) -> None:
+def test_a_tick_stands_at_the_very_highest_rate(four: list[ServerRun]) -> None:
     """Four steps of ten reach forty."""
     start = a_start(four[0], throughput=(Throughput(1, 0.0, 40.0, 1, 0, None),))
     said = listed(start_pictures.throughputs([start]))
@@ -831,7 +831,7 @@ def test_free_memory_of_a_gpu_of_unknown_size_fills_a_narrower_scale() -> None:
         ("/a/b//", "3 b"), ("", "3"), ("/", "3"),
     ],
 )  # fmt: skip
-def test_a_name_has_room_for_twenty_one_letters(four: list[Start], model: str, called: str) -> None:
+def test_a_name_has_room_for_twenty_one_letters(four: list[ServerRun], model: str, called: str) -> None:
     """One more, and the last that fits is an ellipsis."""
     assert start_pictures.label(a_start(four[0], model), 3) == called
 
@@ -845,7 +845,7 @@ def test_a_name_has_room_for_twenty_one_letters(four: list[Start], model: str, c
     ],
 )  # fmt: skip
 def test_a_distinction_has_room_for_twenty_four_letters(
-    four: list[Start], quantization: str | None, eager: object, utilization: float | None, said: str
+    four: list[ServerRun], quantization: str | None, eager: object, utilization: float | None, said: str
 ) -> None:
     """Quantisation, eager mode where it is known to be on, and the budget, also one of nothing."""
     start = a_start(

@@ -27,9 +27,9 @@ from vllm_runbooks.core.records import (
     RankFacts,
     Release,
     Remedy,
+    ServerRun,
+    ServerRunSummary,
     Severity,
-    Start,
-    StartSummary,
     Throughput,
 )
 from vllm_runbooks.core.views import drawing, elements
@@ -110,7 +110,7 @@ def made(**more: Any) -> Answer:
         "vllm": Release("0.11.0", "printed"),
         "root_cause": finding(),
         "findings": (finding(),),
-        "starts": (StartSummary(0, 1, 9, Outcome.FAILED, finding()),),
+        "starts": (ServerRunSummary(0, 1, 9, Outcome.FAILED, finding()),),
         "remedies": (remedy(),),
         "plan": None,
         "hidden": {"wrapper": 1, "benign": 2, "other": 3},
@@ -146,7 +146,7 @@ def hostile() -> Answer:
         vllm=Release(HOSTILE, "given"),
         root_cause=bad,
         findings=(bad, replace(bad, severity=Severity.HINT)),
-        starts=(StartSummary(0, 1, 9, Outcome.FAILED, bad), StartSummary(1, 1, 9, Outcome.FAILED, None)),
+        starts=(ServerRunSummary(0, 1, 9, Outcome.FAILED, bad), ServerRunSummary(1, 1, 9, Outcome.FAILED, None)),
         remedies=(remedy(title=HOSTILE, cost=HOSTILE, edits=(Edit("set", HOSTILE, {HOSTILE: HOSTILE}),)),),
         hidden={HOSTILE: 1},
         facts=Facts(**texts),  # type: ignore[arg-type] # texts where texts belong
@@ -333,7 +333,7 @@ def test_a_cause_without_remedies_says_what_to_do_first() -> None:
 
 def test_several_starts_and_files_are_told_apart() -> None:
     """By number, lines and file."""
-    starts = (StartSummary(0, 1, 9, Outcome.FAILED, finding()), StartSummary(1, 1, 5, Outcome.READY, None))
+    starts = (ServerRunSummary(0, 1, 9, Outcome.FAILED, finding()), ServerRunSummary(1, 1, 5, Outcome.READY, None))
     answer = made(files=("a.log", "b.log"), starts=starts, vllm=Release())
     again = replace(answer, starts=(*starts, replace(starts[1], first_line=6)))
     alone = made(starts=(starts[0], starts[0]))
@@ -394,7 +394,7 @@ def test_the_memory_at_the_moment_of_failure_adds_up(captures: dict[str, str], p
 
 def test_the_time_line_shows_each_phase() -> None:
     """Of the last start, or of the one that is asked for; a text without phases says so."""
-    starts: list[Start] = diagnosing.read(sources.load("tiny-cpu-two-starts"))
+    starts: list[ServerRun] = diagnosing.read(sources.load("tiny-cpu-two-starts"))
 
     assert "load the weights" in render.starts.timeline(starts).plain
     assert render.starts.timeline(starts, start=1).plain != render.starts.timeline(starts).plain
@@ -463,8 +463,8 @@ def test_a_start_that_is_being_written_has_one_line(
     last: tuple[str | None, ...], more: dict[str, Any], said: str
 ) -> None:
     """Where the last start is, and what is wrong with it so far."""
-    earlier = StartSummary(0, 1, 4, Outcome.FAILED, None, "serve")
-    starts = tuple(StartSummary(0, 5, 9, Outcome.UNKNOWN, None, phase) for phase in last)
+    earlier = ServerRunSummary(0, 1, 4, Outcome.FAILED, None, "serve")
+    starts = tuple(ServerRunSummary(0, 5, 9, Outcome.UNKNOWN, None, phase) for phase in last)
 
     assert answers.interim(made(starts=(earlier, *starts) if starts else (), **more)) == said
 
@@ -584,7 +584,7 @@ def test_starts_are_a_table_with_their_ends() -> None:
     causes = (finding(), None, None, None, None)
     outcomes = (Outcome.FAILED, Outcome.READY, Outcome.RUNNING, Outcome.HUNG, Outcome.UNKNOWN)
     starts = tuple(
-        StartSummary(0, n, n + 8, outcome, why)
+        ServerRunSummary(0, n, n + 8, outcome, why)
         for n, (outcome, why) in enumerate(zip(outcomes, causes, strict=True), 1)
     )
     shown = answers.starts(made(starts=starts))
@@ -701,7 +701,7 @@ def test_the_time_line_prefers_what_was_printed() -> None:
     assert render.starts.timeline([start, replace(start, timeline=())], start=1).plain == shown.plain
 
 
-def bare(**more: Any) -> Start:
+def bare(**more: Any) -> ServerRun:
     start = diagnosing.read(sources.load("tiny-cpu-served"))[0]
     return replace(start, **{"facts": Facts(), "arguments": {}, "timeline": (), "throughput": (), **more})
 

@@ -35,8 +35,14 @@ from vllm_runbooks.edge10.accuracy import (
     vlmeval_reports,
     workbooks,
 )
-from vllm_runbooks.edge10.accuracy.records import Accuracy, EvaluationResults, JudgedAccuracy, JudgedScore, PairedCounts
-from vllm_runbooks.edge10.accuracy.reports import Given
+from vllm_runbooks.edge10.accuracy.records import (
+    Accuracy,
+    AccuracyComparison,
+    EvaluationResults,
+    PairedCounts,
+    ScoreComparison,
+)
+from vllm_runbooks.edge10.accuracy.reports import ResultFile
 
 ROOT = Path(__file__).resolve().parents[1] / "edge10_reports"
 EXPECTED = YAML(typ="safe").load(ROOT / "expected.yaml")
@@ -46,15 +52,15 @@ HEAD = "| Model | Dataset | Metric | Subset | Num | Score |\n|---|---|---|---|--
 def table(*rows: str, model: str = "m") -> EvaluationResults:
     """A table of EvalScope's: each row is `data set metric subset number score`."""
     lines = [f"| {model} | {' | '.join(row.split())} |" for row in rows]
-    return reports.read([Given("", (HEAD + "\n".join(lines)).encode())], "a table")
+    return reports.read([ResultFile("", (HEAD + "\n".join(lines)).encode())], "a table")
 
 
-def both(*rows: tuple[str, str], **asked: float) -> JudgedAccuracy:
+def both(*rows: tuple[str, str], **asked: float) -> AccuracyComparison:
     """Two tables judged: of each row first what the float model has."""
     return accuracy.judge(table(*(a for a, _ in rows)), table(*(b for _, b in rows), model="m-awq"), **asked)
 
 
-def only(found: JudgedAccuracy) -> JudgedScore:
+def only(found: AccuracyComparison) -> ScoreComparison:
     (row,) = found.scores
     return row
 
@@ -69,7 +75,7 @@ def review(question: int, value: float, *, asked: str = "", **more: Any) -> str:
 def reviewed(*values: float, model: str = "m", first: int = 0, asked: str = "") -> EvaluationResults:
     """A work folder's answers alone."""
     lines = "\n".join(review(first + number, value, asked=asked) for number, value in enumerate(values))
-    return reports.read([Given(f"reviews/{model}/set_part.jsonl", lines.encode())], "work")
+    return reports.read([ResultFile(f"reviews/{model}/set_part.jsonl", lines.encode())], "work")
 
 
 def report(**changes: Any) -> dict[str, Any]:
@@ -80,7 +86,7 @@ def report(**changes: Any) -> dict[str, Any]:
 
 
 def read(data: Any) -> EvaluationResults:
-    return reports.read([Given("", json.dumps(data).encode())], "report.json")
+    return reports.read([ResultFile("", json.dumps(data).encode())], "report.json")
 
 
 # ---- what was expected before anything was read
@@ -285,7 +291,7 @@ def test_less_is_better_where_the_metric_says_so() -> None:
     """An error rate that rises is a loss."""
     lines = [review(n, 0.0) for n in range(60)], [review(n, float(n % 2)) for n in range(60)]
     told = [
-        reports.read([Given(f"reviews/{m}/s_p.jsonl", "\n".join(each).replace("accuracy", "wer").encode())], "w")
+        reports.read([ResultFile(f"reviews/{m}/s_p.jsonl", "\n".join(each).replace("accuracy", "wer").encode())], "w")
         for m, each in zip(("m", "m-awq"), lines, strict=True)
     ]
 
@@ -304,7 +310,7 @@ def test_a_metric_that_nobody_knows_has_no_better() -> None:
 def test_answers_by_a_metric_that_nobody_knows_are_not_judged() -> None:
     """Each answer is there, and the interval with it; whether more is better is not."""
     told = [
-        reports.read([Given(f"reviews/{model}/s.jsonl", text.replace("accuracy", "strange").encode())], "w")
+        reports.read([ResultFile(f"reviews/{model}/s.jsonl", text.replace("accuracy", "strange").encode())], "w")
         for model, text in (("m", "\n".join(review(n, n % 2) for n in range(99))), ("q", review(0, 1.0)))
     ]
     row = only(accuracy.judge(told[0], told[0]))
@@ -390,7 +396,7 @@ def test_answers_are_matched_by_question_and_not_by_line() -> None:
     """A server that answers at random times writes them in another order."""
     lines = [review(n, float(n % 3 > 0)) for n in range(90)]
     first, second = (
-        reports.read([Given(f"reviews/{model}/set_p.jsonl", "\n".join(each).encode())], "w")
+        reports.read([ResultFile(f"reviews/{model}/set_p.jsonl", "\n".join(each).encode())], "w")
         for model, each in (("m", lines), ("m-awq", lines[::-1]))
     )
 
@@ -501,7 +507,7 @@ def test_repeated_answers_without_their_reviews_are_no_questions(tmp_path: Path)
 def test_answers_to_one_question_count_as_one() -> None:
     """Three answers, one of them wrong, are two thirds of a question and not three of them."""
     lines = [review(n // 3, float(n % 3 > 0)) for n in range(30)]
-    found = reports.read([Given("reviews/m/set_p.jsonl", "\n".join(lines).encode())], "w")
+    found = reports.read([ResultFile("reviews/m/set_p.jsonl", "\n".join(lines).encode())], "w")
 
     assert (found.repeats, found.scores[0].questions) == (3, 10)
     assert found.scores[0].value == pytest.approx(2 / 3)
@@ -514,7 +520,10 @@ def test_reviews_that_do_not_come_to_their_score_are_left_aside() -> None:
     """A metric that is no mean over answers, or answers of another run."""
     lines = "\n".join(review(n, 1.0) for n in range(20))
     found = reports.read(
-        [Given("reports/m/set.json", json.dumps(report()).encode()), Given("reviews/m/set_part.jsonl", lines.encode())],
+        [
+            ResultFile("reports/m/set.json", json.dumps(report()).encode()),
+            ResultFile("reviews/m/set_part.jsonl", lines.encode()),
+        ],
         "w",
     )
 
@@ -529,10 +538,10 @@ def test_reviews_are_used_for_the_metrics_that_they_tell() -> None:
     lines = [review(n, float(n < 15)) for n in range(20)]
     for text, answered in (("\n".join(lines), [True, False]), ("\n".join(lines[:19]), [False, False])):
         files = [
-            Given("reports/m/set.json", json.dumps(data).encode()),
-            Given("reviews/m/set_part.jsonl", text.encode()),
+            ResultFile("reports/m/set.json", json.dumps(data).encode()),
+            ResultFile("reviews/m/set_part.jsonl", text.encode()),
         ]
-        found = reports.read([*files, Given("reviews/m/set.jsonl", lines[0].encode())], "w")
+        found = reports.read([*files, ResultFile("reviews/m/set.jsonl", lines[0].encode())], "w")
         assert [each.answers is not None for each in found.scores] == answered
 
 
@@ -546,8 +555,8 @@ def test_reviews_before_1_0_are_read() -> None:
     ]
     found = reports.read(
         [
-            Given("reports/m/set.json", json.dumps(report()).encode()),
-            Given("reviews/m/set_part.jsonl", "\n".join(lines).encode()),
+            ResultFile("reports/m/set.json", json.dumps(report()).encode()),
+            ResultFile("reviews/m/set_part.jsonl", "\n".join(lines).encode()),
         ],
         "w",
     )
@@ -596,7 +605,7 @@ def test_a_table_is_found_in_a_log_with_colours() -> None:
     text = "\x1b[32mINFO\x1b[0m: Overall report table: \n" + (ROOT / "evalscope-1.14.1/float.txt").read_text("utf-8")
     text += "\n\x1b[0m2026-01-01 - INFO: Output directory | outputs | 3 | 4 | 5 | 6 | 7 | 8\n"
 
-    assert len(reports.read([Given("", text.encode())], "log").scores) == 16
+    assert len(reports.read([ResultFile("", text.encode())], "log").scores) == 16
 
 
 def test_parts_of_a_metrics_name_keep_metrics_apart() -> None:
@@ -615,7 +624,7 @@ def test_a_table_of_two_models_or_of_two_runs_is_refused() -> None:
         (row.format("a", 0.6) + row.format("a", 0.5), "line 4: two scores of mmlu, accuracy: 0.6 and 0.5"),
     ):
         with pytest.raises(InputError, match=said):
-            reports.read([Given("", (HEAD + lines).encode())], "both.txt")
+            reports.read([ResultFile("", (HEAD + lines).encode())], "both.txt")
 
 
 def test_vlmevalkits_scores_are_read_as_numbers_of_unknown_weight() -> None:
@@ -623,7 +632,7 @@ def test_vlmevalkits_scores_are_read_as_numbers_of_unknown_weight() -> None:
     raw = {"Text Recognition": 180, "Final Score Norm": 0.812, "by": {"task": 0.5}}
     found = [
         reports.read(
-            [Given("", json.dumps({**raw, "Final Score Norm": score}).encode())], f"{model}_OCRBench_score.json"
+            [ResultFile("", json.dumps({**raw, "Final Score Norm": score}).encode())], f"{model}_OCRBench_score.json"
         )
         for model, score in (("vl", 0.812), ("vl-awq", 0.79))
     ]
@@ -647,14 +656,14 @@ def test_vlmevalkits_answers_are_the_same_in_every_form(kind: str) -> None:
 
 def test_a_part_of_the_questions_is_told() -> None:
     """`limit` takes the first ones of a data set; settings that cannot be read say nothing."""
-    files = [Given("reports/m/set.json", json.dumps(report()).encode())]
+    files = [ResultFile("reports/m/set.json", json.dumps(report()).encode())]
     config = b"limit: 20\nrepeats: many\ngeneration_config:\n  temperature: 0.0\n"
-    found = reports.read([*files, Given("configs/task_config.yaml", config)], "w")
+    found = reports.read([*files, ResultFile("configs/task_config.yaml", config)], "w")
 
     assert [doubt.id for doubt in found.doubts] == ["limited"]
     assert (found.temperature, found.repeats) == (0.0, None)
     for broken in (b"a: [", b"- 1"):
-        assert reports.read([*files, Given("configs/task_config.yaml", broken)], "w").temperature is None
+        assert reports.read([*files, ResultFile("configs/task_config.yaml", broken)], "w").temperature is None
 
 
 def test_answers_asked_at_another_temperature_are_told() -> None:
@@ -662,8 +671,8 @@ def test_answers_asked_at_another_temperature_are_told() -> None:
     told = [
         reports.read(
             [
-                Given("reports/m/set.json", json.dumps(report(model_name=name)).encode()),
-                Given("configs/task_config.yaml", f"generation_config:\n  temperature: {heat}\n".encode()),
+                ResultFile("reports/m/set.json", json.dumps(report(model_name=name)).encode()),
+                ResultFile("configs/task_config.yaml", f"generation_config:\n  temperature: {heat}\n".encode()),
             ],
             "w",
         )
@@ -802,7 +811,7 @@ def test_what_is_no_file_of_results_is_refused(tmp_path: Path, monkeypatch: pyte
 def test_splits_of_vlmevalkits_shares_are_subsets() -> None:
     """A table with a row for each split."""
     raw = b'"split","Overall","math"\n"dev","0.5","0.4"\n"test","0.6","0.5"\n'
-    found = reports.read([Given("m_MMBench_acc.csv", raw)], "w")
+    found = reports.read([ResultFile("m_MMBench_acc.csv", raw)], "w")
 
     assert [(each.subset, each.value) for each in found.scores] == [(None, None), ("dev", 0.5), ("test", 0.6)]
 
@@ -845,7 +854,7 @@ def test_vlmevalkits_names_are_taken_apart_by_the_folder_or_the_data_set() -> No
 def test_what_cannot_be_read_gets_one_line(name: str, raw: bytes, said: str) -> None:
     """Where, what is wrong, what to do."""
     with pytest.raises(InputError, match=said) as raised:
-        reports.read([Given(name, raw)], "it")
+        reports.read([ResultFile(name, raw)], "it")
 
     assert re.match(rf"it(/{re.escape(name)})?: [^\n]+; [^\n]+$", str(raised.value))
 
@@ -855,15 +864,15 @@ def test_a_file_beyond_the_bound_is_refused_with_the_bound(monkeypatch: pytest.M
     raw = json.dumps(report()).encode()
     monkeypatch.setattr(reports, "MAX_BYTES", 2 * 2**20)
 
-    assert reports.read([Given("", raw.ljust(2 * 2**20))], "it").model == "m"
+    assert reports.read([ResultFile("", raw.ljust(2 * 2**20))], "it").model == "m"
     with pytest.raises(InputError, match=r"\Ait: is larger than 2 MiB; give the report in place of it\Z"):
-        reports.read([Given("", raw.ljust(2 * 2**20 + 1))], "it")
+        reports.read([ResultFile("", raw.ljust(2 * 2**20 + 1))], "it")
 
 
 def test_reviews_that_went_over_windows_are_read() -> None:
     """Lines end with a return then, and a question may hold a separator of lines, which is none of JSON's."""
     line = json.dumps(json.loads(review(1, 1.0, asked="one\u2028two")), ensure_ascii=False)
-    found = reports.read([Given("reviews/m/s_p.jsonl", f"{line}\r\n{review(2, 0.0)}\r\n".encode())], "w")
+    found = reports.read([ResultFile("reviews/m/s_p.jsonl", f"{line}\r\n{review(2, 0.0)}\r\n".encode())], "w")
 
     assert [each.questions for each in found.scores] == [2]
 
@@ -877,18 +886,18 @@ def test_more_scores_than_are_read_are_refused(monkeypatch: pytest.MonkeyPatch) 
         read(report(metrics=[metric]))
     monkeypatch.setattr(vlmeval_reports, "_MAX_SCORES", 3)
     with pytest.raises(InputError, match="holds more than 3 scores"):
-        reports.read([Given("m_MMVet_score.json", b'{"a": 1, "b": 2, "c": 3, "d": 4}')], "it")
+        reports.read([ResultFile("m_MMVet_score.json", b'{"a": 1, "b": 2, "c": 3, "d": 4}')], "it")
     with pytest.raises(InputError, match="holds more than 3 scores"):
-        reports.read([Given("m_MMStar_acc.csv", b"split,Overall,a,b,c\nnone,0.5,0.5,0.5,0.5\n")], "it")
+        reports.read([ResultFile("m_MMStar_acc.csv", b"split,Overall,a,b,c\nnone,0.5,0.5,0.5,0.5\n")], "it")
     with pytest.raises(InputError, match="has more than 20,000 columns"):
-        reports.read([Given("m_MMStar_acc.csv", b"," * 20_000)], "it")
+        reports.read([ResultFile("m_MMStar_acc.csv", b"," * 20_000)], "it")
 
 
 def test_a_table_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """After so many rows no more are read."""
     monkeypatch.setattr(evalscope_reports, "_MAX_ROWS", 3)
     with pytest.raises(InputError, match="more than 3 rows; give the reports"):
-        reports.read([Given("", (HEAD + "| m | d | acc | s | 1 | 1 |\n" * 4).encode())], "it")
+        reports.read([ResultFile("", (HEAD + "| m | d | acc | s | 1 | 1 |\n" * 4).encode())], "it")
 
 
 def test_numbers_beyond_reason_are_unknown() -> None:
@@ -948,7 +957,7 @@ def test_cells_of_a_workbook_stand_where_their_names_say() -> None:
 def test_any_bytes_are_read_or_refused(raw: bytes, name: str) -> None:
     """Never anything but a result or one line."""
     with contextlib.suppress(InputError):
-        reports.read([Given(name, raw)], "it")
+        reports.read([ResultFile(name, raw)], "it")
 
 
 _JSON = st.recursive(
@@ -992,12 +1001,12 @@ def test_names_of_a_report_are_no_markup_and_no_secret() -> None:
 
 
 @pytest.fixture
-def document() -> JudgedAccuracy:
+def document() -> AccuracyComparison:
     rows = ("mmlu mean_acc OVERALL 14042 0.6224", "mmlu mean_acc OVERALL 14042 0.5901")
     return both(rows, ("ceval acc OVERALL 40 0.6", "ceval acc OVERALL 40 0.55"))
 
 
-def test_the_picture_passes_the_sites_cleaning_and_stays_in_its_frame(document: JudgedAccuracy) -> None:
+def test_the_picture_passes_the_sites_cleaning_and_stays_in_its_frame(document: AccuracyComparison) -> None:
     """Nothing of it is lost on a page, no text leaves it, and its ink is that of the page around."""
     svg = render.accuracy.picture(document)
     kept = markup.clean_html(svg)
@@ -1028,7 +1037,9 @@ def test_a_chance_beyond_telling_is_given_as_a_bound() -> None:
 def test_worse_is_to_the_left_in_a_picture_whatever_the_metric() -> None:
     """An error rate that rose from none to a half is drawn at the left of no difference."""
     first, second = (
-        reports.read([Given(f"reviews/{model}/s.jsonl", "\n".join(lines).replace("accuracy", "wer").encode())], "w")
+        reports.read(
+            [ResultFile(f"reviews/{model}/s.jsonl", "\n".join(lines).replace("accuracy", "wer").encode())], "w"
+        )
         for model, lines in (("m", [review(n, 0.0) for n in range(60)]), ("q", [review(n, n % 2) for n in range(60)]))
     )
     svg = render.accuracy.picture(accuracy.judge(first, second))
@@ -1039,13 +1050,13 @@ def test_worse_is_to_the_left_in_a_picture_whatever_the_metric() -> None:
     assert "+0.5000 lost" in svg
 
 
-def test_the_picture_says_in_words_what_it_draws(document: JudgedAccuracy) -> None:
+def test_the_picture_says_in_words_what_it_draws(document: AccuracyComparison) -> None:
     """For who does not see it: each difference, its interval, its verdict; no picture where nothing is known."""
     assert "mmlu, accuracy: -0.0323, -0.0439 to -0.0206, lost" in render.accuracy.picture(document)
     assert render.accuracy.picture(both(("s strange OVERALL 9 0.5", "s strange OVERALL 9 0.5"))) == ""
 
 
-def test_a_notebook_shows_verdict_picture_table_and_doubts(document: JudgedAccuracy) -> None:
+def test_a_notebook_shows_verdict_picture_table_and_doubts(document: AccuracyComparison) -> None:
     """All of it in text as well."""
     page = render.accuracy.shown(document)
 

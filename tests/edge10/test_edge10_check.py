@@ -30,7 +30,7 @@ from vllm_runbooks.edge10 import pages as edge10_pages
 from vllm_runbooks.edge10.artefacts import findings, folders, listings, repair
 from vllm_runbooks.edge10.artefacts import kinds as artefacts
 from vllm_runbooks.edge10.artefacts import render as edge10_checks
-from vllm_runbooks.edge10.artefacts.kinds import Asked, Given
+from vllm_runbooks.edge10.artefacts.kinds import ExpectedArtefact, ScannedFolder
 from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Contents, ListedFile, Listing, RepairStep
 
 yaml = pytest.importorskip("yaml")
@@ -54,10 +54,10 @@ def _document(name: str) -> Listing:
     return listings.read((HERE / f"{name}.txt").read_text("utf-8"), name)
 
 
-def _asked(row: Mapping[str, Any]) -> Asked:
+def _asked(row: Mapping[str, Any]) -> ExpectedArtefact:
     asks = row.get("asks", {})
     lengths = asks.get("lengths")
-    return Asked(dies=asks.get("dies"), lengths=tuple(lengths) if lengths else None, step=asks.get("step"))
+    return ExpectedArtefact(dies=asks.get("dies"), lengths=tuple(lengths) if lengths else None, step=asks.get("step"))
 
 
 def _judged(paths: dict[str, int | None], name: str, row: Mapping[str, Any]) -> CheckedFolder:
@@ -84,7 +84,7 @@ def _judged(paths: dict[str, int | None], name: str, row: Mapping[str, Any]) -> 
             texts[path] = text
         except ValueError:
             damaged[path] = "is cut off"
-    given = Given(Listing(row.get("name", name), files), Contents(texts, {}, damaged))
+    given = ScannedFolder(Listing(row.get("name", name), files), Contents(texts, {}, damaged))
     return artefacts.check(given, catalog.toolchain(), _asked(row))
 
 
@@ -97,7 +97,7 @@ def _found(checked: CheckedFolder) -> list[list[str | None]]:
 )
 def test_trees_of_the_document_pass(name: str, kind: str, dies: int, lengths: tuple[int, ...]) -> None:
     """The listings of what a compile writes are whole, and are known for what they are."""
-    found = artefacts.check(Given(_document(name), Contents()), catalog.toolchain(), Asked())
+    found = artefacts.check(ScannedFolder(_document(name), Contents()), catalog.toolchain(), ExpectedArtefact())
 
     assert _found(found) == []
     assert (found.ok, found.what, found.kind, found.dies, found.lengths) == (True, "compiled", kind, dies, lengths)
@@ -265,9 +265,9 @@ def _checkpoint(folder: Path, kind: str, row: Mapping[str, Any], *, is_packed: b
     return folder
 
 
-def _given(folder: Path) -> Given:
+def _given(folder: Path) -> ScannedFolder:
     listing = folders.list_folder(folder)
-    return Given(listing, folders.read_contents(folder, listing))
+    return ScannedFolder(listing, folders.read_contents(folder, listing))
 
 
 @pytest.mark.parametrize("row", _named(_rows("checkpoints")))
@@ -279,7 +279,7 @@ def test_checkpoint_shows_what_was_written_down(tmp_path: Path, row: dict[str, A
     if row.get("with_float"):
         beside = {"texts": row.get("float_texts", {})}
         float_ = _given(_checkpoint(tmp_path / "float", kind, beside, is_packed=False))
-    asked = Asked(step=row.get("step"))
+    asked = ExpectedArtefact(step=row.get("step"))
     facts = catalog.toolchain()
     found = artefacts.check(_given(folder), facts, asked, float_=float_, is_same=row.get("same", False))
 
@@ -372,7 +372,9 @@ def test_one_file_is_no_files() -> None:
     """A folder in which a single file belongs is told in words of its own."""
     files = tuple(ListedFile(path, None) for path in _made({"kind": "llm", "dies": 1, "lengths": {}, "name": "m"}))
     gone = [each for each in files if not each.path.startswith("1die/batch_1/")]
-    found = artefacts.check(Given(Listing("m", tuple(gone)), Contents()), catalog.toolchain(), Asked(dies=1))
+    found = artefacts.check(
+        ScannedFolder(Listing("m", tuple(gone)), Contents()), catalog.toolchain(), ExpectedArtefact(dies=1)
+    )
 
     assert [each.text for each in found.findings] == ["nothing is in it, where one file belongs"]
 
@@ -541,7 +543,7 @@ def test_configuration_of_packed_weights_is_not_the_float_model_s(
     folder = _checkpoint(tmp_path / "quantised", "llm", {"remove": ["config.json"]}, is_packed=is_packed)
     source = _given(_checkpoint(tmp_path / "float", "llm", {}, is_packed=False))
 
-    found = artefacts.check(_given(folder), catalog.toolchain(), Asked(), float_=source)
+    found = artefacts.check(_given(folder), catalog.toolchain(), ExpectedArtefact(), float_=source)
 
     assert [each.target for each in found.mends] == copied
     assert any(each.startswith("config.json: ") and "conversion" in each for each in found.left) is is_packed
@@ -621,7 +623,7 @@ def test_rename_that_may_mean_two_files_is_left(tmp_path: Path) -> None:
     (visual / "vit_die0.so").rename(visual / "1_[float16]_die0.so")
     (visual / "2_[float16]_die0.so").write_bytes(b"x" * 99)
 
-    found = artefacts.check(_given(root), catalog.toolchain(), Asked())
+    found = artefacts.check(_given(root), catalog.toolchain(), ExpectedArtefact())
 
     assert found.mends == ()
     assert any("vit_die0.so: may come from 2 files" in each for each in found.left), found.left
@@ -633,7 +635,7 @@ def test_rename_of_a_file_that_is_named_like_no_other_is_left(tmp_path: Path) ->
     visual = root / "4die" / "visual"
     (visual / "vit_die0.so").rename(visual / "784_1536_[float16]_die0.so")
 
-    found = artefacts.check(_given(root), catalog.toolchain(), Asked())
+    found = artefacts.check(_given(root), catalog.toolchain(), ExpectedArtefact())
 
     assert found.mends == ()
     assert any("vit_die0.so: " in each and "may be of another compile" in each for each in found.left), found.left
@@ -721,14 +723,14 @@ def test_folder_that_cannot_be_listed_is_a_finding(tmp_path: Path, monkeypatch: 
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", refused)
-    found = artefacts.check(_given(root), catalog.toolchain(), Asked())
+    found = artefacts.check(_given(root), catalog.toolchain(), ExpectedArtefact())
 
     assert _found(found) == [["edge10.tree_unread", "4die/batch_1/seqlen_8"]]
 
 
 def test_of_many_mends_the_rest_is_counted(tmp_path: Path) -> None:
     """A list that is cut says so, in a terminal as on a page: whoever says yes to a repair says it to all of them."""
-    found = artefacts.check(_given(_tree(tmp_path)), catalog.toolchain(), Asked())
+    found = artefacts.check(_given(_tree(tmp_path)), catalog.toolchain(), ExpectedArtefact())
     mends = tuple(RepairStep("copy", f"{n}.json", f"4die/{n}.json", is_float=True, why="") for n in range(70))
     many = replace(found, mends=mends, left=("x",) * 70)
     text = plain(edge10_checks.view(many))
@@ -746,7 +748,7 @@ def test_links_lead_in_no_circle(tmp_path: Path) -> None:
     config.rename(tmp_path / "config.json")
     config.symlink_to(tmp_path / "config.json")
 
-    found = artefacts.check(_given(root), catalog.toolchain(), Asked())
+    found = artefacts.check(_given(root), catalog.toolchain(), ExpectedArtefact())
 
     assert _found(found) == [["edge10.tree_link", "1die/nothing.so"], ["edge10.tree_linked_folder", "1die/again"]]
     assert {each.source for each in found.findings} == {"what the file system said"}
@@ -782,7 +784,7 @@ def test_what_is_asked_of_a_compiled_model_is_not_known_of_a_checkpoint(
 def test_too_many_files_are_said_and_nothing_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder beyond the bound is no whole listing, and no file of it is called missing."""
     monkeypatch.setattr(folders, "MAX_FILES", 20)
-    found = artefacts.check(_given(_tree(tmp_path)), catalog.toolchain(), Asked())
+    found = artefacts.check(_given(_tree(tmp_path)), catalog.toolchain(), ExpectedArtefact())
 
     assert _found(found) == [["edge10.tree_cut", None]]
 

@@ -213,7 +213,7 @@ def test_a_chain_that_lost_too_much_is_no_pass(tmp_path: Path) -> None:
     """Nor one that did not come to a verdict; one that kept the accuracy is."""
     told = made(tmp_path / "job")
     scores = {name: TABLE.format(name, score).encode() for name, score in (("base", 0.6224), ("four", 0.5901))}
-    first, second = (reports.read([reports.Given("", raw)], name) for name, raw in scores.items())
+    first, second = (reports.read([reports.ResultFile("", raw)], name) for name, raw in scores.items())
     lost = OpenChain("m", (), accuracy=accuracy.judge(first, second))
     kept = OpenChain("m", (), accuracy=accuracy.judge(first, second, threshold=0.05))
 

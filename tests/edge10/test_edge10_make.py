@@ -25,7 +25,7 @@ from vllm_runbooks.catalog.toolchains import Toolchain
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.edge10.jobs import job as jobs
 from vllm_runbooks.edge10.jobs import making, names, steps
-from vllm_runbooks.edge10.jobs.records import Job
+from vllm_runbooks.edge10.jobs.records import EdgeJob
 from vllm_runbooks.edge10.scripts import checking as script_checking
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -41,7 +41,7 @@ def facts() -> Toolchain:
     return catalog.toolchain("1.1.7")
 
 
-def read(text: str) -> Job:
+def read(text: str) -> EdgeJob:
     """The job that a description means, which has no problem."""
     found = jobs.read(text, catalog.toolchain)
     assert found.problems == ()
@@ -587,7 +587,7 @@ class Border:
         (folder / "job.yaml").write_text(text, encoding="utf-8")
         self.made = making.make(str(folder / "job.yaml"), self.folder)
         assert self.made.job is not None
-        self.job: Job = self.made.job
+        self.job: EdgeJob = self.made.job
         self._record, self._programs = folder / "calls", folder / "programs"
         self._bin = folder / "bin"
         self._bin.mkdir()

@@ -26,7 +26,7 @@ FACTS = folders.catalog_dir() / "toolchains" / "edge10-1.1.7.yaml"
 
 
 def asked(name: str) -> AskedModel:
-    return models.asked(name, catalog.toolchain("1.1.7"))
+    return models.find_model(name, catalog.toolchain("1.1.7"))
 
 
 # ---- models

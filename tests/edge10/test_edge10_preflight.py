@@ -27,9 +27,9 @@ from ruamel.yaml import YAML
 
 from pace import scaled
 from vllm_runbooks import cli, render
+from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.tables import FindingText, load_table
-from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import document, record
 from vllm_runbooks.core.records import Severity
@@ -43,7 +43,7 @@ from vllm_runbooks.edge10.host.records import (
     DockerState,
     EdgeHost,
     FolderFacts,
-    HostAsked,
+    HostCheckRequest,
     ImageFacts,
     ToolkitFacts,
 )
@@ -336,7 +336,7 @@ def test_room_is_that_of_the_disk_on_which_the_folder_is_or_would_be(tmp_path: P
     assert (absent.is_there, absent.looked_at, absent.total_gib) == (False, str(tmp_path), there.total_gib)
 
 
-def judged(asked: HostAsked, **told: Any) -> CheckedHost:
+def judged(asked: HostCheckRequest, **told: Any) -> CheckedHost:
     """A host of which so much is told."""
     facts = catalog.toolchain()
     model = None if asked.model is None else planner.model(asked.model)
@@ -346,7 +346,7 @@ def judged(asked: HostAsked, **told: Any) -> CheckedHost:
 @pytest.mark.parametrize("is_writable", [True, False, None])
 def test_a_folder_that_may_not_be_written_is_named(is_writable: bool | None) -> None:  # noqa: FBT001
     """Whether it may is known or is not."""
-    found = judged(HostAsked("evaluate"), folder=FolderFacts("/data", is_there=True, is_writable=is_writable))
+    found = judged(HostCheckRequest("evaluate"), folder=FolderFacts("/data", is_there=True, is_writable=is_writable))
 
     assert [each.path for each in found.findings if each.id == "edge10.host_folder_closed"] == (
         ["/data"] if is_writable is False else []
@@ -356,7 +356,7 @@ def test_a_folder_that_may_not_be_written_is_named(is_writable: bool | None) -> 
 def of_docker(**told: Any) -> CheckedHost:
     """A host on which the service answers, and of which so much more is told."""
     facts = {"state": "answers", "server": "27.3.1", "runtimes": ["nvidia"], **told}
-    asked = HostAsked("quantise", image="a/b:1", registry=told.pop("asked", "10.9.8.7:5000"))
+    asked = HostCheckRequest("quantise", image="a/b:1", registry=told.pop("asked", "10.9.8.7:5000"))
     facts.pop("asked", None)
     return judged(asked, docker=record(DockerFacts, facts), toolkit=ToolkitFacts("1.14.3", ("nvidia-ctk",)))
 
@@ -407,7 +407,7 @@ def test_a_login_is_advised_without_a_command_where_none_can_be_made() -> None:
 
 def test_cards_that_are_told_in_part_are_judged_in_part() -> None:
     """Without their memory or the driver's release that much is unknown; one that is in use has less."""
-    asked = HostAsked("evaluate", "Qwen/Qwen3-1.7B")
+    asked = HostCheckRequest("evaluate", "Qwen/Qwen3-1.7B")
     card = {"index": 0, "name": "NVIDIA A10", "total_mib": 23028}
     untold = judged(asked, inventory=record(Inventory, {"gpus": [card]}))
     taken = judged(asked, inventory=record(Inventory, {"driver": "550.1", "gpus": [{**card, "used_mib": 21000}]}))
@@ -422,8 +422,8 @@ def test_cards_that_are_told_in_part_are_judged_in_part() -> None:
 def test_a_python_without_vllm_cannot_serve() -> None:
     """And one that lists nothing is unknown."""
     inventory = record(Inventory, {"driver": "550.1", "gpus": [{"index": 0}], "packages": {"torch": "2.8.0"}})
-    without = judged(HostAsked("evaluate"), inventory=inventory, python="/opt/python")
-    untold = judged(HostAsked("evaluate"), inventory=replace(inventory, packages=None), python="/opt/python")
+    without = judged(HostCheckRequest("evaluate"), inventory=inventory, python="/opt/python")
+    untold = judged(HostCheckRequest("evaluate"), inventory=replace(inventory, packages=None), python="/opt/python")
 
     assert [each.text for each in without.findings] == ["/opt/python has no vLLM, and the guide evaluates with 0.11.0"]
     assert "versions of vllm" in [each.what for each in untold.unknown]
@@ -435,7 +435,9 @@ def test_a_newer_pyarrow_is_a_hint_and_none_is_unknown() -> None:
     def with_version(version: str | None) -> CheckedHost:
         packages = {} if version is None else {"pyarrow": version}
         inventory = record(Inventory, {"packages": packages, "host": {"is_container": True}})
-        return judged(HostAsked("compile"), inventory=inventory, python="p", docker=DockerFacts(DockerState.MISSING))
+        return judged(
+            HostCheckRequest("compile"), inventory=inventory, python="p", docker=DockerFacts(DockerState.MISSING)
+        )
 
     told = {v: [e.severity for e in with_version(v).findings] for v in ("15.0.2", "16.0.0", "16.0", "21.0.0")}
     assert told == {"15.0.2": [Severity.DEGRADED], "16.0.0": [], "16.0": [], "21.0.0": [Severity.HINT]}
@@ -450,12 +452,14 @@ def test_a_newer_pyarrow_is_a_hint_and_none_is_unknown() -> None:
 def test_threads_of_the_compiler_suit_the_host(value: str, has_card: bool, severity: str | None) -> None:  # noqa: FBT001
     """One with a card; without one the guide offers two."""
     told = {"driver": "550.1", "gpus": [{"index": 0}]} if has_card else {"why_none": "no driver", "gpus": []}
-    found = judged(HostAsked("compile"), inventory=record(Inventory, told), environment={"COMPILE_THREAD": value})
+    found = judged(
+        HostCheckRequest("compile"), inventory=record(Inventory, told), environment={"COMPILE_THREAD": value}
+    )
 
     by_id = {each.id: each.severity.value for each in found.findings}
     assert by_id.get("edge10.host_threads") == severity
     assert "edge10.host_threads" not in [
-        e.id for e in judged(HostAsked("quantise"), environment={"COMPILE_THREAD": "9"}).findings
+        e.id for e in judged(HostCheckRequest("quantise"), environment={"COMPILE_THREAD": "9"}).findings
     ]
 
 
@@ -467,7 +471,7 @@ def test_threads_of_a_toolchain_are_its_own() -> None:
 
     def severities(value: str) -> list[Severity]:
         host = EdgeHost(inventory=none, environment={"COMPILE_THREAD": value})
-        found = hosts.check(host, HostAsked("compile"), facts, catalog.specs(), model=None)
+        found = hosts.check(host, HostCheckRequest("compile"), facts, catalog.specs(), model=None)
         return [each.severity for each in found.findings if each.id == "edge10.host_threads"]
 
     assert {value: severities(value) for value in (" 16 ", "32", "1")} == {" 16 ": [Severity.HINT], "32": [], "1": []}
@@ -480,7 +484,7 @@ def test_what_a_step_puts_on_cards_is_named_where_there_are_cards(step: str) -> 
     with_card, without = (
         next(
             need.uncounted
-            for need in judged(HostAsked(step, "Qwen/Qwen3-1.7B"), inventory=record(Inventory, told)).needs
+            for need in judged(HostCheckRequest(step, "Qwen/Qwen3-1.7B"), inventory=record(Inventory, told)).needs
             if need.what == "memory"
         )
         for told in (card, {"why_none": "no driver", "gpus": []})
@@ -492,8 +496,8 @@ def test_what_a_step_puts_on_cards_is_named_where_there_are_cards(step: str) -> 
 
 def test_weights_of_both_servers_are_counted() -> None:
     """Of a model that is quantised its own alone; without cards it is the host's memory."""
-    both = judged(HostAsked("evaluate", "Qwen/Qwen2.5-7B-Instruct")).needs
-    (one,) = judged(HostAsked("evaluate", "Qwen/Qwen2.5-7B-Instruct-AWQ")).needs
+    both = judged(HostCheckRequest("evaluate", "Qwen/Qwen2.5-7B-Instruct")).needs
+    (one,) = judged(HostCheckRequest("evaluate", "Qwen/Qwen2.5-7B-Instruct-AWQ")).needs
 
     assert [[term.what for term in need.terms] for need in both] == [
         ["weights of Qwen/Qwen2.5-7B-Instruct", "weights of the quantised model"]
@@ -550,10 +554,10 @@ def test_a_folder_is_as_large_as_its_headers_say(tmp_path: Path) -> None:
 
 def test_what_is_there_already_is_not_counted_on_the_disk(tmp_path: Path) -> None:
     """A model in a folder is, one of the catalog has to be fetched; each term has its source."""
-    of_catalog = judged(HostAsked("quantise", "Qwen/Qwen3-1.7B")).needs
+    of_catalog = judged(HostCheckRequest("quantise", "Qwen/Qwen3-1.7B")).needs
     config = planner.model("Qwen/Qwen3-1.7B").config
     folder = checkpoint(tmp_path / "q", dict(config), {"a": ("BF16", [1 << 20], 1 << 21)})
-    of_folder = judged(HostAsked("quantise", str(folder))).needs
+    of_folder = judged(HostCheckRequest("quantise", str(folder))).needs
 
     assert [term.what for term in of_catalog[0].terms] == [
         "Qwen/Qwen3-1.7B, to be fetched", "the quantised model", "the converted model",
@@ -568,7 +572,7 @@ def test_too_little_is_too_little_although_a_term_is_unknown(tmp_path: Path) -> 
     config = {"architectures": ["OwnForCausalLM"], "model_type": "own", "torch_dtype": "bfloat16"}
     folder = checkpoint(tmp_path / "own", config, {"a": ("BF16", [1 << 30], 1 << 31)})
     inventory = record(Inventory, {"why_none": "none", "host": {"memory_available_mib": 1024}})
-    found = judged(HostAsked("quantise", str(folder)), inventory=inventory)
+    found = judged(HostCheckRequest("quantise", str(folder)), inventory=inventory)
 
     memory = next(need for need in found.needs if need.what == "memory")
     assert (memory.least_gib, memory.is_enough) == (None, False)
@@ -905,7 +909,7 @@ def test_a_login_that_is_older_than_its_group_has_a_remedy_of_its_own(meet: Meet
     read = host_snapshots.read(json.dumps({"schema": 1, **late}), "host.json")
 
     def do(one: EdgeHost) -> str:
-        told = hosts.check(one, HostAsked("quantise"), catalog.toolchain(), catalog.specs())
+        told = hosts.check(one, HostCheckRequest("quantise"), catalog.toolchain(), catalog.specs())
         return next(each.do for each in told.findings if each.id == "edge10.host_docker_denied")
 
     assert host.asked

@@ -31,7 +31,7 @@ from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.edge10.accuracy.records import Accuracy
 from vllm_runbooks.edge10.chain import chains, open_parts
 from vllm_runbooks.edge10.chain.records import LINKS, OpenChain
-from vllm_runbooks.probe.starts import Result
+from vllm_runbooks.probe.starts import LaunchResult
 
 LIVE, PARTS = set_up.place(), of_tests.place()  # asked here: tests have a cache folder of their own
 SERVING = [*UP, {"serve": {}}, {"hold": True}]
@@ -349,7 +349,7 @@ def test_both_servers_are_asked_and_what_was_lost_is_judged(host: Host) -> None:
         found = host.chain(does={"right": {"float": 38, "quantised": 20}})
 
     assert tuple(each.name for each in found.links) == LINKS
-    assert {each.result for each in found.links} == {Result.PASSED}
+    assert {each.result for each in found.links} == {LaunchResult.PASSED}
     assert found.accuracy is not None
     assert [(each.name, each.questions, each.right) for each in found.evaluated] == [
         ("float", 40, 0.95),
@@ -484,7 +484,7 @@ def command(learnt: Path) -> str:
 
 def sound(found: OpenChain, method: str, questions: int) -> None:
     """The whole chain was done, and its verdict rests on the answers one by one."""
-    assert [each.result for each in found.links if each.result is not Result.PASSED] == [], found.why_none
+    assert [each.result for each in found.links if each.result is not LaunchResult.PASSED] == [], found.why_none
     assert found.quantised is not None
     assert (found.quantised.method, found.quantised.lacks) == (method, ())
     assert {"tokenizer.json", "tokenizer_config.json"} <= set(found.quantised.copied)

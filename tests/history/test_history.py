@@ -39,10 +39,10 @@ from vllm_runbooks.diff import differences
 from vllm_runbooks.history import database, kept
 from vllm_runbooks.history import store as history
 from vllm_runbooks.history.records import HistoryEntry, Listed, Trend, TrendPoint
-from vllm_runbooks.probe.starts import Attempt, Check, Guarded, Result
+from vllm_runbooks.probe.starts import Attempt, Check, Guarded, LaunchResult
 from vllm_runbooks.runbooks import history_entries
 from vllm_runbooks.runbooks.notebook import parse_judgement
-from vllm_runbooks.runbooks.suite import Request
+from vllm_runbooks.runbooks.suite import RunbookRequest
 from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import history_entry as guarded
 from vllm_runbooks.serve import history_entry as serve_history
@@ -673,8 +673,8 @@ def test_a_check_is_kept_as_it_goes_on(tmp_path: Path) -> None:
     case = folders.cases_dir() / "tiny-cpu-port-in-use"
     notebook_ = runbook(tmp_path, "good", "give(Verdict.FAIL, 'found it', stop=False)")
     given = {"evidence": str(case), "api_key": "correct-horse-battery-9"}
-    alone = Request("(no runbook)", case, case.name, is_alone=True)
-    requests = [alone, Request("good", notebook_, parameters=given)]
+    alone = RunbookRequest("(no runbook)", case, case.name, is_alone=True)
+    requests = [alone, RunbookRequest("good", notebook_, parameters=given)]
     cause = CauseRef("port.in_use", "port.in_use")
     results = [
         RunResult("(no runbook)", case.name, Verdict.PASS, Outcome.FAILED, cause, 1.5, (), "as expected", None),
@@ -796,7 +796,7 @@ def test_a_start_has_passed_when_it_served_to_its_end(
     attempts: tuple[Attempt, ...], status: int, verdict: Verdict, reason: str
 ) -> None:
     """A signal to a server that serves is no fault of it."""
-    checks = (Check("port", Result.FAILED, "8000 is taken"),)
+    checks = (Check("port", LaunchResult.FAILED, "8000 is taken"),)
     found = Guarded("x", "0.32.0", checks, attempts, status)
 
     assert guarded.judged(found) == (verdict, reason)

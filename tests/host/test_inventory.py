@@ -25,7 +25,7 @@ from rows import in_one_test
 from vllm_runbooks import live, render
 from vllm_runbooks.catalog import folders, room
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog.specs import Card
+from vllm_runbooks.catalog.specs import HostGpu
 from vllm_runbooks.catalog.tables import FindingText, load_table
 from vllm_runbooks.core.errors import CatalogError, InputError
 from vllm_runbooks.host import gpu_memory, here, inventory, leftovers, memory_limit
@@ -34,7 +34,7 @@ from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.host.processes import TAG
 from vllm_runbooks.host.records import GpuFacts, GpuPair, GpuProcess, HostFacts, Inspected, Inventory, MigPart
 from vllm_runbooks.plan import planner, requests
-from vllm_runbooks.probe.starts import Result
+from vllm_runbooks.probe.starts import LaunchResult
 from vllm_runbooks.reading import evidence
 from vllm_runbooks.runbooks import bench, case_files
 from vllm_runbooks.serve import guard as serve
@@ -140,7 +140,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
             told["nvmlInit"] = missing
         stand_in.__getattr__ = asked  # type: ignore[method-assign]
         monkeypatch.setitem(sys.modules, "pynvml", stand_in)
-        monkeypatch.setattr(gpu_memory, "here", lambda: here.Here(None, None, "test"))
+        monkeypatch.setattr(gpu_memory, "here", lambda: here.HostIdentity(None, None, "test"))
         monkeypatch.setattr(inventory, "_xids", lambda: [("0000:3b:00", 79)])
 
     return installed
@@ -246,7 +246,7 @@ def test_a_card_that_is_lost_leaves_the_others_readable(
     host = preflight.host_of(named, gpu_memory.Nvml(), "", None)
     check = preflight.memory(named, host, serve.Steady(2, 0, 64, 0), print, lambda: False)
     assert (check.result, check.says.partition(";")[0]) == (
-        Result.FAILED, "GPU 1 cannot be reached through the driver (GPU is lost)",
+        LaunchResult.FAILED, "GPU 1 cannot be reached through the driver (GPU is lost)",
     )  # fmt: skip
 
     driver(NVMLError(15))
@@ -453,7 +453,7 @@ def test_in_a_container_a_number_of_the_host_is_nobody_s(driver: Driver, monkeyp
     """The driver names this very process's number, and another process is meant."""
     holder = SimpleNamespace(pid=os.getpid(), usedGpuMemory=None)
     driver(readings(nvmlDeviceGetComputeRunningProcesses=[holder]))
-    monkeypatch.setattr(gpu_memory, "here", lambda: here.Here(4026532000, None, "test"))
+    monkeypatch.setattr(gpu_memory, "here", lambda: here.HostIdentity(4026532000, None, "test"))
 
     assert inventory.collect().gpus[0].processes == (GpuProcess(os.getpid(), is_of_host=True),)
 
@@ -1058,9 +1058,9 @@ def test_a_card_that_the_catalog_does_not_know_is_planned_with_its_memory(tmp_pa
         host_loading.cards(write(tmp_path, snapshot({"name": "Weird 9000"})))
 
 
-def cards_of(*used: float | None) -> tuple[Card, ...]:
+def cards_of(*used: float | None) -> tuple[HostGpu, ...]:
     """Cards of which so many GiB are in use."""
-    return tuple(Card(catalog.specs().gpu("A100-80GB"), None, number, size) for number, size in enumerate(used))
+    return tuple(HostGpu(catalog.specs().gpu("A100-80GB"), None, number, size) for number, size in enumerate(used))
 
 
 def test_a_plan_counts_what_is_in_use_on_the_cards_that_it_takes(tmp_path: Path) -> None:
@@ -1149,7 +1149,7 @@ def test_all_who_reckon_the_share_agree(tmp_path: Path) -> None:
             found.recommendation.gpu == 0,
             requests.is_free(host_loading.cards(path)[0], share),
             planner.plan_model("Qwen/Qwen3-8B", path, tp=1, options=options).fits,
-            judged.result is Result.PASSED,
+            judged.result is LaunchResult.PASSED,
         } == {is_enough}
 
 

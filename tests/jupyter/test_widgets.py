@@ -17,12 +17,12 @@ import pytest
 
 import vllm_runbooks as rb
 from vllm_runbooks.catalog import folders
-from vllm_runbooks.core.display import Shown
+from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.history import store as history
-from vllm_runbooks.host.gpu_memory import Reading, Recorded
+from vllm_runbooks.host.gpu_memory import MemoryReading, Recorded
 from vllm_runbooks.jupyter import command_model as scripts
 from vllm_runbooks.jupyter import gpu_model as cards
 from vllm_runbooks.jupyter import log_model as logs
@@ -40,12 +40,14 @@ CARD = {"index": 0, "name": "NVIDIA A100-SXM4-80GB", "uuid": "GPU-1", "total_mib
 SERIES = [{"at_s": at, "gpus": [{**CARD, "used_mib": used}]} for at, used in ((0.0, 1000.0), (1.0, 30000.0))]
 
 
-def _texts(told: Any) -> Iterator[Shown]:
+def _texts(told: Any) -> Iterator[RenderedView]:
     for value in vars(told).values():
-        if isinstance(value, Shown):
+        if isinstance(value, RenderedView):
             yield value
         elif isinstance(value, tuple):
-            yield from (part for each in value if isinstance(each, tuple) for part in each if isinstance(part, Shown))
+            yield from (
+                part for each in value if isinstance(each, tuple) for part in each if isinstance(part, RenderedView)
+            )
 
 
 # Diagnose
@@ -422,7 +424,7 @@ def test_hostile_text_is_never_markup(tmp_path: Path) -> None:
 
 def test_headless_runs_show_the_plain_view() -> None:
     """Nobody is there to use a panel, so none is stored; the plain view is what is shown."""
-    plain = Shown("said", "<p>said</p>")
+    plain = RenderedView("said", "<p>said</p>")
     assert rb.widgets.is_attended() is False
     assert rb.widgets.offered("diagnose", plain, evidence="tiny-cpu-served") is plain
 
@@ -735,11 +737,11 @@ def test_a_driver_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         reads = 0
         most = 1
 
-        def read(self) -> Reading:
+        def read(self) -> MemoryReading:
             type(self).reads += 1
             if type(self).reads > self.most:
                 raise OSError("the driver is gone")
-            return Reading(0.0, ())
+            return MemoryReading(0.0, ())
 
         def close(self) -> None:
             type(self).closed += 1
@@ -764,7 +766,7 @@ def test_a_driver_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_unknown_panel_is_refused() -> None:
     """In one line, with those there are."""
     with pytest.raises(InputError, match="nothing: is no panel; give commands, diagnose, gpus, nodes, plan or runs"):
-        rb.widgets.offered("nothing", Shown("", ""))
+        rb.widgets.offered("nothing", RenderedView("", ""))
 
 
 def test_the_first_text_of_the_kernel_is_marked_as_such(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -523,7 +523,7 @@ def test_a_default_that_nobody_looked_at_is_only_named() -> None:
     """It is not written into the script, and its note says why."""
     known = knowledge.knowledge()
     unread = replace(known, specs=replace(known.specs, defaults=DefaultReviews()))
-    found, rewritten = lint.migrate(CLEAN, unread, lint.Asked(vllm="0.33.0"), from_="0.16.0")
+    found, rewritten = lint.migrate(CLEAN, unread, lint.LintRequest(vllm="0.33.0"), from_="0.16.0")
     told = {change.option: (change.explicit, change.note) for change in found.changed_defaults}
 
     assert rewritten == CLEAN

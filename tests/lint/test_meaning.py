@@ -16,7 +16,7 @@ from rows import in_one_test
 from vllm_runbooks.authoring.releases import supported
 from vllm_runbooks.catalog import folders, options, specs, support
 from vllm_runbooks.catalog.authored import spec_files
-from vllm_runbooks.catalog.specs import Card, Gpu, Model, Specs
+from vllm_runbooks.catalog.specs import Gpu, HostGpu, Model, Specs
 from vllm_runbooks.catalog.support import Backend
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.lint import knowledge, meaning
@@ -316,10 +316,10 @@ TP, PP, DP = "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_si
 Said = tuple[str, tuple[str, ...], dict[str, str]]
 
 
-def gpus(*cards: tuple[str | None, float] | tuple[str | None, float, str]) -> tuple[Card, ...]:
+def gpus(*cards: tuple[str | None, float] | tuple[str | None, float, str]) -> tuple[HostGpu, ...]:
     """Cards by compute capability, memory and host; each is named by the first two."""
     return tuple(
-        Card(Gpu(f"{card[0]}/{card[1]:g}", card[1], (), capability=card[0]), card[2] if len(card) > 2 else None)
+        HostGpu(Gpu(f"{card[0]}/{card[1]:g}", card[1], (), capability=card[0]), card[2] if len(card) > 2 else None)
         for card in cards
     )
 
@@ -617,7 +617,7 @@ def test_a_type_is_judged_by_card_model_and_release(
     flags: dict[str, Any],
     model: dict[str, Any],
     facts: dict[str, Any],
-    cards: tuple[Card, ...] | None,
+    cards: tuple[HostGpu, ...] | None,
     expected: tuple[str, str, dict[str, str]] | None,
 ) -> None:
     """From capability 8.0 on cards compute in bfloat16; of several cards the least capable one counts."""

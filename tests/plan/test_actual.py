@@ -19,12 +19,12 @@ import cost
 from vllm_runbooks import render
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.core.records import Answer, Compared, ComparedTerm, Facts, Quote, Reading
+from vllm_runbooks.core.records import Answer, ComparedTerm, Facts, PlanComparison, PrintedFigure, Quote
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.diagnosis.answer import answer
 from vllm_runbooks.lint import knowledge
 from vllm_runbooks.plan import actual
-from vllm_runbooks.plan.budget import Budget, Subject, subject
+from vllm_runbooks.plan.budget import Budget, PlannedModel, subject
 from vllm_runbooks.plan.terms import GIB, Band
 from vllm_runbooks.reading import sources
 
@@ -43,7 +43,7 @@ def asked(evidence: Any, *, gpus: str = "", start: int | None = None) -> Answer:
     )
 
 
-def compared(evidence: Any, **more: Any) -> Compared:
+def compared(evidence: Any, **more: Any) -> PlanComparison:
     found = asked(evidence, **more).plan
     assert found is not None
     return found
@@ -58,7 +58,7 @@ def changed(case: str, *changes: tuple[str, str]) -> Any:
     return sources.paste(text)
 
 
-def term(found: Compared, name: str) -> ComparedTerm:
+def term(found: PlanComparison, name: str) -> ComparedTerm:
     return next(each for each in found.terms if each.name == name)
 
 
@@ -183,8 +183,8 @@ def test_what_would_have_to_be_known_is_named() -> None:
     own = compared(sources.paste(text.replace("google/gemma-4-31B-it", "our/own-model")), gpus=A100)
     relogged = compared(sources.load("qwen-a100-relogged-by-wrapper"), gpus=A100)
 
-    assert own == Compared((), None, ("the configuration of our/own-model: it is no model of the catalog",))
-    assert relogged == Compared((), None, ("the release: name it with --vllm",))
+    assert own == PlanComparison((), None, ("the configuration of our/own-model: it is no model of the catalog",))
+    assert relogged == PlanComparison((), None, ("the release: name it with --vllm",))
 
 
 def test_without_its_options_a_start_has_its_weights_compared_alone() -> None:
@@ -239,12 +239,12 @@ def test_residuals_are_of_the_plan_that_is_not_corrected() -> None:
 
 def reckoned(
     release: str, options: dict[str, Any], model: str = "Qwen/Qwen2.5-1.5B-Instruct"
-) -> tuple[Subject, Budget]:
+) -> tuple[PlannedModel, Budget]:
     file, card = catalog.specs().file(model), catalog.specs().gpus("RTX3090")[0]
     device = actual.device_of(card, None)
     assert device is not None
     made = subject(file.id, file.config)
-    return made, actual.Place(release, (device,), card.gpu).budget(made, options)
+    return made, actual.LaunchPlace(release, (device,), card.gpu).budget(made, options)
 
 
 def test_consumed_memory_and_headroom_are_held_against_what_they_hold() -> None:
@@ -254,7 +254,7 @@ def test_consumed_memory_and_headroom_are_held_against_what_they_hold() -> None:
     start = diagnosing.read(sources.load(GLUED))[0]
     quote = start.readings[0].quote
     readings = tuple(
-        Reading(name, value, "GiB", None, start.readings[0].process, quote)
+        PrintedFigure(name, value, "GiB", None, start.readings[0].process, quote)
         for name, value in (("consumed_gib", 3.4), ("headroom_gib", 1.3))
     )
     printed = replace(start, readings=readings, facts=replace(start.facts, activation_gib=None, non_torch_gib=None))
@@ -349,7 +349,9 @@ def test_absurd_sizes_take_no_time(release: str) -> None:
 def test_a_printed_batch_counts_more_than_a_default() -> None:
     """Where a log tells max_num_batched_tokens, the plan takes it."""
     start = diagnosing.read(sources.load(FOUR))[0]
-    reading = Reading("max_num_batched_tokens", 8192.0, "tokens", None, start.processes[0], start.readings[0].quote)
+    reading = PrintedFigure(
+        "max_num_batched_tokens", 8192.0, "tokens", None, start.processes[0], start.readings[0].quote
+    )
 
     assert actual.options_of(start.arguments, start.facts, [reading])[0]["max_num_batched_tokens"] == 8192
 
@@ -520,7 +522,7 @@ def test_a_printed_batch_is_the_batch() -> None:
     """In whole tokens; other figures are none of the start's options."""
     process, quote = diagnosing.read(sources.load(GLUED))[0].readings[0].process, Quote(0, 1, 1, "x")
     readings = [
-        Reading(name, value, "tokens", None, process, quote)
+        PrintedFigure(name, value, "tokens", None, process, quote)
         for name, value in (("max_num_batched_tokens", 2048.0), ("kv_cache_gib", 3.0))
     ]
     assert actual.options_of({"max_num_batched_tokens": 1}, Facts(), readings)[0] == {"max_num_batched_tokens": 2048}
@@ -546,7 +548,7 @@ def test_more_cards_than_are_told_are_like_the_last_one() -> None:
     first, second = (actual.device_of(catalog.specs().gpus(name)[0], None) for name in ("RTX3090", "RTX4090"))
     assert first is not None
     assert second is not None
-    place = actual.Place("0.19.0", (first, second))
+    place = actual.LaunchPlace("0.19.0", (first, second))
     for size, names in ((1, "RTX3090"), (2, "RTX3090 RTX4090"), (4, "RTX3090 RTX4090 RTX4090 RTX4090")):
         cards = place.cards(place.settings(model, {"tensor_parallel_size": size}))
         assert [card.name for card in cards] == names.split()

@@ -29,7 +29,7 @@ def budget(model: str, calibrate: Calibrate | None = None, **options: object) ->
     card = catalog.specs().gpus(A100)[0]
     device = actual.device_of(card, None)
     assert device is not None
-    place = actual.Place("0.19.0", (device,), card.gpu)
+    place = actual.LaunchPlace("0.19.0", (device,), card.gpu)
     return place.budget(subject(file.id, file.config, is_partial=file.is_partial), options, calibrate)
 
 
@@ -183,7 +183,7 @@ def test_an_older_engine_s_row_says_nothing_of_the_newer_one() -> None:
         file, card = catalog.specs().file("Qwen/Qwen2.5-1.5B-Instruct"), catalog.specs().gpus("RTX3090")[0]
         device = actual.device_of(card, None)
         assert device is not None
-        place = actual.Place("0.8.5", (device,), card.gpu, {"VLLM_USE_V1": is_newer})
+        place = actual.LaunchPlace("0.8.5", (device,), card.gpu, {"VLLM_USE_V1": is_newer})
         made = place.budget(subject(file.id, file.config), {"max_model_len": 4096}, calibration.calibrator(rows))
         found.append((made.settings.is_v0, bool(made.calibrated)))
 

@@ -12,7 +12,7 @@ import pytest
 from measured import catalog, device, model
 from rows import in_one_test
 from vllm_runbooks.plan import planner
-from vllm_runbooks.plan.budget import Budget, Subject, budget, drafted
+from vllm_runbooks.plan.budget import Budget, PlannedModel, budget, drafted
 from vllm_runbooks.plan.checkpoints import tensor_names
 from vllm_runbooks.plan.drafts import (
     Drafting,
@@ -337,7 +337,7 @@ _TARGET, _SMALL = "meta-llama/Llama-3.1-70B-Instruct", "meta-llama/Llama-3.2-1B-
 _EAGLE = "yuhuili/EAGLE-LLaMA3-Instruct-8B"
 
 
-def _asked(name: str, release: str, told: Mapping[str, Any], **options: Any) -> tuple[Subject, LaunchSettings]:
+def _asked(name: str, release: str, told: Mapping[str, Any], **options: Any) -> tuple[PlannedModel, LaunchSettings]:
     given = {"speculative_config": {"num_speculative_tokens": 3, **told}, **options}
     of = drafted(model(name), given, lambda asked: draft_in_catalog(asked, catalog()))
     gpu = catalog().gpu("H100-80GB")

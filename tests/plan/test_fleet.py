@@ -22,7 +22,7 @@ from vllm_runbooks.lint.render import wrong
 from vllm_runbooks.plan import planner
 from vllm_runbooks.reading import documents
 from vllm_runbooks.reading.deployment import confirmation, fleet
-from vllm_runbooks.reading.deployment.fleet import Host, Part, Split
+from vllm_runbooks.reading.deployment.fleet import Host, InstancePart, ParallelSizes
 
 RELEASES = ("0.7.2", "0.8.5", "0.11.0", "0.16.0", "0.19.0", "0.32.0")
 EIGHT = (Host(tuple("01234567")),)
@@ -30,12 +30,12 @@ FOUR_AND_FOUR = (Host(tuple("0123"), "gpu-a"), Host(tuple("0123"), "gpu-b"))
 MODEL = "Qwen/Qwen2.5-32B-Instruct"
 FLAGS = {"max_model_len": 16384, "gpu_memory_utilization": 0.92, "limit_mm_per_prompt": {"image": 0}, "seed": None}
 LAYOUTS = {
-    "8 x 1": (EIGHT, 8, Split()),
-    "4 x tp2": (EIGHT, 4, Split(tp=2)),
-    "1 x tp4 pp2": (EIGHT, 1, Split(tp=4, pp=2)),
-    "2 x tp2 dp2": (EIGHT, 2, Split(tp=2, dp=2)),
-    "two hosts, 4 x tp2": (FOUR_AND_FOUR, 4, Split(tp=2)),
-    "two hosts, 1 x tp4 pp2": (FOUR_AND_FOUR, 1, Split(tp=4, pp=2)),
+    "8 x 1": (EIGHT, 8, ParallelSizes()),
+    "4 x tp2": (EIGHT, 4, ParallelSizes(tp=2)),
+    "1 x tp4 pp2": (EIGHT, 1, ParallelSizes(tp=4, pp=2)),
+    "2 x tp2 dp2": (EIGHT, 2, ParallelSizes(tp=2, dp=2)),
+    "two hosts, 4 x tp2": (FOUR_AND_FOUR, 4, ParallelSizes(tp=2)),
+    "two hosts, 1 x tp4 pp2": (FOUR_AND_FOUR, 1, ParallelSizes(tp=4, pp=2)),
 }
 LOGS = folders.cases_dir()
 
@@ -44,12 +44,12 @@ CASES = [(version, layout) for version in RELEASES for layout in LAYOUTS if "dp"
 """All but what a release has no option for."""
 
 
-def laid_out(version: str, layout: str) -> tuple[Part, ...]:
+def laid_out(version: str, layout: str) -> tuple[InstancePart, ...]:
     hosts, replicas, split = LAYOUTS[layout]
     return fleet.instances(MODEL, options.load(version), hosts, replicas=replicas, split=split, flags=FLAGS)
 
 
-def on_hosts(parts: tuple[Part, ...]) -> list[list[Part]]:
+def on_hosts(parts: tuple[InstancePart, ...]) -> list[list[InstancePart]]:
     return [[part for part in parts if part.node == node] for node in dict.fromkeys(part.node for part in parts)]
 
 
@@ -57,7 +57,7 @@ def issues(text: str, name: str, version: str) -> list[tuple[str, str]]:
     return [(issue.rule, issue.message) for issue in wrong(checking.lint_text(text, name=name, vllm=version).issues)]
 
 
-def words(part: Part) -> str:
+def words(part: InstancePart) -> str:
     return " ".join(word or "?" for word in part.deployment.words)
 
 
@@ -101,7 +101,9 @@ def test_copies_within_one_server_are_one_instance() -> None:
 def test_what_follows_from_the_layout_is_not_taken_from_the_flags() -> None:
     """Arguments of the start that was planned may have other sizes, another port and address."""
     flags = {"tensor_parallel_size": 8, "port": 9, "host": "10.0.0.1", "model": "a", "seed": 3}
-    (part,) = fleet.instances(MODEL, options.load("0.19.0"), EIGHT, split=Split(tp=2), flags=flags, first_port=7000)
+    (part,) = fleet.instances(
+        MODEL, options.load("0.19.0"), EIGHT, split=ParallelSizes(tp=2), flags=flags, first_port=7000
+    )
 
     assert words(part) == f"{MODEL} --host 127.0.0.1 --port 7000 --tensor-parallel-size 2 --seed 3"
 
@@ -150,7 +152,7 @@ def test_ray_folds_no_line_of_its_workers() -> None:
     """Its driver does by default with lines that differ in their numbers (ray/_private/ray_constants.py)."""
     (joined,) = laid_out("0.8.5", "two hosts, 1 x tp4 pp2")
     release, flags = options.load("0.19.0"), {"distributed_executor_backend": "ray"}
-    (asked,) = fleet.instances(MODEL, release, EIGHT, split=Split(tp=8), flags=flags)
+    (asked,) = fleet.instances(MODEL, release, EIGHT, split=ParallelSizes(tp=8), flags=flags)
 
     assert "RAY_DEDUP_LOGS=0 \\\n" in fleet.shell([joined])
     assert "Environment=RAY_DEDUP_LOGS=0\n" in fleet.systemd([joined])["vllm-8000.service"]
@@ -254,15 +256,17 @@ def test_a_compose_file_asks_each_service_for_its_health() -> None:
 @pytest.mark.parametrize(
     ("hosts", "replicas", "split", "message"),
     [
-        (EIGHT, 5, Split(tp=2), "5 x 2 cards are needed, and 8 are there"),
-        ((Host(("0", "0")),), 1, Split(), "given twice"),
-        ((Host(("0; reboot",)),), 1, Split(), "is no card"),
-        ((Host(("0",), "a\nb"),), 1, Split(), "is no name of a host"),
-        ((Host(("0",)), Host(("0",), "b")), 1, Split(), "need a name each"),
-        (EIGHT, 0, Split(), "1 at least"),
+        (EIGHT, 5, ParallelSizes(tp=2), "5 x 2 cards are needed, and 8 are there"),
+        ((Host(("0", "0")),), 1, ParallelSizes(), "given twice"),
+        ((Host(("0; reboot",)),), 1, ParallelSizes(), "is no card"),
+        ((Host(("0",), "a\nb"),), 1, ParallelSizes(), "is no name of a host"),
+        ((Host(("0",)), Host(("0",), "b")), 1, ParallelSizes(), "need a name each"),
+        (EIGHT, 0, ParallelSizes(), "1 at least"),
     ],
 )
-def test_what_cannot_be_laid_out_is_refused(hosts: tuple[Host, ...], replicas: int, split: Split, message: str) -> None:
+def test_what_cannot_be_laid_out_is_refused(
+    hosts: tuple[Host, ...], replicas: int, split: ParallelSizes, message: str
+) -> None:
     """Too few cards, a card twice, a name that is none."""
     with pytest.raises(InputError, match=message):
         fleet.instances(MODEL, options.load("0.19.0"), hosts, replicas=replicas, split=split)
@@ -383,7 +387,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
 
 
 def confirmed(
-    version: str, split: Split, *, hosts: int = 1, has_experts: bool | None = None
+    version: str, split: ParallelSizes, *, hosts: int = 1, has_experts: bool | None = None
 ) -> confirmation.Confirmation:
     release = options.load(version)
     part = fleet.instances(MODEL, release, EIGHT, split=split)[0]
@@ -393,13 +397,13 @@ def confirmed(
 @pytest.mark.parametrize(
     ("path", "version", "split", "is_on_gpu"),
     [
-        ("tiny-cpu-tp2-served/startup.log", "0.32.0", Split(tp=2), False),
-        ("qwen-2x24gb-mp-glued/startup.log", "0.7.2", Split(tp=2), True),
-        ("../../tests/logs/data-parallel-served.log", "0.32.0", Split(dp=2), False),
-        ("gpt-oss-gemma-a100-four-starts/startup.log", "0.19.0", Split(), True),
+        ("tiny-cpu-tp2-served/startup.log", "0.32.0", ParallelSizes(tp=2), False),
+        ("qwen-2x24gb-mp-glued/startup.log", "0.7.2", ParallelSizes(tp=2), True),
+        ("../../tests/logs/data-parallel-served.log", "0.32.0", ParallelSizes(dp=2), False),
+        ("gpt-oss-gemma-a100-four-starts/startup.log", "0.19.0", ParallelSizes(), True),
     ],
 )
-def test_a_real_log_has_the_lines(path: str, version: str, split: Split, is_on_gpu: bool) -> None:  # noqa: FBT001
+def test_a_real_log_has_the_lines(path: str, version: str, split: ParallelSizes, is_on_gpu: bool) -> None:  # noqa: FBT001
     """Each as often as is said; a CPU's worker does not print what its weights take."""
     log = re.sub(r"\s+", "", (LOGS / path).read_text("utf-8"))
     found = confirmed(version, split, has_experts=False)
@@ -423,7 +427,7 @@ def test_a_real_log_has_the_lines(path: str, version: str, split: Split, is_on_g
 )
 def test_every_rank_tells_its_place(version: str, expected: str) -> None:
     """In the words of the release: vllm/distributed/parallel_state.py, lines 1005, 1209 and 1446."""
-    places = [line for line in confirmed(version, Split(tp=4, pp=2)).lines if line.what.startswith("the place")]
+    places = [line for line in confirmed(version, ParallelSizes(tp=4, pp=2)).lines if line.what.startswith("the place")]
 
     assert [line.text for line in places][5] == expected
     assert len(places) == 8
@@ -432,7 +436,11 @@ def test_every_rank_tells_its_place(version: str, expected: str) -> None:
 
 def seen_on(version: str, *, expected: confirmation.Expected | None = None) -> list[confirmation.Confirmation]:
     """How each part of an instance over two hosts is checked."""
-    parts, split, release = laid_out(version, "two hosts, 1 x tp4 pp2"), Split(tp=4, pp=2), options.load(version)
+    parts, split, release = (
+        laid_out(version, "two hosts, 1 x tp4 pp2"),
+        ParallelSizes(tp=4, pp=2),
+        options.load(version),
+    )
     return [
         confirmation.confirmation(part, split, release, hosts=2, place=place, has_experts=False, expected=expected)
         for place, part in enumerate(parts)
@@ -478,7 +486,7 @@ def test_each_hosts_log_holds_what_its_own_ranks_print() -> None:
 
 def test_of_unequal_hosts_only_the_very_first_rank_is_certain() -> None:
     """Ray orders them by itself; 0.19.0 prints the place of the first rank of each host alone."""
-    hosts, release, split = (Host(tuple("0123"), "a"), Host(("0",), "b")), options.load("0.19.0"), Split(tp=5)
+    hosts, release, split = (Host(tuple("0123"), "a"), Host(("0",), "b")), options.load("0.19.0"), ParallelSizes(tp=5)
     (part,) = fleet.instances(MODEL, release, hosts, split=split)
     places = [
         line.text for line in confirmation.confirmation(part, split, release, hosts=2).lines if "place" in line.what
@@ -508,7 +516,7 @@ def test_copies_count_together_only_where_they_know_of_each_other(
     world: int | None,
 ) -> None:
     """From 0.14.1 on those of a model without experts do not (vllm/v1/engine/core.py); unknown stays unknown."""
-    found = confirmed(version, Split(tp=2, dp=2), has_experts=has_experts)
+    found = confirmed(version, ParallelSizes(tp=2, dp=2), has_experts=has_experts)
     worlds = {match[1] for line in found.lines if (match := re.search(r"world size (\d+)", line.text))}
 
     assert worlds == ({str(world)} if world else set())
@@ -518,13 +526,13 @@ def test_copies_count_together_only_where_they_know_of_each_other(
 @pytest.mark.parametrize(
     ("split", "has_experts", "what"),
     [
-        (Split(), None, "GiB of the weights: the whole model"),
-        (Split(dp=2), False, "GiB of the weights of one rank: the whole model"),
-        (Split(dp=2), True, "GiB of the weights of one rank"),
-        (Split(tp=2), False, "GiB of the weights of one rank: a part of the model, not the whole"),
+        (ParallelSizes(), None, "GiB of the weights: the whole model"),
+        (ParallelSizes(dp=2), False, "GiB of the weights of one rank: the whole model"),
+        (ParallelSizes(dp=2), True, "GiB of the weights of one rank"),
+        (ParallelSizes(tp=2), False, "GiB of the weights of one rank: a part of the model, not the whole"),
     ],
 )
-def test_what_a_rank_holds_is_said_as_it_is(split: Split, has_experts: bool | None, what: str) -> None:  # noqa: FBT001
+def test_what_a_rank_holds_is_said_as_it_is(split: ParallelSizes, has_experts: bool | None, what: str) -> None:  # noqa: FBT001
     """One card has the whole model; so has each copy of a model without experts."""
     assert what in [line.what for line in confirmed("0.19.0", split, has_experts=has_experts).lines]
 
@@ -532,7 +540,7 @@ def test_what_a_rank_holds_is_said_as_it_is(split: Split, has_experts: bool | No
 def test_ranks_that_read_a_prompt_together_have_places_of_their_own() -> None:
     """TP counts fastest, then prefill ranks, then stages (0.16.0 distributed/parallel_state.py:1340)."""
     release = options.load("0.16.0")
-    split = Split(tp=2, pp=2, pcp=2)
+    split = ParallelSizes(tp=2, pp=2, pcp=2)
     part = fleet.instances(MODEL, release, EIGHT, split=split)[0]
     lines = confirmation.confirmation(part, split, release).lines
 
@@ -568,7 +576,7 @@ def test_the_plans_figures_stand_beside_the_lines_that_a_release_prints(
     *, version: str, is_older: bool, texts: list[str]
 ) -> None:
     """Each with its band; ranks that hold as much are said once; what is not known says so."""
-    release, split = options.load(version), Split(pp=4)
+    release, split = options.load(version), ParallelSizes(pp=4)
     part = fleet.instances(MODEL, release, EIGHT, split=split)[0]
     told = replace(EXPECTED, is_older_engine=is_older)
     lines = confirmation.confirmation(part, split, release, has_experts=False, expected=told).lines
@@ -583,7 +591,7 @@ def test_the_plans_figures_stand_beside_the_lines_that_a_release_prints(
 
 def test_looking_changes_nothing() -> None:
     """The cards of the instance and its own port, by commands with their effect beside them."""
-    looks = confirmed("0.19.0", Split(tp=2)).looks
+    looks = confirmed("0.19.0", ParallelSizes(tp=2)).looks
 
     assert json.dumps([look.words for look in looks]) == json.dumps(
         [

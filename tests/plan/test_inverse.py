@@ -12,7 +12,7 @@ import pytest
 from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.plan import inverse, layouts
-from vllm_runbooks.plan.budget import Budget, Device, Subject, budget, subject
+from vllm_runbooks.plan.budget import Budget, Device, PlannedModel, budget, subject
 from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.terms import GIB, Band
 from vllm_runbooks.plan.weights import Ranks
@@ -30,7 +30,7 @@ def shelf() -> specs.Specs:
 
 
 @cache
-def model(name: str) -> Subject:
+def model(name: str) -> PlannedModel:
     file = shelf().file(name)
     return subject(name, file.config, is_partial=file.is_partial, source=file.source)
 
@@ -324,7 +324,7 @@ def test_what_is_not_known_has_no_answer_but_a_reason() -> None:
 MIB = 2**20
 
 
-def tiny(**more: Any) -> Subject:
+def tiny(**more: Any) -> PlannedModel:
     """Two layers of two heads: 1,024 bytes of cache for a token in 16 bits."""
     config = {
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "bfloat16", "hidden_size": 128,
@@ -334,7 +334,7 @@ def tiny(**more: Any) -> Subject:
     return subject("tiny", config)
 
 
-def kept(of: Subject, release: str = "0.32.0", on: str = "L4", **given: Any) -> Make:
+def kept(of: PlannedModel, release: str = "0.32.0", on: str = "L4", **given: Any) -> Make:
     """What a start of such a model comes to, with a cache of a size that is given."""
     gpu = shelf().gpu(on)
 

@@ -14,7 +14,7 @@ from vllm_runbooks.catalog import options, specs, support
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.lint import meaning
 from vllm_runbooks.plan import layouts
-from vllm_runbooks.plan.budget import Device, Subject, budget, subject
+from vllm_runbooks.plan.budget import Device, PlannedModel, budget, subject
 from vllm_runbooks.plan.kv_cache import Kind, KvLayer
 from vllm_runbooks.plan.layouts import CopySplit, LayoutChoice, candidates, illegal, placed, ways
 from vllm_runbooks.plan.settings import LaunchSettings, settle
@@ -43,7 +43,7 @@ def shelf() -> specs.Specs:
 
 
 @cache
-def model(name: str) -> Subject:
+def model(name: str) -> PlannedModel:
     file = shelf().file(name)
     return subject(name, file.config, is_partial=file.is_partial, source=file.source)
 
@@ -454,11 +454,11 @@ def test_what_is_not_known_is_neither_fit_nor_refused() -> None:
 _FULL = Attention("full", heads=12, kv_heads=4, head_dim=8, value_dim=8)
 
 
-def _told(*layers: Layer, **more: Any) -> Subject:
+def _told(*layers: Layer, **more: Any) -> PlannedModel:
     """A model of these layers; each is there once."""
     named = {"architecture": "LlamaForCausalLM", "model_type": "llama", "text_type": "llama", "dtype": "bfloat16"}
     sizes = {"hidden_size": 64, "vocabulary_size": 1000, "kinds": layers, "pattern": tuple(range(len(layers)))}
-    return Subject("made up", {}, Shape(**{**named, **sizes, **more}))
+    return PlannedModel("made up", {}, Shape(**{**named, **sizes, **more}))
 
 
 def _tower(family: str, **sizes: Any) -> dict[str, Any]:
@@ -594,7 +594,7 @@ _SPLITS = [
 
 @in_one_test(("told", "ranks", "release", "refused"), _SPLITS)
 def test_each_size_is_held_against_the_ranks(
-    told: Subject, ranks: Ranks, release: str, refused: tuple[str, ...]
+    told: PlannedModel, ranks: Ranks, release: str, refused: tuple[str, ...]
 ) -> None:
     """What divides is legal; what does not is refused for that one reason, with its numbers."""
     found = illegal(told, ranks, key(release))

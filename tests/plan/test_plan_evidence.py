@@ -17,7 +17,7 @@ from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.plan.records import Layouts, Plan
-from vllm_runbooks.plan.requests import Request
+from vllm_runbooks.plan.requests import PlanningRequest
 from vllm_runbooks.reading import sources
 from vllm_runbooks.runbooks import plan_evidence
 
@@ -27,7 +27,7 @@ VIDEO = "autoglm-3090-video-oom"
 
 
 @cache
-def recorded() -> tuple[Evidence, Request, Layouts]:
+def recorded() -> tuple[Evidence, PlanningRequest, Layouts]:
     """The question of the field notes on eight RTX 3090, and its layouts."""
     case = sources.load(QUESTION)
     asked = plan_evidence.question(case)
@@ -37,15 +37,15 @@ def recorded() -> tuple[Evidence, Request, Layouts]:
 
 
 @cache
-def failed() -> tuple[Evidence, Request]:
+def failed() -> tuple[Evidence, PlanningRequest]:
     """The start that ran out of memory over a video, as a question."""
     case = sources.load(VIDEO)
     asked = plan_evidence.start(case)
-    assert isinstance(asked, Request)
+    assert isinstance(asked, PlanningRequest)
     return case, asked
 
 
-def planned(asked: Request | str) -> Plan:
+def planned(asked: PlanningRequest | str) -> Plan:
     found = plan_evidence.planned(asked)
     assert isinstance(found, Plan), found
     return found
@@ -234,7 +234,7 @@ def test_a_log_without_its_card_is_planned_by_the_memory_that_it_states() -> Non
     bare = replace(case, case=None)
 
     asked = plan_evidence.start(bare)
-    assert isinstance(asked, Request)
+    assert isinstance(asked, PlanningRequest)
     assert planned(asked).gpus[0].name == "the log's card"
     assert planned(asked).gpus[0].total_gib == 23.56
     assert isinstance(plan_evidence.layouts(asked, 2), Layouts)

@@ -10,9 +10,9 @@ import pytest
 from rows import in_one_test
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.plan import proxy
-from vllm_runbooks.plan.proxy import Server
+from vllm_runbooks.plan.proxy import ProxyServer
 
-TWO = (Server("127.0.0.1", 8000), Server("127.0.0.1", 8001))
+TWO = (ProxyServer("127.0.0.1", 8000), ProxyServer("127.0.0.1", 8001))
 
 
 def directives(text: str) -> list[str]:
@@ -30,14 +30,14 @@ def directives(text: str) -> list[str]:
 def test_what_is_no_host_is_refused(host: str) -> None:
     """Some of it would be a directive, a path or a variable in nginx's eyes."""
     with pytest.raises(InputError, match="is no host"):
-        Server(host, 8000)
+        ProxyServer(host, 8000)
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536, True])
 def test_what_is_no_port_is_refused(port: int) -> None:
     """Ports go from 1 to 65535."""
     with pytest.raises(InputError, match="is no port"):
-        Server("a", port)
+        ProxyServer("a", port)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_is_no_port_is_refused(port: int) -> None:
 )
 def test_a_host_is_written_as_nginx_reads_it(host: str, written: str) -> None:
     """An IPv6 address in brackets."""
-    assert f"server {written};" in directives(proxy.nginx([Server(host, 8000)]))
+    assert f"server {written};" in directives(proxy.nginx([ProxyServer(host, 8000)]))
 
 
 def test_requests_go_to_the_server_with_the_fewest_and_answers_come_piece_by_piece() -> None:
@@ -93,7 +93,7 @@ def test_sending_a_request_again_is_a_choice_and_the_file_names_its_price(
 
 def test_an_open_port_is_called_one() -> None:
     """This machine's own address is none."""
-    assert "open to the network" in proxy.nginx(TWO, listen=Server("10.0.0.1", 80))
+    assert "open to the network" in proxy.nginx(TWO, listen=ProxyServer("10.0.0.1", 80))
     assert "open to the network" not in proxy.nginx(TWO)
 
 
@@ -110,14 +110,14 @@ def test_a_part_for_a_folder_of_configurations_has_no_frame() -> None:
     [
         ((), {}),
         ((TWO[0], TWO[0]), {}),
-        ((Server("A", 1), Server("a", 1)), {}),
-        ((Server("127.0.0.1", 8080),), {}),
+        ((ProxyServer("A", 1), ProxyServer("a", 1)), {}),
+        ((ProxyServer("127.0.0.1", 8080),), {}),
         (TWO, {"timeout_s": 0}),
         (TWO, {"upload_mib": 70000}),
         (TWO, {"timeout_s": True}),
     ],
 )
-def test_what_cannot_work_is_refused(servers: tuple[Server, ...], more: dict[str, int]) -> None:
+def test_what_cannot_work_is_refused(servers: tuple[ProxyServer, ...], more: dict[str, int]) -> None:
     """No server, one twice, the proxy as its own server, a number out of range."""
     with pytest.raises(InputError):
         proxy.nginx(servers, **more)  # type: ignore[arg-type]
@@ -131,7 +131,7 @@ def test_what_cannot_work_is_refused(servers: tuple[Server, ...], more: dict[str
         ({"upload_mib": 1}, True), ({"upload_mib": 0}, False), ({"upload_mib": 65_536}, True),
          ({"upload_mib": 65_537}, False),
         ({"timeout_s": True}, False), ({"timeout_s": 1.5}, False), ({"listen": TWO[0]}, False),
-         ({"listen": Server("127.0.0.1", 65535)}, True),
+         ({"listen": ProxyServer("127.0.0.1", 65535)}, True),
     ],
 )  # fmt: skip
 def test_numbers_have_a_range(more: dict[str, Any], *, is_taken: bool) -> None:
@@ -159,15 +159,15 @@ def test_what_is_used_where_nothing_is_said() -> None:
     [
         (TWO, "127.0.0.1", "# 2 servers of one model behind 127.0.0.1:8080.", "looked up once"),
         (TWO[:1], "::1", "# 1 server of one model behind [::1]:8080.", "open to the network"),
-        ((*TWO, Server("gpu-a", 8000)), "localhost", "Names are looked up once", "open to the network"),
+        ((*TWO, ProxyServer("gpu-a", 8000)), "localhost", "Names are looked up once", "open to the network"),
         (TWO, "10.0.0.1", "This port is open to the network", "looked up once"),
     ],
 )  # fmt: skip
 def test_what_a_choice_costs_is_said_in_the_file(
-    servers: tuple[Server, ...], listen: str, said: str, unsaid: str
+    servers: tuple[ProxyServer, ...], listen: str, said: str, unsaid: str
 ) -> None:
     """And nothing of what was not chosen; no line of it is wider than 102 characters."""
-    text = proxy.nginx(servers, listen=Server(listen, 8080))
+    text = proxy.nginx(servers, listen=ProxyServer(listen, 8080))
     told = " ".join(text.replace("\n#", "\n").split())
 
     assert " ".join(said.strip("# ").split()) in told
@@ -180,7 +180,7 @@ def test_a_name_has_a_length() -> None:
     """As the DNS has it: 253 characters, 63 of each part."""
     longest = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
 
-    assert Server(longest, 1).is_name
+    assert ProxyServer(longest, 1).is_name
     for host in ("a" * 64, f"{longest}d"):
         with pytest.raises(InputError):
-            Server(host, 1)
+            ProxyServer(host, 1)

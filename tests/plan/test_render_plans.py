@@ -12,7 +12,7 @@ import pytest
 
 from vllm_runbooks import render
 from vllm_runbooks.core import markup
-from vllm_runbooks.core.records import Compared, ComparedTerm, Facts, Residual, Start
+from vllm_runbooks.core.records import ComparedTerm, Facts, PlanComparison, Residual, ServerRun
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.plan.budget import subject
@@ -33,7 +33,7 @@ from vllm_runbooks.plan.records import (
 )
 from vllm_runbooks.plan.render import plans
 from vllm_runbooks.plan.render import words as plan_words
-from vllm_runbooks.plan.requests import Request
+from vllm_runbooks.plan.requests import PlanningRequest
 from vllm_runbooks.plan.terms import Band
 from vllm_runbooks.reading import sources
 from vllm_runbooks.reading.deployment.confirmation import Confirmation, Look, PrintedLine
@@ -135,25 +135,25 @@ def pair(fits: Plan, unknown: Plan) -> Layouts:
 
 
 @pytest.fixture(scope="module")
-def compared() -> Compared:
+def compared() -> PlanComparison:
     terms = (
         ComparedTerm("weights", 13.69, 13.69, 13.72, 13.72, "within the plan's band"),
         ComparedTerm("activation", 0.77, 0.73, 0.86, 0.96, "the forward pass takes more than the sampler"),
         ComparedTerm("communication", 0.0, None, None, None, ""),
     )
     kept = Residual("0.19.0", "A100-80GB", "GptOssForCausalLM", "activation", 0.77, 0.96, "a start")
-    return Compared(terms, "activation", ("the card's memory is not printed",), (kept,))
+    return PlanComparison(terms, "activation", ("the card's memory is not printed",), (kept,))
 
 
 FOUND = FindAnswer(Find.CONTEXT, 131_072, "tokens", 120_000, 131_072, ("The model takes no more.",))
 
 
-def every(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Compared) -> list[plans.Viewed]:
+def every(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: PlanComparison) -> list[plans.Viewed]:
     return [fits, too_big, unknown, pair, compared, FOUND, replace(fits, found=FOUND)]
 
 
 @pytest.fixture
-def views(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Compared) -> list[plans.Viewed]:
+def views(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: PlanComparison) -> list[plans.Viewed]:
     return every(fits, too_big, unknown, pair, compared)
 
 
@@ -406,7 +406,7 @@ def test_what_is_asked_shows_no_secret() -> None:
         "max_model_len": 4096, "enforce_eager": True, "served_model_name": ["ours"],
     }  # fmt: skip
     config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}
-    shown = render.plan_sections.asked(Request(subject("ours", config), (), RELEASE, options))
+    shown = render.plan_sections.asked(PlanningRequest(subject("ours", config), (), RELEASE, options))
 
     for said in (shown.plain, shown.html):
         assert not [word for word in ("first", "second", "third", "fourth") if f"{word}-of-ours" in said]
@@ -422,7 +422,7 @@ def test_a_plans_own_answer_stands_before_it(fits: Plan) -> None:
     assert page.index(">longest context<") < page.index(">fits<")
 
 
-def test_plan_against_actual_names_what_is_off(compared: Compared) -> None:
+def test_plan_against_actual_names_what_is_off(compared: PlanComparison) -> None:
     """Term by term, with what is missing and what is kept."""
     said = plans.text_compared(compared)
 
@@ -437,16 +437,16 @@ def test_plan_against_actual_names_what_is_off(compared: Compared) -> None:
     assert "activation peak: 0.96 GiB where 0.77 were planned, vLLM 0.19.0, A100-80GB," in said
 
 
-def test_plan_against_actual_without_a_difference(compared: Compared) -> None:
+def test_plan_against_actual_without_a_difference(compared: PlanComparison) -> None:
     """As planned, or nothing to compare, or off by a term without figures."""
     weights, _, none = compared.terms
-    bare = Compared((), None)
+    bare = PlanComparison((), None)
     anonymous = replace(compared.residuals[0], gpu=None, architecture=None)
 
-    assert str(plan_words.compared_headline(Compared((weights,), None))) == (
+    assert str(plan_words.compared_headline(PlanComparison((weights,), None))) == (
         "as planned: 1 printed term within the plan's own band"
     )
-    assert str(plan_words.compared_headline(Compared((weights, weights), None))).startswith(
+    assert str(plan_words.compared_headline(PlanComparison((weights, weights), None))).startswith(
         "as planned: 2 printed terms"
     )
     assert plans.text_compared(bare) == "not compared: the log prints no term of the plan\n"
@@ -454,14 +454,14 @@ def test_plan_against_actual_without_a_difference(compared: Compared) -> None:
         str(plan_words.compared_headline(replace(bare, missing=("no memory lines",))))
         == "not compared: no memory lines"
     )
-    assert str(plan_words.compared_headline(Compared((none,), "communication"))) == "off: communication"
-    assert str(plan_words.compared_headline(Compared((), "kv_cache"))) == "off: KV cache"
+    assert str(plan_words.compared_headline(PlanComparison((none,), "communication"))) == "off: communication"
+    assert str(plan_words.compared_headline(PlanComparison((), "kv_cache"))) == "off: KV cache"
     unplanned = replace(weights, planned_gib=None, low_gib=None)
     assert "  weights           unknown                        13.72\n" in plans.text_compared(
-        Compared((unplanned,), None, (), (anonymous,))
+        PlanComparison((unplanned,), None, (), (anonymous,))
     )
     assert "card unknown, architecture unknown" in " ".join(
-        plans.text_compared(Compared((), None, (), (anonymous,))).split()
+        plans.text_compared(PlanComparison((), None, (), (anonymous,))).split()
     )
     assert "KEPT" not in plans.html(bare)
 
@@ -497,7 +497,7 @@ def test_json_has_the_contracts_keys(fits: Plan, pair: Layouts) -> None:
     assert [plan["legal"] for plan in every["layouts"]] == [True, True, True, True, False]
 
 
-def test_json_is_rounded_in_one_place(fits: Plan, compared: Compared) -> None:
+def test_json_is_rounded_in_one_place(fits: Plan, compared: PlanComparison) -> None:
     """Four decimals, whatever the planner reckoned with."""
     third = replace(fits, kv_cache=replace(CACHE, gib=110 / 3))
 
@@ -554,14 +554,14 @@ def hostile(plan: Plan) -> Plan:
     )  # fmt: skip
 
 
-def test_no_name_becomes_markup(views: list[plans.Viewed], compared: Compared, pair: Layouts) -> None:
+def test_no_name_becomes_markup(views: list[plans.Viewed], compared: PlanComparison, pair: Layouts) -> None:
     """Models, cards, sources and reasons are the user's words: they are escaped, and move no cursor."""
     bad = [hostile(view) for view in views if isinstance(view, Plan)]
     odd = ComparedTerm(HOSTILE, 1.0, 1.0, 1.0, 2.0, HOSTILE)
     kept = replace(compared.residuals[0], release=HOSTILE, gpu=HOSTILE, architecture=HOSTILE, term=HOSTILE)
     laid = tuple(replace(hostile(plan), layout=plan.layout, legal=plan.legal) for plan in pair.layouts)
     layouts = replace(pair, model=HOSTILE, layouts=laid)
-    every_view: list[plans.Viewed] = [*bad, layouts, Compared((odd,), HOSTILE, (HOSTILE,), (kept,))]
+    every_view: list[plans.Viewed] = [*bad, layouts, PlanComparison((odd,), HOSTILE, (HOSTILE,), (kept,))]
     for view in every_view:
         shown = plans.shown(view)
         assert set(read(shown.html).names) <= {
@@ -574,7 +574,7 @@ def test_no_name_becomes_markup(views: list[plans.Viewed], compared: Compared, p
         assert json.loads(render.to_json(view))["schema"] == 1
 
 
-def test_the_page_shows_what_the_text_says(fits: Plan, pair: Layouts, compared: Compared) -> None:
+def test_the_page_shows_what_the_text_says(fits: Plan, pair: Layouts, compared: PlanComparison) -> None:
     """Verdict, picture, table and command; a verdict is green, amber where it is open, and red where it is refused."""
     page = plans.html(fits)
 
@@ -586,8 +586,8 @@ def test_the_page_shows_what_the_text_says(fits: Plan, pair: Layouts, compared: 
     assert "the forward pass takes more than the sampler" in plans.html(compared)
     assert "#9a6700" in plans.html(FindAnswer(Find.GPUS, None, "", None, None, ("none is known",)))
     assert "#1a7f37" in plans.html(FindAnswer(Find.GPUS, 2, "GPUs", 2, 2, ()))
-    assert "#9a6700" in plans.html(Compared((), None))
-    assert "#1a7f37" in plans.html(Compared(compared.terms[:1], None))
+    assert "#9a6700" in plans.html(PlanComparison((), None))
+    assert "#1a7f37" in plans.html(PlanComparison(compared.terms[:1], None))
     assert "<svg" not in plans.html(replace(fits, per_gpu=(), deployment=None, limits=(), options={}))
     assert "The first" not in plans.html(replace(pair, layouts=pair.layouts[4:]))
     assert "Not legal" not in plans.html(replace(pair, layouts=pair.layouts[:1]))
@@ -690,7 +690,7 @@ def test_what_confirms_a_split_is_said_once_for_those_alike() -> None:
         assert part in said
 
 
-def start_of(**more: Any) -> Start:
+def start_of(**more: Any) -> ServerRun:
     start = diagnosing.read(sources.load("tiny-cpu-served"))[0]
     return replace(start, facts=Facts(**more), arguments={})
 

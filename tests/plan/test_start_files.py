@@ -16,8 +16,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from vllm_runbooks import cli
-from vllm_runbooks.catalog import options
-from vllm_runbooks.core import host_commands
+from vllm_runbooks.catalog import host_commands, options
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.views import styled
 from vllm_runbooks.host.nodes import loading as node_loading
@@ -32,7 +31,7 @@ from vllm_runbooks.plan.render import start_files as shown
 from vllm_runbooks.plan.weights import Ranks
 from vllm_runbooks.reading import documents
 from vllm_runbooks.reading.deployment import containers, executors, fleet
-from vllm_runbooks.reading.deployment.fleet import Host, Split
+from vllm_runbooks.reading.deployment.fleet import Host, ParallelSizes
 
 MODEL = "Qwen/Qwen3-8B"
 CARDS = "A100-80GB-SXM@node1,A100-80GB-SXM@node2"
@@ -229,14 +228,14 @@ def test_ray_and_its_server_are_in_one_container() -> None:
 def test_two_servers_over_the_same_ray_share_its_container() -> None:
     """Both end when one does; the second one's container begins no cluster of its own."""
     hosts = (Host(("0", "1"), "a", "10.0.0.1"), Host(("0", "1"), "b", "10.0.0.2"))
-    three = Split(tp=1, pp=3)
+    three = ParallelSizes(tp=1, pp=3)
     wide = (Host(("0", "1"), "a"), Host(("0", "1"), "b"), Host(("0", "1"), "c"))
     parts = fleet.instances(MODEL, options.load("0.16.0"), wide, replicas=2, split=three)
     text = containers.ray_docker(parts, "b")
 
     assert [part.node for part in parts] == ["a", "b"]
     assert "ray start --address=a:6379 --num-gpus=2 && exec vllm serve" in text
-    pair = fleet.instances(MODEL, options.load("0.10.2"), hosts, replicas=1, split=Split(pp=4))
+    pair = fleet.instances(MODEL, options.load("0.10.2"), hosts, replicas=1, split=ParallelSizes(pp=4))
     both = (*pair, replace(pair[0], instance=1, port=8001))
     assert re.search(r"&& \{ vllm serve .* & vllm serve .* & wait -n; \}'", containers.ray_docker(both, "a"))
 
@@ -257,7 +256,9 @@ def test_no_container_is_written_for_ray_where_the_image_has_none() -> None:
 def test_a_container_beside_a_hosts_ray_is_refused() -> None:
     """It would start a Ray of its own."""
     _, made, _ = written()
-    parts = fleet.instances(MODEL, options.load("0.10.2"), [Host(("0",), "a"), Host(("0",), "b")], split=Split(tp=2))
+    parts = fleet.instances(
+        MODEL, options.load("0.10.2"), [Host(("0",), "a"), Host(("0",), "b")], split=ParallelSizes(tp=2)
+    )
 
     assert made
     with pytest.raises(InputError, match="In containers Ray has to run beside the server"):

@@ -45,7 +45,7 @@ from vllm_runbooks.probe import probing as probe
 from vllm_runbooks.probe.address import target_of
 from vllm_runbooks.probe.health_checks import answered as requests_answered
 from vllm_runbooks.probe.records import FEWEST, Health, MetricPoint, Observation, Sample
-from vllm_runbooks.probe.starts import Result, Rung
+from vllm_runbooks.probe.starts import LaunchResult, Rung
 from vllm_runbooks.reading import sources
 from vllm_runbooks.runbooks import case_files, recording
 from vllm_runbooks.runbooks.live import probing
@@ -378,7 +378,7 @@ def test_no_way_in_which_a_rung_can_fail_passes(rung: str) -> None:
     """Whatever the reason, a needed rung that failed is a finding that fails the server."""
     reasons = {"unreachable", "tls", *_WAYS[rung]} | ({"key-refused", "engine-dead"} if rung != "port" else set())
     for reason in reasons:
-        found = judging.health(observed(rungs=(Rung(rung, Result.FAILED, "x", reason=reason),)))
+        found = judging.health(observed(rungs=(Rung(rung, LaunchResult.FAILED, "x", reason=reason),)))
 
         assert found.verdict is Verdict.FAIL, reason
         assert found.cause is not None, reason
@@ -607,7 +607,7 @@ def test_the_server_is_asked_below_its_prefix() -> None:
             catalog.serving(),
         )
 
-    assert all(rung.result is not Result.FAILED for rung in found.rungs)
+    assert all(rung.result is not LaunchResult.FAILED for rung in found.rungs)
     assert all(raw.split(b" ", 2)[1].startswith(b"/llm/") for raw in server.requests)
 
 
@@ -620,7 +620,7 @@ def test_a_server_behind_a_socket_of_the_file_system_is_asked(tmp_path: Path) ->
         )
 
     assert found.vllm == "0.32.0"
-    assert all(rung.result is not Result.FAILED for rung in found.rungs)
+    assert all(rung.result is not LaunchResult.FAILED for rung in found.rungs)
 
 
 def test_a_handshake_that_fails_is_told_as_such() -> None:
@@ -1228,7 +1228,7 @@ def test_a_finding_beyond_those_expected_is_told() -> None:
 
 def test_a_server_with_nothing_wrong_is_recorded_as_one(tmp_path: Path) -> None:
     """A case that expects no findings is not one that leaves them open."""
-    found = judging.health(observed(rungs=(Rung("token", Result.PASSED, ""),)))
+    found = judging.health(observed(rungs=(Rung("token", LaunchResult.PASSED, ""),)))
     recording.record_health(tmp_path / "mine", found)
     evidence = sources.load(str(tmp_path / "mine"))
     hint = judging.health(observed(*two(**{RUN: (4, 4), WAIT: (9, 4)}))).findings
@@ -1351,7 +1351,7 @@ def test_of_two_probes_of_a_busy_server_the_figures_make_no_difference(
 ) -> None:
     """They are shown, those of a load as well: what counts is the verdict, findings and rungs."""
     load = loads.Loading(asking.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
-    passed = (Rung("token", Result.PASSED, ""),)
+    passed = (Rung("token", LaunchResult.PASSED, ""),)
     names: list[Path] = []
     for number, rungs in ((5, passed), (7, passed), (7, ())):
         sample = {RUN: float(number), WAIT: 0.0, USE: number / 10}

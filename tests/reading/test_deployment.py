@@ -19,7 +19,7 @@ from vllm_runbooks.core.excerpt import applied
 from vllm_runbooks.core.records import Edit
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.deployment import Deployment, editing, forms
-from vllm_runbooks.reading.documents.starts import Found
+from vllm_runbooks.reading.documents.starts import WrittenLaunch
 from written_edits import REPLACED
 
 ODD = 'it\'s "$HOME" `x` \\ {% é %} %i *'
@@ -178,7 +178,7 @@ CHANGES = [
 ]
 
 
-def words(found: Found) -> list[str | None]:
+def words(found: WrittenLaunch) -> list[str | None]:
     return [word.value for word in found.words]
 
 

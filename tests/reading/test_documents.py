@@ -12,10 +12,10 @@ from ruamel.yaml import YAML
 
 from cost import LIMIT, growth
 from rows import in_one_test
-from vllm_runbooks.core.excerpt import Excerpt, Places, applied
+from vllm_runbooks.core.excerpt import Excerpt, LineIndex, applied
 from vllm_runbooks.reading import documents
 from vllm_runbooks.reading.documents import (
-    Page,
+    LaunchFile,
     formats,
     glued,
     images,
@@ -27,7 +27,7 @@ from vllm_runbooks.reading.documents import (
     unit_files,
     yaml_places,
 )
-from vllm_runbooks.reading.documents.starts import Found
+from vllm_runbooks.reading.documents.starts import WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 from written_documents import WRITTEN
 
@@ -220,7 +220,7 @@ TEXTS = {
 }
 
 
-def seen(found: Found) -> tuple[Any, ...]:
+def seen(found: WrittenLaunch) -> tuple[Any, ...]:
     """What a start is, in short: an unknown word is `?`."""
     words = " ".join("?" if word.value is None else word.value for word in found.words)
     return found.kind, found.entry, words
@@ -316,7 +316,7 @@ def test_places_are_those_of_the_file(name: str) -> None:
     assert checked > 10 or name == "start.py"
 
 
-def environment(found: Found) -> dict[str, str | None]:
+def environment(found: WrittenLaunch) -> dict[str, str | None]:
     return {name: one.value.value for name, one in found.environment.items()}
 
 
@@ -458,7 +458,7 @@ def test_arguments_of_a_call_are_read_as_literals() -> None:
 def test_options_apart_from_commands_are_told_by_where_they_stand() -> None:
     """A bare line, a comment and a table's row each give their options, with values that are certain."""
     page = documents.read(PAGE, "page.md")
-    found = [(one.where, [word.value for word in one.words], Places(PAGE)(one.start).line) for one in page.loose]
+    found = [(one.where, [word.value for word in one.words], LineIndex(PAGE)(one.start).line) for one in page.loose]
     assert found == [
         ("bare", ["--tensor-parallel-size", "2"], 27),
         ("comment", ["--swap-space", "4"], 28),
@@ -711,7 +711,7 @@ def test_a_repeated_entry_point_is_a_trouble() -> None:
 def test_broken_yaml_is_one_trouble_with_its_line(text: str, kind: str, line: int) -> None:
     """Tabs, wrong nesting, repeated keys and unknown aliases are told with the place."""
     (trouble,) = documents.read(text, "compose.yaml").troubles
-    assert (kind, line) == (trouble.kind, Places(text)(trouble.start).line)
+    assert (kind, line) == (trouble.kind, LineIndex(text)(trouble.start).line)
 
 
 def pod(arguments: str, more: str = "") -> str:
@@ -957,7 +957,7 @@ def test_no_text_makes_the_reader_fail(name: str) -> None:
     """Deep nesting, alias bombs, endless quotes and numbers beyond memory are read as whatever kind of file."""
     for text in (*hostile(3000).values(), BOMB, SELF, POWERS, DOUBLING):
         page = documents.read(text, name)
-        assert isinstance(page, Page)
+        assert isinstance(page, LaunchFile)
 
 
 @pytest.mark.slow
@@ -1323,7 +1323,7 @@ def test_a_text_of_json_has_its_characters_in_their_places() -> None:
     assert (text[word.at[0]], text[word.end - 1]) == ("a", '"')
 
 
-def told(page: Page, text: str) -> list[tuple[str, str]]:
+def told(page: LaunchFile, text: str) -> list[tuple[str, str]]:
     return [(one.kind.removeprefix("file."), text[one.start : one.end]) for one in page.troubles]
 
 
@@ -1869,7 +1869,7 @@ def test_code_in_a_fence_keeps_the_indentation_of_its_own(lead: str, mark: str) 
     assert all(text[at] == character for character, at in zip(block.text.text, block.text.at, strict=False))
 
 
-def written(page: Page, text: str) -> str:
+def written(page: LaunchFile, text: str) -> str:
     """Everything on a page, as `written_documents` describes it."""
     lines: list[str] = []
 

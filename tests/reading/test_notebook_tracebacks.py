@@ -6,7 +6,7 @@ import pytest
 
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.evidence import Document, Evidence
-from vllm_runbooks.core.records import Outcome, Start
+from vllm_runbooks.core.records import Outcome, ServerRun
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.reading import sources, startup_log
 
@@ -55,7 +55,7 @@ File /databricks/lib/python3.11/site-packages/vllm/worker/worker.py:183, in Work
 FORMS = [RECENT, LINKED, OLD, SUMMARY]
 
 
-def read(text: str) -> Start:
+def read(text: str) -> ServerRun:
     [start] = startup_log.read(Evidence((Document("a.log", text),)), catalog.load_catalog())
     return start
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import shell_scripts
 from cost import LIMIT, growth
 from rows import in_one_test
-from vllm_runbooks.core.excerpt import Excerpt, Places, applied
+from vllm_runbooks.core.excerpt import Excerpt, LineIndex, applied
 from vllm_runbooks.reading import shell
 
 
@@ -1396,7 +1396,7 @@ def test_troubles_are_found_and_mended(name: str) -> None:
     """At their exact places; the edits give the script that is meant, with its comments."""
     text, places, meant = TROUBLES[name]
     troubles = read(text).troubles
-    place = Places(text)
+    place = LineIndex(text)
 
     assert places == [(trouble.kind, *place(trouble.start)) for trouble in troubles]
     fixed = applied(text, [edit for trouble in troubles for edit in trouble.edits])
@@ -1407,7 +1407,7 @@ def test_troubles_are_found_and_mended(name: str) -> None:
 
 def complaints(text: str) -> list[str]:
     """Each trouble with the line and column of its beginning and end, and its details."""
-    place = Places(text)
+    place = LineIndex(text)
     return [
         " ".join(
             (

@@ -22,8 +22,18 @@ from vllm_runbooks.catalog.authored import compiling
 from vllm_runbooks.catalog.records import LineFormat, Signature
 from vllm_runbooks.core import printed
 from vllm_runbooks.core.evidence import Document, Evidence
-from vllm_runbooks.core.records import Frame, Hit, Phase, Process, Quote, Raised, Reading, Start, Throughput
-from vllm_runbooks.core.scan import Found, PatternSet
+from vllm_runbooks.core.records import (
+    Frame,
+    Phase,
+    PrintedFigure,
+    Process,
+    Quote,
+    RaisedException,
+    ServerRun,
+    SymptomHit,
+    Throughput,
+)
+from vllm_runbooks.core.scan import PatternMatch, PatternSet
 from vllm_runbooks.reading import evidence, startup_log
 from vllm_runbooks.reading.startup_log import draft as startup_draft
 from vllm_runbooks.reading.startup_log.draft import LaunchDraft
@@ -47,14 +57,14 @@ def shelf() -> catalog_symptoms.Catalog:
     return compiled.load(compiling.compile_index)
 
 
-Read = Callable[[str], list[Start]]
+Read = Callable[[str], list[ServerRun]]
 
 
 @pytest.fixture
 def case(shelf: catalog_symptoms.Catalog) -> Read:
     """Reads a recorded case by its id."""
 
-    def read(name: str) -> list[Start]:
+    def read(name: str) -> list[ServerRun]:
         found = evidence.load(name, read_case=case_files.read_case, cases=folders.cases_dir())
         return startup_log.read(found, shelf)
 
@@ -63,11 +73,11 @@ def case(shelf: catalog_symptoms.Catalog) -> Read:
 
 def starts_of(
     shelf: catalog_symptoms.Catalog, *lines: str, name: str = "a.log", vllm: str | None = None
-) -> list[Start]:
+) -> list[ServerRun]:
     return startup_log.read(Evidence((Document(name, "\n".join(lines)),), vllm=vllm), shelf)
 
 
-def one(shelf: catalog_symptoms.Catalog, *lines: str, name: str = "a.log") -> Start:
+def one(shelf: catalog_symptoms.Catalog, *lines: str, name: str = "a.log") -> ServerRun:
     (start,) = starts_of(shelf, *lines, name=name)
     return start
 
@@ -985,11 +995,11 @@ def at(number: int) -> Quote:
     return Quote(0, number, 1, "x")
 
 
-def drafted(*readings: tuple[str, float] | tuple[str, float, Process], **more: Any) -> Start:
+def drafted(*readings: tuple[str, float] | tuple[str, float, Process], **more: Any) -> ServerRun:
     """The record of a start whose lines have printed certain figures."""
     draft = LaunchDraft(0, 1, Tracebacks(0), **more)
     draft.note_readings(
-        Reading(name, value, "", None, who[0] if who else NOBODY, at(1)) for name, value, *who in readings
+        PrintedFigure(name, value, "", None, who[0] if who else NOBODY, at(1)) for name, value, *who in readings
     )
     return draft.record(None)
 
@@ -999,14 +1009,14 @@ def test_of_very_many_lines_the_first_and_the_last_are_kept() -> None:
     draft = LaunchDraft(0, 1, Tracebacks(0))
     for number in range(1, 5001):
         draft.note("failed", at(number))
-        draft.note_hit(Hit("a.b", 0, at(number), {}, NOBODY, None, None))
+        draft.note_hit(SymptomHit("a.b", 0, at(number), {}, NOBODY, None, None))
         draft.note_waiting(line(number))
         draft.note_calm(number % 2, number)
         draft.note_rank(Process("Worker", number), number)
         draft.note_progress(line(number, process=Process("Worker", number)))
         draft.meet(line(number, process=Process("Worker", number), source=f"a.py:{number}"))
     for number in range(1, 12):
-        draft.note_readings([Reading("load_seconds", number, "s", None, NOBODY, at(number))] * 1999)
+        draft.note_readings([PrintedFigure("load_seconds", number, "s", None, NOBODY, at(number))] * 1999)
 
     assert [quote.line for quote in draft.events["failed"]] == [*range(1, 500), 5000]
     assert [hit.quote.line for hit in draft.hits] == [*range(1, 201), *range(4801, 5001)]
@@ -1304,8 +1314,10 @@ def test_a_figure_s_name_ends_in_its_unit(name: str, unit: str | None) -> None:
     assert startup_log._unit(name) == unit
 
 
-def raised(*functions: str) -> Raised:
-    return Raised("E", "x", at(1), tuple(Frame("/x/vllm/a.py", n, name) for n, name in enumerate(functions)), None)
+def raised(*functions: str) -> RaisedException:
+    return RaisedException(
+        "E", "x", at(1), tuple(Frame("/x/vllm/a.py", n, name) for n, name in enumerate(functions)), None
+    )
 
 
 @in_one_test(
@@ -1321,11 +1333,11 @@ def raised(*functions: str) -> Raised:
         ([raised("ab")], ("a",), None), ([raised("a")], (r"a\.py:a",), (0, {})), ([raised("a")], (r"b\.py:a",), None),
         ([raised("a")], ("(?:a|b)",), (0, {})), ([raised("a")], ("b", "a"), (0, {})),
         ([raised("load_7")], (r"load_(?P<n>\d)(?P<m>x)?",), (0, {"n": "7"})),
-        ([Raised("E", "x", at(1), (Frame("C:\\x\\a.py", 1, "a"),), None)], (r"a\.py:a",), (0, {})),
+        ([RaisedException("E", "x", at(1), (Frame("C:\\x\\a.py", 1, "a"),), None)], (r"a\.py:a",), (0, {})),
     ],
 )  # fmt: skip
 def test_the_innermost_of_the_frames_that_are_asked_for(
-    chain: list[Raised], wanted: tuple[str, ...], expected: tuple[int, dict[str, str]] | None
+    chain: list[RaisedException], wanted: tuple[str, ...], expected: tuple[int, dict[str, str]] | None
 ) -> None:
     """Its depth counts from the outermost frame of what was raised last."""
     assert startup_log._deepest(chain, Signature("x", frames=wanted)) == expected
@@ -1553,8 +1565,8 @@ def test_a_start_with_a_traceback_or_an_answer_has_ended() -> None:
 
     served, died = draft(served=line(1)), draft(tracebacks=traced(*TRACE))
     fault, companion = draft(), draft()
-    fault.note_hit(Hit("a.b", 0, at(1), {}, NOBODY, None, None))
-    companion.note_hit(Hit("a.b", -1, at(1), {}, NOBODY, None, None))
+    fault.note_hit(SymptomHit("a.b", 0, at(1), {}, NOBODY, None, None))
+    companion.note_hit(SymptomHit("a.b", -1, at(1), {}, NOBODY, None, None))
 
     assert [one.has_ended for one in (served, died, fault, companion, draft())] == [True, True, False, False, False]
     assert [one.is_log for one in (served, died, fault, companion, draft())] == [True, True, True, False, False]
@@ -1693,7 +1705,7 @@ def test_where_a_symptom_counts(
     tracebacks = traced(*TRACE[:2], '  File "b.py", line 2, in g', "ValueError: x")
     phases = [Phase(phase, at(1), None, None, None)] if phase else []
     draft = LaunchDraft(0, 1, tracebacks, phases=phases)
-    meant = startup_log._SymptomMatch("a.b", 3, signature, Found(0, 0, 1, {"a": "1"}))
+    meant = startup_log._SymptomMatch("a.b", 3, signature, PatternMatch(0, 0, 1, {"a": "1"}))
     (message,) = tracebacks.close()
     startup_log._LogReader(0, shelf)._take_hit(draft, message.line, meant, message if has_message else None)
 
@@ -1793,7 +1805,7 @@ def test_the_record_of_a_start() -> None:
     """Its lines, its hits in the order of their places, its warnings with their counts, and its release."""
     draft = LaunchDraft(2, 7, traced(*TRACE), version="0.19.0", warnings={"w": [at(3), 4]})
     for number, column, traceback in ((5, 2, 1), (4, 9, 0), (5, 1, None)):
-        draft.note_hit(Hit("a.b", 0, Quote(2, number, column, "x"), {}, NOBODY, None, traceback))
+        draft.note_hit(SymptomHit("a.b", 0, Quote(2, number, column, "x"), {}, NOBODY, None, traceback))
     start = draft.record("0.11.0")
 
     assert (start.file, start.first_line, start.last_line, start.command) == (2, 7, 7, None)
@@ -1843,7 +1855,7 @@ def test_damaged_logs_are_read_in_bounded_time(shelf: catalog_symptoms.Catalog, 
     check_places(text, starts)
 
 
-def check_places(text: str, starts: list[Start]) -> None:
+def check_places(text: str, starts: list[ServerRun]) -> None:
     rows = [len(row) + 1 for row in text.split("\n")]
     for start in starts:
         assert 1 <= start.first_line <= start.last_line <= len(rows)

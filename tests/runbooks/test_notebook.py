@@ -14,11 +14,11 @@ from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import (
     CauseRef,
     FindingRef,
-    Judgement,
     Level,
     Outcome,
     Parameter,
     Runbook,
+    RunbookVerdict,
     Severity,
     Verdict,
 )
@@ -44,7 +44,7 @@ share: float = 0.9  # of each
 offset: float = -1  # may be negative
 live: bool = False  # ask this host
 """
-JUDGEMENT = Judgement(
+JUDGEMENT = RunbookVerdict(
     verdict=Verdict.FAIL,
     reason="KV cache too small",
     case="a-case",
@@ -297,7 +297,7 @@ def test_a_runbook_cannot_call_itself_an_error() -> None:
     """`error` and `interrupted` are what others say about a run."""
     for verdict in (Verdict.ERROR, Verdict.INTERRUPTED):
         with pytest.raises(InputError, match="cannot give the verdict"):
-            conclude(Judgement(verdict, "x", None, None, None, ()), stop_on_fail=False)
+            conclude(RunbookVerdict(verdict, "x", None, None, None, ()), stop_on_fail=False)
 
 
 def test_a_judgement_comes_back_as_it_was_given() -> None:

@@ -551,13 +551,13 @@ def test_an_interrupt_ends_the_diagnosis_and_not_the_log(
 
 def test_an_interrupt_as_the_command_is_started_is_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not wait for the command's end."""
-    handing_on = running.Running._handing_on
+    handing_on = running.SupervisedCommand._handing_on
 
-    def late(one: running.Running) -> contextlib.AbstractContextManager[None]:
+    def late(one: running.SupervisedCommand) -> contextlib.AbstractContextManager[None]:
         signal.raise_signal(signal.SIGINT)
         return handing_on(one)
 
-    monkeypatch.setattr(running.Running, "_handing_on", late)
+    monkeypatch.setattr(running.SupervisedCommand, "_handing_on", late)
     began = time.monotonic()
     with pytest.raises(InputError, match="printed nothing and was stopped by SIGINT"):
         recording.record_command(tmp_path / "a", ["sleep", "99"], show=lambda _: None)

@@ -33,7 +33,7 @@ from vllm_runbooks.core.records import CauseRef, Verdict
 from vllm_runbooks.host.processes import TAG, sweep
 from vllm_runbooks.runbooks import bench, steps, suite, worker
 from vllm_runbooks.runbooks.notebook import JUDGEMENT_MIME
-from vllm_runbooks.runbooks.suite import NO_RUNBOOK, Request, run_all
+from vllm_runbooks.runbooks.suite import NO_RUNBOOK, RunbookRequest, run_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -50,7 +50,7 @@ from pathlib import Path
 def give(verdict, reason="fine", case=None, stop=True):
     case = case or Path(evidence).name
     finding = FindingRef("a.symptom", "a", "A title", Severity.FATAL, Level.CONFIRMED)
-    judgement = Judgement(verdict, reason, case, Outcome.FAILED, CauseRef("a.symptom", "a"), (finding,))
+    judgement = RunbookVerdict(verdict, reason, case, Outcome.FAILED, CauseRef("a.symptom", "a"), (finding,))
     conclude(judgement, stop_on_fail=stop)
 """
 PASS = "give(Verdict.PASS)"  # noqa: S105 - a cell
@@ -169,8 +169,8 @@ class Ran:
             parameters = {"where": str(where), "evidence": "k"}
             if name == "secret":
                 parameters["api_key"] = "correct-horse-battery-9"
-            requests.append(Request(name, path, "k", parameters, timeout_s=7 if name == "timeout" else 60))
-        requests.append(Request("refused", Path(), "k", refused="case.yaml: line 3: no title; add one"))
+            requests.append(RunbookRequest(name, path, "k", parameters, timeout_s=7 if name == "timeout" else 60))
+        requests.append(RunbookRequest("refused", Path(), "k", refused="case.yaml: line 3: no title; add one"))
         # A temporary folder of its own: others on this host may execute suites too. Sockets in it want a short name.
         with tempfile.TemporaryDirectory(prefix="rs") as temporary, pytest.MonkeyPatch.context() as patched:
             patched.setattr(tempfile, "tempdir", temporary)
@@ -179,7 +179,7 @@ class Ran:
             self.left = [path.name for path in Path(temporary).iterdir()]
         self.results = {result.runbook: result for result in results}
 
-    def note(self, request: Request, result: RunResult | None) -> None:
+    def note(self, request: RunbookRequest, result: RunResult | None) -> None:
         self.events.append((request.runbook, result is not None))
         if result is not None:
             stored = json.loads((self.out / "results.json").read_text(encoding="utf-8"))["runs"]
@@ -530,8 +530,8 @@ def test_a_worker_that_hangs_is_ended(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     timeout_s = round(scaled(3))  # a kernel starts in it
     requests = [
-        Request("stuck", stuck, "k", {"where": str(pids)}, timeout_s=timeout_s),
-        Request("good", runbook(tmp_path, "good", PASS), "k"),
+        RunbookRequest("stuck", stuck, "k", {"where": str(pids)}, timeout_s=timeout_s),
+        RunbookRequest("good", runbook(tmp_path, "good", PASS), "k"),
     ]
 
     results = run_all(requests, out=tmp_path / "out", jobs=1)
@@ -568,7 +568,7 @@ def test_a_full_disk_is_no_pass_and_destroys_nothing(small_disk: Path, tmp_path:
     """The run says what could not be stored; the last good notebook is whole, and no part of a file is left."""
     path = runbook(tmp_path, "filling", "1", "import time; time.sleep(1.1)", FILL, FILL, PASS)
 
-    result = run_all([Request("filling", path, "k", {"evidence": "k"})], out=small_disk)[0]
+    result = run_all([RunbookRequest("filling", path, "k", {"evidence": "k"})], out=small_disk)[0]
 
     assert result.verdict is Verdict.ERROR
     assert result.reason.startswith(f"could not store {small_disk / 'filling--k.ipynb'} (No space left on device; ")
@@ -598,7 +598,7 @@ def test_a_disk_that_is_full_from_the_start_is_refused(small_disk: Path, tmp_pat
     (small_disk / "big").write_bytes(b"x" * 98_000)
 
     with pytest.raises(InputError, match=r"could not store .* .* bytes free\); give another folder"):
-        run_all([Request("good", runbook(tmp_path, "good", PASS))], out=small_disk / "out")
+        run_all([RunbookRequest("good", runbook(tmp_path, "good", PASS))], out=small_disk / "out")
 
 
 @pytest.mark.slow
@@ -607,7 +607,7 @@ def test_results_that_could_not_be_kept_are_an_error(small_disk: Path, tmp_path:
     filler = f"open({str(small_disk / 'big')!r}, 'wb', buffering=0).write(bytes(200_000))"
 
     with pytest.raises(RunbooksError, match="could not store"):
-        run_all([Request("good", runbook(tmp_path, "good", filler, PASS), "k")], out=small_disk / "out")
+        run_all([RunbookRequest("good", runbook(tmp_path, "good", filler, PASS), "k")], out=small_disk / "out")
 
 
 # What is asked for.
@@ -615,7 +615,9 @@ def test_results_that_could_not_be_kept_are_an_error(small_disk: Path, tmp_path:
 
 def test_names_of_cases_lead_nowhere_else(tmp_path: Path) -> None:
     """Whatever a case calls itself, its notebook lies in the folder, and no two share a name."""
-    requests = [Request("r", Path(), case, refused="x") for case in ("../../up", "a/b", "a_b", ".hidden", "", None)]
+    requests = [
+        RunbookRequest("r", Path(), case, refused="x") for case in ("../../up", "a/b", "a_b", ".hidden", "", None)
+    ]
 
     results = run_all(requests, out=tmp_path / "out")
 
@@ -625,7 +627,7 @@ def test_names_of_cases_lead_nowhere_else(tmp_path: Path) -> None:
 
 def test_control_characters_do_not_break_the_xml(tmp_path: Path) -> None:
     """A reason may quote a log; what XML cannot hold is left out."""
-    run_all([Request("r", Path(), "c\x00\ud800", refused="a \x1b[31m<b>&\x07 \ufffe")], out=tmp_path)
+    run_all([RunbookRequest("r", Path(), "c\x00\ud800", refused="a \x1b[31m<b>&\x07 \ufffe")], out=tmp_path)
 
     case = ET.parse(tmp_path / "junit.xml").getroot()[0]  # noqa: S314 - our own file
 
@@ -644,7 +646,7 @@ def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
 def test_signal_handlers_are_given_back(tmp_path: Path) -> None:
     """The caller's own handlers are in place after a suite."""
     before = signal.getsignal(signal.SIGINT)
-    run_all([Request("r", Path(), refused="x")], out=tmp_path)
+    run_all([RunbookRequest("r", Path(), refused="x")], out=tmp_path)
 
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -780,10 +782,10 @@ def test_a_case_that_cannot_be_judged_alone_is_an_error(tmp_path: Path, monkeypa
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     requests = [
-        Request(NO_RUNBOOK, tmp_path / "none", "k", is_alone=True),
-        Request(NO_RUNBOOK, folder, "k", timeout_s=0.01, is_alone=True),
-        Request(NO_RUNBOOK, tmp_path / "dies", "k", is_alone=True),
-        Request(NO_RUNBOOK, folder, "other", is_alone=True),
+        RunbookRequest(NO_RUNBOOK, tmp_path / "none", "k", is_alone=True),
+        RunbookRequest(NO_RUNBOOK, folder, "k", timeout_s=0.01, is_alone=True),
+        RunbookRequest(NO_RUNBOOK, tmp_path / "dies", "k", is_alone=True),
+        RunbookRequest(NO_RUNBOOK, folder, "other", is_alone=True),
     ]
 
     results = run_all(requests, out=tmp_path / "out")
@@ -801,7 +803,7 @@ def test_a_case_that_cannot_be_judged_alone_is_an_error(tmp_path: Path, monkeypa
 
 def test_no_case_is_judged_once_the_suite_ends(tmp_path: Path) -> None:
     """What has not begun by then is interrupted."""
-    ending = suite.Suite([Request(NO_RUNBOOK, tmp_path, "k", is_alone=True)], out=tmp_path, progress=None)
+    ending = suite.Suite([RunbookRequest(NO_RUNBOOK, tmp_path, "k", is_alone=True)], out=tmp_path, progress=None)
     ending.stop()
     judge = bench.Bench("t", runtime=tmp_path, name="0", gate=ending.gate)
     ending.judged(0, judge.execute(0, ending.order(0)), seconds=0.0)
@@ -896,7 +898,7 @@ def test_runbooks_are_listed_and_shown(shelf: list[str], tmp_path: Path, capfd: 
 def test_the_results_say_what_ran_them_and_when(tmp_path: Path) -> None:
     """A report of last night can be told from one of last month."""
     runbook(tmp_path, "good", PASS)
-    run_all([Request("good", tmp_path / "good.ipynb")], out=tmp_path / "out")
+    run_all([RunbookRequest("good", tmp_path / "good.ipynb")], out=tmp_path / "out")
 
     results = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))
 
@@ -909,7 +911,7 @@ def test_the_results_say_what_ran_them_and_when(tmp_path: Path) -> None:
 def test_runs_of_one_name_are_stored_apart(tmp_path: Path) -> None:
     """Two runs whose names give the same file name get a notebook each."""
     runbook(tmp_path, "good", PASS)
-    same = [Request("good", tmp_path / "good.ipynb", parameters={"evidence": name}) for name in ("a/b", "a:b")]
+    same = [RunbookRequest("good", tmp_path / "good.ipynb", parameters={"evidence": name}) for name in ("a/b", "a:b")]
 
     results = run_all(same, out=tmp_path / "out")
 
@@ -993,7 +995,7 @@ def test_what_a_run_kept_is_said(
         (place / "new").write_text(json.dumps({"status": status, "number": next(count)}), encoding="utf-8")
         (place / "new").replace(place / f"{name}.json")
 
-    def run_them(requests: list[Request], **_: object) -> list[RunResult]:
+    def run_them(requests: list[RunbookRequest], **_: object) -> list[RunResult]:
         (out / "parted.ipynb").write_text(json.dumps(executed), encoding="utf-8")
         for name in anew:
             leave(name)
@@ -1020,7 +1022,7 @@ def test_what_a_run_kept_is_said(
 
 def test_a_run_without_a_notebook_kept_nothing(tmp_path: Path) -> None:
     """It read none of what was there."""
-    request = Request("parted", in_steps(tmp_path))
+    request = RunbookRequest("parted", in_steps(tmp_path))
 
     assert suite.kept_steps(request, tmp_path, {"c0": None}, suite._result(request, Verdict.ERROR, "died")) == []
 

@@ -22,7 +22,7 @@ import pytest
 from pace import scaled
 from ports import free_port
 from vllm_runbooks.plan import proxy
-from vllm_runbooks.plan.proxy import Server
+from vllm_runbooks.plan.proxy import ProxyServer
 
 pytestmark = [
     pytest.mark.slow,
@@ -147,7 +147,9 @@ def fleet(folder: Path, *, names: Sequence[str] = ("one", "two"), retries_posts:
     front, *ports = (free_port() for _ in range(1 + len(names)))
     received, config = folder / "received", folder / "nginx.conf"
     text = proxy.nginx(
-        [Server("127.0.0.1", port) for port in ports], listen=Server("127.0.0.1", front), retries_posts=retries_posts
+        [ProxyServer("127.0.0.1", port) for port in ports],
+        listen=ProxyServer("127.0.0.1", front),
+        retries_posts=retries_posts,
     )
     config.write_text(text, "utf-8")
     with ExitStack() as stack:
@@ -184,8 +186,8 @@ def closed_loop(made: Fleet, path: str, *, kill_after: float) -> list[Answer]:
 @pytest.mark.parametrize("hosts", [("127.0.0.1",), ("127.0.0.1", "localhost", "::1")])
 def test_nginx_takes_the_file(*, is_whole: bool, retries_posts: bool, hosts: tuple[str, ...], tmp_path: Path) -> None:
     """As a file of its own and inside of another one's `http`, without a warning."""
-    servers = [Server(host, 8000 + at) for at, host in enumerate(hosts)]
-    text = proxy.nginx(servers, listen=Server("127.0.0.1", 18080), retries_posts=retries_posts, is_whole=is_whole)
+    servers = [ProxyServer(host, 8000 + at) for at, host in enumerate(hosts)]
+    text = proxy.nginx(servers, listen=ProxyServer("127.0.0.1", 18080), retries_posts=retries_posts, is_whole=is_whole)
     path = tmp_path / "nginx.conf"
     path.write_text(text if is_whole else f"events {{}}\nhttp {{\n{text}}}\n", "utf-8")
 

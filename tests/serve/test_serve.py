@@ -28,9 +28,9 @@ from vllm_runbooks.core.records import Outcome
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host import card_locks, gpu_memory, leftovers
 from vllm_runbooks.host.records import GpuProcess
-from vllm_runbooks.host.running import Live, Running
+from vllm_runbooks.host.running import RedactedOutput, SupervisedCommand
 from vllm_runbooks.plan import planner
-from vllm_runbooks.probe.starts import Attempt, Check, Guarded, Result
+from vllm_runbooks.probe.starts import Attempt, Check, Guarded, LaunchResult
 from vllm_runbooks.reading import sources
 from vllm_runbooks.runbooks import recording
 from vllm_runbooks.serve import command as cli_serve
@@ -39,7 +39,7 @@ from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve.beside import Neighbours, Segments
 from vllm_runbooks.serve.log import Log
 from vllm_runbooks.serve.preflight import LaunchHost
-from vllm_runbooks.serve.subject import Subject
+from vllm_runbooks.serve.subject import ServedLaunch
 
 SERVED = folders.cases_dir() / "tiny-cpu-served" / "startup.log"
 RACE = folders.cases_dir() / "qwen-a100-shared-gpu-race" / "startup.log"
@@ -78,7 +78,7 @@ class Stage:
         """Serve what the steps say to its end."""
         self.setenv("STAND_IN", json.dumps(steps))
         limits = serve.Limits(**{"look_s": 0.1, "patience_s": 2.0, **asked.pop("limits", {})})
-        request = serve.Request(
+        request = serve.LaunchRequest(
             subject=serve.subject(asked.pop("command", self.command(*more)), vllm=asked.pop("vllm", "0.32.0")),
             source=asked.pop("source", None),
             why_none="no card is read here",
@@ -107,7 +107,7 @@ def test_a_server_is_ready_when_it_has_answered(stage: Stage) -> None:
 
     (tried,) = found.attempts
     assert [rung.name for rung in tried.rungs] == ["port", "health", "models", "token", "stream", "chat", "tools"]
-    assert {rung.result for rung in tried.rungs[:6]} == {Result.PASSED}
+    assert {rung.result for rung in tried.rungs[:6]} == {LaunchResult.PASSED}
     assert tried.ready_s is not None
     assert found.status == 7
     log = Path(found.folder or "") / "server.log"
@@ -146,7 +146,7 @@ def test_a_server_that_only_looks_healthy_is_never_ready(
 
     (tried,) = found.attempts
     assert tried.ready_s is None
-    assert (tried.rungs[-1].name, tried.rungs[-1].result) == (rung, Result.FAILED)
+    assert (tried.rungs[-1].name, tried.rungs[-1].result) == (rung, LaunchResult.FAILED)
     assert words in tried.rungs[-1].says
     assert found.status == 1
 
@@ -161,7 +161,7 @@ def test_a_chat_template_is_needed_where_it_was_asked_for(stage: Stage) -> None:
     )
 
     assert found.attempts[0].ready_s is not None
-    assert (found.attempts[0].rungs[5].result, found.attempts[0].rungs[5].is_needed) == (Result.FAILED, False)
+    assert (found.attempts[0].rungs[5].result, found.attempts[0].rungs[5].is_needed) == (LaunchResult.FAILED, False)
     assert with_template.attempts[0].ready_s is None
 
 
@@ -175,7 +175,8 @@ def test_a_model_that_makes_embeddings_is_ready_with_one(stage: Stage) -> None:
     found = stage.serve([*UP, {"serve": pooling}, {"sleep": 1.5}, {"exit": 0}])
 
     assert [(rung.name, rung.result) for rung in found.attempts[0].rungs[3:]] == [
-        ("token", Result.PASSED), ("stream", Result.LEFT_OUT), ("chat", Result.LEFT_OUT), ("tools", Result.LEFT_OUT),
+        ("token", LaunchResult.PASSED), ("stream", LaunchResult.LEFT_OUT),
+        ("chat", LaunchResult.LEFT_OUT), ("tools", LaunchResult.LEFT_OUT),
     ]  # fmt: skip
 
 
@@ -289,7 +290,7 @@ def test_a_port_that_is_held_is_told_with_its_holder(stage: Stage) -> None:
 
     assert (found.attempts, found.status) == ((), 1)
     check = found.checks[-1]
-    assert (check.name, check.result) == ("port", Result.FAILED)
+    assert (check.name, check.result) == ("port", LaunchResult.FAILED)
     assert f"process {os.getpid()}" in check.says
 
 
@@ -298,7 +299,7 @@ def test_a_command_that_the_release_refuses_is_not_started(stage: Stage) -> None
     found = stage.serve(UP, "--swap-space", "4")
     started = stage.serve([*UP, {"exit": 1}], "--swap-space", "4", left_out=("command", "model"))
 
-    assert (found.checks[0].name, found.checks[0].result) == ("command", Result.FAILED)
+    assert (found.checks[0].name, found.checks[0].result) == ("command", LaunchResult.FAILED)
     assert "--swap-space" in found.checks[0].says
     assert found.attempts == ()
     assert len(started.attempts) == 1
@@ -321,7 +322,7 @@ def test_a_share_that_is_not_free_is_told_before_the_start(stage: Stage) -> None
     source = race(stage.folder, [(0, 40000)])
     found = stage.serve(UP, "--gpu-memory-utilization", "0.9", source=source, left_out=("model", "plan"))
 
-    assert found.checks[-1].result is Result.FAILED
+    assert found.checks[-1].result is LaunchResult.FAILED
     assert "(71.33 GiB), and 40.19 GiB are free" in found.checks[-1].says
     assert "--gpu-memory-utilization 0.5 at most" in found.checks[-1].says
 
@@ -355,8 +356,8 @@ def test_a_model_that_is_not_whole_is_not_started(stage: Stage, damage: Callable
     damage(model)
     broken = stage.serve([{"exit": 1}], command=command, left_out=("plan",))
 
-    assert (whole.checks[1].name, whole.checks[1].result) == ("model", Result.PASSED)
-    assert (broken.checks[1].name, broken.checks[1].result) == ("model", Result.FAILED)
+    assert (whole.checks[1].name, whole.checks[1].result) == ("model", LaunchResult.PASSED)
+    assert (broken.checks[1].name, broken.checks[1].result) == ("model", LaunchResult.FAILED)
     assert words in broken.checks[1].says
     assert broken.attempts == ()
 
@@ -398,7 +399,7 @@ def test_a_port_that_a_variable_holds_is_not_guessed(stage: Stage) -> None:
         [*UP, {"sleep": 2.5}, {"exit": 0}], command=["bash", str(script)], left_out=("model", "command")
     )
 
-    assert [check.result for check in found.checks if check.name == "port"] == [Result.UNKNOWN]
+    assert [check.result for check in found.checks if check.name == "port"] == [LaunchResult.UNKNOWN]
     assert found.attempts[0].ready_s is not None
     assert found.attempts[0].rungs == ()
     assert stands(stage, "by its log alone")
@@ -496,21 +497,25 @@ def test_a_card_that_stays_locked_is_a_failed_check(stage: Stage) -> None:
     free = card_locks.holders(["GPU-1"])
 
     check = found.checks[-1]
-    assert (check.name, check.result, found.status, found.attempts) == ("lock", Result.FAILED, 1, ())
+    assert (check.name, check.result, found.status, found.attempts) == ("lock", LaunchResult.FAILED, 1, ())
     assert f"process {os.getpid()} is starting on it" in check.says
     assert json.loads((Path(found.folder or "") / "report.json").read_text())["status"] == 1
     assert stands(stage, "--skip lock starts all the same")
     results = {check.name: check.result for check in looked.checks}
-    assert (results["lock"], results["memory"], looked.status) == (Result.UNKNOWN, Result.PASSED, 0)
+    assert (results["lock"], results["memory"], looked.status) == (LaunchResult.UNKNOWN, LaunchResult.PASSED, 0)
     assert (elsewhere, free) == ({"GPU-1": "process 4711 of another container"}, {})
 
 
 @pytest.mark.parametrize(
     ("more", "result"),
-    [((), Result.FAILED), (("--skip-tokenizer-init",), Result.PASSED), (("--tokenizer", "other"), Result.PASSED)],
+    [
+        ((), LaunchResult.FAILED),
+        (("--skip-tokenizer-init",), LaunchResult.PASSED),
+        (("--tokenizer", "other"), LaunchResult.PASSED),
+    ],
 )
 def test_a_model_in_the_cache_needs_what_the_command_needs(
-    tmp_path: Path, more: tuple[str, ...], result: Result
+    tmp_path: Path, more: tuple[str, ...], result: LaunchResult
 ) -> None:
     """A tokenizer, unless another one is named or none is made."""
     place = tmp_path / "hub" / "models--a--b"
@@ -523,7 +528,7 @@ def test_a_model_in_the_cache_needs_what_the_command_needs(
     command = ["vllm", "serve", "a/b", "--load-format", "dummy", *more]
     given = serve.subject(command, vllm="0.32.0", environment=environment)
     others = [name for name in preflight.NAMES if name != "model"]
-    lock = Check("lock", Result.PASSED, "")
+    lock = Check("lock", LaunchResult.PASSED, "")
     made = preflight.checks(
         given,
         LaunchHost(None, "", (), None),
@@ -537,7 +542,7 @@ def test_a_model_in_the_cache_needs_what_the_command_needs(
     assert next(check.result for check in made if check.name == "model") is result
 
 
-def failed(case: str, subject: Subject, gpus: str | None = None) -> Attempt:
+def failed(case: str, subject: ServedLaunch, gpus: str | None = None) -> Attempt:
     """A try that ended as a recorded case did."""
     log = str(folders.cases_dir() / case / "startup.log")
     evidence = Evidence(sources.load_files([log]).documents, vllm=subject.vllm, command=f"{subject.shown}\n")
@@ -570,9 +575,9 @@ def test_the_installed_release_is_asked_before_a_change(
     case = folders.cases_dir() / "autoglm-3090-video-oom" / "command.sh"
     lines = [line for line in case.read_text().splitlines() if not line.startswith("#")]
     words = tuple(shlex.split("\n".join(lines).replace("\\\n", " ")))
-    given = Subject(words, {"PATH": str(program.parent)}, "0.16.0", is_installed=True)
+    given = ServedLaunch(words, {"PATH": str(program.parent)}, "0.16.0", is_installed=True)
     tried = failed(case.parent.name, given, "RTX3090")
-    not_asked = retries.next_change(tried, Subject(words, given.environment, "0.16.0"), [], print)
+    not_asked = retries.next_change(tried, ServedLaunch(words, given.environment, "0.16.0"), [], print)
     without = retries.next_change(tried, given, [], print)
     said = capsys.readouterr().out
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -588,7 +593,7 @@ def test_a_container_is_given_its_own_environment_and_port() -> None:
     """Not this host's: of that it has what is handed on; a key of either is shown nowhere."""
     host = {"VLLM_API_KEY": "host-hunter2", "CUDA_VISIBLE_DEVICES": "3", "PATH": "/bin"}
 
-    def container(*options: str) -> Subject:
+    def container(*options: str) -> ServedLaunch:
         words = ["docker", "run", *options, "vllm/vllm-openai:v0.11.0", "--model", "m"]
         return serve.subject(words, environment=host)
 
@@ -613,12 +618,12 @@ class Card:
     def __init__(self, *, is_of_host: bool, is_parted: bool = False) -> None:
         self.used, self.is_of_host, self.is_parted = 0.0, is_of_host, is_parted
 
-    def read(self) -> gpu_memory.Reading:
+    def read(self) -> gpu_memory.MemoryReading:
         """One more GiB each time."""
         self.used += 1024
         holder = GpuProcess(os.getpid(), command="python", used_mib=self.used, is_of_host=self.is_of_host)
-        card = gpu_memory.CardMemory(0, "A", "GPU-1", 81920, self.used, holders=(holder,), is_parted=self.is_parted)
-        return gpu_memory.Reading(0, (card,))
+        card = gpu_memory.GpuMemory(0, "A", "GPU-1", 81920, self.used, holders=(holder,), is_parted=self.is_parted)
+        return gpu_memory.MemoryReading(0, (card,))
 
 
 @pytest.mark.parametrize(("is_of_host", "sightings"), [(False, 1), (True, 0)])
@@ -690,7 +695,7 @@ def test_a_log_is_not_read_any_more_once_the_server_is_ready(tmp_path: Path) -> 
     """It is kept and shown to its end."""
     shown, told = list[bytes](), list[Any]()
     lines = SERVED.read_bytes().splitlines(keepends=True)
-    log = Log(tmp_path / "log", Live(shown.append, known=""), told.append)
+    log = Log(tmp_path / "log", RedactedOutput(shown.append, known=""), told.append)
     for line in lines[: len(lines) // 2]:
         log.take(line)
     log.read_no_more()
@@ -810,7 +815,7 @@ def test_a_scripts_release_is_that_of_the_path(tmp_path: Path, text: str, releas
 
 def test_a_supervisor_that_is_killed_is_no_wrong_command() -> None:
     """What ran is gone, and how it ended is said."""
-    with Running(["sleep", "60"]) as running:
+    with SupervisedCommand(["sleep", "60"]) as running:
         os.kill(running.pid, signal.SIGKILL)
         list(running.chunks())
 
@@ -825,7 +830,7 @@ def test_cards_that_are_hidden_on_purpose_are_not_asked_for(visible: str) -> Non
     host = preflight.host_of(given, Card(is_of_host=False), "", None)
     check = preflight.memory(given, host, serve.Steady(2, 0, 64, 0), print, lambda: False)
 
-    assert (host.numbers, check.result) == ((), Result.UNKNOWN)
+    assert (host.numbers, check.result) == ((), LaunchResult.UNKNOWN)
 
 
 def test_a_card_that_is_parted_is_not_judged_as_a_whole() -> None:
@@ -835,7 +840,7 @@ def test_a_card_that_is_parted_is_not_judged_as_a_whole() -> None:
         given, LaunchHost(Card(is_of_host=False, is_parted=True), "", (0,), None), serve.Steady(), print, bool
     )
 
-    assert check.result is Result.UNKNOWN
+    assert check.result is LaunchResult.UNKNOWN
     assert "MIG" in check.says
 
 

@@ -23,7 +23,7 @@ from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Edit, Outcome
 from vllm_runbooks.probe import asking
-from vllm_runbooks.probe.starts import Attempt, Fleet, Guarded, Measured, Result
+from vllm_runbooks.probe.starts import Attempt, Fleet, Guarded, LaunchResult, Measured
 from vllm_runbooks.runbooks.live import fleets, starting
 from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import load as loads
@@ -240,7 +240,7 @@ def test_without_cards_each_copy_has_its_own_cores(stage: Stage, monkeypatch: py
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 3, 4, 5, 8})
     one = serve.subject(stage.command(), vllm="0.32.0")
     whole = serve.subject(stage.command("-tp", "2"), vllm="0.32.0")
-    host = starting.Cards(None, "no driver")
+    host = starting.GpuReadings(None, "no driver")
 
     assert [each[0].value for each in fleets.placed(one, host, 2)] == ["2,3", "4,5"]
     assert [each[0].value for each in fleets.placed(whole, host, 1)] == ["2,3|4,5"]
@@ -325,8 +325,8 @@ def test_the_lines_of_a_layout_are_looked_for_in_the_log(stage: Stage) -> None:
     alone = live.confirmed(start_of(stage, log))
     split = live.confirmed(start_of(stage, log, "-tp", "2"))
 
-    assert [line.result for line in alone] == [Result.PASSED, Result.PASSED, Result.LEFT_OUT]
-    assert [line.result for line in split] == [Result.FAILED, Result.FAILED, Result.LEFT_OUT]
+    assert [line.result for line in alone] == [LaunchResult.PASSED, LaunchResult.PASSED, LaunchResult.LEFT_OUT]
+    assert [line.result for line in split] == [LaunchResult.FAILED, LaunchResult.FAILED, LaunchResult.LEFT_OUT]
     assert "MISSING" in render.guarded.printed({"one": split}).plain
     assert live.confirmed(None) == ()
 
@@ -337,7 +337,7 @@ def test_a_split_passes_when_all_of_it_is_proved(stage: Stage) -> None:
     good = with_load(start_of(stage, SERVED.read_text()), load)
     copied = Fleet((good, good), "http://127.0.0.1:1", (4, 2), load)
     lines = live.confirmed(good)
-    bad = [replace(line, result=Result.FAILED) for line in lines]
+    bad = [replace(line, result=LaunchResult.FAILED) for line in lines]
     never = replace(good, attempts=(replace(good.attempts[0], ready_s=None, ending="ended with exit status 1"),))
 
     assert live.judge_split(good, copied, good, [lines]).verdict == "pass"

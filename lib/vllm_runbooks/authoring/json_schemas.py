@@ -21,7 +21,7 @@ from vllm_runbooks.catalog.authored import (
     tables,
     toolchain_files,
 )
-from vllm_runbooks.core.record_forms import UNPRINTED, WHERE_TOLD
+from vllm_runbooks.core.record_forms import OMIT_NONE, UNPRINTED
 from vllm_runbooks.runbooks import case_files, claims_file
 from vllm_runbooks.schedule.records import ScheduledJob
 
@@ -45,7 +45,7 @@ _PRINTED: dict[str, str] = {
     "migrate": "vllm_runbooks.lint.records:Migrated",
     "plan": "vllm_runbooks.plan.records:Plan",
     "layouts": "vllm_runbooks.plan.records:Layouts",
-    "compared": "vllm_runbooks.core.records:Compared",
+    "compared": "vllm_runbooks.core.records:PlanComparison",
     "serve": "vllm_runbooks.probe.starts:Guarded",
     "schedule-list": "vllm_runbooks.schedule.records:Jobs",
     "schedule-show": "vllm_runbooks.schedule.records:ScheduledJob",
@@ -60,7 +60,7 @@ _PRINTED: dict[str, str] = {
     "cluster": "vllm_runbooks.host.nodes.records:CheckedCluster",
     "cluster-files": "vllm_runbooks.plan.records:StartFiles",
     "edge10-check": "vllm_runbooks.edge10.artefacts.records:CheckedFolder",
-    "edge10-judge": "vllm_runbooks.edge10.accuracy.records:JudgedAccuracy",
+    "edge10-judge": "vllm_runbooks.edge10.accuracy.records:AccuracyComparison",
     "edge10-lint": "vllm_runbooks.edge10.scripts.records:LintedScripts",
     "edge10-models": "vllm_runbooks.catalog.toolchains:AskedModels",
     "edge10-make": "vllm_runbooks.edge10.jobs.records:MadeJob",
@@ -91,7 +91,7 @@ def _kinds_in(hint: Any) -> Iterator[type]:
 
 
 _UNPRINTED = _fields_with(UNPRINTED)
-_WHERE_TOLD = _fields_with(WHERE_TOLD)
+_WHERE_TOLD = _fields_with(OMIT_NONE)
 
 
 @cache

@@ -15,7 +15,7 @@ from vllm_runbooks.catalog.records import Symptom
 from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.errors import CatalogError
 from vllm_runbooks.core.evidence import Document, Evidence
-from vllm_runbooks.core.records import Hit, Role
+from vllm_runbooks.core.records import Role, SymptomHit
 from vllm_runbooks.diagnosis.causes import diagnose
 from vllm_runbooks.reading import startup_log
 
@@ -54,7 +54,7 @@ def _example_problems(symptom: Symptom, shelf: Catalog, shown_patterns: set[str]
     return problems
 
 
-def _tried(symptom: Symptom, text: str, shelf: Catalog) -> tuple[list[Hit], bool]:
+def _tried(symptom: Symptom, text: str, shelf: Catalog) -> tuple[list[SymptomHit], bool]:
     """The symptom's matches in a text, and whether they count once the whole text is diagnosed."""
     starts = startup_log.read(Evidence((Document("example", text),)), shelf)
     hits = [hit for start in starts for hit in start.hits if hit.symptom == symptom.id]

@@ -25,14 +25,14 @@ ALWAYS = Era()
 AT_NO_TIME = Era(NEVER)
 
 
-class Rule(NamedTuple):
+class EraValue(NamedTuple):
     """A value with the release that it begins in; the next one of a table ends it."""
 
     value: Any
     since: Key = ()
 
 
-def in_release(rules: Sequence[Rule], release: Key | None) -> Any:
+def in_release(rules: Sequence[EraValue], release: Key | None) -> Any:
     """Value of the last rule that has begun in a release; of the last rule if the release is unknown."""
     return next(rule.value for rule in reversed(rules) if release is None or rule.since <= release)
 

@@ -151,7 +151,7 @@ class Default(NamedTuple):
     depends_on: tuple[str, ...] = ()
 
 
-class Change(NamedTuple):
+class OptionChange(NamedTuple):
     """What a release did to an option or a variable."""
 
     release: str
@@ -528,20 +528,20 @@ def apply(records: dict[str, Any], document: Mapping[str, Any]) -> None:
 
 
 @cache
-def _histories(folder: Path) -> Mapping[str, tuple[Change, ...]]:
-    changes_by_key: dict[str, list[Change]] = {}
+def _histories(folder: Path) -> Mapping[str, tuple[OptionChange, ...]]:
+    changes_by_key: dict[str, list[OptionChange]] = {}
     records: dict[str, Any] = {}
     after: str | None = None
     for version, document in documents(folder):
         for key in document["unset"]:
             if key in records:
-                changes_by_key.setdefault(key, []).append(Change(version, after, "went"))
+                changes_by_key.setdefault(key, []).append(OptionChange(version, after, "went"))
         for key, fields_now in document["set"].items():
             if key in records:
                 fields = _differences(records[key], fields_now)
-                changes_by_key.setdefault(key, []).append(Change(version, after, "changed", fields))
+                changes_by_key.setdefault(key, []).append(OptionChange(version, after, "changed", fields))
             else:
-                changes_by_key.setdefault(key, []).append(Change(version, after, "came"))
+                changes_by_key.setdefault(key, []).append(OptionChange(version, after, "came"))
         apply(records, document)
         after = version
     return {key: tuple(changes) for key, changes in changes_by_key.items()}
@@ -553,30 +553,30 @@ def _differences(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
     return {name: (old.get(name), new.get(name)) for name in sorted({*old, *new}) if old.get(name) != new.get(name)}
 
 
-def histories(kind: str) -> dict[str, tuple[Change, ...]]:
+def histories(kind: str) -> dict[str, tuple[OptionChange, ...]]:
     """The changes to all records of a kind ("option", "environment", …) by name, the oldest first."""
     start = f"{kind} "
     return {key[len(start) :]: changes for key, changes in _histories(releases_dir()).items() if key.startswith(start)}
 
 
-def history(name: str) -> tuple[Change, ...]:
+def history(name: str) -> tuple[OptionChange, ...]:
     """Changes of an option's spelling, or of an environment variable; empty if no release has it."""
     releases, all_of = known_releases(), _histories(releases_dir())
-    events: list[Change] = []
+    events: list[OptionChange] = []
     for life in _lives(releases_dir()).get(name, ()):
         within = releases[life.first + 1 : life.last + 1]
         changes = all_of.get(f"option {life.owner}") or all_of.get(f"environment {life.owner}") or ()
-        events.append(Change(releases[life.first], releases[life.first - 1] if life.first else None, "came"))
+        events.append(OptionChange(releases[life.first], releases[life.first - 1] if life.first else None, "came"))
         events += [change for change in changes if change.kind == "changed" and change.release in within]
         if life.last + 1 < len(releases):
-            events.append(Change(releases[life.last + 1], releases[life.last], "went"))
+            events.append(OptionChange(releases[life.last + 1], releases[life.last], "went"))
     return tuple(events)
 
 
 # ---- names in the releases
 
 
-class Standing(NamedTuple):
+class NameStatus(NamedTuple):
     """Place of a name in the history of the releases, seen from one of them."""
 
     kind: str
@@ -591,7 +591,7 @@ class Standing(NamedTuple):
     """Where it is gone: the option that it was a spelling of, by its record's name."""
 
 
-class Life(NamedTuple):
+class NameLifetime(NamedTuple):
     """Consecutive releases that have a name, as indices of the known releases."""
 
     first: int
@@ -599,38 +599,38 @@ class Life(NamedTuple):
     owner: str = ""
 
 
-class Past(NamedTuple):
+class PastNames(NamedTuple):
     """The known releases, and which of them have each name."""
 
     known: tuple[str, ...]
-    lives: Mapping[str, tuple[Life, ...]]
+    lives: Mapping[str, tuple[NameLifetime, ...]]
 
 
-def past() -> Past:
+def past() -> PastNames:
     """Names of all releases; looked up once for many names."""
-    return Past(known_releases(), _lives(releases_dir()))
+    return PastNames(known_releases(), _lives(releases_dir()))
 
 
-def standing(name: str, data: ReleaseData, past_releases: Past, more: Iterable[Life] = ()) -> Standing:
+def standing(name: str, data: ReleaseData, past_releases: PastNames, more: Iterable[NameLifetime] = ()) -> NameStatus:
     """Standing of an option's spelling or a variable in a release; `more` adds releases to the data."""
     lives = [*past_releases.lives.get(name, ()), *more]
     releases = past_releases.known
     at = releases.index(data.version)
     if any(life.first <= at <= life.last for life in lives):
-        return Standing("known")
+        return NameStatus("known")
     before = [life for life in lives if life.last < at]
     if before:
         life = max(before, key=lambda past_life: past_life.last)
-        return Standing("gone", last=releases[life.last], gone=releases[life.last + 1], owner=life.owner)
+        return NameStatus("gone", last=releases[life.last], gone=releases[life.last + 1], owner=life.owner)
     if lives:
-        return Standing("to come", first=releases[min(life.first for life in lives)])
-    return Standing("never")
+        return NameStatus("to come", first=releases[min(life.first for life in lives)])
+    return NameStatus("never")
 
 
 @cache
-def _lives(folder: Path) -> Mapping[str, tuple[Life, ...]]:
+def _lives(folder: Path) -> Mapping[str, tuple[NameLifetime, ...]]:
     """Releases that have each spelling of an option and each variable; a name may disappear and come back."""
-    lives_by_name: dict[str, list[Life]] = {}
+    lives_by_name: dict[str, list[NameLifetime]] = {}
     begun: dict[tuple[str, str], int] = {}
     spelt: dict[str, tuple[str, ...]] = {}
     last = 0
@@ -640,13 +640,13 @@ def _lives(folder: Path) -> Mapping[str, tuple[Life, ...]]:
             spelt[key] = after
             for name in set(before).difference(after):
                 lives_by_name.setdefault(name, []).append(
-                    Life(begun.pop((name, key)), index - 1, key.partition(" ")[2])
+                    NameLifetime(begun.pop((name, key)), index - 1, key.partition(" ")[2])
                 )
             for name in set(after).difference(before):
                 begun[name, key] = index
         last = index
     for (name, key), first in begun.items():
-        lives_by_name.setdefault(name, []).append(Life(first, last, key.partition(" ")[2]))
+        lives_by_name.setdefault(name, []).append(NameLifetime(first, last, key.partition(" ")[2]))
     return {name: tuple(lives) for name, lives in lives_by_name.items()}
 
 

@@ -11,7 +11,7 @@ TAKEN_GIB = 1.0
 
 
 @dataclass(frozen=True)
-class Room:
+class MemoryClaim:
     """A claim on a GPU's memory."""
 
     total: float
@@ -36,9 +36,9 @@ class Room:
         return int(self.free / self.total * 100) / 100 if self.total else 0.0
 
 
-def of_share(total: float, used: float, share: float) -> Room:
+def of_share(total: float, used: float, share: float) -> MemoryClaim:
     """The claim of a launch that requests a share of a GPU."""
-    return Room(total, used, share * total)
+    return MemoryClaim(total, used, share * total)
 
 
 def usual_share() -> float | None:

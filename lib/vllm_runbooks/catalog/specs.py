@@ -111,7 +111,7 @@ class Gpu(Authored):
 
 
 @dataclass(frozen=True)
-class Card:
+class HostGpu:
     """One GPU of a host."""
 
     gpu: Gpu
@@ -123,7 +123,7 @@ class Card:
     """Memory that others held when it was read; None: not told, or it was named and counts as idle."""
 
 
-Read = Callable[[str, str | None], tuple[Card, ...]]
+Read = Callable[[str, str | None], tuple[HostGpu, ...]]
 """Reads the cards of a snapshot's file, or of this host (`local`), for a host of that name."""
 
 
@@ -560,7 +560,7 @@ class Specs:
 
     def gpus(
         self, spec: str, read: Read | None = None, is_case: Callable[[str], bool] = lambda _: False
-    ) -> tuple[Card, ...]:
+    ) -> tuple[HostGpu, ...]:
         """The GPUs of a request: `8xRTX3090`, `A100-80GB`, `RTX3090@node1,H800@node2`.
 
         With `read` also those of snapshots, `host.json` or `host.json@node1`, and `local`, those of this host; of a
@@ -569,7 +569,7 @@ class Specs:
         Raises:
             InputError: a name is unknown or fits several cards, a file cannot be read, or the request has another form.
         """
-        cards: list[Card] = []
+        cards: list[HostGpu] = []
         for item in (item_text.strip() for item_text in spec.split(",")):
             name, at, node = (part.strip() for part in item.partition("@"))
             if at and _FILE.search(item):
@@ -592,12 +592,12 @@ class Specs:
             cards += named
         return tuple(cards)
 
-    def _named(self, name: str, node: str | None) -> tuple[Card, ...]:
+    def _named(self, name: str, node: str | None) -> tuple[HostGpu, ...]:
         counted = _COUNT.match(name)
         count = int(counted[1]) if counted else 1
         if not 0 < count <= MAX_GPUS:
             raise InputError(f"{name}: a request names 1 to {MAX_GPUS} cards; correct the number")
-        return (Card(self.gpu(name[counted.end() :] if counted else name), node),) * count
+        return (HostGpu(self.gpu(name[counted.end() :] if counted else name), node),) * count
 
     @cached_property
     def files(self) -> tuple[ModelFile, ...]:

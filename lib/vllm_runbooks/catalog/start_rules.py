@@ -174,7 +174,7 @@ class SamplerRules:
 
 
 @dataclass(frozen=True)
-class StartRules(HardwareRules, EngineRules, ModelRules, BatchRules, CudaGraphRules, RunnerRules, SamplerRules):
+class LaunchRules(HardwareRules, EngineRules, ModelRules, BatchRules, CudaGraphRules, RunnerRules, SamplerRules):
     """How a release derives settings from options; True means that it does what the field's sentence says."""
 
 
@@ -195,11 +195,11 @@ class ReleaseChanges(Authored):
     """What a release changed."""
 
     changes: dict[str, RuleChange] = field(default_factory=dict)
-    """By field of `StartRules`."""
+    """By field of `LaunchRules`."""
 
 
 @cache
-def start_rules(key: Key) -> tuple[StartRules, Mapping[str, str]]:
+def start_rules(key: Key) -> tuple[LaunchRules, Mapping[str, str]]:
     """The rules of a release, and by field their sources; a release that was not read does as the one before it."""
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -210,4 +210,4 @@ def start_rules(key: Key) -> tuple[StartRules, Mapping[str, str]]:
             words = {*values.get(name, ()), *change.add}.difference(change.remove) if change.value is None else None
             values[name] = change.value if words is None else sorted(words)
             sources[name] = change.source
-    return record(StartRules, values), sources
+    return record(LaunchRules, values), sources

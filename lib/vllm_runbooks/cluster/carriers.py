@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Self
 
+from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.cluster.agent import UNHEARD_S
 from vllm_runbooks.cluster.hosts import SshHost
 from vllm_runbooks.cluster.wires import UnansweredError, Wire
-from vllm_runbooks.core import host_commands
 from vllm_runbooks.host.nodes.records import Unread
 
 Answer = Any

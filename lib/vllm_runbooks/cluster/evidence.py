@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.options import ReleaseData
 from vllm_runbooks.core import expected
-from vllm_runbooks.core.display import Shown
+from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.evidence import Case, CaseKind, Evidence
-from vllm_runbooks.core.records import Answer, Finding, JudgedClaim, Judgement, Verdict
+from vllm_runbooks.core.records import Answer, CheckedClaim, Finding, RunbookVerdict, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host.nodes import loading as node_loading
@@ -22,7 +22,7 @@ from vllm_runbooks.host.records import Inventory
 from vllm_runbooks.plan import files as plan_files
 from vllm_runbooks.plan import planner
 from vllm_runbooks.plan.records import Layouts, Plan, StartFiles
-from vllm_runbooks.plan.requests import Request
+from vllm_runbooks.plan.requests import PlanningRequest
 from vllm_runbooks.reading import sources
 from vllm_runbooks.reading.deployment.confirmation import Confirmation
 from vllm_runbooks.runbooks import plan_evidence
@@ -110,34 +110,34 @@ def _beginning(evidence: Evidence) -> str:
     return text
 
 
-def logged(evidence: NodesEvidence) -> Shown:
+def logged(evidence: NodesEvidence) -> RenderedView:
     """How the start that the logs tell of ended."""
     from vllm_runbooks.diagnosis.render import answers
 
     if evidence.answer is None:
-        return Shown.said(_NO_LOG)
+        return RenderedView.said(_NO_LOG)
     return answers.starts(evidence.answer) if len(evidence.answer.starts) > 1 else answers.outcome(evidence.answer)
 
 
-def cause(evidence: NodesEvidence) -> Shown:
+def cause(evidence: NodesEvidence) -> RenderedView:
     """Why it failed, and what else the logs show."""
     from vllm_runbooks.diagnosis.render import answers
 
     if evidence.answer is None:
-        return Shown.said(_NO_LOG)
-    return Shown.joined([answers.cause(evidence.answer), answers.others(evidence.answer)])
+        return RenderedView.said(_NO_LOG)
+    return RenderedView.joined([answers.cause(evidence.answer), answers.others(evidence.answer)])
 
 
-def remedies(evidence: NodesEvidence) -> Shown:
+def remedies(evidence: NodesEvidence) -> RenderedView:
     """The ways out of what the logs show."""
     from vllm_runbooks.core.views import elements
     from vllm_runbooks.diagnosis.render import answers
 
     if evidence.answer is None:
-        return Shown.said(_NO_LOG)
+        return RenderedView.said(_NO_LOG)
     alone = _alone(evidence.answer)
     if alone is not None and evidence.answer.root_cause is None:
-        return Shown(alone.do_first, elements.tag("p", elements.prose(alone.do_first), "max-width:80ch"))
+        return RenderedView(alone.do_first, elements.tag("p", elements.prose(alone.do_first), "max-width:80ch"))
     return answers.remedies(evidence.answer)
 
 
@@ -146,7 +146,7 @@ def _alone(answer: Answer) -> Finding | None:
     return next((finding for finding in answer.findings if finding.symptom == _ONE_HOST), None)
 
 
-def claims(evidence: NodesEvidence) -> tuple[JudgedClaim, ...]:
+def claims(evidence: NodesEvidence) -> tuple[CheckedClaim, ...]:
     """What the document says that the recorded log comes from, judged."""
     return () if evidence.logs is None else diagnosing.judge_claims(evidence.logs)
 
@@ -154,7 +154,7 @@ def claims(evidence: NodesEvidence) -> tuple[JudgedClaim, ...]:
 # ---- a plan over the cards of the nodes
 
 
-def question(evidence: NodesEvidence, *, model: str = "", vllm: str = "", options: str = "") -> Request | str:
+def question(evidence: NodesEvidence, *, model: str = "", vllm: str = "", options: str = "") -> PlanningRequest | str:
     """A plan request over the nodes' GPUs, else what is missing; defaults are those of the log, then of the nodes.
 
     Args:
@@ -209,7 +209,7 @@ def _seen(nodes: CheckedCluster) -> str:
     return PurePosixPath(path).name
 
 
-def over_all(request: Request | str, layouts: Layouts | str, *, tp: int = 0, pp: int = 0) -> Plan | str:
+def over_all(request: PlanningRequest | str, layouts: Layouts | str, *, tp: int = 0, pp: int = 0) -> Plan | str:
     """The plan of one server over all nodes, else why there is none.
 
     `tp` is by default the number of GPUs of each node, `pp` the number of nodes.
@@ -247,7 +247,7 @@ class Files(NamedTuple):
         return {name: self.made[name] for name in names if name in self.made}
 
 
-def files(request: Request | str, plan: Plan | str) -> Files:
+def files(request: PlanningRequest | str, plan: Plan | str) -> Files:
     """What starts a layout on each node, every command of it linted."""
     if isinstance(request, str) or isinstance(plan, str):
         return Files({}, str(plan if isinstance(plan, str) else request))
@@ -257,7 +257,7 @@ def files(request: Request | str, plan: Plan | str) -> Files:
         return Files({}, redact_text(str(error)))
 
 
-def confirmations(request: Request | str, plan: Plan | str) -> Mapping[str, Confirmation]:
+def confirmations(request: PlanningRequest | str, plan: Plan | str) -> Mapping[str, Confirmation]:
     """How to see that the layout took effect, by node; none where there is none."""
     if isinstance(request, str) or isinstance(plan, str):
         return {}
@@ -267,7 +267,7 @@ def confirmations(request: Request | str, plan: Plan | str) -> Mapping[str, Conf
         return {}
 
 
-def write(request: Request | str, plan: Plan | str, folder: str, *, apply: bool) -> Shown:
+def write(request: PlanningRequest | str, plan: Plan | str, folder: str, *, apply: bool) -> RenderedView:
     """Write what starts a layout on each node into a folder if `apply` is set; nothing is overwritten.
 
     Raises:
@@ -277,29 +277,29 @@ def write(request: Request | str, plan: Plan | str, folder: str, *, apply: bool)
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
     check_texts(folder=folder)
     if isinstance(request, str) or isinstance(plan, str):
-        return Shown.said(f"Nothing is written: {plan if isinstance(plan, str) else request}.")
+        return RenderedView.said(f"Nothing is written: {plan if isinstance(plan, str) else request}.")
     if not apply:
-        return Shown.said("Nothing is written, since apply is False.")
+        return RenderedView.said("Nothing is written, since apply is False.")
     if not folder.strip():
         raise InputError("folder is empty; name the folder that the files are to be written into")
     written = planner.node_files(request, plan, Path(folder))
-    return Shown.said(f"Written: {', '.join(str(Path(folder) / name) for name in written.files)}.")
+    return RenderedView.said(f"Written: {', '.join(str(Path(folder) / name) for name in written.files)}.")
 
 
 # ---- the verdict
 
 
-def judge(evidence: NodesEvidence) -> Judgement:
+def judge(evidence: NodesEvidence) -> RunbookVerdict:
     """The verdict on nodes and logs, each against what its case expects, else on whether anything is wrong."""
     verdicts = []
     if isinstance(evidence.nodes, CheckedCluster):
         verdicts.append(node_loading.judge_nodes(evidence.nodes, evidence.recorded))
     if evidence.answer is not None and evidence.logs is not None:
         verdicts.append(_of_logs(evidence.answer, evidence.logs))
-    return expected.together(verdicts, evidence.case)
+    return expected.combine_verdicts(verdicts, evidence.case)
 
 
-def _of_logs(answer: Answer, logs: Evidence) -> Judgement:
+def _of_logs(answer: Answer, logs: Evidence) -> RunbookVerdict:
     judged = diagnosing.judge(answer, logs)
     alone = _alone(answer)
     if logs.case is not None or judged.verdict is Verdict.FAIL or alone is None:

@@ -12,9 +12,9 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from vllm_runbooks.catalog.host_commands import VALUES
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.core.host_commands import VALUES
 from vllm_runbooks.core.redaction.places import names_secret
 
 _HOST = re.compile(

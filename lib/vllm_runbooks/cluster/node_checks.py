@@ -13,7 +13,7 @@ from typing import Any
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.host import card_locks
-from vllm_runbooks.probe.starts import Check, Result
+from vllm_runbooks.probe.starts import Check, LaunchResult
 
 
 class NodeChecks:
@@ -32,10 +32,10 @@ class NodeChecks:
         """
         from vllm_runbooks.host import gpu_memory
         from vllm_runbooks.serve import preflight
-        from vllm_runbooks.serve.subject import Subject
+        from vllm_runbooks.serve.subject import ServedLaunch
 
         environment = {**os.environ, **{str(k): str(v) for k, v in request["environment"].items()}}
-        subject = Subject(tuple(str(word) for word in request["command"]), environment, request.get("vllm"))
+        subject = ServedLaunch(tuple(str(word) for word in request["command"]), environment, request.get("vllm"))
         steady = preflight.Steady(*request["steady"])
         source, why_none = gpu_memory.source_of(str(request.get("gpu_memory") or ""))
         host = preflight.host_of(subject, source, why_none, None)
@@ -59,7 +59,7 @@ class NodeChecks:
         for result in made:
             if result.name in names:
                 documents.append(document(result))
-            if result.result is Result.FAILED:
+            if result.result is LaunchResult.FAILED:
                 break
         return documents
 
@@ -69,7 +69,9 @@ class NodeChecks:
             if is_check:
                 holders = sorted({*card_locks.holders(keys).values()})
                 if holders:
-                    return Check("lock", Result.UNKNOWN, f"{', '.join(holders)} is starting; a start would wait for it")
+                    return Check(
+                        "lock", LaunchResult.UNKNOWN, f"{', '.join(holders)} is starting; a start would wait for it"
+                    )
             else:
                 with contextlib.ExitStack() as locks:
                     locks.enter_context(
@@ -81,8 +83,10 @@ class NodeChecks:
                         self._held.close()
                         self._held = locks.pop_all()
         except InputError as error:
-            return Check("lock", Result.FAILED, str(error), time.monotonic() - began)
-        return Check("lock", Result.PASSED, "no other guarded start is on its way there", time.monotonic() - began)
+            return Check("lock", LaunchResult.FAILED, str(error), time.monotonic() - began)
+        return Check(
+            "lock", LaunchResult.PASSED, "no other guarded start is on its way there", time.monotonic() - began
+        )
 
     def unlock(self, _asked: Mapping[str, Any]) -> dict[str, Any]:
         """Hold nothing any more, and wait for nothing."""

@@ -28,11 +28,11 @@ from vllm_runbooks.plan import planner
 from vllm_runbooks.plan import requests as plan_requests
 from vllm_runbooks.plan.records import Plan
 from vllm_runbooks.plan.render import words as render_plan_words
-from vllm_runbooks.probe.starts import Check, Guarded, Result
+from vllm_runbooks.probe.starts import Check, Guarded, LaunchResult
 from vllm_runbooks.reading.deployment import fleet
 from vllm_runbooks.serve import preflight
-from vllm_runbooks.serve.guard import Request, Run
-from vllm_runbooks.serve.subject import Subject
+from vllm_runbooks.serve.guard import LaunchRequest, Run
+from vllm_runbooks.serve.subject import ServedLaunch
 
 NAMES = ("nodes", *preflight.NAMES)
 """The checks that can be left out."""
@@ -66,7 +66,7 @@ class ClusterLaunch:
     """A launch over several nodes."""
 
     model: str
-    request: Request
+    request: LaunchRequest
     """The start as if it were of one host: of it the checks, the waits, the cards by node (None: those that the nodes
     list) and the end are taken."""
     arguments: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ def measure_nodes(carrier: Carrier, launch: ClusterLaunch, say: Callable[[str], 
     def is_planned(nodes: Cluster) -> None:
         checked = clusters.check(nodes, catalog.specs(), model=launch.model)
         # Of nodes that forbid the start a plan is of no use.
-        if not is_wanted or check_findings(checked).result is not Result.FAILED:
+        if not is_wanted or check_findings(checked).result is not LaunchResult.FAILED:
             _plan_launch(launch, nodes, {})
 
     cluster = measuring.measure(
@@ -117,7 +117,9 @@ def measure_nodes(carrier: Carrier, launch: ClusterLaunch, say: Callable[[str], 
     environments = _environments(cluster, measuring.advised(cluster), launch.environment)
     checked = clusters.check(_as_started(cluster, environments), catalog.specs(), model=launch.model)
     return CheckedLaunchNodes(
-        checked, environments, check_findings(checked) if is_wanted else Check("nodes", Result.LEFT_OUT, "not wanted")
+        checked,
+        environments,
+        check_findings(checked) if is_wanted else Check("nodes", LaunchResult.LEFT_OUT, "not wanted"),
     )
 
 
@@ -151,16 +153,16 @@ def check_findings(checked: CheckedCluster) -> Check:
     """Whether a start over these nodes would fail, in one line with what to do."""
     fatal = [item for item in checked.findings if item.severity is Severity.FATAL and item.id not in _OF_RAY]
     if fatal:
-        return Check("nodes", Result.FAILED, "; ".join(_line(item) for item in fatal[:3]))
+        return Check("nodes", LaunchResult.FAILED, "; ".join(_line(item) for item in fatal[:3]))
     if len(checked.nodes) < 2:
         answers = next((f"{node.name} alone answers" for node in checked.nodes), "no node answers")
-        return Check("nodes", Result.FAILED, f"{answers}; a start over several nodes takes two at least")
+        return Check("nodes", LaunchResult.FAILED, f"{answers}; a start over several nodes takes two at least")
     worse = [_line(item) for item in checked.findings if item.severity is Severity.DEGRADED and item.id not in _OF_RAY]
     if worse or checked.unmeasured:
         unknown = [f"not measured: {item.what}" for item in checked.unmeasured]
-        return Check("nodes", Result.UNKNOWN, "; ".join([*worse, *unknown][:3]))
+        return Check("nodes", LaunchResult.UNKNOWN, "; ".join([*worse, *unknown][:3]))
     names = ", ".join(node.name for node in checked.nodes)
-    return Check("nodes", Result.PASSED, f"{names} reach each other both ways, and an all-reduce over them ran")
+    return Check("nodes", LaunchResult.PASSED, f"{names} reach each other both ways, and an all-reduce over them ran")
 
 
 def _line(finding: NodeFinding) -> str:
@@ -185,9 +187,9 @@ def _own(name: str, variables: Mapping[str, str]) -> str:
 
 
 class _Planned(NamedTuple):
-    request: plan_requests.Request
+    request: plan_requests.PlanningRequest
     plan: Plan
-    parts: tuple[fleet.Part, ...]
+    parts: tuple[fleet.InstancePart, ...]
 
 
 def _plan_launch(launch: ClusterLaunch, nodes: Cluster, environments: Mapping[str, Mapping[str, str]]) -> _Planned:
@@ -220,7 +222,7 @@ def _plan_launch(launch: ClusterLaunch, nodes: Cluster, environments: Mapping[st
 
 
 class PlannedClusterLaunch:
-    """A planned launch over nodes: `serve.guard.Request.elsewhere`."""
+    """A planned launch over nodes: `serve.guard.LaunchRequest.elsewhere`."""
 
     def __init__(self, carrier: Carrier, launch: ClusterLaunch, looked: CheckedLaunchNodes) -> None:
         """Plan it; raises InputError."""
@@ -229,15 +231,15 @@ class PlannedClusterLaunch:
         self._gpus = ",".join(f"{card.gpu.name}@{card.node}" for card in request.cards)
         self.parts = [self._part(part) for part in planned]
         head = self.parts[0]
-        self.subject = Subject(head.command, {**os.environ, **head.environment}, request.data.version)
+        self.subject = ServedLaunch(head.command, {**os.environ, **head.environment}, request.data.version)
         self.subject.found  # noqa: B018 - asked for its error
 
     @property
-    def request(self) -> Request:
+    def request(self) -> LaunchRequest:
         """What the guard is asked for: the part that serves, the others beside it."""
         return replace(self._asked.request, subject=self.subject, gpus=self._gpus, elsewhere=self)
 
-    def _part(self, part: fleet.Part) -> NodeCommand:
+    def _part(self, part: fleet.InstancePart) -> NodeCommand:
         """A planned part with its variables."""
         environment = {
             name: _own(name, os.environ) if value is None else value for name, value in part.deployment.environment
@@ -251,17 +253,17 @@ class PlannedClusterLaunch:
         """Checks of the nodes, the command and the plan, and those that each node makes of its part."""
         yield self._looked.check
         for name, made in (("command", self._command), ("plan", self._fits)):
-            yield Check(name, Result.LEFT_OUT, "not wanted") if name in self._asked.request.left_out else made()
+            yield Check(name, LaunchResult.LEFT_OUT, "not wanted") if name in self._asked.request.left_out else made()
         yield from self._own_checks(say, _ROUNDS)
 
     def _command(self) -> Check:
         linted = checking.lint_text(self.subject.page.text, vllm=self.subject.vllm)
         wrong = [issue.message for issue in linted.issues if issue.severity is IssueSeverity.ERROR]
         says = wrong[0] if wrong else f"as it was written for vLLM {linted.vllm.version}"
-        return Check("command", Result.FAILED if wrong else Result.PASSED, says)
+        return Check("command", LaunchResult.FAILED if wrong else LaunchResult.PASSED, says)
 
     def _fits(self) -> Check:
-        result = {True: Result.PASSED, False: Result.FAILED, None: Result.UNKNOWN}[self._plan.fits]
+        result = {True: LaunchResult.PASSED, False: LaunchResult.FAILED, None: LaunchResult.UNKNOWN}[self._plan.fits]
         return Check("plan", result, str(render_plan_words.headline(self._plan)))
 
     def _own_checks(self, say: Callable[[str], None], rounds: Sequence[_Round]) -> Iterator[Check]:
@@ -278,7 +280,7 @@ class PlannedClusterLaunch:
             for several in [[node] for node in nodes] if round_.is_in_order else [nodes]:
                 for node, answer in self._told(several, names).items():
                     if isinstance(answer, UnansweredError):
-                        yield Check(names[0], Result.FAILED, f"{node}: {answer}", node=node)
+                        yield Check(names[0], LaunchResult.FAILED, f"{node}: {answer}", node=node)
                         continue
                     for item in answer:
                         check = record(Check, item)
@@ -324,7 +326,7 @@ class PlannedClusterLaunch:
         changed = copy(self)
         changed.parts = []
         for part in self.parts:
-            words, environment = Subject(part.command, part.environment, self.subject.vllm).edited(edits).run
+            words, environment = ServedLaunch(part.command, part.environment, self.subject.vllm).edited(edits).run
             changed.parts.append(NodeCommand(part.node, tuple(words), environment))
         changed.subject = self.subject.edited(edits)
         return changed

@@ -24,14 +24,14 @@ from vllm_runbooks.cluster import hosts
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.host.nodes.records import NodePart
 from vllm_runbooks.runbooks.bench import module
-from vllm_runbooks.runbooks.suite import DECISIVE, Request, Suite, refusal
+from vllm_runbooks.runbooks.suite import DECISIVE, RunbookRequest, Suite, refusal
 
 _JOIN_S = 180.0
 """How long it may take until Ray is joined and each node has said what it is."""
 _END_S = 5.0
 
 
-class OnRay:
+class RayExecutor:
     """The nodes of a running Ray cluster; leaving the block leaves the cluster, which ends what it executes."""
 
     def __init__(self, address: str, *, say: Callable[[str], None], jobs: int | None = None) -> None:
@@ -102,7 +102,7 @@ class OnRay:
         """By node, what it is."""
         return {node.name: node.facts for node in self.nodes if node.facts is not None}
 
-    def requests(self, requests: Sequence[Request], *, every_node: bool) -> list[Request]:
+    def requests(self, requests: Sequence[RunbookRequest], *, every_node: bool) -> list[RunbookRequest]:
         """The runs to execute: each once, or once on every node, including those that would judge otherwise."""
         if not every_node:
             return list(requests)

@@ -48,7 +48,7 @@ _MAX_ENTRY = 46 + 241 + 13
 
 
 @dataclass(frozen=True)
-class Part:
+class PackMember:
     """A member that was read."""
 
     name: str
@@ -66,9 +66,9 @@ class Archive:
     start: int | None
     """Which of several starts it describes, from 1; None: the last."""
     is_inventory_of_start: bool
-    parts: tuple[Part, ...]
+    parts: tuple[PackMember, ...]
 
-    def of(self, role: MemberRole) -> list[Part]:
+    def of(self, role: MemberRole) -> list[PackMember]:
         """The members of a kind, in the order of the manifest."""
         return [part for part in self.parts if part.role == role]
 
@@ -159,7 +159,7 @@ def _read(archive: ZipFile, where: str) -> Archive:
         raw = _bytes(archive, by_name[name], where)
         if hashlib.sha256(raw).hexdigest() != digest:
             raise InputError(f"{where}: {name} is not what its manifest says{_AS_MADE}")
-        parts.append(Part(name, role, source, raw))
+        parts.append(PackMember(name, role, source, raw))
     request = {name: manifest.get(name) for name in ("vllm", "gpus")}
     start = manifest.get("start")
     is_number = isinstance(start, int) and not isinstance(start, bool) and start > 0

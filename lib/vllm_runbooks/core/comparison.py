@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-from vllm_runbooks.core.records import Comparison, Start, Throughput
+from vllm_runbooks.core.records import FigureComparison, ServerRun, Throughput
 
 FRONT_SETTINGS = frozenset({
     "api_key", "chat_template", "chat_template_content_format", "enable_auto_tool_choice", "host", "model_tag", "port",
@@ -15,7 +15,7 @@ FRONT_SETTINGS = frozenset({
 """Settings of the server in front of the engine: they change neither memory nor speed."""
 
 
-def differing(starts: Sequence[Start]) -> dict[str, list[Any]]:
+def differing(starts: Sequence[ServerRun]) -> dict[str, list[Any]]:
     """Settings that differ between runs, each with its value by run; None if not set."""
     names = dict.fromkeys(name for start in starts for name in start.arguments)
     rows = {name: [start.arguments.get(name) for start in starts] for name in names}
@@ -28,12 +28,14 @@ def steady(samples: Sequence[Throughput]) -> list[bool]:
     return [is_busy and was_busy for is_busy, was_busy in zip(busy, [False, *busy], strict=False)]
 
 
-def comparable(starts: Sequence[Start]) -> list[Comparison]:
+def comparable(starts: Sequence[ServerRun]) -> list[FigureComparison]:
     """Which figures of several runs are comparable, and why the others are not."""
     if len(starts) < 2:
         return []
     return [
-        Comparison("weights and KV cache in GiB", may=True, why="memory taken on the GPU: one measure in every start"),
+        FigureComparison(
+            "weights and KV cache in GiB", may=True, why="memory taken on the GPU: one measure in every start"
+        ),
         _tokens(starts),
         _concurrency(starts),
         _load(starts),
@@ -41,7 +43,7 @@ def comparable(starts: Sequence[Start]) -> list[Comparison]:
     ]
 
 
-def _tokens(starts: Sequence[Start]) -> Comparison:
+def _tokens(starts: Sequence[ServerRun]) -> FigureComparison:
     name = "KV cache in tokens"
     meanings = {start.facts.kv_cache_tokens_meaning for start in starts}
     models = {start.facts.model for start in starts}
@@ -49,44 +51,46 @@ def _tokens(starts: Sequence[Start]) -> Comparison:
     if slots is not None and (len(meanings) > 1 or len(models) > 1):
         facts = starts[slots - 1].facts
         tokens, context = facts.kv_cache_tokens or 0, facts.max_concurrency_tokens or facts.max_model_len or 1
-        return Comparison(
+        return FigureComparison(
             name,
             may=False,
             why=f"they are slots of one layer group: in start {slots}, {tokens:,} / {context:,} = "
             f"{tokens / context:.2f}, and vLLM itself says {facts.max_concurrency:g} requests",
         )
     if None in meanings:
-        return Comparison(name, may=None, why="a start does not print tokens, context and concurrency together")
-    return Comparison(name, may=True, why="they mean the same in every start")
+        return FigureComparison(name, may=None, why="a start does not print tokens, context and concurrency together")
+    return FigureComparison(name, may=True, why="they mean the same in every start")
 
 
-def _concurrency(starts: Sequence[Start]) -> Comparison:
+def _concurrency(starts: Sequence[ServerRun]) -> FigureComparison:
     contexts = {start.facts.max_concurrency_tokens or start.facts.max_model_len for start in starts}
     if None in contexts or any(start.facts.max_concurrency is None for start in starts):
-        return Comparison("concurrency", may=None, why="a start does not print it, or not for which context")
+        return FigureComparison("concurrency", may=None, why="a start does not print it, or not for which context")
     lengths = [f"{length:,}" for length in sorted(length for length in contexts if length)]
     if len(lengths) > 1:
-        return Comparison("concurrency", may=False, why=f"stated for requests of {' and '.join(lengths)} tokens")
-    return Comparison("concurrency", may=True, why=f"stated for requests of {lengths[0]} tokens in every start")
+        return FigureComparison("concurrency", may=False, why=f"stated for requests of {' and '.join(lengths)} tokens")
+    return FigureComparison("concurrency", may=True, why=f"stated for requests of {lengths[0]} tokens in every start")
 
 
-def _load(starts: Sequence[Start]) -> Comparison:
+def _load(starts: Sequence[ServerRun]) -> FigureComparison:
     parts = []
     for number, start in enumerate(starts, 1):
         download = max((r.value for r in start.readings if r.name == "download_seconds"), default=None)
         if download and start.facts.load_seconds:
             parts.append(f"in start {number}, {download:.0f} of {start.facts.load_seconds:.0f} s")
     if parts:
-        return Comparison("time to load", may=False, why=f"part of it is the download: {'; '.join(parts)}")
+        return FigureComparison("time to load", may=False, why=f"part of it is the download: {'; '.join(parts)}")
     if any(start.facts.load_seconds is None for start in starts):
-        return Comparison("time to load", may=None, why="a start does not print it")
-    return Comparison("time to load", may=True, why="no start downloaded the weights while loading; caches may differ")
+        return FigureComparison("time to load", may=None, why="a start does not print it")
+    return FigureComparison(
+        "time to load", may=True, why="no start downloaded the weights while loading; caches may differ"
+    )
 
 
-def _speed(starts: Sequence[Start]) -> Comparison:
+def _speed(starts: Sequence[ServerRun]) -> FigureComparison:
     name = "generation in tokens/s"
     if any(start.facts.generation_tokens_per_s_max is None or not start.arguments for start in starts):
-        return Comparison(name, may=None, why="a start prints no throughput, or not its settings")
+        return FigureComparison(name, may=None, why="a start prints no throughput, or not its settings")
     unsteady = [str(n) for n, s in enumerate(starts, 1) if not any(steady(s.throughput))]
     apart = {
         (first, second): [n for n in differing([starts[first - 1], starts[second - 1]]) if n not in FRONT_SETTINGS]
@@ -101,4 +105,4 @@ def _speed(starts: Sequence[Start]) -> Comparison:
     if unsteady:
         why.append(f"no line of start {' and '.join(unsteady)} covers an interval that was busy throughout")
     may = f"starts {first} and {second} differ in {', '.join(nearest) or 'nothing'} alone"
-    return Comparison(name, may=not why, why="; ".join(why) or may)
+    return FigureComparison(name, may=not why, why="; ".join(why) or may)

@@ -14,7 +14,7 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True)
-class Shown:
+class RenderedView:
     """Something to show: rich in a notebook, plain in a terminal."""
 
     plain: str
@@ -26,14 +26,14 @@ class Shown:
         object.__setattr__(self, "html", visible(self.html))
 
     @classmethod
-    def said(cls, text: str) -> Shown:
+    def said(cls, text: str) -> RenderedView:
         """One paragraph of plain text."""
         from html import escape
 
         return cls(text, f"<p>{escape(text)}</p>")
 
     @classmethod
-    def joined(cls, parts: Sequence[Shown]) -> Shown:
+    def joined(cls, parts: Sequence[RenderedView]) -> RenderedView:
         """One after the other."""
         return cls("\n".join(part.plain for part in parts), "".join(part.html for part in parts))
 

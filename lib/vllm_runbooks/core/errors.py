@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 
-def meant(name: str, names: Iterable[str], otherwise: str, *, cutoff: float = 0.6) -> str:
+def suggestion(name: str, names: Iterable[str], otherwise: str, *, cutoff: float = 0.6) -> str:
     """Hint for an unknown name: "did you mean …?" with the nearest known one, else `otherwise`."""
     from difflib import get_close_matches
 

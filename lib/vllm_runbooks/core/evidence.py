@@ -86,7 +86,7 @@ class Expectation(Authored):
 
 
 @dataclass(frozen=True)
-class PlanAsked(Authored):
+class PlanQuestion(Authored):
     """Request to the planner; without a parallel size it is for every layout, else missing sizes are 1."""
 
     model: str
@@ -106,7 +106,7 @@ class PlanAsked(Authored):
 
 
 @dataclass(frozen=True)
-class CardAsked(Authored):
+class GpuReference(Authored):
     """A GPU by name."""
 
     card: str
@@ -114,7 +114,7 @@ class CardAsked(Authored):
 
 
 @dataclass(frozen=True)
-class LineAsked(Authored):
+class LineReference(Authored):
     """A line that a document says a release prints."""
 
     vllm: str
@@ -124,7 +124,7 @@ class LineAsked(Authored):
 
 
 @dataclass(frozen=True)
-class Given(Authored):
+class ClaimInput(Authored):
     """A figure that the claims rest on and that the log does not hold."""
 
     name: str
@@ -183,11 +183,11 @@ class Claims(Authored):
     document: str
     """The document, in a few words."""
     claims: list[Claim]
-    given: list[Given] = field(default_factory=list)
-    plans: dict[str, PlanAsked] = field(default_factory=dict)
+    given: list[ClaimInput] = field(default_factory=list)
+    plans: dict[str, PlanQuestion] = field(default_factory=dict)
     """By the name that expressions use; so are the next two."""
-    cards: dict[str, CardAsked] = field(default_factory=dict)
-    lines: dict[str, LineAsked] = field(default_factory=dict)
+    cards: dict[str, GpuReference] = field(default_factory=dict)
+    lines: dict[str, LineReference] = field(default_factory=dict)
 
 
 class CaseKind(StrEnum):
@@ -223,7 +223,7 @@ class CaseFile(Authored):
     runbooks: list[str] = field(default_factory=list)
     told_with: str | None = None
     """Case of the same document: the nodes of a start over several, beside its log, or the reverse."""
-    plan: PlanAsked | None = None
+    plan: PlanQuestion | None = None
     """The question."""
 
     @property

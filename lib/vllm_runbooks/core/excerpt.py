@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class TextPosition(NamedTuple):
     """A place in a file; lines and columns count from 1."""
 
     line: int
@@ -48,25 +48,25 @@ class Excerpt:
         return Excerpt(text, [*at, self.at[pieces[-1][1]] if pieces else self.at[0]])
 
 
-class Places:
+class LineIndex:
     """Turns offsets in a file's text into lines and columns."""
 
     def __init__(self, text: str) -> None:
         # Not splitlines: a form feed or a Unicode separator begins no line for an editor, nor for a shell.
         self._starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))][:-1]
 
-    def __call__(self, offset: int) -> Place:
+    def __call__(self, offset: int) -> TextPosition:
         """The place of a character; of the text's end, where it ends."""
         line = bisect_right(self._starts, offset)
-        return Place(line, offset - self._starts[line - 1] + 1)
+        return TextPosition(line, offset - self._starts[line - 1] + 1)
 
 
 def applied(text: str, edits: Iterable[Replacement]) -> str:
     """The text with its replacements made; of two that overlap the first in the text counts."""
-    return Changed(text, edits).text
+    return EditedText(text, edits).text
 
 
-class Changed:
+class EditedText:
     """A text with replacements made, whose places can be followed back to where they came from."""
 
     def __init__(self, text: str, edits: Iterable[Replacement]) -> None:

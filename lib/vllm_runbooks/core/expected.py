@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from vllm_runbooks.core.evidence import Case, Expectation
-from vllm_runbooks.core.records import JudgedClaim, Judgement, Verdict
+from vllm_runbooks.core.records import CheckedClaim, RunbookVerdict, Verdict
 
 
-def together(judgements: Sequence[Judgement], case: Case | None) -> Judgement:
+def combine_verdicts(judgements: Sequence[RunbookVerdict], case: Case | None) -> RunbookVerdict:
     """Combine the verdicts on several parts of one question: pass only if each passes."""
     failed = [judgement for judgement in judgements if judgement.verdict is not Verdict.PASS]
-    return Judgement(
+    return RunbookVerdict(
         verdict=failed[0].verdict if failed else Verdict.PASS,
         reason="; ".join(judgement.reason for judgement in failed or judgements),
         case=case.id if case is not None else None,
@@ -40,7 +40,7 @@ def finding_differences(names: Collection[str], expect: Expectation) -> Iterator
     yield from (f"finding {name}: found, not expected" for name in sorted(got - expected))
 
 
-def claim_differences(case: Case, judged: Sequence[JudgedClaim]) -> list[str]:
+def claim_differences(case: Case, judged: Sequence[CheckedClaim]) -> list[str]:
     """The case's claims that did not come out as written, a sentence each."""
     verdicts = {claim.id: claim for claim in judged}
     return [

@@ -20,7 +20,7 @@ class Authored:
     __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
 
-WHERE_TOLD: Mapping[str, Any] = {"where_told": True}
+OMIT_NONE: Mapping[str, Any] = {"where_told": True}
 """Metadata of a field that a document has only where it is not None."""
 UNPRINTED: Mapping[str, Any] = {"unprinted": True}
 """Metadata of a field that views need and no document prints."""
@@ -58,7 +58,7 @@ def _hints(record: type) -> dict[str, Any]:
 def _printed(kind: type) -> tuple[tuple[str, str, bool], ...]:
     """Printed fields of a record: name, key, and whether the key is printed whatever the value is."""
     return tuple(
-        (field.name, field.name.rstrip("_"), field.metadata != WHERE_TOLD)
+        (field.name, field.name.rstrip("_"), field.metadata != OMIT_NONE)
         for field in fields(kind)
         if field.metadata != UNPRINTED
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from vllm_runbooks.core.record_forms import UNPRINTED, WHERE_TOLD, Authored
+from vllm_runbooks.core.record_forms import OMIT_NONE, UNPRINTED, Authored
 
 
 class Outcome(StrEnum):
@@ -113,7 +113,7 @@ class Quote:
     """At most 400 characters, secrets replaced."""
 
 
-Place = tuple[int | None, str | None]
+ProcessKey = tuple[int | None, str | None]
 """A process's pid and, where it runs elsewhere, its host's address: what tells it from others whatever its name."""
 
 
@@ -127,7 +127,7 @@ class Process:
     rank: int | None = None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ProcessKey:
         """What tells it from the others."""
         return self.pid, self.ip
 
@@ -147,7 +147,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Reading:
+class PrintedFigure:
     """One figure printed by vLLM, torch or a driver."""
 
     name: str
@@ -181,7 +181,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Raised:
+class RaisedException:
     """One exception of a traceback's chain, oldest first."""
 
     type: str
@@ -197,7 +197,7 @@ class Traceback:
     """A traceback of one process, with its chain."""
 
     process: Process
-    chain: tuple[Raised, ...]
+    chain: tuple[RaisedException, ...]
     logged: bool
     """Printed through the logger (the process may go on), not by a dying interpreter."""
     ignored: bool = False
@@ -210,7 +210,7 @@ class Traceback:
 
 
 @dataclass(frozen=True)
-class Hit:
+class SymptomHit:
     """A line that a symptom's signature matched."""
 
     symptom: str
@@ -299,7 +299,7 @@ class RankFacts:
 
 
 @dataclass(frozen=True)
-class Warned:
+class LoggedWarning:
     """A warning and how often it was printed."""
 
     quote: Quote
@@ -307,7 +307,7 @@ class Warned:
 
 
 @dataclass(frozen=True)
-class Seat:
+class NodePosition:
     """Place of a log among the logs of one launch; None if unknown."""
 
     nodes: int | None = None
@@ -363,7 +363,7 @@ class RayCluster:
 
 
 @dataclass(frozen=True)
-class Start:
+class ServerRun:
     """One server run, read from a log."""
 
     file: int
@@ -379,20 +379,20 @@ class Start:
     """Arguments by argparse destination, as printed; values that are not literals are kept as text."""
     processes: tuple[Process, ...]
     timeline: tuple[Phase, ...]
-    readings: tuple[Reading, ...]
+    readings: tuple[PrintedFigure, ...]
     throughput: tuple[Throughput, ...]
-    warnings: tuple[Warned, ...]
+    warnings: tuple[LoggedWarning, ...]
     tracebacks: tuple[Traceback, ...]
-    hits: tuple[Hit, ...]
+    hits: tuple[SymptomHit, ...]
     facts: Facts
     ranks: tuple[RankFacts, ...]
     progress: Mapping[int, int] = field(default_factory=dict)
     """Last line of progress by pid (0: no pid shown)."""
     left_out: int = 0
     """Starts in front of this one that are not kept: a log of very many restarts."""
-    last_lines: Mapping[Place, int] = field(default_factory=dict)
+    last_lines: Mapping[ProcessKey, int] = field(default_factory=dict)
     """Last line by process; those that show no pid are one."""
-    seat: Seat = field(default_factory=Seat)
+    seat: NodePosition = field(default_factory=NodePosition)
     cluster: RayCluster | None = None
     """Where `ray status` stands in the text."""
 
@@ -426,7 +426,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class SkippedLine:
     """A recognized line that is neither the cause nor a finding."""
 
     file: int
@@ -436,7 +436,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class StartSummary:
+class ServerRunSummary:
     """Summary of one server run."""
 
     file: int
@@ -496,7 +496,7 @@ class Residual:
 
 
 @dataclass(frozen=True)
-class Compared:
+class PlanComparison:
     """Plan compared with the log."""
 
     terms: tuple[ComparedTerm, ...]
@@ -548,9 +548,9 @@ class Answer:
     vllm: Release
     root_cause: Finding | None
     findings: tuple[Finding, ...]
-    starts: tuple[StartSummary, ...]
+    starts: tuple[ServerRunSummary, ...]
     remedies: tuple[Remedy, ...]
-    plan: Compared | None
+    plan: PlanComparison | None
     """The start's printed memory against its plan; None: the log prints no memory."""
     hidden: Mapping[str, int]
     facts: Facts
@@ -559,11 +559,11 @@ class Answer:
     """The first exception that no symptom explains, where it stands before the cause or there is none."""
     notes: tuple[str, ...] = ()
     """What is to be said of what was asked for: why a policy, or a step of it, is not offered."""
-    nodes: Nodes | None = field(default=None, metadata=WHERE_TOLD)
+    nodes: Nodes | None = field(default=None, metadata=OMIT_NONE)
     """Of a start over several nodes, what each of its logs tells, and which are not here."""
-    left_out: tuple[LeftOut, ...] = field(default=(), metadata=UNPRINTED)
+    left_out: tuple[SkippedLine, ...] = field(default=(), metadata=UNPRINTED)
     """Where the lines stand that `hidden` counts, for whoever shows the log with its lines marked."""
-    lang: str | None = field(default=None, metadata=WHERE_TOLD)
+    lang: str | None = field(default=None, metadata=OMIT_NONE)
     """Language of the texts where it is not English."""
 
 
@@ -589,7 +589,7 @@ class FindingRef:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class RunbookVerdict:
     """Verdict of a runbook, written by its last cell."""
 
     verdict: Verdict
@@ -604,7 +604,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class JudgedClaim:
+class CheckedClaim:
     """Verdict of the record on a claim."""
 
     id: str
@@ -622,7 +622,7 @@ class JudgedClaim:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FigureComparison:
     """Whether a figure is comparable between runs."""
 
     figure: str
@@ -678,7 +678,7 @@ class RunResult:
     """Whether the run could not read its parameters or its evidence."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What its verdict tells of what was judged."""
-    node: str | None = field(default=None, metadata=WHERE_TOLD)
+    node: str | None = field(default=None, metadata=OMIT_NONE)
     """Of a cluster, on which it was executed."""
-    lost_on: tuple[str, ...] | None = field(default=None, metadata=WHERE_TOLD)
+    lost_on: tuple[str, ...] | None = field(default=None, metadata=OMIT_NONE)
     """Nodes that had begun with it before, and gave no answer."""

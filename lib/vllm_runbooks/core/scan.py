@@ -193,7 +193,7 @@ def _re2() -> Any | None:
     return re2
 
 
-class Found(NamedTuple):
+class PatternMatch(NamedTuple):
     """The first match of one pattern in a text."""
 
     pattern: int
@@ -308,7 +308,7 @@ class PatternSet:
         search.by_re2 = search.by_re2 or self._re2.compile(search.source, _options(self._re2)).search
         return search.by_re2, search.names
 
-    def find(self, text: str, among: Sequence[int] | None = None) -> list[Found]:
+    def find(self, text: str, among: Sequence[int] | None = None) -> list[PatternMatch]:
         """The first match of every pattern that matches, in order of the patterns within a window.
 
         `among` are the only patterns to try, where `candidates` has named them for a text that holds this one.
@@ -322,7 +322,7 @@ class PatternSet:
         text = _encodable(text)
         if len(text) <= WINDOW:
             return self._find(text, 0, WINDOW, among)
-        matches: dict[int, Found] = {}
+        matches: dict[int, PatternMatch] = {}
         step = WINDOW - OVERLAP
         for start in range(0, len(text) - OVERLAP, step):
             # One character more in front, so that ^ and \b see what stands before; a match that begins in the overlap
@@ -331,10 +331,10 @@ class PatternSet:
             limit = lead + (step if start + WINDOW < len(text) else WINDOW)
             shift = start - lead
             for index, begin, end, groups in self._find(text[shift : start + WINDOW], lead, limit, among):
-                matches.setdefault(index, Found(index, shift + begin, shift + end, groups))
+                matches.setdefault(index, PatternMatch(index, shift + begin, shift + end, groups))
         return list(matches.values())
 
-    def _find(self, window: str, lead: int, limit: int, among: Sequence[int]) -> list[Found]:
+    def _find(self, window: str, lead: int, limit: int, among: Sequence[int]) -> list[PatternMatch]:
         matches = []
         for index in among:
             words, either = self._words[index], self._either[index]
@@ -346,7 +346,7 @@ class PatternSet:
             if match and match.start() < limit:
                 values = match.groupdict() if names else {}
                 groups = {name: values[name] for name in names if values[name] is not None}
-                matches.append(Found(index, match.start(), match.end(), groups))
+                matches.append(PatternMatch(index, match.start(), match.end(), groups))
         return matches
 
 

@@ -13,7 +13,17 @@ from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.display import one_line
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Evidence
-from vllm_runbooks.core.records import Answer, Compared, Facts, Finding, Outcome, Release, Remedy, Start, StartSummary
+from vllm_runbooks.core.records import (
+    Answer,
+    Facts,
+    Finding,
+    Outcome,
+    PlanComparison,
+    Release,
+    Remedy,
+    ServerRun,
+    ServerRunSummary,
+)
 from vllm_runbooks.core.redaction.redact import redact_name, redact_text
 from vllm_runbooks.diagnosis import node_logs, remedies, several_logs
 from vllm_runbooks.diagnosis.causes import Diagnosis, diagnose, found_by_comparison
@@ -22,10 +32,10 @@ from vllm_runbooks.diagnosis.several_logs import LaunchReport
 from vllm_runbooks.reading import startup_log
 
 if TYPE_CHECKING:
-    from vllm_runbooks.catalog.specs import Card, Specs
+    from vllm_runbooks.catalog.specs import HostGpu, Specs
     from vllm_runbooks.lint.linting import Knowledge
     from vllm_runbooks.lint.ways_out import ArgumentDifference, LaunchCommand
-    from vllm_runbooks.plan.budget import Subject
+    from vllm_runbooks.plan.budget import PlannedModel
 
 __all__ = ["answer", "follow", "offered", "read_starts"]
 
@@ -37,9 +47,9 @@ def answer(
     *,
     start: int | None = None,
     policy: Policy | None = None,
-    cards: Sequence[Card] = (),
+    cards: Sequence[HostGpu] = (),
     specs: Callable[[], Specs] | None = None,
-    model: Callable[[], Subject | None] | None = None,
+    model: Callable[[], PlannedModel | None] | None = None,
 ) -> Answer:
     """Diagnose the evidence.
 
@@ -84,7 +94,7 @@ def offered(
     arguments: Mapping[str, Any],
     vllm: str | None,
     knowledge: Callable[[], Knowledge],
-    cards: Sequence[Card] = (),
+    cards: Sequence[HostGpu] = (),
 ) -> tuple[tuple[Remedy, ...], tuple[str, ...]]:
     """Remedies for a running server, checked like those of a log, and why others are left out.
 
@@ -137,11 +147,11 @@ class _Request(NamedTuple):
     knowledge: Callable[[], Knowledge]
     specs: Callable[[], Specs]
     policy: Policy | None = None
-    cards: tuple[Card, ...] = ()
-    model: Callable[[], Subject | None] | None = None
+    cards: tuple[HostGpu, ...] = ()
+    model: Callable[[], PlannedModel | None] | None = None
 
 
-def _answer(request: _Request, starts: list[Start], chosen: list[Start]) -> Answer:
+def _answer(request: _Request, starts: list[ServerRun], chosen: list[ServerRun]) -> Answer:
     evidence = request.evidence
     diagnosed = [diagnose(start, request.catalog) for start in starts]
     reported = several_logs.report_of(starts, chosen, diagnosed, request.catalog)
@@ -157,7 +167,7 @@ def _answer(request: _Request, starts: list[Start], chosen: list[Start]) -> Answ
         root_cause=reported.cause,
         findings=(*reported.diagnosis.findings, *node_logs.beside(reported.starts, request.catalog), *ways.findings),
         starts=tuple(
-            StartSummary(
+            ServerRunSummary(
                 s.file,
                 s.first_line,
                 s.last_line,
@@ -209,7 +219,7 @@ class _Ways(NamedTuple):
     """Steps of the requested policy."""
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
-    plan: Compared | None = None
+    plan: PlanComparison | None = None
 
 
 def _ways(request: _Request, reported: LaunchReport) -> _Ways:
@@ -313,7 +323,9 @@ def _unused(request: _Request, reported: LaunchReport, base: LaunchCommand | Non
     return (found_by_comparison(symptom, {"need": f"{needed}", "have": f"{have}", "free": f"{have - needed}"}),)
 
 
-def read_starts(evidence: Evidence, catalog: Catalog, start: int | None = None) -> tuple[list[Start], list[Start]]:
+def read_starts(
+    evidence: Evidence, catalog: Catalog, start: int | None = None
+) -> tuple[list[ServerRun], list[ServerRun]]:
     """Every launch of the evidence, and those to diagnose."""
     starts = startup_log.read(evidence, catalog)
     if start is not None:

@@ -15,14 +15,14 @@ from vllm_runbooks.core.records import (
     Conditions,
     Facts,
     Finding,
-    Hit,
-    LeftOut,
     Level,
     Outcome,
     Quote,
     Role,
+    ServerRun,
     Severity,
-    Start,
+    SkippedLine,
+    SymptomHit,
 )
 
 _UNPLACED = -2
@@ -43,7 +43,7 @@ class Diagnosis:
     root_cause: Finding | None
     findings: tuple[Finding, ...]
     """Fatal first, then degraded, then hints; the first cause first within each."""
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[SkippedLine, ...] = ()
     """Recognized lines that no finding quotes."""
     first_error: Quote | None = None
     """The first exception that no symptom explains, if it precedes the cause or there is none."""
@@ -57,9 +57,9 @@ class Diagnosis:
 @dataclass(frozen=True)
 class _Candidate:
     symptom: Symptom
-    hits: tuple[Hit, ...]
+    hits: tuple[SymptomHit, ...]
     """Hits of its signatures, the deciding one first."""
-    companions: tuple[Hit, ...]
+    companions: tuple[SymptomHit, ...]
     captures: Mapping[str, str]
     conditions: Conditions
     has_recovered: bool
@@ -86,7 +86,7 @@ class _Candidate:
         )
 
 
-def diagnose(start: Start, catalog: Catalog) -> Diagnosis:
+def diagnose(start: ServerRun, catalog: Catalog) -> Diagnosis:
     """Find the symptoms of a launch and rank them."""
     placed = _placed_by_their_own(start.hits, catalog)
     mismatched = [
@@ -108,7 +108,7 @@ def diagnose(start: Start, catalog: Catalog) -> Diagnosis:
     if not fatal and stand_ins and not start.outcome.is_healthy:
         # What follows from another failure tells more than a notice of an end.
         causes.insert(0, min(stand_ins, key=lambda c: c.symptom.role is Role.WRAPPER))
-    left_out = tuple(LeftOut(*_line(hit), c.symptom.role) for c in candidates if c not in causes for hit in c.hits)
+    left_out = tuple(SkippedLine(*_line(hit), c.symptom.role) for c in candidates if c not in causes for hit in c.hits)
     unexplained = None if start.outcome.is_healthy else _first_unexplained(start, fatal)
     findings = sorted(
         (_finding(start, candidate, _level(start, candidate, fatal, unexplained)) for candidate in causes),
@@ -117,7 +117,7 @@ def diagnose(start: Start, catalog: Catalog) -> Diagnosis:
     return Diagnosis(_root_cause(start.outcome, findings), tuple(findings), left_out, unexplained)
 
 
-def _first_unexplained(start: Start, fatal: Sequence[_Candidate]) -> Quote | None:
+def _first_unexplained(start: ServerRun, fatal: Sequence[_Candidate]) -> Quote | None:
     """The first exception that no symptom matches, not even as a wrapper; if there is a cause, only one before it."""
     explained = {hit.traceback for hit in start.hits if hit.signature >= 0}
     limit = fatal[0].hits[0].quote.line if fatal else None
@@ -137,7 +137,7 @@ def _root_cause(outcome: Outcome, findings: Sequence[Finding]) -> Finding | None
     return next((f for f in findings if f.severity in (Severity.FATAL, Severity.DEGRADED)), None)
 
 
-def _placed_by_their_own(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
+def _placed_by_their_own(hits: Sequence[SymptomHit], catalog: Catalog) -> list[SymptomHit]:
     """Drop hits that take their place from a wrapper's frames.
 
     A parent repeats its worker's words in its own exception ("Worker failed with error '…'"): its frames and phase say
@@ -151,7 +151,7 @@ def _placed_by_their_own(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
     ]
 
 
-def _most_precise(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
+def _most_precise(hits: Sequence[SymptomHit], catalog: Catalog) -> list[SymptomHit]:
     """Drop hits of a symptom that another symptom on the same line replaces.
 
     A symptom replaces those that it names (`instead_of`) and those that it refines (a.b.c refines a.b) if it knows the
@@ -172,7 +172,7 @@ def _most_precise(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
     return [hit for hit in hits if (*_line(hit), hit.symptom) not in replaced]
 
 
-def _decided(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
+def _decided(hits: Sequence[SymptomHit], catalog: Catalog) -> list[SymptomHit]:
     """Of the symptoms of one group that match the same message, keep the one with the innermost place.
 
     A cause precedes symptoms that only follow from one.
@@ -201,7 +201,7 @@ def _decided(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
     ]  # fmt: skip
 
 
-def _place(hit: Hit) -> tuple[Any, ...]:
+def _place(hit: SymptomHit) -> tuple[Any, ...]:
     """The message of a hit, for symptoms of its group."""
     group = hit.symptom.split(".")[0]
     if hit.traceback is None:
@@ -209,16 +209,16 @@ def _place(hit: Hit) -> tuple[Any, ...]:
     return group, "raised", hit.traceback, hit.link
 
 
-def _figures(hit: Hit) -> Iterator[tuple[Any, ...]]:
+def _figures(hit: SymptomHit) -> Iterator[tuple[Any, ...]]:
     """Yield the figures by which a hit's message is recognized elsewhere; a single figure proves nothing."""
     figures = tuple(sorted((n, v) for n, v in hit.captures.items() if v[:1].isdigit()))
     if hit.signature >= 0 and len(figures) > 1:
         yield hit.symptom.split(".")[0], hit.quote.file, figures
 
 
-def _candidates(start: Start, catalog: Catalog, hits: Sequence[Hit]) -> Iterator[_Candidate]:
+def _candidates(start: ServerRun, catalog: Catalog, hits: Sequence[SymptomHit]) -> Iterator[_Candidate]:
     """Yield the candidates among the hits whose required conditions hold."""
-    by_symptom: dict[str, list[Hit]] = {}
+    by_symptom: dict[str, list[SymptomHit]] = {}
     for hit in hits:
         by_symptom.setdefault(hit.symptom, []).append(hit)
     for name, matching in by_symptom.items():
@@ -227,7 +227,7 @@ def _candidates(start: Start, catalog: Catalog, hits: Sequence[Hit]) -> Iterator
             yield candidate
 
 
-def _candidate(start: Start, catalog: Catalog, symptom: Symptom, hits: Sequence[Hit]) -> _Candidate | None:
+def _candidate(start: ServerRun, catalog: Catalog, symptom: Symptom, hits: Sequence[SymptomHit]) -> _Candidate | None:
     matches = [hit for hit in hits if hit.signature >= 0]
     if symptom.severity is not Severity.HINT and start.outcome.is_healthy:
         matches = [hit for hit in matches if hit.level not in _CHATTER]
@@ -242,7 +242,7 @@ def _candidate(start: Start, catalog: Catalog, symptom: Symptom, hits: Sequence[
     return _Candidate(symptom, tuple(matches), companions, captures, conditions, _has_recovered(start, matches[0]))
 
 
-def _captures(hits: Sequence[Hit], companions: Sequence[Hit]) -> dict[str, str]:
+def _captures(hits: Sequence[SymptomHit], companions: Sequence[SymptomHit]) -> dict[str, str]:
     """Captures of the deciding message, completed from others only for other quantities: figures are never mixed."""
     captures: dict[str, str] = dict(hits[0].captures)
     for hit in (*hits[1:], *companions):
@@ -258,7 +258,7 @@ def _captures(hits: Sequence[Hit], companions: Sequence[Hit]) -> dict[str, str]:
     return {**captures, **{n: v for n, v in last.items() if n in captures}}
 
 
-def _line(hit: Hit) -> tuple[int, int]:
+def _line(hit: SymptomHit) -> tuple[int, int]:
     """File and line of a hit."""
     return hit.quote.file, hit.quote.line
 
@@ -269,12 +269,12 @@ def _quantity(name: str) -> str:
     return stem if unit in UNITS and stem else name
 
 
-def _has_recovered(start: Start, hit: Hit) -> bool:
+def _has_recovered(start: ServerRun, hit: SymptomHit) -> bool:
     return start.progress.get(hit.process.pid or 0, 0) > hit.quote.line
 
 
 def _conditions(
-    start: Start, catalog: Catalog, symptom: Symptom, hit: Hit, captures: Mapping[str, str]
+    start: ServerRun, catalog: Catalog, symptom: Symptom, hit: SymptomHit, captures: Mapping[str, str]
 ) -> Conditions | None:
     """Matched, mismatched and unknown conditions; None if a required one does not hold."""
     sorted_by: dict[bool | None, list[str]] = {True: [], False: [], None: []}
@@ -295,7 +295,7 @@ def _conditions(
     return Conditions(tuple(sorted_by[True]), tuple(sorted_by[False]), tuple(sorted_by[None]))
 
 
-def _is_first(start: Start, catalog: Catalog, hit: Hit) -> bool:
+def _is_first(start: ServerRun, catalog: Catalog, hit: SymptomHit) -> bool:
     """Whether no other failure precedes a line: no other exception, no other fatal symptom."""
     tracebacks = {h.traceback for h in start.hits if h.symptom == hit.symptom}
     for index, traceback in enumerate(start.tracebacks):
@@ -316,7 +316,7 @@ def _is_first(start: Start, catalog: Catalog, hit: Hit) -> bool:
     )
 
 
-def _is_ruled_out(start: Start, symptom: Symptom, hit: Hit) -> bool:
+def _is_ruled_out(start: ServerRun, symptom: Symptom, hit: SymptomHit) -> bool:
     """Whether the outcome, or what follows a line, shows that it was no failure."""
     return any(
         condition.required
@@ -328,12 +328,12 @@ def _is_ruled_out(start: Start, symptom: Symptom, hit: Hit) -> bool:
     )
 
 
-def _is_last(start: Start, hit: Hit) -> bool:
+def _is_last(start: ServerRun, hit: SymptomHit) -> bool:
     """Whether a line is the last of its process; for several processes without a pid, the last of all."""
     return start.last_lines.get(hit.process.place) == hit.quote.line
 
 
-def _holds(start: Start, condition: Condition, captures: Mapping[str, str]) -> bool | None:
+def _holds(start: ServerRun, condition: Condition, captures: Mapping[str, str]) -> bool | None:
     """Whether a condition holds for a launch; None if the log does not show it."""
     if condition.outcome:
         return start.outcome.value in condition.outcome
@@ -384,7 +384,7 @@ def _captured(name: str, captures: Mapping[str, str]) -> Any:
         return None
 
 
-def _level(start: Start, candidate: _Candidate, fatal: Sequence[_Candidate], unexplained: Quote | None) -> Level:
+def _level(start: ServerRun, candidate: _Candidate, fatal: Sequence[_Candidate], unexplained: Quote | None) -> Level:
     """How sure a finding is.
 
     Confirmed is the first fatal exception of a failed launch at a known place, without a contradicting condition or an
@@ -413,7 +413,7 @@ def _level(start: Start, candidate: _Candidate, fatal: Sequence[_Candidate], une
     return Level.CONFIRMED if sure else Level.PROBABLE
 
 
-def _ended_of_another(start: Start, hit: Hit) -> bool:
+def _ended_of_another(start: ServerRun, hit: SymptomHit) -> bool:
     """Whether the launch may have failed for another reason than a line that was only logged.
 
     Servers log what clients send, and a client may send the words of any error: such a line is sure unless an
@@ -432,7 +432,7 @@ def _ended_of_another(start: Start, hit: Hit) -> bool:
     )
 
 
-def _finding(start: Start, candidate: _Candidate, level: Level) -> Finding:
+def _finding(start: ServerRun, candidate: _Candidate, level: Level) -> Finding:
     symptom, captures = candidate.symptom, candidate.captures
     severity = symptom.severity
     if severity is Severity.FATAL and start.outcome.is_healthy:

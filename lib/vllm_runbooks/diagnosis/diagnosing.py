@@ -12,15 +12,15 @@ from vllm_runbooks.catalog.load import in_language, load_catalog, specs
 from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.evidence import CaseKind, Evidence
-from vllm_runbooks.core.records import Answer, Compared, JudgedClaim, Judgement, Start
+from vllm_runbooks.core.records import Answer, CheckedClaim, PlanComparison, RunbookVerdict, ServerRun
 from vllm_runbooks.host.loading import cards
 from vllm_runbooks.lint.knowledge import knowledge
 from vllm_runbooks.reading import evidence as _evidence
 from vllm_runbooks.reading import sources
 
 if TYPE_CHECKING:
-    from vllm_runbooks.catalog.specs import Card
-    from vllm_runbooks.plan.budget import Subject
+    from vllm_runbooks.catalog.specs import HostGpu
+    from vllm_runbooks.plan.budget import PlannedModel
 
 
 def diagnose(
@@ -30,7 +30,7 @@ def diagnose(
     catalog: Catalog | None = None,
     policy: str = "",
     gpus: str | None = None,
-    model: Callable[[], Subject | None] | None = None,
+    model: Callable[[], PlannedModel | None] | None = None,
     lang: str | None = None,
 ) -> Answer:
     """Read and diagnose the evidence.
@@ -83,7 +83,7 @@ def check_log(evidence: Evidence) -> None:
 UNKNOWN_CARDS = "The pack names cards that this catalog does not know; name them with --gpus."
 
 
-def _own_cards(evidence: Evidence) -> tuple[tuple[Card, ...], str | None]:
+def _own_cards(evidence: Evidence) -> tuple[tuple[HostGpu, ...], str | None]:
     """The GPUs that the evidence names, and a note on unknown ones.
 
     Raises:
@@ -136,14 +136,14 @@ def follow(
         yield from _answer.follow(Evidence((document,), vllm=vllm), shelf, knowledge, specs=specs)
 
 
-def read(evidence: Evidence) -> list[Start]:
+def read(evidence: Evidence) -> list[ServerRun]:
     """Every launch in the evidence: phases, figures, tracebacks."""
     from vllm_runbooks.diagnosis import answer as _answer
 
     return _answer.read_starts(evidence, load_catalog())[0]
 
 
-def judge_claims(evidence: Evidence) -> tuple[JudgedClaim, ...]:
+def judge_claims(evidence: Evidence) -> tuple[CheckedClaim, ...]:
     """Check a document's claims about a recorded case on its own log; empty for other evidence."""
     from vllm_runbooks.diagnosis import claims as _claims
     from vllm_runbooks.plan.planner import planned
@@ -155,14 +155,14 @@ def judge_claims(evidence: Evidence) -> tuple[JudgedClaim, ...]:
     return _claims.judge(authored, answer, starts, evidence, planned=planned, card=lambda name: specs().gpu(name))
 
 
-def judge(answer: Answer, evidence: Evidence) -> Judgement:
+def judge(answer: Answer, evidence: Evidence) -> RunbookVerdict:
     """The verdict on an answer: against its case and claims, else on whether anything is wrong."""
     from vllm_runbooks.diagnosis import expected as diagnosis_expected
 
     return diagnosis_expected.judge(answer, evidence.case, judge_claims(evidence))
 
 
-def from_log(log: str, *, gpus: str | None = None, vllm: str | None = None, start: int | None = None) -> Compared:
+def from_log(log: str, *, gpus: str | None = None, vllm: str | None = None, start: int | None = None) -> PlanComparison:
     """Printed and planned memory of a launch: the `plan` part of its diagnosis.
 
     Raises:

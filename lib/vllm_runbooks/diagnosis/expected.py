@@ -8,10 +8,10 @@ from typing import Any
 from vllm_runbooks.core.evidence import Case
 from vllm_runbooks.core.expected import claim_differences, compare
 from vllm_runbooks.core.record_forms import document
-from vllm_runbooks.core.records import Answer, CauseRef, FindingRef, JudgedClaim, Judgement, Verdict
+from vllm_runbooks.core.records import Answer, CauseRef, CheckedClaim, FindingRef, RunbookVerdict, Verdict
 
 
-def judge(answer: Answer, case: Case | None, judged: Sequence[JudgedClaim] = ()) -> Judgement:
+def judge(answer: Answer, case: Case | None, judged: Sequence[CheckedClaim] = ()) -> RunbookVerdict:
     """The verdict: against a case's expectation and claims, else on whether anything is wrong."""
     differences = [*_differences(answer, case), *claim_differences(case, judged)] if case else []
     cause = answer.root_cause
@@ -24,7 +24,7 @@ def judge(answer: Answer, case: Case | None, judged: Sequence[JudgedClaim] = ())
         verdict, reason = Verdict.PASS, f"{answer.outcome.value}: nothing wrong"
     else:
         verdict, reason = Verdict.FAIL, f"{answer.outcome.value}: no cause could be established"
-    return Judgement(
+    return RunbookVerdict(
         verdict=verdict,
         reason=reason,
         case=case.id if case else None,

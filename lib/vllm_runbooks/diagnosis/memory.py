@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from vllm_runbooks.catalog.languages import Wording
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.printed import number
-from vllm_runbooks.core.records import Compared, Edit, Remedy
+from vllm_runbooks.core.records import Edit, PlanComparison, Remedy
 from vllm_runbooks.core.redaction.redact import redact_name
 from vllm_runbooks.diagnosis.several_logs import LaunchReport
 
 if TYPE_CHECKING:
-    from vllm_runbooks.catalog.specs import Card, Specs
+    from vllm_runbooks.catalog.specs import HostGpu, Specs
     from vllm_runbooks.lint.ways_out import LaunchCommand
-    from vllm_runbooks.plan.actual import Place
-    from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject
+    from vllm_runbooks.plan.actual import LaunchPlace
+    from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel
 
 _OF_MEMORY = frozenset({
     "block_size", "compilation_config", "cpu_offload_gb", "cudagraph_capture_sizes", "data_parallel_size", "dtype",
@@ -47,10 +47,10 @@ class PlannedMemory:
         reported: LaunchReport,
         base: LaunchCommand | None,
         *,
-        cards: tuple[Card, ...],
+        cards: tuple[HostGpu, ...],
         specs: Callable[[], Specs],
         source: str,
-        model: Callable[[], Subject | None] | None = None,
+        model: Callable[[], PlannedModel | None] | None = None,
         lang: str | None = None,
     ) -> None:
         """Plan the memory of a launch.
@@ -78,7 +78,7 @@ class PlannedMemory:
         self.environment = {name: value for name, value in values.items() if value is not None}
 
     @cached_property
-    def model(self) -> Subject | str:
+    def model(self) -> PlannedModel | str:
         """The model, or what is missing to know it."""
         from vllm_runbooks.plan.budget import subject_in_catalog
 
@@ -107,29 +107,29 @@ class PlannedMemory:
         return tuple(device or actual.UNKNOWN for device in devices)
 
     @cached_property
-    def _named(self) -> Card | None:
+    def _named(self) -> HostGpu | None:
         """The first given GPU; else the one that a warning names, as launches of mixture models do."""
-        from vllm_runbooks.catalog.specs import Card
+        from vllm_runbooks.catalog.specs import HostGpu
 
         if self.cards:
             return self.cards[0]
         quotes = (warned.quote.text for start in self.starts for warned in start.warnings)
         name = next((match[1] for text in quotes if (match := _DEVICE.search(text))), None)
         try:
-            return None if name is None else Card(self._specs().gpu(name))
+            return None if name is None else HostGpu(self._specs().gpu(name))
         except InputError:
             return None
 
     @cached_property
-    def place(self) -> Place:
+    def place(self) -> LaunchPlace:
         """Release, GPUs and environment variables of the launch."""
         from vllm_runbooks.plan import actual
 
         gpu = self._named.gpu if self._named is not None else None
-        return actual.Place(self.vllm or "", self.devices, gpu, self.environment)
+        return actual.LaunchPlace(self.vllm or "", self.devices, gpu, self.environment)
 
     @cached_property
-    def planned(self) -> tuple[Subject, Budget] | str:
+    def planned(self) -> tuple[PlannedModel, Budget] | str:
         """The model and the plan of the launch as it was made; else what is missing."""
         if self.vllm is None:
             return "the release: name it with --vllm"
@@ -147,12 +147,12 @@ class PlannedMemory:
             return "the start's options: one of them has a form that no plan takes"
 
     @cached_property
-    def compared(self) -> Compared | None:
+    def compared(self) -> PlanComparison | None:
         """Printed and planned memory; None if the launch printed none."""
         if all(getattr(self.facts, name) is None for name in _MEMORY_FACTS):
             return None
         if isinstance(self.planned, str):
-            return Compared((), None, (self.planned,))
+            return PlanComparison((), None, (self.planned,))
         from vllm_runbooks.plan import actual
 
         model, budget = self.planned

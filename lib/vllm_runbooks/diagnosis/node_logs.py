@@ -14,15 +14,15 @@ from vllm_runbooks.core.records import (
     Finding,
     Level,
     NodeLog,
+    NodePosition,
     Nodes,
     Outcome,
     Quote,
     RayCluster,
     RayDemand,
     Role,
-    Seat,
+    ServerRun,
     Severity,
-    Start,
 )
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.diagnosis.causes import found_by_comparison
@@ -47,7 +47,7 @@ _CLOCK_TOLERANCE_S = 3.0
 """Seconds by which two logs may print the same time differently: whole seconds, and a process that prints late."""
 
 
-def nodes(starts: Sequence[Start]) -> Nodes | None:
+def nodes(starts: Sequence[ServerRun]) -> Nodes | None:
     """Nodes of one launch as its logs show them; None if it ran on one, or no log shows several."""
     count = max((s.seat.nodes for s in starts if s.seat.nodes is not None), default=None)
     least = max((s.seat.node_rank + 1 for s in starts if s.seat.node_rank is not None), default=0)
@@ -76,26 +76,26 @@ def nodes(starts: Sequence[Start]) -> Nodes | None:
     return Nodes(count, logs, missing, () if missing else _ranks_missing(starts))
 
 
-def _ranks_missing(starts: Sequence[Start]) -> tuple[int, ...]:
+def _ranks_missing(starts: Sequence[ServerRun]) -> tuple[int, ...]:
     """Ranks of a launch that wrote into none of its logs."""
     size = max((s.seat.world_size for s in starts if s.seat.world_size is not None), default=0)
     ranks = {rank for s in starts for rank in s.seat.ranks}
     return tuple(rank for rank in range(min(size, _MAX_RANKS)) if rank not in ranks) if ranks else ()
 
 
-def _is_spread(seat: Seat) -> bool:
+def _is_spread(seat: NodePosition) -> bool:
     """Whether a log shows that ranks of its launch run on other nodes."""
     local, whole = seat.local_world_size, seat.world_size
     return seat.is_headless or (local is not None and whole is not None and local < whole)
 
 
-def _node_rank(start: Start) -> int | None:
+def _node_rank(start: ServerRun) -> int | None:
     """Rank of a log's node; a launch over several nodes that names none is the head."""
     is_head = start.seat.nodes is not None and start.seat.node_rank is None
     return 0 if is_head else start.seat.node_rank
 
 
-def clock_offsets(starts: Sequence[Start]) -> dict[int, float]:
+def clock_offsets(starts: Sequence[ServerRun]) -> dict[int, float]:
     """Seconds by which each file's clock is ahead of the first log's; without unknown ones.
 
     All ranks print that they have met at the same time, each by the clock of its node.
@@ -112,7 +112,7 @@ def clock_offsets(starts: Sequence[Start]) -> dict[int, float]:
     return offsets
 
 
-def in_order(findings: Sequence[Finding], starts: Sequence[Start]) -> list[Finding]:
+def in_order(findings: Sequence[Finding], starts: Sequence[ServerRun]) -> list[Finding]:
     """Findings of several logs in the order of their times if the clocks' offsets are known; else unchanged."""
     offsets = clock_offsets(starts)
     times: list[tuple[float, Finding]] = []
@@ -127,7 +127,7 @@ def in_order(findings: Sequence[Finding], starts: Sequence[Start]) -> list[Findi
     return [finding for at, finding in sorted(times, key=lambda pair: max(pair[0] - earliest - _CLOCK_TOLERANCE_S, 0))]
 
 
-def _time_of(finding: Finding, starts: Sequence[Start]) -> float | None:
+def _time_of(finding: Finding, starts: Sequence[ServerRun]) -> float | None:
     """Seconds, by the clock of its own log, of the line that decided a finding."""
     for quote in finding.evidence[:1]:
         for hit in (h for s in starts if s.file == quote.file for h in s.hits):
@@ -137,7 +137,7 @@ def _time_of(finding: Finding, starts: Sequence[Start]) -> float | None:
     return None
 
 
-def compared(starts: Sequence[Start], root: Finding | None, catalog: Catalog) -> Finding | None:
+def compared(starts: Sequence[ServerRun], root: Finding | None, catalog: Catalog) -> Finding | None:
     """The cause that only several logs together show; None if they show none.
 
     Args:
@@ -158,7 +158,7 @@ def compared(starts: Sequence[Start], root: Finding | None, catalog: Catalog) ->
     return None
 
 
-def beside(starts: Sequence[Start], catalog: Catalog) -> tuple[Finding, ...]:
+def beside(starts: Sequence[ServerRun], catalog: Catalog) -> tuple[Finding, ...]:
     """Findings from the state of a Ray cluster: GPUs that are all idle, so that the launch runs elsewhere."""
     symptom = catalog.symptoms.get(_IDLE)
     ran = next((s for s in starts if s.cluster is None and s.facts.tensor_parallel_size is not None), None)
@@ -171,7 +171,7 @@ def beside(starts: Sequence[Start], catalog: Catalog) -> tuple[Finding, ...]:
     )
 
 
-def _idle(cluster: RayCluster, ran: Start) -> dict[str, str]:
+def _idle(cluster: RayCluster, ran: ServerRun) -> dict[str, str]:
     facts = ran.facts
     sizes = (facts.tensor_parallel_size, facts.pipeline_parallel_size or 1, facts.data_parallel_size or 1)
     captures = {"have": f"{cluster.total['GPU']:g}", "need": f"{math.prod(size or 1 for size in sizes)}"}
@@ -199,11 +199,11 @@ class _Compared(NamedTuple):
     level: Level = Level.PROBABLE
 
 
-def _waiting(starts: Sequence[Start]) -> list[Start]:
+def _waiting(starts: Sequence[ServerRun]) -> list[ServerRun]:
     return [s for s in starts if s.seat.waiting and s.outcome in (Outcome.UNKNOWN, Outcome.HUNG)]
 
 
-def _apart(starts: Sequence[Start]) -> _Compared | None:
+def _apart(starts: Sequence[ServerRun]) -> _Compared | None:
     """Ranks that wait for each other at different addresses."""
     waiting = _waiting(starts)
     points = {s.seat.meeting_point: s for s in waiting if s.seat.meeting_point}
@@ -213,9 +213,9 @@ def _apart(starts: Sequence[Start]) -> _Compared | None:
     return _Compared(_APART, {"differences": text}, tuple(_lasts(points.values())), Level.CONFIRMED)
 
 
-def _same_rank(starts: Sequence[Start]) -> _Compared | None:
+def _same_rank(starts: Sequence[ServerRun]) -> _Compared | None:
     """Two nodes launched with the same rank: both wait for the other."""
-    by_rank: dict[int, Start] = {}
+    by_rank: dict[int, ServerRun] = {}
     for start in _waiting(starts):
         for rank, time in start.seat.waiting.items():
             other = by_rank.setdefault(rank, start)
@@ -230,7 +230,7 @@ _OF_A_NODE = frozenset({"node_rank", "host", "port", "data_parallel_rank", "data
 """Options that differ by node."""
 
 
-def _differences(starts: Sequence[Start]) -> dict[str, str]:
+def _differences(starts: Sequence[ServerRun]) -> dict[str, str]:
     """Values of the nodes by option, for options that differ."""
     differences = {}
     names = dict.fromkeys(name for start in starts for name in start.arguments if name not in _OF_A_NODE)
@@ -241,7 +241,7 @@ def _differences(starts: Sequence[Start]) -> dict[str, str]:
     return differences
 
 
-def _sizes_differ(starts: Sequence[Start]) -> _Compared | None:
+def _sizes_differ(starts: Sequence[ServerRun]) -> _Compared | None:
     """Waiting nodes with different sizes."""
     waiting = _waiting(starts)
     differences = _differences(waiting)
@@ -249,7 +249,7 @@ def _sizes_differ(starts: Sequence[Start]) -> _Compared | None:
     return _Compared(_SIZES_DIFFER, {"differences": text}, tuple(_lasts(waiting)), Level.CONFIRMED) if text else None
 
 
-def _releases(starts: Sequence[Start]) -> dict[str, str]:
+def _releases(starts: Sequence[ServerRun]) -> dict[str, str]:
     """Printed releases by software, if they differ."""
     printed = {
         "vLLM": {s.file: s.release.version for s in starts if s.release.version and s.release.source == "printed"},
@@ -264,7 +264,7 @@ def _releases(starts: Sequence[Start]) -> dict[str, str]:
     }
 
 
-def _releases_differ(starts: Sequence[Start]) -> _Compared | None:
+def _releases_differ(starts: Sequence[ServerRun]) -> _Compared | None:
     """Nodes of different releases, of which one failed to start."""
     if not (releases := _releases(starts)):
         return None
@@ -272,7 +272,7 @@ def _releases_differ(starts: Sequence[Start]) -> _Compared | None:
     return _Compared(_RELEASES_DIFFER, {"differences": text}, tuple(_lasts(starts)))
 
 
-def _blocked(starts: Sequence[Start]) -> _Compared | None:
+def _blocked(starts: Sequence[ServerRun]) -> _Compared | None:
     """Rank 0 waits at the meeting point, and a rank that was sent there cannot connect."""
     for start in starts:
         tries = [hit for hit in start.hits if {"connect_error", "waited"} & set(hit.captures)]
@@ -295,7 +295,7 @@ def _blocked(starts: Sequence[Start]) -> _Compared | None:
     return None
 
 
-def _no_meeting(starts: Sequence[Start]) -> _Compared | None:
+def _no_meeting(starts: Sequence[ServerRun]) -> _Compared | None:
     """Every rank waits at the same address and none has continued; a single log must be of several hosts."""
     waiting = _waiting(starts)
     size = next((s.seat.world_size for s in waiting if s.seat.world_size), None)
@@ -308,7 +308,7 @@ def _no_meeting(starts: Sequence[Start]) -> _Compared | None:
     return _Compared(_NO_MEETING, {name: value for name, value in captures.items() if value}, tuple(_lasts(waiting)))
 
 
-def _vanished(starts: Sequence[Start], root: Finding | None) -> _Compared | None:
+def _vanished(starts: Sequence[ServerRun], root: Finding | None) -> _Compared | None:
     """A rank lost its peer, and the only other log just ends: that process was killed."""
     is_of_a_victim = root is not None and root.symptom in ("dist.peer_lost", _TIMEOUT)
     if root is None or not is_of_a_victim or not root.evidence:
@@ -330,17 +330,17 @@ def _vanished(starts: Sequence[Start], root: Finding | None) -> _Compared | None
     return _Compared(_VANISHED, captures, (*_lasts(mute), *root.evidence[:1]))
 
 
-def _name(start: Start) -> str:
+def _name(start: ServerRun) -> str:
     rank = _node_rank(start)
     ranks = ", ".join(map(str, start.seat.ranks)) or "?"
     return f"node {rank}" if rank is not None else f"ranks {ranks}"
 
 
-def _lasts(starts: Iterable[Start]) -> Iterator[Quote]:
+def _lasts(starts: Iterable[ServerRun]) -> Iterator[Quote]:
     return (s.seat.last for s in starts if s.seat.last is not None)
 
 
-def _short(starts: Sequence[Start]) -> _Compared | None:
+def _short(starts: Sequence[ServerRun]) -> _Compared | None:
     """The resource that a Ray demand exceeds; else the node that it is bound to."""
     clusters = [s.cluster for s in starts if s.cluster is not None and s.cluster.total]
     waiting = [(cluster, demand) for cluster in clusters for demand in cluster.demands]
@@ -377,7 +377,7 @@ def _bound(_: RayCluster, demand: RayDemand) -> _Compared | None:
 
 
 def noted(
-    nodes_known: Nodes | None, starts: Sequence[Start], outcome: Outcome, catalog: Catalog, names: Sequence[str]
+    nodes_known: Nodes | None, starts: Sequence[ServerRun], outcome: Outcome, catalog: Catalog, names: Sequence[str]
 ) -> tuple[str, ...]:
     """Notes on the logs: what `ray status` shows, which are missing, whose clock is off.
 

@@ -8,7 +8,18 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.languages import Wording
 from vllm_runbooks.catalog.symptoms import Catalog
-from vllm_runbooks.core.records import Facts, Finding, LeftOut, Level, Nodes, Outcome, Release, Role, Severity, Start
+from vllm_runbooks.core.records import (
+    Facts,
+    Finding,
+    Level,
+    Nodes,
+    Outcome,
+    Release,
+    Role,
+    ServerRun,
+    Severity,
+    SkippedLine,
+)
 from vllm_runbooks.diagnosis import node_logs
 from vllm_runbooks.diagnosis.causes import MAX_QUOTES, SERVED_FAULTS, Diagnosis
 
@@ -27,7 +38,7 @@ _FROM_THE_FIRST_ERROR = (
 class LaunchReport(NamedTuple):
     """The logs of one launch together."""
 
-    starts: Sequence[Start]
+    starts: Sequence[ServerRun]
     """The launch as each log has it."""
     outcome: Outcome
     diagnosis: Diagnosis
@@ -45,7 +56,7 @@ class LaunchReport(NamedTuple):
 
 
 def report_of(
-    starts: Sequence[Start], chosen: Sequence[Start], diagnosed: Sequence[Diagnosis], catalog: Catalog
+    starts: Sequence[ServerRun], chosen: Sequence[ServerRun], diagnosed: Sequence[Diagnosis], catalog: Catalog
 ) -> LaunchReport:
     """Read the logs of one launch together.
 
@@ -81,7 +92,7 @@ def _with(diagnosis: Diagnosis, cause: Finding | None, catalog: Catalog) -> Diag
     quoted = {(quote.file, quote.line) for quote in cause.evidence}
     left_out = [
         *diagnosis.left_out,
-        *(LeftOut(q.file, q.line, Role.CONSEQUENCE) for f in explained for q in f.evidence[:1]),
+        *(SkippedLine(q.file, q.line, Role.CONSEQUENCE) for f in explained for q in f.evidence[:1]),
     ]
     return Diagnosis(
         cause,
@@ -91,7 +102,9 @@ def _with(diagnosis: Diagnosis, cause: Finding | None, catalog: Catalog) -> Diag
     )
 
 
-def _or_as_before(start: Start, starts: Sequence[Start], diagnosed: Mapping[int, Diagnosis], say: Wording) -> Diagnosis:
+def _or_as_before(
+    start: ServerRun, starts: Sequence[ServerRun], diagnosed: Mapping[int, Diagnosis], say: Wording
+) -> Diagnosis:
     """The launch's diagnosis; for one that is cut off before its error, the cause of its previous attempt.
 
     A supervisor that restarts a failing server leaves such logs.
@@ -112,13 +125,13 @@ def _or_as_before(start: Start, starts: Sequence[Start], diagnosed: Mapping[int,
     return replace(diagnosis, root_cause=cause, findings=(cause, *diagnosis.findings))
 
 
-def _before(start: Start, starts: Sequence[Start]) -> Start | None:
+def _before(start: ServerRun, starts: Sequence[ServerRun]) -> ServerRun | None:
     """The previous attempt with the same arguments in the same file."""
     before = [s for s in starts if s.file == start.file and s.last_line < start.first_line]
     return before[-1] if start.arguments and before and before[-1].arguments == start.arguments else None
 
 
-def _with_settings(start: Start, starts: Sequence[Start]) -> Start:
+def _with_settings(start: ServerRun, starts: Sequence[ServerRun]) -> ServerRun:
     """The launch, with missing settings from its previous attempt."""
     before = _before(start, starts)
     if before is None or start.outcome.is_healthy:
@@ -127,7 +140,7 @@ def _with_settings(start: Start, starts: Sequence[Start]) -> Start:
     return replace(start, facts=replace(start.facts, **settings))
 
 
-def _outcome(starts: Sequence[Start]) -> Outcome:
+def _outcome(starts: Sequence[ServerRun]) -> Outcome:
     return min((s.outcome for s in starts), key=_TELLING_FIRST.index, default=Outcome.UNKNOWN)
 
 
@@ -141,7 +154,7 @@ def _pointed(diagnosis: Diagnosis, catalog: Catalog) -> Diagnosis:
 
 
 def _merged(
-    outcome: Outcome, logs: list[tuple[Outcome, Diagnosis]], starts: Sequence[Start], catalog: Catalog
+    outcome: Outcome, logs: list[tuple[Outcome, Diagnosis]], starts: Sequence[ServerRun], catalog: Catalog
 ) -> Diagnosis:
     """The findings of several logs of one launch: a cause in one log explains the losses in the others.
 
@@ -163,13 +176,13 @@ def _merged(
     causes = [c for c in causes if c.severity is causes[0].severity]
     causes_only = [c for c in causes if catalog.symptoms[c.symptom].role is Role.CAUSE]
     root = next(iter(causes_only or causes), None)
-    left_out: list[LeftOut] = []
+    left_out: list[SkippedLine] = []
     findings: list[Finding] = [root] if root else []
     for diagnosis in diagnoses:
         left_out += diagnosis.left_out
         for finding in diagnosis.findings:
             if causes_only and catalog.symptoms[finding.symptom].role is not Role.CAUSE:
-                left_out += [LeftOut(quote.file, quote.line, Role.CONSEQUENCE) for quote in finding.evidence[:1]]
+                left_out += [SkippedLine(quote.file, quote.line, Role.CONSEQUENCE) for quote in finding.evidence[:1]]
             elif (at := next((at for at, f in enumerate(findings) if f.symptom == finding.symptom), None)) is None:
                 findings.append(finding)
             elif finding.evidence[:1] != findings[at].evidence[:1]:
@@ -191,7 +204,7 @@ _SMALLEST = frozenset({"kv_cache_gib", "kv_cache_tokens", "kv_cache_blocks", "ma
 """Figures of which the smallest rank limits all; the others come from the first log that has one."""
 
 
-def _facts(starts: list[Start]) -> Facts:
+def _facts(starts: list[ServerRun]) -> Facts:
     """Facts of one launch, from one or several logs."""
     if len(starts) == 1:
         return starts[0].facts

@@ -50,7 +50,7 @@ def models(*, names: tuple[str, ...], version: str | None, form: str) -> int:
         raise InputError("(nothing): is no name of a model; name one, or leave it out for the whole list")
     facts = catalog.toolchain(version)
     requested = names or [model.name for model in facts.models]
-    answer = AskedModels(facts.id, facts.source, tuple(known.asked(name, facts) for name in requested))
+    answer = AskedModels(facts.id, facts.source, tuple(known.find_model(name, facts) for name in requested))
     if form == "json":
         output.write_json(to_json(answer))
     else:

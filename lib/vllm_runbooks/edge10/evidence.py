@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.toolchains import AskedModel, Toolchain
-from vllm_runbooks.core.display import Shown
+from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.evidence import JOB, Case, CaseKind, Document, Evidence
-from vllm_runbooks.core.records import Answer, IssueSeverity, Judgement, Severity
+from vllm_runbooks.core.records import Answer, IssueSeverity, RunbookVerdict, Severity
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.edge10 import expected as job_expected
@@ -23,7 +23,7 @@ from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.accuracy import comparing as _accuracy
 from vllm_runbooks.edge10.accuracy import reports
 from vllm_runbooks.edge10.accuracy import results as evaluations
-from vllm_runbooks.edge10.accuracy.records import Accuracy, JudgedAccuracy
+from vllm_runbooks.edge10.accuracy.records import Accuracy, AccuracyComparison
 from vllm_runbooks.edge10.artefacts import checks as artefact_checks
 from vllm_runbooks.edge10.artefacts import kinds as artefacts
 from vllm_runbooks.edge10.artefacts import listings
@@ -90,7 +90,7 @@ class JobReport:
     """By file."""
     quantised: CheckedFolder | str
     compiled: CheckedFolder | str
-    accuracy: JudgedAccuracy | str
+    accuracy: AccuracyComparison | str
     log: Answer | str
     case: Case | None = None
     """The recorded job; None if it is not recorded."""
@@ -236,7 +236,7 @@ def report_on(inputs: JobInputs, case: Case | None, of_host: HostRequest) -> Job
     job = _job(inputs.job)
     description = job.job if isinstance(job, ReadJob) else None
     facts = catalog.toolchain(description.toolchain if description is not None else None)
-    request = artefacts.Asked(job=description)
+    request = artefacts.ExpectedArtefact(job=description)
     original = _artefact(inputs.original) if inputs.original is not None else None
 
     def folder(source: _Source | None, name: str) -> CheckedFolder | str:
@@ -247,7 +247,7 @@ def report_on(inputs: JobInputs, case: Case | None, of_host: HostRequest) -> Job
     return JobReport(
         facts=facts,
         job=job,
-        model=models.asked(description.listed, facts) if description is not None else None,
+        model=models.find_model(description.listed, facts) if description is not None else None,
         host=_host(inputs.host, of_host, description.model if description is not None else None, facts),
         scripts=_scripts(inputs.scripts, facts),
         quantised=folder(inputs.quantised, "quantised"),
@@ -307,13 +307,13 @@ def _scripts(named: Sequence[_Source], facts: Toolchain) -> Mapping[str, LintedS
     return script_checking.lint_scripts(texts, toolchain=facts.version)
 
 
-def _artefact(source: _Source) -> artefacts.Given:
+def _artefact(source: _Source) -> artefacts.ScannedFolder:
     if isinstance(source, str):
         return artefact_checks.read(source)
-    return artefacts.Given(listings.read(source.text, source.name), Contents())
+    return artefacts.ScannedFolder(listings.read(source.text, source.name), Contents())
 
 
-def _compared(named: Sequence[_Source], threshold: float | None) -> JudgedAccuracy | str:
+def _compared(named: Sequence[_Source], threshold: float | None) -> AccuracyComparison | str:
     if not named:
         return "No results are given; name those of the float and of the quantised model in results."
     if len(named) != 2:
@@ -322,7 +322,7 @@ def _compared(named: Sequence[_Source], threshold: float | None) -> JudgedAccura
     if len(paths) == len(named):
         evaluations.distinct(*paths)
     first, second = (
-        reports.read([reports.Given("", source.text.encode())], source.name)
+        reports.read([reports.ResultFile("", source.text.encode())], source.name)
         if isinstance(source, Document)
         else evaluations.read(Path(source))
         for source in named
@@ -342,61 +342,63 @@ def _logged(named: Sequence[_Source]) -> Answer | str:
 # ---- how it is shown
 
 
-def job(report: JobReport) -> Shown:
+def job(report: JobReport) -> RenderedView:
     """Show the job's settings with their sources, and what is wrong with its description."""
     from vllm_runbooks.edge10 import pages as edge10_pages
 
     return (
-        Shown.said(report.job)
+        RenderedView.said(report.job)
         if isinstance(report.job, str)
         else edge10_pages.job(report.job, report.facts, report.model)
     )
 
 
-def host(report: JobReport) -> Shown:
+def host(report: JobReport) -> RenderedView:
     """Show the host, and what prevents the step."""
     from vllm_runbooks.edge10.host import render as toolchains
 
-    return Shown.said(report.host) if isinstance(report.host, str) else toolchains.host_shown(report.host)
+    return RenderedView.said(report.host) if isinstance(report.host, str) else toolchains.host_shown(report.host)
 
 
-def scripts(report: JobReport) -> Shown:
+def scripts(report: JobReport) -> RenderedView:
     """Show what is wrong in the scripts, and what each does."""
     from vllm_runbooks.edge10 import pages as edge10_pages
 
-    return Shown.said(report.scripts) if isinstance(report.scripts, str) else edge10_pages.scripts(report.scripts)
+    return (
+        RenderedView.said(report.scripts) if isinstance(report.scripts, str) else edge10_pages.scripts(report.scripts)
+    )
 
 
-def quantised(report: JobReport) -> Shown:
+def quantised(report: JobReport) -> RenderedView:
     """Show the quantised checkpoint."""
     return _folder(report.quantised)
 
 
-def compiled(report: JobReport) -> Shown:
+def compiled(report: JobReport) -> RenderedView:
     """Show the compiled model."""
     return _folder(report.compiled)
 
 
-def _folder(checked: CheckedFolder | str) -> Shown:
+def _folder(checked: CheckedFolder | str) -> RenderedView:
     from vllm_runbooks.edge10 import pages as edge10_pages
 
-    return Shown.said(checked) if isinstance(checked, str) else edge10_pages.folder(checked)
+    return RenderedView.said(checked) if isinstance(checked, str) else edge10_pages.folder(checked)
 
 
-def accuracy(report: JobReport) -> Shown:
+def accuracy(report: JobReport) -> RenderedView:
     """Show the accuracy that the quantised model lost."""
     from vllm_runbooks.edge10.accuracy import render as views
 
-    return Shown.said(report.accuracy) if isinstance(report.accuracy, str) else views.shown(report.accuracy)
+    return RenderedView.said(report.accuracy) if isinstance(report.accuracy, str) else views.shown(report.accuracy)
 
 
-def logged(report: JobReport) -> Shown:
+def logged(report: JobReport) -> RenderedView:
     """Show why a step failed, and what to do."""
     from vllm_runbooks.diagnosis.render import answers
 
     if isinstance(report.log, str):
-        return Shown.said(report.log)
-    return Shown.joined([answers.cause(report.log), answers.remedies(report.log)])
+        return RenderedView.said(report.log)
+    return RenderedView.joined([answers.cause(report.log), answers.remedies(report.log)])
 
 
 # ---- the steps, made anew
@@ -411,16 +413,16 @@ def made(report: JobReport) -> steps.JobFiles | str:
     return steps.make_files(report.job.job, report.facts)
 
 
-def made_shown(report: JobReport, files: steps.JobFiles | str) -> Shown:
+def made_shown(report: JobReport, files: steps.JobFiles | str) -> RenderedView:
     """Show the files that were made, and what the linters report about them."""
     from vllm_runbooks.edge10 import pages as edge10_pages
 
     if isinstance(files, str):
-        return Shown.said(f"Nothing is made. {files}")
+        return RenderedView.said(f"Nothing is made. {files}")
     return edge10_pages.made(files.files, files.texts, making.judged(files.texts, report.facts))
 
 
-def write(files: steps.JobFiles | str, folder: str, *, apply: bool) -> Shown:
+def write(files: steps.JobFiles | str, folder: str, *, apply: bool) -> RenderedView:
     """Write the files of the job into a folder, where that is asked for; what somebody changed is not overwritten.
 
     Raises:
@@ -430,19 +432,19 @@ def write(files: steps.JobFiles | str, folder: str, *, apply: bool) -> Shown:
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
     check_texts(folder=folder)
     if isinstance(files, str):
-        return Shown.said(f"Nothing is written. {files}")
+        return RenderedView.said(f"Nothing is written. {files}")
     if not apply:
-        return Shown.said("Nothing is written, since apply is False.")
+        return RenderedView.said("Nothing is written, since apply is False.")
     if not folder.strip():
         raise InputError("folder is empty; name the folder that the files are to be written into")
     written, _ = making.store_made(files, Path(folder))
-    return Shown.said(f"Written into {folder}: {', '.join(written) or 'nothing, it was all there as it is'}.")
+    return RenderedView.said(f"Written into {folder}: {', '.join(written) or 'nothing, it was all there as it is'}.")
 
 
 # ---- the verdict
 
 
-def _judge_recorded(evidence: Evidence) -> Judgement:
+def _judge_recorded(evidence: Evidence) -> RunbookVerdict:
     """Check a recorded job.
 
     Raises:
@@ -451,7 +453,7 @@ def _judge_recorded(evidence: Evidence) -> Judgement:
     return judge(of(evidence))
 
 
-def judge(report: JobReport, chain: OpenChain | None = None) -> Judgement:
+def judge(report: JobReport, chain: OpenChain | None = None) -> RunbookVerdict:
     """Check a job against its case, or check that nothing is wrong or unknown.
 
     Args:
@@ -495,7 +497,7 @@ def _wrong(report: JobReport) -> Iterator[tuple[str, str]]:
             yield from (
                 (finding.id, finding.text) for finding in folder.findings if finding.severity is not Severity.HINT
             )
-    if isinstance(report.accuracy, JudgedAccuracy) and report.accuracy.verdict is Accuracy.LOST:
+    if isinstance(report.accuracy, AccuracyComparison) and report.accuracy.verdict is Accuracy.LOST:
         yield _LOST, report.accuracy.why
     if isinstance(report.log, Answer) and report.log.root_cause is not None:
         yield report.log.root_cause.symptom, report.log.root_cause.title
@@ -510,7 +512,7 @@ def _open(report: JobReport) -> Iterator[str]:
     for folder in (report.quantised, report.compiled):
         if isinstance(folder, CheckedFolder) and folder.ok is None:
             yield from folder.unchecked
-    if isinstance(report.accuracy, JudgedAccuracy) and report.accuracy.verdict is Accuracy.UNKNOWN:
+    if isinstance(report.accuracy, AccuracyComparison) and report.accuracy.verdict is Accuracy.UNKNOWN:
         yield f"what was lost: {report.accuracy.why}"
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from vllm_runbooks.core.evidence import Case
 from vllm_runbooks.core.expected import verdict_on_findings
-from vllm_runbooks.core.records import Judgement, Verdict
+from vllm_runbooks.core.records import RunbookVerdict, Verdict
 
 
 def judge_job(
     findings: Sequence[tuple[str, str]], unknown: Sequence[str], case: Case | None, facts: Mapping[str, Any]
-) -> Judgement:
+) -> RunbookVerdict:
     """Check a job for an edge chip against its case, or check that nothing is wrong.
 
     Args:
@@ -31,4 +31,4 @@ def judge_job(
         verdict, reason = Verdict.FAIL, f"not established: {unknown[0]}"
     else:
         verdict, reason = Verdict.PASS, "nothing is wrong with what was given of the job"
-    return Judgement(verdict, reason, case.id if case else None, None, None, (), facts)
+    return RunbookVerdict(verdict, reason, case.id if case else None, None, None, (), facts)

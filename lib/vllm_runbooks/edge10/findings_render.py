@@ -8,7 +8,7 @@ from html import escape
 from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.views.elements import badge, cut, html_table, prose, tag
-from vllm_runbooks.core.views.styled import GROUNDS, SEVERITIES, Block, Prose, Tone, bulleted, styled
+from vllm_runbooks.core.views.styled import GROUNDS, SEVERITIES, Prose, TextBlock, Tone, bulleted, styled
 
 _MAX_PATH, _MAX_TEXT = 160, 600
 
@@ -23,7 +23,7 @@ def path(name: str) -> str:
     return visible(cut(one_line(name), _MAX_PATH))
 
 
-def blocks(finding: RuleFinding) -> list[Block]:
+def blocks(finding: RuleFinding) -> list[TextBlock]:
     """A finding with its effect and what to do, for a terminal."""
     severity = styled(finding.severity.value, SEVERITIES[finding.severity])
     where = f" {path(finding.path)}" if finding.path is not None else ""

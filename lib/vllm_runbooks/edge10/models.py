@@ -14,7 +14,7 @@ _MAX_NAME = 200
 _BREAKS = re.compile(r"[-_ .]+")
 
 
-def asked(name: str, of: Toolchain) -> AskedModel:
+def find_model(name: str, of: Toolchain) -> AskedModel:
     """Look a model up in the toolchain's list.
 
     A name is compared without case, and dashes, underscores, blanks and dots are one; an organisation counts where both

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
 from vllm_runbooks.catalog.toolchains import AskedModel, Toolchain
-from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.core.views.elements import (
     AMBER,
@@ -31,7 +31,7 @@ from vllm_runbooks.edge10 import findings_render as edge10_findings
 from vllm_runbooks.edge10.artefacts import render as edge10_checks
 from vllm_runbooks.edge10.artefacts.records import CheckedFolder
 from vllm_runbooks.edge10.jobs import render as edge10_jobs
-from vllm_runbooks.edge10.jobs.records import Job, MadeFile, MadeIssue, ReadJob
+from vllm_runbooks.edge10.jobs.records import EdgeJob, MadeFile, MadeIssue, ReadJob
 from vllm_runbooks.edge10.scripts import render as edge10_scripts
 from vllm_runbooks.edge10.scripts.records import LintedScripts
 from vllm_runbooks.lint import render as issues
@@ -44,25 +44,25 @@ _TONES = {True: GREEN, False: RED, None: AMBER}
 # ---- the job
 
 
-def job(read_job: ReadJob, facts: Toolchain, model: AskedModel | None) -> Shown:
+def job(read_job: ReadJob, facts: Toolchain, model: AskedModel | None) -> RenderedView:
     """Show the settings of a job with their sources, or what is wrong with its description."""
     by = f"{facts.id}: {facts.source}"
     if read_job.job is None:
         lines = [redact_text(edge10_jobs.problem_line("job.yaml", answer)) for answer in read_job.problems]
         headline = Headline("not read", "the description contradicts itself, or the toolchain")
         paragraphs = "".join(tag("p", prose(line), "max-width:80ch;margin:2px 0") for line in lines)
-        return Shown(joined([str(headline), *lines, by]), verdict(headline, RED) + paragraphs + remark(by))
+        return RenderedView(joined([str(headline), *lines, by]), verdict(headline, RED) + paragraphs + remark(by))
     rows = [[name, visible(redact_text(value)), source] for name, value, source in _settings(read_job.job)]
     head = ("setting", "value", "where from")
     listed = [f"Of {answer.name}: {answer.why}." for answer in [model] if answer is not None]
     below = "".join(remark(visible(answer)) for answer in (*listed, *read_job.doubts, by))
-    return Shown(
+    return RenderedView(
         joined([grid(head, rows).plain.rstrip("\n"), *listed, *read_job.doubts, by]),
         html_table(head, cells(rows)) + below,
     )
 
 
-def _settings(job: Job) -> Iterator[tuple[str, str, str]]:
+def _settings(job: EdgeJob) -> Iterator[tuple[str, str, str]]:
     """Settings with their values and sources."""
     evaluation, fed = job.evaluation, job.calibration
     values = {
@@ -99,7 +99,7 @@ def _dies(order: Sequence[int]) -> str:
 # ---- the scripts
 
 
-def scripts(linted: Mapping[str, LintedScripts]) -> Shown:
+def scripts(linted: Mapping[str, LintedScripts]) -> RenderedView:
     """Show what is wrong in scripts, file by file, and what each does."""
     whole = edge10_scripts.merged(linted)
     count = issues.counted(whole.issues)
@@ -112,7 +112,7 @@ def scripts(linted: Mapping[str, LintedScripts]) -> Shown:
         pages.append(heading(f"{visible(name)}: {does}"))
         pages.append(issues.rows_of(script.issues) or remark("nothing wrong"))
     by = f"Servers and evaluations are judged by vLLM {whole.vllm.version}, which {whole.toolchain} evaluates with."
-    return Shown(joined([str(headline), plain(edge10_scripts.view(linted)), by]), "".join(pages) + remark(by))
+    return RenderedView(joined([str(headline), plain(edge10_scripts.view(linted)), by]), "".join(pages) + remark(by))
 
 
 def _files(count: int) -> str:
@@ -122,7 +122,7 @@ def _files(count: int) -> str:
 # ---- what lies between the steps
 
 
-def folder(checked: CheckedFolder) -> Shown:
+def folder(checked: CheckedFolder) -> RenderedView:
     """Show a folder between two steps, and what is wrong with it."""
     word, why, _ = edge10_checks.STANDINGS[checked.ok]
     pages = [verdict(Headline(word, why), _TONES[checked.ok])]
@@ -143,13 +143,13 @@ def folder(checked: CheckedFolder) -> Shown:
         if texts:
             lines = [*map(visible, texts[:_MOST]), *beyond(texts, _MOST)]
             pages.append(heading(name) + "".join(map(remark, lines)))
-    return Shown(plain(edge10_checks.view(checked)), "".join(pages))
+    return RenderedView(plain(edge10_checks.view(checked)), "".join(pages))
 
 
 # ---- what is made
 
 
-def made(files: Sequence[MadeFile], texts: Mapping[str, str], wrong: Sequence[MadeIssue]) -> Shown:
+def made(files: Sequence[MadeFile], texts: Mapping[str, str], wrong: Sequence[MadeIssue]) -> RenderedView:
     """Show the files of a job, each in full and folded, and what the linters report about them."""
     rows = [[item.name, item.step or "-", item.says] for item in files]
     head = ("file", "step", "what it does")
@@ -158,4 +158,4 @@ def made(files: Sequence[MadeFile], texts: Mapping[str, str], wrong: Sequence[Ma
     for item in files:
         summary = f'<summary style="cursor:pointer">{escape(item.name)}</summary>'
         pages.append(tag("details", summary + preformatted(texts[item.name]), "margin-top:6px"))
-    return Shown(joined([grid(head, rows).plain.rstrip("\n"), *judged]), "".join(pages))
+    return RenderedView(joined([grid(head, rows).plain.rstrip("\n"), *judged]), "".join(pages))

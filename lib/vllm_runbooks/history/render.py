@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.core.views.drawing import LINES, NARROW, caption, narrow, rule, tick_step
 from vllm_runbooks.core.views.elements import BLUE, badge, cut, heading, html_table, remark, tag
-from vllm_runbooks.core.views.styled import GROUNDS, VERDICTS, Block, Styled, Table, Tone, Words, plain, styled
+from vllm_runbooks.core.views.styled import GROUNDS, VERDICTS, Styled, Table, TextBlock, Tone, Words, plain, styled
 from vllm_runbooks.history.records import Differing, EntryDifferences, HistoryEntry, Trend, TrendPoint
 
 _UNKNOWN = "unknown"
@@ -26,7 +26,7 @@ def listed(entries: Sequence[HistoryEntry]) -> str:
     return plain(listed_view(entries))
 
 
-def listed_view(entries: Sequence[HistoryEntry]) -> list[Block]:
+def listed_view(entries: Sequence[HistoryEntry]) -> list[TextBlock]:
     """A line for each entry, with the reason unless it passed."""
     rows = []
     for item in entries:
@@ -35,17 +35,17 @@ def listed_view(entries: Sequence[HistoryEntry]) -> list[Block]:
     return [Table(_head(*_LISTED), rows)]
 
 
-def table(entries: Sequence[HistoryEntry]) -> Shown:
+def table(entries: Sequence[HistoryEntry]) -> RenderedView:
     """`listed` for a notebook."""
     if not entries:
         text = "The history holds nothing that was asked for."
-        return Shown(text, tag("p", escape(text)))
+        return RenderedView(text, tag("p", escape(text)))
     rows = []
     for item in entries:
         id_, began, kind, verdict, took, about = map(escape, _cells(item))
         word = badge(verdict, GROUNDS[VERDICTS[item.verdict]] if item.verdict else BLUE)
         rows.append([word, f"<b>{about}</b><br>{began} · {kind}{f' · {took}' if took else ''} · {tag('code', id_)}"])
-    return Shown(listed(entries), html_table(("verdict", "what was done (UTC)"), rows))
+    return RenderedView(listed(entries), html_table(("verdict", "what was done (UTC)"), rows))
 
 
 def _cells(item: HistoryEntry) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ def trend(subject_trend: Trend, facts: Sequence[str]) -> str:
     return plain(trend_view(subject_trend, facts))
 
 
-def trend_view(subject_trend: Trend, facts: Sequence[str]) -> list[Block]:
+def trend_view(subject_trend: Trend, facts: Sequence[str]) -> list[TextBlock]:
     """A line for each entry with the requested facts."""
     rows: list[tuple[Words, ...]] = [
         (
@@ -129,7 +129,7 @@ _NAMES = 96
 """Width of the names behind the curves."""
 
 
-def curves(subject_trend: Trend) -> Shown:
+def curves(subject_trend: Trend) -> RenderedView:
     """Durations and memory by entry, as charts with the figures below."""
     points = subject_trend.points[-_MAX_POINTS:]
     names = [name for name in dict.fromkeys(n for p in points for n in p.facts) if name.endswith(_MEMORY)]
@@ -140,7 +140,7 @@ def curves(subject_trend: Trend) -> Shown:
     began = [point.began for point in points]
     pictures = [_curves(took, began, "s", "How long each took"), _curves(memory, began, "GiB", "Memory of each")]
     moved = list(dict.fromkeys(n for p in points for n in p.facts))[:4]
-    return Shown(trend(subject_trend, moved), "".join(pictures) or tag("p", "Nothing of it is a number."))
+    return RenderedView(trend(subject_trend, moved), "".join(pictures) or tag("p", "Nothing of it is a number."))
 
 
 def _curves(tracks: Mapping[str, Sequence[float | None]], began: Sequence[str], unit: str, title: str) -> str:
@@ -190,7 +190,7 @@ def _names_at_ends(tracks: Mapping[str, Sequence[float | None]], x: float, botto
     return labels
 
 
-def difference(comparison: EntryDifferences) -> Shown:
+def difference(comparison: EntryDifferences) -> RenderedView:
     """`compared` for a notebook."""
     parts = [tag("p", f"<b>a</b> {escape(comparison.a)}<br><b>b</b> {escape(comparison.b)}")]
     for title, some, none in (
@@ -202,7 +202,7 @@ def difference(comparison: EntryDifferences) -> Shown:
         body = html_table(("", "a", "b", "by"), rows, below=[d.note for d in some]) if rows else remark(none)
         parts += [heading(title), body]
     parts += [remark(f"note: {note}") for note in comparison.notes]
-    return Shown(compared(comparison), "".join(parts))
+    return RenderedView(compared(comparison), "".join(parts))
 
 
 def _by(differing: Differing) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import median
 
-from vllm_runbooks.catalog.specs import Card, Gpu, Specs, Total
+from vllm_runbooks.catalog.specs import Gpu, HostGpu, Specs, Total
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction.redact import redact_text
@@ -20,7 +20,7 @@ _MAX_NAME = 80
 _SHOWN = 3
 
 
-def cards(snapshot: Inventory, specs: Specs, where: str, node: str | None = None) -> tuple[Card, ...]:
+def cards(snapshot: Inventory, specs: Specs, where: str, node: str | None = None) -> tuple[HostGpu, ...]:
     """List the GPUs of a snapshot by number, without those that are divided (MIG) or that the driver cannot reach.
 
     Raises:
@@ -33,7 +33,7 @@ def cards(snapshot: Inventory, specs: Specs, where: str, node: str | None = None
         none = f"no GPU can be taken: {unfit_ones}" if snapshot.gpus else f"lists no GPU{why}"
         raise InputError(f"{where}: {none}; name the cards, as in 8xRTX3090")
     return tuple(
-        Card(
+        HostGpu(
             _card(gpu, specs, where),
             node,
             gpu.index,

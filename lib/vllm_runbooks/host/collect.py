@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import IO, cast
 
-from vllm_runbooks.core import host_commands
+from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Document
 from vllm_runbooks.core.redaction.redact import redact_text

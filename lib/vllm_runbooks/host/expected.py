@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from vllm_runbooks.core.evidence import Case
 from vllm_runbooks.core.expected import compare, finding_differences
-from vllm_runbooks.core.records import Judgement, Severity, Verdict
+from vllm_runbooks.core.records import RunbookVerdict, Severity, Verdict
 from vllm_runbooks.host.records import Inspected
 
 
-def judge_inventory(host: Inspected, case: Case | None) -> Judgement:
+def judge_inventory(host: Inspected, case: Case | None) -> RunbookVerdict:
     """The verdict on a host: against what a case expects, else on whether anything is wrong."""
     if case is not None:
         differences = list(finding_differences([finding.id for finding in host.findings], case.expect))
@@ -21,4 +21,4 @@ def judge_inventory(host: Inspected, case: Case | None) -> Judgement:
         verdict, reason = Verdict.FAIL, f"{wrong[0].text} ({wrong[0].id})"
     else:
         verdict, reason = Verdict.PASS, host.why_none or "nothing wrong that was told"
-    return Judgement(verdict, reason, case.id if case else None, None, None, ())
+    return RunbookVerdict(verdict, reason, case.id if case else None, None, None, ())

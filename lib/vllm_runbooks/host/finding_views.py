@@ -10,7 +10,7 @@ from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.core.display import to_json, visible
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.views import elements
-from vllm_runbooks.core.views.styled import GROUNDS, SEVERITIES, Block, Prose, Table, Tone, Words, bulleted, styled
+from vllm_runbooks.core.views.styled import GROUNDS, SEVERITIES, Prose, Table, TextBlock, Tone, Words, bulleted, styled
 
 
 def snapshot_json(snapshot: Any, kind: Any) -> str:
@@ -35,9 +35,9 @@ def listed_numbers(numbers: Sequence[int]) -> str:
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 
-def finding_blocks(findings: Iterable[RuleFinding]) -> list[Block]:
+def finding_blocks(findings: Iterable[RuleFinding]) -> list[TextBlock]:
     """Findings, for a terminal."""
-    blocks: list[Block] = []
+    blocks: list[TextBlock] = []
     for finding in findings:
         severity = styled(finding.severity.value, SEVERITIES[finding.severity])
         gpus = f"GPU {listed_numbers(finding.gpus)}: " if finding.gpus else ""

@@ -29,7 +29,7 @@ _MAX_SERIES = 64 << 20
 
 
 @dataclass(frozen=True)
-class CardMemory:
+class GpuMemory:
     """Memory of one GPU at one time."""
 
     index: int
@@ -80,14 +80,14 @@ class CardMemory:
 
 
 @dataclass(frozen=True)
-class Reading:
+class MemoryReading:
     """All GPUs at one time."""
 
     at_s: float
     """By the monotonic clock, or since the beginning of a series."""
-    cards: tuple[CardMemory, ...]
+    cards: tuple[GpuMemory, ...]
 
-    def of(self, numbers: Sequence[int]) -> tuple[CardMemory, ...]:
+    def of(self, numbers: Sequence[int]) -> tuple[GpuMemory, ...]:
         """The GPUs of some numbers, where they exist."""
         by_number = {card.index: card for card in self.cards}
         return tuple(by_number[number] for number in numbers if number in by_number)
@@ -99,7 +99,7 @@ class Source(Protocol):
     says: str
     """Description."""
 
-    def read(self) -> Reading:
+    def read(self) -> MemoryReading:
         """Read the memory now."""
         ...
 
@@ -114,7 +114,7 @@ class Recorded:
         self._clock = clock
         self._began: float | None = None
 
-    def read(self) -> Reading:
+    def read(self) -> MemoryReading:
         """The reading of this time."""
         now = self._clock()
         if self._began is None:
@@ -154,7 +154,7 @@ class _SeriesLine:
     gpus: tuple[_SeriesGpu, ...] = ()
 
 
-def series(path: Path) -> tuple[Reading, ...]:
+def series(path: Path) -> tuple[MemoryReading, ...]:
     """Read a recorded series, in order.
 
     Raises:
@@ -169,7 +169,7 @@ def series(path: Path) -> tuple[Reading, ...]:
                 raise InputError(f"{path}: is larger than {_MAX_SERIES >> 20} MiB; give the part that matters")
     except WrongFileError as error:
         raise InputError(f"{error.wrong}; give a file with a series of GPU memory") from None
-    readings: list[Reading] = []
+    readings: list[MemoryReading] = []
     for number, line in enumerate("".join(pieces).splitlines(), 1):
         if not line.strip():
             continue
@@ -179,7 +179,7 @@ def series(path: Path) -> tuple[Reading, ...]:
     return tuple(readings)
 
 
-def _reading(line: str, where: str) -> Reading:
+def _reading(line: str, where: str) -> MemoryReading:
     try:
         data = json.loads(line)
     except (ValueError, RecursionError):
@@ -195,14 +195,14 @@ def _reading(line: str, where: str) -> Reading:
     twice = next((number for number in numbers if numbers.count(number) > 1), None)
     if twice is not None:
         raise InputError(f"{where}: gpus: lists GPU {twice} twice; number each card once")
-    return Reading(parsed.at_s, cards)
+    return MemoryReading(parsed.at_s, cards)
 
 
-def _card(gpu: _SeriesGpu) -> CardMemory:
+def _card(gpu: _SeriesGpu) -> GpuMemory:
     values = {**vars(gpu)}
     processes = values.pop("processes")
     holders = (GpuProcess(process.pid, command=process.name, used_mib=process.used_mib) for process in processes or ())
-    return CardMemory(**values, holders=None if processes is None else tuple(holders))
+    return GpuMemory(**values, holders=None if processes is None else tuple(holders))
 
 
 class DriverMemory(NamedTuple):
@@ -256,17 +256,17 @@ class Nvml:
         version: str | None = self.ask("nvmlSystemGetDriverVersion")
         return version
 
-    def read(self) -> Reading:
+    def read(self) -> MemoryReading:
         """Read all GPUs."""
-        lost = (CardMemory(index, None, None, None, None, error=error) for index, error in self.lost.items())
+        lost = (GpuMemory(index, None, None, None, None, error=error) for index, error in self.lost.items())
         cards = (*(self.card(*handle) for handle in self.handles.items()), *lost)
-        return Reading(time.monotonic(), tuple(sorted(cards, key=lambda card: card.index)))
+        return MemoryReading(time.monotonic(), tuple(sorted(cards, key=lambda card: card.index)))
 
-    def card(self, index: int, handle: Any) -> CardMemory:
+    def card(self, index: int, handle: Any) -> GpuMemory:
         """Read one GPU."""
         memory = self.memory(handle)
         busy = self.ask("nvmlDeviceGetUtilizationRates", handle)
-        return CardMemory(
+        return GpuMemory(
             index=index,
             name=self.ask("nvmlDeviceGetName", handle),
             uuid=self.ask("nvmlDeviceGetUUID", handle),
@@ -331,7 +331,7 @@ def source_of(series: str) -> tuple[Source | None, str]:
         return None, str(error)
 
 
-def unrest_mib(readings: Sequence[Reading], numbers: Sequence[int]) -> float | None:
+def unrest_mib(readings: Sequence[MemoryReading], numbers: Sequence[int]) -> float | None:
     """How much the memory in use of some GPUs changed over the readings; None if unknown for one of them."""
     moved = 0.0
     for number in numbers:

@@ -13,7 +13,7 @@ _NAMESPACE = Path("/proc/self/ns/pid")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-class Here(NamedTuple):
+class HostIdentity(NamedTuple):
     """A place whose process numbers are one set; None: the system does not tell."""
 
     namespace: int | None
@@ -29,11 +29,11 @@ class Here(NamedTuple):
         return self.namespace in (None, _FIRST)
 
 
-def here() -> Here:
+def here() -> HostIdentity:
     """The place of this process."""
     namespace = boot = None
     with contextlib.suppress(OSError):
         namespace = _NAMESPACE.stat().st_ino
     with contextlib.suppress(OSError, ValueError):
         boot = _BOOT.read_text("ascii").strip() or None
-    return Here(namespace, boot, socket.gethostname())
+    return HostIdentity(namespace, boot, socket.gethostname())

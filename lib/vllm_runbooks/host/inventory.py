@@ -23,7 +23,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction.redact import redact_record, redact_text
 from vllm_runbooks.host import inspection as inventories
 from vllm_runbooks.host import leftovers, memory_limit
-from vllm_runbooks.host.gpu_memory import CardMemory, Nvml, Reading, series
+from vllm_runbooks.host.gpu_memory import GpuMemory, MemoryReading, Nvml, series
 from vllm_runbooks.host.records import GpuFacts, GpuPair, GpuProcess, GpuUse, HostFacts, Inspected, Inventory, MigPart
 
 _MIB = 1 << 20
@@ -126,7 +126,7 @@ def recorded(name: str, specs: Specs, *, need_gib: float | None = None) -> Inspe
     return seen(series(Path(name)), f"recorded in {Path(name).name}", specs, need_gib)
 
 
-def seen(readings: Sequence[Reading], source: str, specs: Specs, need_gib: float | None) -> Inspected:
+def seen(readings: Sequence[MemoryReading], source: str, specs: Specs, need_gib: float | None) -> Inspected:
     """The GPUs of the last look, with the one recommended after all looks."""
     seconds = readings[-1].at_s - readings[0].at_s
     inventory = redact_record(Inventory(source=source, gpus=tuple(card.facts for card in readings[-1].cards)))
@@ -134,13 +134,13 @@ def seen(readings: Sequence[Reading], source: str, specs: Specs, need_gib: float
     return inventories.inspect(inventory, specs, uses=uses(readings, totals), seconds=seconds, need_gib=need_gib)
 
 
-def uses(readings: Sequence[Reading], totals: Mapping[int, float | None]) -> tuple[GpuUse, ...]:
+def uses(readings: Sequence[MemoryReading], totals: Mapping[int, float | None]) -> tuple[GpuUse, ...]:
     """Use of each GPU over the looks; `totals` is the memory for processes, where known."""
     numbers = dict.fromkeys(card.index for reading in readings for card in reading.cards)
     return tuple(_use(number, [reading.of([number]) for reading in readings], totals) for number in numbers)
 
 
-def _use(number: int, looks: Sequence[tuple[CardMemory, ...]], totals: Mapping[int, float | None]) -> GpuUse:
+def _use(number: int, looks: Sequence[tuple[GpuMemory, ...]], totals: Mapping[int, float | None]) -> GpuUse:
     seen = [look[0] if look else None for look in looks]
     last = next(card for card in reversed(seen) if card is not None)
     total = totals.get(number)

@@ -10,14 +10,14 @@ from vllm_runbooks.core.evidence import SNAPSHOT, Evidence
 from vllm_runbooks.reading.sources import beginning, cases_folder, load_files
 
 if TYPE_CHECKING:
-    from vllm_runbooks.catalog.specs import Card
+    from vllm_runbooks.catalog.specs import HostGpu
     from vllm_runbooks.host.records import Inspected, Inventory
 
 
 _WRITE_A_SNAPSHOT = "give a snapshot, as vllm-runbooks inventory -o FILE writes it"
 
 
-def cards(spec: str) -> tuple[Card, ...]:
+def cards(spec: str) -> tuple[HostGpu, ...]:
     """The GPUs of a specification, of a snapshot's file or case, or for `local` of this host.
 
     Raises:
@@ -31,7 +31,7 @@ def is_snapshot(name: str) -> bool:
     return bool(name) and (cases_folder(None) / name / SNAPSHOT).is_file()
 
 
-def _read_cards(name: str, node: str | None) -> tuple[Card, ...]:
+def _read_cards(name: str, node: str | None) -> tuple[HostGpu, ...]:
     from vllm_runbooks.catalog.specs import LOCAL
     from vllm_runbooks.host import inspection as inventories
 

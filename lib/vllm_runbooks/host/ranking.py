@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vllm_runbooks.catalog.room import Room, of_share, usual_share
+from vllm_runbooks.catalog.room import MemoryClaim, of_share, usual_share
 from vllm_runbooks.catalog.specs import Specs
 from vllm_runbooks.host.cards import AT_WORK, MIB_PER_GIB, gib, unfit, usable_mib
 from vllm_runbooks.host.records import GpuUse, Inventory, RankedGpu, Recommendation
@@ -126,10 +126,10 @@ def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
     return replace(made, is_suitable=True, reason="; ".join(reasons))
 
 
-def _room(total: float, used: float, need_gib: float | None) -> Room | None:
+def _room(total: float, used: float, need_gib: float | None) -> MemoryClaim | None:
     """What is needed, or else what a server asks for by default, beside what is free."""
     if need_gib is not None:
-        return Room(total, used, need_gib * MIB_PER_GIB)
+        return MemoryClaim(total, used, need_gib * MIB_PER_GIB)
     share = usual_share()
     return None if share is None else of_share(total, used, share)
 

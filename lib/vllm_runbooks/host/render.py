@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.views import elements
 from vllm_runbooks.core.views.elements import AMBER, GREEN, Headline, cut, prose
 from vllm_runbooks.core.views.styled import (
     BLANK,
-    Block,
     Line,
-    Loose,
     Prose,
+    SentenceLines,
+    TextBlock,
     Tone,
     Words,
     bulleted,
@@ -40,9 +40,9 @@ def text(host: Inspected) -> str:
     return plain(view(host))
 
 
-def view(host: Inspected) -> list[Block]:
+def view(host: Inspected) -> list[TextBlock]:
     """The host, for a terminal."""
-    parts: list[list[Block]] = [[Loose(line) for line in _summary(host)]]
+    parts: list[list[TextBlock]] = [[SentenceLines(line) for line in _summary(host)]]
     if host.gpus:
         parts.append([faint_table(_HEAD, [_row(gpu) for gpu in host.gpus])])
     parts.append(headed("HOST", [bulleted(line) for line in _host_lines(host)]))
@@ -132,33 +132,33 @@ def _unknown(host: Inspected) -> Iterator[str]:
         yield f"{of}: {', '.join(dict.fromkeys(names))}"
 
 
-def host(inspected: Inspected) -> Shown:
+def host(inspected: Inspected) -> RenderedView:
     """The GPUs of a host, for a notebook."""
     summary = " ".join(f"{line}." for line in _summary(inspected))
     if not inspected.gpus:
-        return Shown(summary, prose(summary))
+        return RenderedView(summary, prose(summary))
     return elements.grid(_HEAD, [_row(gpu) for gpu in inspected.gpus], summary)
 
 
-def findings(host: Inspected) -> Shown:
+def findings(host: Inspected) -> RenderedView:
     """What the facts of a host mean for vLLM, for a notebook."""
     if not host.findings:
         sentence = "Nothing of what was told stands in the way of vLLM."
-        return Shown(sentence, prose(sentence))
+        return RenderedView(sentence, prose(sentence))
     where = ((finding, f"GPU {listed_numbers(finding.gpus)}" if finding.gpus else "") for finding in host.findings)
     table = finding_views.findings_table(where, "what it means, and what to do")
-    return Shown(plain(finding_blocks(host.findings)), table)
+    return RenderedView(plain(finding_blocks(host.findings)), table)
 
 
-def chosen(host: Inspected) -> Shown:
+def chosen(host: Inspected) -> RenderedView:
     """The GPU for the next launch, with the reason for it and against each other."""
     if host.recommendation is None:
         sentence = cut(f"No GPU is recommended: {host.why_none or 'none is listed'}", 400) + "."
-        return Shown(sentence, prose(sentence))
+        return RenderedView(sentence, prose(sentence))
     remarks = list(_summary(host))[1:]
     recommendation = _recommendation(host.recommendation)
     html = recommendation.html + "".join(map(elements.remark, remarks))
-    return Shown("\n".join([recommendation.plain, *remarks]), html)
+    return RenderedView("\n".join([recommendation.plain, *remarks]), html)
 
 
 def _headline(recommendation: Recommendation) -> Headline:
@@ -195,14 +195,14 @@ def _ranked(recommendation: Recommendation) -> list[tuple[Words, ...]]:
     ]
 
 
-def _recommendation_view(recommendation: Recommendation) -> list[Block]:
+def _recommendation_view(recommendation: Recommendation) -> list[TextBlock]:
     head = _headline(recommendation)
     sentence = styled(head.verdict, Tone.WARN if recommendation.gpu is None else Tone.GOOD) + f": {head.why}"
     table = faint_table(_RANKED, _ranked(recommendation))
-    return [Prose(sentence, ""), table, Loose(styled(_basis(recommendation), Tone.FAINT), "")]
+    return [Prose(sentence, ""), table, SentenceLines(styled(_basis(recommendation), Tone.FAINT), "")]
 
 
-def _recommendation(recommendation: Recommendation) -> Shown:
+def _recommendation(recommendation: Recommendation) -> RenderedView:
     # Four columns, with the rest below each: a phone has no room for seven.
     rows = [[str(cell) for cell in row] for row in _ranked(recommendation)]
     short = [(number, name, free, suitable) for number, name, free, _, _, suitable, _ in rows]
@@ -210,4 +210,4 @@ def _recommendation(recommendation: Recommendation) -> Shown:
     table = elements.html_table(("GPU", "name", "free", "suitable"), elements.cells(short), below=rest)
     tone = AMBER if recommendation.gpu is None else GREEN
     html = elements.verdict(_headline(recommendation), tone) + elements.heading("Every card") + table
-    return Shown(plain(_recommendation_view(recommendation)), html + elements.remark(_basis(recommendation)))
+    return RenderedView(plain(_recommendation_view(recommendation)), html + elements.remark(_basis(recommendation)))

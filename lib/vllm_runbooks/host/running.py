@@ -70,7 +70,7 @@ def read_outcome(errors: bytes) -> dict[str, Any]:
     return {}
 
 
-class Running:
+class SupervisedCommand:
     """A command and all that it starts; leaving the block ends them.
 
     SIGINT, SIGTERM and SIGHUP are handed on to it inside the block, in the main thread: the first ends it within five
@@ -170,7 +170,7 @@ class Running:
             self.stop(number, f"was stopped by {signal.Signals(number).name}")
 
         with handled_by(hand_on) as before:
-            if isinstance(before.get(signal.SIGINT), Held):
+            if isinstance(before.get(signal.SIGINT), SignalHolder):
                 for number in before[signal.SIGINT].taken():
                     hand_on(number, None)
             yield
@@ -198,7 +198,7 @@ def ending_of(status: int | None) -> str:
     return f"ended with exit status {status}"
 
 
-class Held:
+class SignalHolder:
     """Holds signals back while what will not come again is in memory alone."""
 
     def __init__(self) -> None:
@@ -229,9 +229,9 @@ class Held:
 
 
 @contextlib.contextmanager
-def holding() -> Iterator[Held]:
+def holding() -> Iterator[SignalHolder]:
     """Hold back SIGINT, SIGTERM and SIGHUP, where this thread may handle signals."""
-    holder = Held()
+    holder = SignalHolder()
     with handled_by(holder):
         yield holder
 
@@ -256,7 +256,7 @@ def handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[dic
             signal.signal(number, former if former is not None else signal.SIG_DFL)
 
 
-class Live:
+class RedactedOutput:
     """Shows an output by whole lines, secrets replaced."""
 
     def __init__(self, show: Show, *, known: str) -> None:

@@ -12,8 +12,8 @@ from functools import cache
 from types import NoneType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
+from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog.tables import load_table
-from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.display import SCHEMA, visible
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.json_errors import loaded

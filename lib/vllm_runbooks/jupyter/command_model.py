@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from vllm_runbooks.core.display import Shown
+from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.lint import checking
 from vllm_runbooks.lint import render as issues
@@ -43,14 +43,14 @@ class CommandReport:
 
     error: str = ""
     marks: tuple[Mark, ...] = ()
-    placed: Shown | None = None
+    placed: RenderedView | None = None
     """The text with each issue below its line."""
     mended: str = ""
     """A description of the corrected text, and of the remaining issues."""
     fixed: str = ""
     """The corrected text, secrets replaced; empty if nothing can be fixed."""
-    difference: Shown | None = None
-    starts: Shown | None = None
+    difference: RenderedView | None = None
+    starts: RenderedView | None = None
 
 
 def report_on(request: CommandRequest) -> CommandReport:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.core.display import Shown
+from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.evidence import SNAPSHOT
 from vllm_runbooks.host import inventory
@@ -25,9 +25,9 @@ class GpuReport:
     """Content of the panel."""
 
     error: str = ""
-    cards: Shown | None = None
-    chosen: Shown | None = None
-    findings: Shown | None = None
+    cards: RenderedView | None = None
+    chosen: RenderedView | None = None
+    findings: RenderedView | None = None
 
 
 def report_on(snapshot: str, *, need_gib: float | None = None) -> GpuReport:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vllm_runbooks.catalog import folders, options
-from vllm_runbooks.core.display import Shown
+from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.diagnosis import diagnosing
@@ -42,10 +42,10 @@ class LogRequest:
     """None: the default of `catalog.load.language`."""
 
 
-class Fix(NamedTuple):
+class ShownFix(NamedTuple):
     """A fix, and its command to copy."""
 
-    shown: Shown
+    shown: RenderedView
     command: str
 
 
@@ -57,15 +57,15 @@ class LogReport:
     """Why there is no answer, in one line."""
     source: str = ""
     """Which of the inputs is diagnosed."""
-    outcome: Shown | None = None
-    cause: Shown | None = None
-    log: Shown | None = None
-    timeline: Shown | None = None
-    advice: Shown | None = None
-    ways: tuple[Fix, ...] = ()
-    checks: Shown | None = None
-    others: Shown | None = None
-    facts: Shown | None = None
+    outcome: RenderedView | None = None
+    cause: RenderedView | None = None
+    log: RenderedView | None = None
+    timeline: RenderedView | None = None
+    advice: RenderedView | None = None
+    ways: tuple[ShownFix, ...] = ()
+    checks: RenderedView | None = None
+    others: RenderedView | None = None
+    facts: RenderedView | None = None
     starts: int = 0
     """Number of launches in the text."""
 
@@ -85,7 +85,9 @@ def report_on(request: LogRequest) -> LogReport:
         read = diagnosing.read(evidence)
     except RunbooksError as error:
         return LogReport(error=str(error), source=_source(request))
-    ways = [Fix(answers.way_out(n, way, answer.lang), way.command or "") for n, way in enumerate(answer.remedies, 1)]
+    ways = [
+        ShownFix(answers.way_out(n, way, answer.lang), way.command or "") for n, way in enumerate(answer.remedies, 1)
+    ]
     return LogReport(
         source=_source(request),
         outcome=answers.outcome(answer),

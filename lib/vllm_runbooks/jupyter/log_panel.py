@@ -159,7 +159,7 @@ class _Way(ipywidgets.VBox):
         self._shown, self._command, self._copy = parts.HtmlView(), parts.HtmlView(), page_parts.Copy()
         super().__init__([self._shown, self._command, self._copy], layout=ipywidgets.Layout(width="100%", margin="0"))
 
-    def show(self, way: logs.Fix) -> None:
+    def show(self, way: logs.ShownFix) -> None:
         """Show a fix."""
         self._shown.show(way.shown)
         self._command.show(parts.command(way.command) if way.command else None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from vllm_runbooks.catalog import folders
 from vllm_runbooks.cluster import named
-from vllm_runbooks.core.display import Shown
+from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.evidence import NODES
 from vllm_runbooks.host.nodes import loading as node_loading
@@ -33,12 +33,12 @@ class NodeReport:
     """Content of the panel."""
 
     error: str = ""
-    nodes: Shown | None = None
-    reach: Shown | None = None
-    findings: Shown | None = None
+    nodes: RenderedView | None = None
+    reach: RenderedView | None = None
+    findings: RenderedView | None = None
     environments: tuple[tuple[str, str], ...] = ()
     """Name and shell lines of each node."""
-    without: Shown | None = None
+    without: RenderedView | None = None
     """Why there is no environment, if there is none."""
 
 

@@ -12,7 +12,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from vllm_runbooks.core import extras
-from vllm_runbooks.core.display import Shown
+from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def runs(subject: str = "") -> Any:
     return _panel("runs", subject=subject)
 
 
-def offered(panel: str, otherwise: Shown, **arguments: Any) -> Any:
+def offered(panel: str, otherwise: RenderedView, **arguments: Any) -> Any:
     """A panel if somebody can use it, else a plain view: headless runs store no widgets.
 
     Args:

@@ -10,7 +10,7 @@ import ipywidgets
 
 from vllm_runbooks.catalog import languages
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.views.elements import BLUE, RED, tag, tinted
 from vllm_runbooks.jupyter.page_parts import Head
 
@@ -20,36 +20,36 @@ _FULL = {"width": "100%", "margin": "0"}
 class HtmlView(ipywidgets.HTML):
     """A view of a `render` module, which escapes everything in it."""
 
-    def __init__(self, view: Shown | None = None) -> None:
+    def __init__(self, view: RenderedView | None = None) -> None:
         super().__init__(layout=ipywidgets.Layout(width="100%", height="auto", margin="0"))
         self.show(view)
 
-    def show(self, view: Shown | None) -> None:
+    def show(self, view: RenderedView | None) -> None:
         """Show a view; None clears it."""
         html = tag("div", view.html, "line-height:1.45;overflow-x:auto;overflow-wrap:break-word") if view else ""
         self.value = html
 
 
-def said(line: str, tone: str = RED) -> Shown | None:
+def said(line: str, tone: str = RED) -> RenderedView | None:
     """An error line; None clears it."""
     if not line:
         return None
     style = f"{tinted(tone, '6px 10px')};font-size:14px"
-    return Shown(line, tag("div", escape(visible(line)), style))
+    return RenderedView(line, tag("div", escape(visible(line)), style))
 
 
-def answered(source: str) -> Shown | None:
+def answered(source: str) -> RenderedView | None:
     """Which of the inputs is answered; None clears it."""
     text = f"Answered: {source}" if source else ""
-    return Shown(text, tag("div", escape(visible(text)), "font-size:13px;opacity:.85")) if text else None
+    return RenderedView(text, tag("div", escape(visible(text)), "font-size:13px;opacity:.85")) if text else None
 
 
-def working(words: str) -> Shown | None:
+def working(words: str) -> RenderedView | None:
     """A message that an answer is under way; empty clears it."""
     if not words:
         return None
     style = f"{tinted(BLUE, '6px 10px')};font-size:14px"
-    return Shown(words, f'<div role="status" style="{style}">{escape(words)}</div>')
+    return RenderedView(words, f'<div role="status" style="{style}">{escape(words)}</div>')
 
 
 def language(lang: str | None) -> ipywidgets.Dropdown:
@@ -76,18 +76,18 @@ def heading(words: str) -> HtmlView:
     return HtmlView(heading_of(words))
 
 
-def heading_of(words: str) -> Shown:
+def heading_of(words: str) -> RenderedView:
     """Heading of a view."""
-    return Shown(words, tag("h3", escape(words), "font-size:15px;margin:16px 0 6px 0"))
+    return RenderedView(words, tag("h3", escape(words), "font-size:15px;margin:16px 0 6px 0"))
 
 
-def command(text: str) -> Shown:
+def command(text: str) -> RenderedView:
     """A command to copy."""
     style = (
         "white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal;border:1px solid #8886;border-radius:4px;"
         "padding:8px 10px;margin:4px 0;font-size:13px;line-height:1.5;background:transparent;color:inherit"
     )
-    return Shown(text, tag("pre", tag("code", escape(text), "background:transparent;color:inherit"), style))
+    return RenderedView(text, tag("pre", tag("code", escape(text), "background:transparent;color:inherit"), style))
 
 
 def button(words: str, tip: str) -> ipywidgets.Button:
@@ -149,7 +149,7 @@ def offer(chosen: Any, offered: Sequence[tuple[str, Any]], usual: Any) -> None:
     chosen.value = value
 
 
-def corrected(words: str, text: str) -> Shown:
+def corrected(words: str, text: str) -> RenderedView:
     """A description of the corrections, and the corrected text if there is one."""
     head = tag("p", tag("b", escape(words)), "margin:0 0 4px 0")
-    return Shown(text, head + (command(text).html if text else ""))
+    return RenderedView(text, head + (command(text).html if text else ""))

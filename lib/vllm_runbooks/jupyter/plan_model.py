@@ -10,7 +10,7 @@ from typing import Any
 
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog import options
-from vllm_runbooks.core.display import Shown
+from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.plan import planner
@@ -49,8 +49,8 @@ class PlanReport:
 
     error: str = ""
     """Why there is no plan, or what the release rejects, in one line."""
-    overview: Shown | None = None
-    terms: Shown | None = None
+    overview: RenderedView | None = None
+    terms: RenderedView | None = None
     command: str = ""
     """A linted and planned command; empty if there is none."""
     note: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from vllm_runbooks.core.display import Shown
+from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.diff import differences
 from vllm_runbooks.history import render as views
@@ -33,12 +33,12 @@ class RunReport:
     """Content of the panel."""
 
     error: str = ""
-    entries: Shown | None = None
+    entries: RenderedView | None = None
     subjects: tuple[str, ...] = ()
     choices: tuple[tuple[str, str], ...] = ()
     """Label and id of each listed entry."""
-    trend: Shown | None = None
-    difference: Shown | None = None
+    trend: RenderedView | None = None
+    difference: RenderedView | None = None
 
 
 def report_on(request: RunRequest, at: Path | None = None) -> RunReport:

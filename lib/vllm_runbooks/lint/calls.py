@@ -17,8 +17,8 @@ from vllm_runbooks.lint.hits import Edits, Hit
 from vllm_runbooks.lint.option_rules import Tables
 from vllm_runbooks.reading import documents
 from vllm_runbooks.reading.deployment import editing
-from vllm_runbooks.reading.documents import Page
-from vllm_runbooks.reading.documents.starts import Found, Keyword
+from vllm_runbooks.reading.documents import LaunchFile
+from vllm_runbooks.reading.documents.starts import Keyword, WrittenLaunch
 
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?:\.([a-z_][a-z0-9_.]*[a-z0-9_]))?", re.ASCII)
 _SAID = ((", whose parser refuses it", ", which refuses it"), (" has no option ", " has no argument "))
@@ -42,7 +42,7 @@ def spoken(message: str, lang: str | None = None) -> str:
     return _OPTION.sub(keyword, message)
 
 
-def edits(page: Page, launch: Found, hit: Hit, data: ReleaseData, tables: Tables) -> Edits:
+def edits(page: LaunchFile, launch: WrittenLaunch, hit: Hit, data: ReleaseData, tables: Tables) -> Edits:
     """Return the edits that fix a keyword argument; empty if no fix is certain."""
     keyword = next((candidate for candidate in launch.keywords if candidate.name_start == hit.start), None)
     if keyword is None or keyword.name_start == keyword.start or len(page.text) > _LONGEST:
@@ -77,7 +77,9 @@ def _name(keyword: Keyword, new: str) -> Replacement:
     return Replacement(keyword.name_start, keyword.name_start + len(keyword.name), new)
 
 
-def _replaced(page: Page, launch: Found, keyword: Keyword, rows: Mapping[str, Any], data: ReleaseData) -> Edits:
+def _replaced(
+    page: LaunchFile, launch: WrittenLaunch, keyword: Keyword, rows: Mapping[str, Any], data: ReleaseData
+) -> Edits:
     """Replace a removed argument by another one, a key of another one, or nothing."""
     row = rows.get(keyword.name.replace("_", "-"))
     if row is None:
@@ -109,7 +111,7 @@ def _replaced(page: Page, launch: Found, keyword: Keyword, rows: Mapping[str, An
     return _checked(page, launch, [_name(keyword, new), written], {keyword.name: None, new: literal})
 
 
-def _merged(page: Page, launch: Found, new: str, rows: Mapping[str, Any], data: ReleaseData) -> Edits:
+def _merged(page: LaunchFile, launch: WrittenLaunch, new: str, rows: Mapping[str, Any], data: ReleaseData) -> Edits:
     """Merge all arguments that are keys of one object now into that object."""
     members: list[tuple[Keyword, str]] = []
     for argument in launch.keywords:
@@ -132,7 +134,7 @@ def _merged(page: Page, launch: Found, new: str, rows: Mapping[str, Any], data: 
     return _checked(page, launch, made, {**changed, new: {key: argument.value for argument, key in members}})
 
 
-def _checked(page: Page, start: Found, made: list[Replacement], changed: Mapping[str, Any]) -> Edits:
+def _checked(page: LaunchFile, start: WrittenLaunch, made: list[Replacement], changed: Mapping[str, Any]) -> Edits:
     """Return the edits if the program, read again, has exactly these arguments changed."""
     expected = {argument.name: argument.value for argument in start.keywords} | dict(changed)
     for name in [name for name, value in changed.items() if value is None]:

@@ -12,7 +12,7 @@ from vllm_runbooks.catalog import options
 from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.extensions import OTHER_PROGRAMS, extension
-from vllm_runbooks.core.records import Judgement
+from vllm_runbooks.core.records import RunbookVerdict
 from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.lint import expected as lint_expected
 from vllm_runbooks.lint import knowledge
@@ -53,14 +53,14 @@ def lint_text(
     return _lint.lint(text, knowledge.knowledge(lang), asked(text, name, vllm, gpus, folder), fix=fix, ask=ask)
 
 
-def asked(text: str, name: str, vllm: str | None, gpus: str | None, folder: Path | None) -> _lint.Asked:
+def asked(text: str, name: str, vllm: str | None, gpus: str | None, folder: Path | None) -> _lint.LintRequest:
     """Build the request, with the config files next to the text."""
     cards = host_loading.cards(gpus) if gpus else None
     if folder is None:
-        return _lint.Asked(name, vllm or None, cards, apart=_apart)
+        return _lint.LintRequest(name, vllm or None, cards, apart=_apart)
     texts = ((config, sources.read_beside(folder, config)) for config in _lint.config_names(text, name))
     files = {config: read for config, read in texts if read is not None}
-    return _lint.Asked(name, vllm or None, cards, files, _apart)
+    return _lint.LintRequest(name, vllm or None, cards, files, _apart)
 
 
 def _apart(text: str, name: str) -> _lint.OtherPrograms | None:
@@ -148,7 +148,7 @@ def migrate_commands(evidence: Evidence, *, to: str, gpus: str = "") -> Migrated
 def shown(evidence: Evidence) -> str:
     """The script that was loaded or pasted as it may be shown, its secrets replaced."""
     script = _script(evidence)
-    return _lint.hidden(script.text, knowledge.knowledge(), _lint.Asked(script.name, evidence.vllm))
+    return _lint.hidden(script.text, knowledge.knowledge(), _lint.LintRequest(script.name, evidence.vllm))
 
 
 def _script(evidence: Evidence) -> Document:
@@ -157,6 +157,6 @@ def _script(evidence: Evidence) -> Document:
     return evidence.documents[0]
 
 
-def judge_commands(linted: Linted, evidence: Evidence) -> Judgement:
+def judge_commands(linted: Linted, evidence: Evidence) -> RunbookVerdict:
     """The verdict on commands: against the evidence's case, else on whether anything is wrong."""
     return lint_expected.judge_commands(linted, evidence.case)

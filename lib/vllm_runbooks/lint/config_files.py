@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vllm_runbooks.core.excerpt import Excerpt, Places
-from vllm_runbooks.reading.documents import Page, yaml_places
-from vllm_runbooks.reading.documents.starts import Found
+from vllm_runbooks.core.excerpt import Excerpt, LineIndex
+from vllm_runbooks.reading.documents import LaunchFile, yaml_places
+from vllm_runbooks.reading.documents.starts import WrittenLaunch
 from vllm_runbooks.reading.shell import Word
 
 _MAX_DEPTH = 20
@@ -31,14 +31,14 @@ class Config:
     lines: Mapping[str, int]
 
 
-def word_of(launch: Found) -> Word | None:
+def word_of(launch: WrittenLaunch) -> Word | None:
     """Word that names the config file of a launch; None without one, or with two."""
     words = launch.words
     places = [at for at, word in enumerate(words) if word.value == "--config"]
     return words[places[0] + 1] if len(places) == 1 and places[0] + 1 < len(words) else None
 
 
-def names(page: Page) -> list[str]:
+def names(page: LaunchFile) -> list[str]:
     """Config files next to a script; those of a container are elsewhere."""
     files = []
     for launch in page.starts:
@@ -57,7 +57,7 @@ def read(text: str) -> Config | None:
         return None
     if not isinstance(node, yaml_places.Mapping):
         return None
-    places = Places(text)
+    places = LineIndex(text)
     pairs = node.items()[:_MAX_KEYS]
     left = [yaml_places.MAX_VISITED]
     return Config(

@@ -10,13 +10,13 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options
-from vllm_runbooks.catalog.options import EnvironmentVariable, Life, Past, ReleaseData, past, standing
-from vllm_runbooks.core.excerpt import Places, Replacement
+from vllm_runbooks.catalog.options import EnvironmentVariable, NameLifetime, PastNames, ReleaseData, past, standing
+from vllm_runbooks.core.excerpt import LineIndex, Replacement
 from vllm_runbooks.lint.hits import Edits, Hit
 from vllm_runbooks.lint.option_rules import Tables, put
 from vllm_runbooks.reading.arguments.spelling import alike
-from vllm_runbooks.reading.documents import Page
-from vllm_runbooks.reading.documents.starts import Found, Setting
+from vllm_runbooks.reading.documents import LaunchFile
+from vllm_runbooks.reading.documents.starts import Setting, WrittenLaunch
 from vllm_runbooks.reading.shell import Word
 
 _PREFIX = "VLLM_"
@@ -50,7 +50,7 @@ _NODE = re.compile(r"\bray[ \t]{1,8}start\b[^\n#]{0,400}?--(head|address)\b")
 
 
 def of_page(
-    page: Page, data_of: Callable[[Found | None], ReleaseData], tables: Tables, gpus: int | None = None
+    page: LaunchFile, data_of: Callable[[WrittenLaunch | None], ReleaseData], tables: Tables, gpus: int | None = None
 ) -> Iterator[Hit]:
     """Check the environment variables of a page; `gpus` is the number on one host, if known."""
     rules = _SettingRules(page, data_of, tables, gpus)
@@ -77,13 +77,13 @@ class _ValueFault(NamedTuple):
 class _SettingRules:
     """Checks the settings of a page."""
 
-    page: Page
-    data_of: Callable[[Found | None], ReleaseData]
+    page: LaunchFile
+    data_of: Callable[[WrittenLaunch | None], ReleaseData]
     tables: Tables
     gpus: int | None = None
 
     @cached_property
-    def owners(self) -> Mapping[int, Found]:
+    def owners(self) -> Mapping[int, WrittenLaunch]:
         """Launch or Ray node by the offset of each setting that it sees."""
         every = (*self.page.starts, *self.page.nodes)
         return {setting.start: launch for launch in every for setting in launch.environment.values()}
@@ -93,7 +93,7 @@ class _SettingRules:
         return frozenset(setting.name for setting in self.page.settings if setting.is_exported)
 
     @cached_property
-    def read_elsewhere(self) -> Mapping[str, Life]:
+    def read_elsewhere(self) -> Mapping[str, NameLifetime]:
         """Variables that releases read without declaring them."""
         versions = [options.version_key(version) for version in options.known_releases()]
         lives = {}
@@ -101,16 +101,16 @@ class _SettingRules:
             first, last = (options.version_key(row[end]) for end in ("first", "last"))
             inside = [index for index, key in enumerate(versions) if key and first and last and first <= key <= last]
             if inside:
-                lives[name] = Life(inside[0], inside[-1])
+                lives[name] = NameLifetime(inside[0], inside[-1])
         return lives
 
     @cached_property
-    def past(self) -> Past:
+    def past(self) -> PastNames:
         return past()
 
     @cached_property
-    def places(self) -> Places:
-        return Places(self.page.text)
+    def places(self) -> LineIndex:
+        return LineIndex(self.page.text)
 
     def is_certain(self, setting: Setting) -> bool:
         """Whether vLLM gets the setting: not another container, nor the shell alone."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from vllm_runbooks.core.evidence import Case
 from vllm_runbooks.core.expected import compare
-from vllm_runbooks.core.records import IssueSeverity, Judgement, Verdict
+from vllm_runbooks.core.records import IssueSeverity, RunbookVerdict, Verdict
 from vllm_runbooks.lint.records import Linted
 
 
-def judge_commands(linted: Linted, case: Case | None) -> Judgement:
+def judge_commands(linted: Linted, case: Case | None) -> RunbookVerdict:
     """Compare with the case's expectation, else fail on any error or warning."""
     wrong = [issue for issue in linted.issues if issue.severity is not IssueSeverity.INFO]
     if case is not None and case.expect.issues is not None:
@@ -25,4 +25,4 @@ def judge_commands(linted: Linted, case: Case | None) -> Judgement:
         verdict, reason = Verdict.PASS, f"nothing wrong on vLLM {linted.vllm.version}"
     count = {severity.value: sum(issue.severity is severity for issue in wrong) for severity in IssueSeverity}
     figures = {"vllm": linted.vllm.version, "errors": count["error"], "warnings": count["warning"]}
-    return Judgement(verdict, reason, case.id if case else None, None, None, (), figures)
+    return RunbookVerdict(verdict, reason, case.id if case else None, None, None, (), figures)

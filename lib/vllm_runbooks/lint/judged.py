@@ -13,8 +13,8 @@ from vllm_runbooks.catalog.compiled import RulesById
 from vllm_runbooks.catalog.languages import Wording
 from vllm_runbooks.catalog.options import CALLS, ENTRIES, SERVERS, ReleaseData
 from vllm_runbooks.catalog.records import Rule
-from vllm_runbooks.catalog.specs import Card, Specs
-from vllm_runbooks.core.excerpt import Changed, Replacement
+from vllm_runbooks.catalog.specs import HostGpu, Specs
+from vllm_runbooks.core.excerpt import EditedText, Replacement
 from vllm_runbooks.core.records import Edit, IssueSeverity
 from vllm_runbooks.lint import calls, config_files, environment_rules, meaning, option_rules
 from vllm_runbooks.lint.hits import Hit, ParserVerdict
@@ -26,7 +26,7 @@ from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.arguments.words import config_words
 from vllm_runbooks.reading.deployment import editing
-from vllm_runbooks.reading.documents.starts import Found, Loose
+from vllm_runbooks.reading.documents.starts import LooseOption, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 
 _IDLE = "option.without-effect"
@@ -57,14 +57,14 @@ class Knowledge:
 
 
 @dataclass(frozen=True)
-class Asked:
+class LintRequest:
     """A text's file name, release, GPUs and config files."""
 
     name: str = ""
     """File name; it decides the format if the text does not."""
     vllm: str | None = None
     """Release; None for the tag of the image, else the newest."""
-    cards: tuple[Card, ...] | None = None
+    cards: tuple[HostGpu, ...] | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     """Texts of the config files by name; see `config_names`."""
     apart: Callable[[str, str], OtherPrograms | None] | None = None
@@ -87,22 +87,22 @@ def severity(rule: Rule, hit: Hit) -> IssueSeverity:
     return IssueSeverity.WARNING if hit.is_loose and rule.severity is IssueSeverity.ERROR else rule.severity
 
 
-class Judged:
+class LintedText:
     """A text with all its hits."""
 
-    def __init__(self, text: str, knowledge: Knowledge, request: Asked, ask: Ask | None = None) -> None:
+    def __init__(self, text: str, knowledge: Knowledge, request: LintRequest, ask: Ask | None = None) -> None:
         self.text, self.knowledge, self.asked, self.ask = text, knowledge, request, ask
         self.cards = request.cards
         self.page = documents.read(text, request.name)
 
     @cached_property
-    def intended(self) -> tuple[Judged, Changed] | None:
+    def intended(self) -> tuple[LintedText, EditedText] | None:
         """The script without the faults by which the shell cuts a command short; None if there are none."""
         edits = [edit for trouble in self.page.troubles if trouble.kind in _CUTS for edit in trouble.edits]
-        changed = Changed(self.text, edits)
+        changed = EditedText(self.text, edits)
         if changed.text == self.text:
             return None
-        return Judged(changed.text, self.knowledge, self.asked, self.ask), changed
+        return LintedText(changed.text, self.knowledge, self.asked, self.ask), changed
 
     @cached_property
     def readings(self) -> list[TextVersion]:
@@ -119,17 +119,17 @@ class Judged:
             version, source = (tagged, "image") if tagged else (options.known_releases()[-1], "newest")
         return CommandRelease(version, source, options.load(version).version)
 
-    def data(self, launch: Found | None = None) -> ReleaseData:
+    def data(self, launch: WrittenLaunch | None = None) -> ReleaseData:
         """Data of the launch's release: the tag of its image, else the file's."""
         tagged = launch.release if launch and self.asked.vllm is None else None
         return options.load(tagged or self.release.version)
 
     @cached_property
-    def parsed(self) -> list[tuple[Found, Parsed]]:
+    def parsed(self) -> list[tuple[WrittenLaunch, Parsed]]:
         return [(launch, parsed) for launch, parsed in self._read if not self._is_apart(launch.start)]
 
     @cached_property
-    def _read(self) -> list[tuple[Found, Parsed]]:
+    def _read(self) -> list[tuple[WrittenLaunch, Parsed]]:
         """All launches, those with another vLLM included."""
         return [
             (launch, parsed_by(launch, self.data(launch), self._config(launch)))
@@ -151,11 +151,11 @@ class Judged:
         """Config files by name; None for one that is no YAML mapping."""
         return {name: config_files.read(text) for name, text in self.asked.files.items()}
 
-    def has_unknown_file(self, launch: Found) -> bool:
+    def has_unknown_file(self, launch: WrittenLaunch) -> bool:
         """Whether an unread config file may set more options."""
         return config_files.word_of(launch) is not None and self._config(launch) is None
 
-    def _config(self, launch: Found) -> config_files.Config | None:
+    def _config(self, launch: WrittenLaunch) -> config_files.Config | None:
         word = config_files.word_of(launch) if self.asked.files else None
         return self.configs.get(word.value or "") if word is not None else None
 
@@ -238,7 +238,7 @@ class Judged:
         is_error = rule is not None and rule.severity is IssueSeverity.ERROR
         return is_error and cause is not None and cause.severity is not IssueSeverity.ERROR
 
-    def _of_config(self, launch: Found, data: ReleaseData) -> Iterator[Hit]:
+    def _of_config(self, launch: WrittenLaunch, data: ReleaseData) -> Iterator[Hit]:
         """Check the config file of a launch; hits are at the word that names it."""
         word = config_files.word_of(launch)
         if word is None:
@@ -254,12 +254,14 @@ class Judged:
         spellings = {text for option in data.entries[entry] for text in option.strings}
         for key, value in config.values.items():
             texts = config_words({key: value}, data.features, spellings.__contains__)
-            loose = Loose(tuple(Word(text, word.start, word.end, "") for text in texts), "bare", word.start, word.end)
+            loose = LooseOption(
+                tuple(Word(text, word.start, word.end, "") for text in texts), "bare", word.start, word.end
+            )
             for hit in option_rules.of_loose(loose, data, self.knowledge.tables):
                 where = Wording(self.knowledge.lang)("{file}, line {number}: ", file=name, number=config.lines[key])
                 yield replace(hit, where=where, edits=())
 
-    def _of_idle(self, launch: Found, parsed: Parsed) -> Iterator[Hit]:
+    def _of_idle(self, launch: WrittenLaunch, parsed: Parsed) -> Iterator[Hit]:
         data = self.data(launch)
         for dest in parsed.flags:
             option = data.by_dest.get(dest)
@@ -280,7 +282,7 @@ class Judged:
             for index, judgement in meaning.rules_broken_together([commands[index] for index in group]):
                 yield self._placed(*self.parsed[group[index]], judgement)
 
-    def _of_option(self, loose: Loose) -> Iterator[Hit]:
+    def _of_option(self, loose: LooseOption) -> Iterator[Hit]:
         """Check an option on a line of its own, without its command."""
         if loose.where != "bare":
             return
@@ -303,7 +305,7 @@ class Judged:
         table = self.knowledge.tables.get("meaning.quantization-differs", {})
         return {name: table.get(name, {}) for name in ("methods", "formats")}
 
-    def _command(self, launch: Found, parsed: Parsed) -> meaning.LaunchFacts:
+    def _command(self, launch: WrittenLaunch, parsed: Parsed) -> meaning.LaunchFacts:
         data = self.data(launch)
         return meaning.LaunchFacts(
             flags=parsed.flags,
@@ -329,7 +331,7 @@ class Judged:
             formats=self._quantization["formats"],
         )
 
-    def _placed(self, launch: Found, parsed: Parsed, judgement: meaning.BrokenRule) -> Hit:
+    def _placed(self, launch: WrittenLaunch, parsed: Parsed, judgement: meaning.BrokenRule) -> Hit:
         """Locate a broken rule: at its option, else its variable, else the launch."""
         from_, to = launch.start, launch.end
         if launch.prefix:
@@ -349,18 +351,18 @@ class Judged:
         says = {**judgement.says, "vllm": self.data(launch).asked}
         return Hit(judgement.rule, from_, to, says, edits, where=where, is_call=launch.entry in CALLS)
 
-    def _is_private(self, launch: Found, parsed: Parsed, judgement: meaning.BrokenRule) -> bool:
+    def _is_private(self, launch: WrittenLaunch, parsed: Parsed, judgement: meaning.BrokenRule) -> bool:
         """Whether a secret is in the config file rather than on the command line."""
         if judgement.rule != _IN_ARGUMENTS:
             return False
         indices = [index for dest in judgement.dests for index in parsed.places.get(dest, ())]
         return bool(indices) and all(self._in_config(launch, index) for index in indices)
 
-    def _in_config(self, launch: Found, index: int) -> bool:
+    def _in_config(self, launch: WrittenLaunch, index: int) -> bool:
         word = config_files.word_of(launch)
         return self._config(launch) is not None and word is not None and launch.words[index] is word
 
-    def _where(self, launch: Found, index: int, judgement: meaning.BrokenRule) -> str:
+    def _where(self, launch: WrittenLaunch, index: int, judgement: meaning.BrokenRule) -> str:
         """Prefix with the line of the config file that a hit is about."""
         config = self._config(launch)
         if config is None or launch.entry in CALLS or not self._in_config(launch, index):
@@ -426,11 +428,11 @@ def _rule_of(trouble: Trouble) -> str:
     return trouble.kind if "." in trouble.kind else f"shell.{trouble.kind}"
 
 
-def _literals(launch: Found) -> dict[str, Any]:
+def _literals(launch: WrittenLaunch) -> dict[str, Any]:
     return {keyword.name: keyword.value if keyword.is_known else UNKNOWN for keyword in launch.keywords}
 
 
-def parsed_by(launch: Found, data: ReleaseData, config: config_files.Config | None = None) -> Parsed:
+def parsed_by(launch: WrittenLaunch, data: ReleaseData, config: config_files.Config | None = None) -> Parsed:
     """Parse the arguments of a launch; problems in its config file are reported separately, by the file's lines."""
     if launch.entry in CALLS:
         return _called(launch)
@@ -449,13 +451,13 @@ def parsed_by(launch: Found, data: ReleaseData, config: config_files.Config | No
     return replace(parsed, problems=problems)
 
 
-def _called(launch: Found) -> Parsed:
+def _called(launch: WrittenLaunch) -> Parsed:
     values = _literals(launch)
     model = values.get("model")
     indices = {keyword.name: (index,) for index, keyword in enumerate(launch.keywords)}
     return Parsed(values, model if isinstance(model, str) else None, (), (), indices)
 
 
-def _is_for(entry: str, launch: Found, data: ReleaseData) -> bool:
+def _is_for(entry: str, launch: WrittenLaunch, data: ReleaseData) -> bool:
     words = [word.value for word in launch.words]
     return None not in words and deployment.parser_entry(launch.entry, words, data) == entry

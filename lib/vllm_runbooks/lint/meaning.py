@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vllm_runbooks.catalog.options import ENTRIES, SERVERS
-from vllm_runbooks.catalog.specs import Capability, Card, Fits, Gpu, Model, ParserFit
+from vllm_runbooks.catalog.specs import Capability, Fits, Gpu, HostGpu, Model, ParserFit
 from vllm_runbooks.catalog.support import Support
 
 OF_ONE_OPTION = frozenset(
@@ -58,7 +58,7 @@ class LaunchFacts:
     support: Support
     model: Model | None = None
     name: str | None = None
-    cards: tuple[Card, ...] | None = None
+    cards: tuple[HostGpu, ...] | None = None
     """GPUs of the hosts; None if unknown."""
     devices: tuple[str, ...] | None = None
     """Visible GPUs by index or UUID; None if unknown."""

@@ -8,8 +8,8 @@ from typing import Protocol, TypeVar
 
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.lint.hits import Hit
-from vllm_runbooks.lint.judged import Judged, Knowledge
-from vllm_runbooks.reading.documents import Page
+from vllm_runbooks.lint.judged import Knowledge, LintedText
+from vllm_runbooks.reading.documents import LaunchFile
 
 
 class FixableText(Protocol):
@@ -18,7 +18,7 @@ class FixableText(Protocol):
     @property
     def text(self) -> str: ...
     @property
-    def page(self) -> Page: ...
+    def page(self) -> LaunchFile: ...
     @property
     def hits(self) -> list[Hit]: ...
     @property
@@ -30,9 +30,9 @@ _MAX_ROUNDS = 8
 """A command that was cut shows its other faults only after a fix."""
 
 
-def mended(judged: Judged) -> Judged:
+def mended(judged: LintedText) -> LintedText:
     """Apply all fixes."""
-    return mended_by(judged, lambda text: Judged(text, judged.knowledge, judged.asked))
+    return mended_by(judged, lambda text: LintedText(text, judged.knowledge, judged.asked))
 
 
 def mended_by(judged: T, again: Callable[[str], T]) -> T:

@@ -11,14 +11,14 @@ from vllm_runbooks.catalog.options import ReleaseData
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.lint import moves
 from vllm_runbooks.lint.hits import Edits
-from vllm_runbooks.lint.judged import Asked, Judged, Knowledge, parsed_by
+from vllm_runbooks.lint.judged import Knowledge, LintedText, LintRequest, parsed_by
 from vllm_runbooks.lint.mending import mended
 from vllm_runbooks.lint.records import ChangedDefault, Migrated
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.lint.told import issues, launches
 from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.deployment import editing
-from vllm_runbooks.reading.documents.starts import Found
+from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 _MAX_MOVED = 40
 """Launches that are rewritten: the file is read again for each."""
@@ -26,14 +26,14 @@ _MAX_REPLACED, _LONGEST_MOVED = 20, 200_000
 """Edits that are tried, and the longest text that is read again for each."""
 
 
-def migrate(text: str, knowledge: Knowledge, request: Asked, *, from_: str) -> tuple[Migrated, str]:
+def migrate(text: str, knowledge: Knowledge, request: LintRequest, *, from_: str) -> tuple[Migrated, str]:
     """Migrate a text from one release to the requested one; returns the report and the text with its secrets.
 
     Applies certain fixes, replaces variables by the options that succeeded them, and sets changed defaults to their
     former values where an option can.
     """
     before = options.load(from_)
-    judged = Judged(text, knowledge, request)
+    judged = LintedText(text, knowledge, request)
     moved = _replaced(mended(judged))
     changes: dict[str, ChangedDefault] = {}
     edits: list[Replacement] = []
@@ -52,7 +52,7 @@ def migrate(text: str, knowledge: Knowledge, request: Asked, *, from_: str) -> t
             explicit = (default.edit is not None and bool(made)) or (name in changes and changes[name].explicit)
             changes[name] = replace(default.told, explicit=explicit)
     rewritten = moved.page.changed(sorted(set(edits)))
-    secrets = Secrets(*judged.readings, *moved.readings, *Judged(rewritten, knowledge, request).readings)
+    secrets = Secrets(*judged.readings, *moved.readings, *LintedText(rewritten, knowledge, request).readings)
     safe_text = secrets.hidden(rewritten)
     diff = "".join(
         difflib.unified_diff(
@@ -74,7 +74,7 @@ def migrate(text: str, knowledge: Knowledge, request: Asked, *, from_: str) -> t
     return result, rewritten
 
 
-def _replaced(judged: Judged) -> Judged:
+def _replaced(judged: LintedText) -> LintedText:
     """Replace variables by options as long as nothing new is wrong."""
     left = _MAX_REPLACED if len(judged.text) <= _LONGEST_MOVED else 0
     refused: set[Edits] = set()
@@ -85,7 +85,7 @@ def _replaced(judged: Judged) -> Judged:
         if made is None:
             break
         left -= 1
-        tried = Judged(judged.page.changed(made), judged.knowledge, judged.asked)
+        tried = LintedText(judged.page.changed(made), judged.knowledge, judged.asked)
         if tried.faults <= judged.faults:
             judged, refused = tried, set()
         else:
@@ -94,7 +94,7 @@ def _replaced(judged: Judged) -> Judged:
 
 
 def _changed_defaults(
-    judged: Judged, launch: Found, parsed: Parsed, before: ReleaseData, options_before: Collection[str]
+    judged: LintedText, launch: WrittenLaunch, parsed: Parsed, before: ReleaseData, options_before: Collection[str]
 ) -> Iterator[moves.Moved]:
     cards = {card.gpu for card in judged.cards or ()}
     return moves.changed_defaults(

@@ -9,7 +9,7 @@ from typing import Any
 
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import CALLS, Default, Option, ReleaseData, inner_type, past, standing
-from vllm_runbooks.catalog.specs import Card, DefaultReview, DefaultReviews, Matter
+from vllm_runbooks.catalog.specs import DefaultReview, DefaultReviews, HostGpu, Matter
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.core.records import Edit
 from vllm_runbooks.lint.hits import Edits
@@ -17,8 +17,8 @@ from vllm_runbooks.lint.option_rules import Tables
 from vllm_runbooks.lint.records import ChangedDefault
 from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.deployment import editing
-from vllm_runbooks.reading.documents import Page
-from vllm_runbooks.reading.documents.starts import Found, Setting
+from vllm_runbooks.reading.documents import LaunchFile
+from vllm_runbooks.reading.documents.starts import Setting, WrittenLaunch
 
 _UNREVIEWED = DefaultReview(Matter.UNKNOWN, "Nobody has looked at this change yet.", "", writes=False)
 _IMAGE = re.compile(r"(?:docker\.io/)?vllm/vllm-openai:v(\d[\w.]*)\Z", re.ASCII)
@@ -39,14 +39,14 @@ class Moved:
 
 
 def changed_defaults(
-    launch: Found,
+    launch: WrittenLaunch,
     parsed: Parsed,
     releases: tuple[ReleaseData, ReleaseData],
     reviews: DefaultReviews,
     *,
     given: Collection[str],
     is_idle: Callable[[str], bool],
-    card: Card | None = None,
+    card: HostGpu | None = None,
 ) -> Iterator[Moved]:
     """Yield the defaults that changed between two releases and matter to a launch.
 
@@ -90,7 +90,7 @@ def _arguments(data: ReleaseData, entry: str) -> Mapping[str, Any]:
     return data.taken_by(entry) if entry in CALLS else data.by_dest
 
 
-def _default(data: ReleaseData, entry: str, dest: str, card: Card | None) -> Default:
+def _default(data: ReleaseData, entry: str, dest: str, card: HostGpu | None) -> Default:
     if entry in CALLS:
         parameter = data.parameters.get(entry, {}).get(dest, {})
         if "default" in parameter:
@@ -141,7 +141,7 @@ def _is_accepted(option: Option, value: Any) -> bool:
 
 
 def _changed_variables(
-    launch: Found, parsed: Parsed, before: ReleaseData, after: ReleaseData, reviews: DefaultReviews
+    launch: WrittenLaunch, parsed: Parsed, before: ReleaseData, after: ReleaseData, reviews: DefaultReviews
 ) -> Iterator[Moved]:
     for name, review in reviews.environment.items():
         if name in launch.environment or not _counts(review, parsed):
@@ -161,10 +161,12 @@ def _variable(name: str, data: ReleaseData, review: DefaultReview) -> Any:
 # ---- variables and options that took each other's place
 
 
-def candidates(page: Page, starts: Sequence[tuple[Found, Parsed, ReleaseData]], tables: Tables) -> Iterator[Edits]:
+def candidates(
+    page: LaunchFile, starts: Sequence[tuple[WrittenLaunch, Parsed, ReleaseData]], tables: Tables
+) -> Iterator[Edits]:
     """Yield alternative edits that replace removed variables by options, and later options by variables."""
     rows = tables["environment.removed"].get("replacements", {})
-    owners: dict[int, list[tuple[Found, Parsed, ReleaseData]]] = {}
+    owners: dict[int, list[tuple[WrittenLaunch, Parsed, ReleaseData]]] = {}
     settings: dict[int, Setting] = {}
     for launch, parsed, data in starts:
         for name, setting in launch.environment.items():
@@ -230,7 +232,9 @@ def _typed(text: str, kind: Any) -> Any:
     return text if kind == "str" and text not in _KEYWORDS else None
 
 
-def _as_variables(page: Page, launch: Found, parsed: Parsed, data: ReleaseData, tables: Tables) -> Iterator[Edits]:
+def _as_variables(
+    page: LaunchFile, launch: WrittenLaunch, parsed: Parsed, data: ReleaseData, tables: Tables
+) -> Iterator[Edits]:
     """Yield edits from later options to the variables before them."""
     if launch.entry in CALLS or not launch.is_certain:
         return
@@ -267,7 +271,7 @@ def _variable_value(text: str, how: Any) -> str | None:
 # ---- image
 
 
-def retagged(launch: Found, to: str) -> Edits:
+def retagged(launch: WrittenLaunch, to: str) -> Edits:
     """Replace the release in the tag of vLLM's own image."""
     image = launch.image
     tag = _IMAGE.match(image.value or "") if image is not None else None

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options
-from vllm_runbooks.catalog.options import Option, Past, ReleaseData, Standing, past, standing
+from vllm_runbooks.catalog.options import NameStatus, Option, PastNames, ReleaseData, past, standing
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.core.records import Edit
 from vllm_runbooks.lint.hits import Edits, Hit
@@ -24,8 +24,8 @@ from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments import NO, YES, CallProblem, Parsed, Problem, bounds, json_keys
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.deployment import editing
-from vllm_runbooks.reading.documents import Page
-from vllm_runbooks.reading.documents.starts import Found, Loose
+from vllm_runbooks.reading.documents import LaunchFile
+from vllm_runbooks.reading.documents.starts import LooseOption, WrittenLaunch
 from vllm_runbooks.reading.shell import Word
 
 _STRAY = ("extra-positional", "model-ignored")
@@ -59,12 +59,16 @@ _CLEARER = 0.04
 Tables = Mapping[str, Mapping[str, Any]]
 
 
-def of_start(page: Page, launch: Found, parsed: Parsed, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
+def of_start(
+    page: LaunchFile, launch: WrittenLaunch, parsed: Parsed, data: ReleaseData, tables: Tables
+) -> Iterator[Hit]:
     """Check the options of one launch."""
     yield from _OptionRules(launch, parsed, data, tables, page).hits()
 
 
-def of_call(launch: Found, problems: Collection[CallProblem], data: ReleaseData, tables: Tables) -> Iterator[Hit]:
+def of_call(
+    launch: WrittenLaunch, problems: Collection[CallProblem], data: ReleaseData, tables: Tables
+) -> Iterator[Hit]:
     """Check the arguments of a Python call."""
     places = {keyword.name: keyword for keyword in launch.keywords}
     is_adapted = _is_adapted(launch)
@@ -98,7 +102,7 @@ def _senseless(values: Mapping[str, Any], data: ReleaseData, tables: Tables) -> 
             yield dest, {"sense": bounds.in_words(row), "because": row["because"]}
 
 
-def _is_adapted(launch: Found) -> bool:
+def _is_adapted(launch: WrittenLaunch) -> bool:
     """Whether a call uses a worker or executor of another package, which needs its own release."""
     keywords = {keyword.name: keyword for keyword in launch.keywords}
     worker, executor = keywords.get("worker_cls"), keywords.get("distributed_executor_backend")
@@ -106,7 +110,7 @@ def _is_adapted(launch: Found) -> bool:
     return own_worker or (executor is not None and not executor.is_known)
 
 
-def of_loose(loose: Loose, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
+def of_loose(loose: LooseOption, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
     """Check an option that stands apart from a command.
 
     A comment or table may be about another program, so an unknown name is only reported if close to one of vLLM's.
@@ -142,7 +146,7 @@ class _OtherNames:
     """Spellings that the parser knows (of a call: its parameters)."""
 
     @cached_property
-    def past(self) -> Past:
+    def past(self) -> PastNames:
         return past()
 
     def facts(self, name: str, written: str = "") -> _NameFacts | None:
@@ -165,7 +169,7 @@ class _OtherNames:
                 return _NameFacts("option.foreign", says, remedy, row["takes"])
         return None
 
-    def _gone(self, name: str, stands: Standing) -> _NameFacts:
+    def _gone(self, name: str, stands: NameStatus) -> _NameFacts:
         former = options.load(stands.last)
         was = next((option for option in former.by_dest.values() if name in option.strings), None)
         rows = self.tables["option.removed"].get("replacements", {})
@@ -230,12 +234,17 @@ class _OptionRules:
     """Reports the problems of one command's words."""
 
     def __init__(
-        self, whole: Found | Loose, parsed: Parsed, data: ReleaseData, tables: Tables, page: Page | None = None
+        self,
+        whole: WrittenLaunch | LooseOption,
+        parsed: Parsed,
+        data: ReleaseData,
+        tables: Tables,
+        page: LaunchFile | None = None,
     ) -> None:
         self.whole, self.words, self.page = whole, whole.words, page
         self.parsed, self.data, self.tables = parsed, data, tables
-        self.start = whole if isinstance(whole, Found) else None
-        self.is_loose = isinstance(whole, Loose) and whole.where != "bare"
+        self.start = whole if isinstance(whole, WrittenLaunch) else None
+        self.is_loose = isinstance(whole, LooseOption) and whole.where != "bare"
         self.values = [word.value for word in self.words]
         self.entry = deployment.parser_entry(self.start.entry, self.values, data) if self.start else "serve"
         self.tries = min(_MAX_CHANGES, _MOST_WORDS // (len(self.words) + 1))

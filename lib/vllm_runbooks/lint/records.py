@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from vllm_runbooks.core.record_forms import WHERE_TOLD
+from vllm_runbooks.core.record_forms import OMIT_NONE
 from vllm_runbooks.core.records import IssueSeverity
 
 
@@ -36,7 +36,7 @@ class Issue:
     """What stands there, at most 400 characters, secrets replaced."""
     message: str
     fix: Fix | None
-    file: str | None = field(default=None, metadata=WHERE_TOLD)
+    file: str | None = field(default=None, metadata=OMIT_NONE)
     """Where several files are judged together: the one that it is in."""
 
 
@@ -71,7 +71,7 @@ class Linted:
     deployments: tuple[Launch, ...]
     fixed: str | None
     """The whole text with every fix made, secrets replaced; None where nothing is to be fixed."""
-    lang: str | None = field(default=None, metadata=WHERE_TOLD)
+    lang: str | None = field(default=None, metadata=OMIT_NONE)
     """Language of the messages where it is not English."""
 
 
@@ -98,5 +98,5 @@ class Migrated:
     fixed: str | None
     changed_defaults: tuple[ChangedDefault, ...]
     diff: str
-    lang: str | None = field(default=None, metadata=WHERE_TOLD)
+    lang: str | None = field(default=None, metadata=OMIT_NONE)
     """Language of the messages where it is not English."""

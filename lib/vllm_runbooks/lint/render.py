@@ -11,10 +11,10 @@ from typing import Any
 
 from vllm_runbooks.catalog.languages import LANGUAGES, Wording, told_in
 from vllm_runbooks.catalog.records import Rule
-from vllm_runbooks.core.display import Shown, one_line, visible
+from vllm_runbooks.core.display import RenderedView, one_line, visible
 from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.core.views.elements import GREEN, GREY, RED, badge, prose, tinted
-from vllm_runbooks.core.views.styled import GROUNDS, Block, Line, Loose, Space, Tone, plain, styled
+from vllm_runbooks.core.views.styled import GROUNDS, Line, SentenceLines, Space, TextBlock, Tone, plain, styled
 from vllm_runbooks.lint.records import Issue, Linted, Migrated
 
 _SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
@@ -66,21 +66,23 @@ def text(result: Linted | Migrated, name: str) -> str:
     return plain(view(result, name))
 
 
-def view(result: Linted | Migrated, name: str) -> list[Block]:
+def view(result: Linted | Migrated, name: str) -> list[TextBlock]:
     """Issues for a terminal, then their number."""
     is_wrong, is_judged = bool(wrong(result.issues)), bool(result.deployments or result.issues)
     issue_count, scope = _counted(result)
     tone = Tone.BAD if is_wrong else Tone.GOOD if is_judged else Tone.WARN
-    return [*paragraphs(result, name), Loose(styled(issue_count, tone) + styled(f" ({scope})", Tone.FAINT))]
+    return [*paragraphs(result, name), SentenceLines(styled(issue_count, tone) + styled(f" ({scope})", Tone.FAINT))]
 
 
-def paragraphs(result: Linted | Migrated, name: str) -> list[Block]:
+def paragraphs(result: Linted | Migrated, name: str) -> list[TextBlock]:
     """Issues for a terminal."""
-    blocks: list[Block] = []
+    blocks: list[TextBlock] = []
     for issue in result.issues:
         place = styled(f"{one_line(name)}:{issue.line}:{issue.column}: ", Tone.FAINT)
         severity = styled(issue.severity.value, _TONES[issue.severity])
-        blocks.append(Loose(place + severity + f": {one_line(issue.message)} " + styled(f"[{issue.rule}]", Tone.FAINT)))
+        blocks.append(
+            SentenceLines(place + severity + f": {one_line(issue.message)} " + styled(f"[{issue.rule}]", Tone.FAINT))
+        )
         line = issue.text.split("\n", 1)[0]
         if line.strip():
             blocks.append(Line("    " + styled(line, Tone.QUOTE)))
@@ -128,15 +130,15 @@ def changes(migrated: Migrated) -> str:
     return plain(changes_view(migrated))
 
 
-def changes_view(migrated: Migrated) -> list[Block]:
+def changes_view(migrated: Migrated) -> list[TextBlock]:
     """Changed defaults and the diff, for a terminal."""
-    lines: list[Block] = []
+    lines: list[TextBlock] = []
     say = Wording(migrated.lang)
     for change in migrated.changed_defaults:
         named = styled(say("default of {option}", option=change.option), Tone.HEADING)
         kept = say(" (set in the rewritten script)") if change.explicit else ""
         note = f". {say.mark}{change.note}" if change.note else ""
-        lines.append(Loose(named + f": {_default(change.from_)} -> {_default(change.to)}{kept}{note}"))
+        lines.append(SentenceLines(named + f": {_default(change.from_)} -> {_default(change.to)}{kept}{note}"))
     difference = migrated.diff.split("\n") if migrated.diff else []
     return [*lines, *(Line(styled(line, _SIGNS.get(line[:1]))) for line in difference)]
 
@@ -216,10 +218,10 @@ def _result(issue: Issue, path: str, used: Sequence[str]) -> dict[str, Any]:
     return result
 
 
-def table(result: Linted | Migrated) -> Shown:
+def table(result: Linted | Migrated) -> RenderedView:
     """Issues as a table for a notebook."""
     summary = f"<p{_tongue(result)}>{escape(headline(result))}</p>"
-    return Shown(text(result, "line"), summary + _table_of(result.issues, _tongue(result)))
+    return RenderedView(text(result, "line"), summary + _table_of(result.issues, _tongue(result)))
 
 
 def rows_of(issues: Sequence[Issue]) -> str:
@@ -253,7 +255,7 @@ def _table_of(issues: Sequence[Issue], tongue: str) -> str:
 _MAX_PLACED = 400
 
 
-def in_place(text: str, result: Linted | Migrated) -> Shown:
+def in_place(text: str, result: Linted | Migrated) -> RenderedView:
     """A text for a notebook, with each issue below its line."""
     by_line: dict[int, list[Issue]] = {}
     for issue in result.issues:
@@ -274,7 +276,7 @@ def in_place(text: str, result: Linted | Migrated) -> Shown:
         left_out = f"{len(lines) - _MAX_PLACED:,} more lines"
         plain.append(f"       ⋯ {left_out}")
         html.append(f'<div style="opacity:.8">⋯ {left_out}</div>')
-    return Shown("\n".join(plain), "".join(html))
+    return RenderedView("\n".join(plain), "".join(html))
 
 
 def _below(issue: Issue) -> str:
@@ -286,7 +288,7 @@ def _below(issue: Issue) -> str:
     return f'<div style="{style};line-height:1.5">{message}<br>{rest}</div>'
 
 
-def starts(linted: Linted) -> Shown:
+def starts(linted: Linted) -> RenderedView:
     """Launches for a notebook."""
     rows = [[launch.model or "unknown", _options(launch.flags), _options(launch.env)] for launch in linted.deployments]
     plain = "\n".join(f"{model}: {flags or 'no options'}{f'; {env}' if env else ''}" for model, flags, env in rows)
@@ -295,8 +297,10 @@ def starts(linted: Linted) -> Shown:
     release_line = release(linted)
     if not rows:
         nothing = f"No start of vLLM was found ({release_line})."
-        return Shown(nothing, f"<p>{escape(nothing)}</p>")
-    return Shown(f"{plain}\n{release_line}", f"<table><tr>{head}</tr>{body}</table><p>{escape(release_line)}</p>")
+        return RenderedView(nothing, f"<p>{escape(nothing)}</p>")
+    return RenderedView(
+        f"{plain}\n{release_line}", f"<table><tr>{head}</tr>{body}</table><p>{escape(release_line)}</p>"
+    )
 
 
 def _options(values: Mapping[str, Any]) -> str:
@@ -310,14 +314,14 @@ def _cell(text: str) -> str:
     return f'<td style="text-align:left;white-space:normal">{escape(text)}</td>'
 
 
-def difference(before: str, linted: Linted) -> Shown:
+def difference(before: str, linted: Linted) -> RenderedView:
     """Diff of the fixes for a notebook."""
     after = (linted.fixed or before).splitlines()
     lines = difflib.unified_diff(before.splitlines(), after, "given", "corrected", lineterm="")
     return _compared("\n".join(lines) or None)
 
 
-def migration(moved: Migrated) -> Shown:
+def migration(moved: Migrated) -> RenderedView:
     """Migration for a notebook: issues, changed defaults and the diff."""
     rest = [issue for issue in moved.issues if issue.fix is None]
     mends = len(moved.issues) - len(rest)
@@ -331,10 +335,10 @@ def migration(moved: Migrated) -> Shown:
     defaults = f"<table><tr>{head}</tr>{rows}</table>" if rows else "<p>No default of these commands changed.</p>"
     issues = [f"line:{issue.line}:{issue.column}: {issue.message}" for issue in rest]
     html = f"<p>{escape(summary)}</p>{_table_of(rest, _tongue(moved))}{defaults}"
-    return Shown("\n".join([summary, *issues, changes(moved)]), html + _compared(moved.diff or None).html)
+    return RenderedView("\n".join([summary, *issues, changes(moved)]), html + _compared(moved.diff or None).html)
 
 
-def _compared(body: str | None) -> Shown:
+def _compared(body: str | None) -> RenderedView:
     """Colored diff."""
     if body is None:
         return script(None)
@@ -343,11 +347,11 @@ def _compared(body: str | None) -> Shown:
         tone = _DIFFERENCE.get(line[:1])
         # The ground is tinted, not the letters: on a light page and on a dark one they stay as legible as the rest.
         html_lines.append(f'<span style="background:{tone}2e">{escape(line)}</span>' if tone else escape(line))
-    return Shown(body, '<pre style="white-space:pre-wrap">' + "\n".join(html_lines) + "</pre>")
+    return RenderedView(body, '<pre style="white-space:pre-wrap">' + "\n".join(html_lines) + "</pre>")
 
 
-def script(body: str | None) -> Shown:
+def script(body: str | None) -> RenderedView:
     """A script for a notebook."""
     if body is None:
-        return Shown("nothing to mend", "<p>Nothing to mend.</p>")
-    return Shown(body, f'<pre style="white-space:pre-wrap">{escape(body)}</pre>')
+        return RenderedView("nothing to mend", "<p>Nothing to mend.</p>")
+    return RenderedView(body, f'<pre style="white-space:pre-wrap">{escape(body)}</pre>')

@@ -16,8 +16,8 @@ from vllm_runbooks.core.redaction.places import names_secret
 from vllm_runbooks.core.redaction.redact import Redactor
 from vllm_runbooks.reading import deployment
 from vllm_runbooks.reading.arguments import Parsed
-from vllm_runbooks.reading.documents import Page
-from vllm_runbooks.reading.documents.starts import Found
+from vllm_runbooks.reading.documents import LaunchFile
+from vllm_runbooks.reading.documents.starts import WrittenLaunch
 from vllm_runbooks.reading.shell import Word
 
 _TELLING = 8
@@ -35,8 +35,8 @@ _BEHIND = re.compile(r"[ \t]{0,40}(?:\\?[ \t]{0,40}(?:#[^\n]{0,400})?\n[ \t]{0,4
 class TextVersion(NamedTuple):
     """A version of a text with its launches."""
 
-    page: Page
-    parsed: Sequence[tuple[Found, Parsed]]
+    page: LaunchFile
+    parsed: Sequence[tuple[WrittenLaunch, Parsed]]
 
 
 class _Secret(NamedTuple):
@@ -145,7 +145,7 @@ def _secrets_of(reading: TextVersion) -> Iterator[_Secret]:
         yield from _misplaced(launch, parsed, page.text)
 
 
-def _misplaced(launch: Found, parsed: Parsed, text: str) -> Iterator[_Secret]:
+def _misplaced(launch: WrittenLaunch, parsed: Parsed, text: str) -> Iterator[_Secret]:
     """Yield secrets after misspelt or misplaced options."""
     for problem in parsed.problems:
         names = (problem.option, *problem.says.get("near", "").split())

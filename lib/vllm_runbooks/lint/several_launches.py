@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from vllm_runbooks.reading.documents import Page
-from vllm_runbooks.reading.documents.starts import Found
+from vllm_runbooks.reading.documents import LaunchFile
+from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 _ENDS = re.compile(r"(?:^|[\s;&|(])(?:wait|fuser|\w{0,40}(?:stop|kill|cleanup)\w{0,40})(?=[\s;&|)]|\Z)", re.ASCII)
 """A command that stops a program or waits for it."""
@@ -17,7 +17,7 @@ _ELSEWHERE = ("docker", "flux", "ip", "jsrun", "kubectl", "lxc", "mpirun", "nerd
 """Programs that run a command on another host, in a container or on their own GPUs."""
 
 
-def together(page: Page, starts: Sequence[Found]) -> Iterator[list[int]]:
+def together(page: LaunchFile, starts: Sequence[WrittenLaunch]) -> Iterator[list[int]]:
     """Yield groups of launches, by index, that run concurrently."""
     group: list[int] = []
     for index, launch in enumerate(starts):
@@ -29,7 +29,7 @@ def together(page: Page, starts: Sequence[Found]) -> Iterator[list[int]]:
     yield group
 
 
-def _runs_beside_others(page: Page, launch: Found) -> bool:
+def _runs_beside_others(page: LaunchFile, launch: WrittenLaunch) -> bool:
     if page.kind == "yaml":  # a pod's GPUs are numbered for it alone
         return launch.kind == "compose" and "profiles" not in launch.keys
     run = launch.invocation
@@ -38,7 +38,7 @@ def _runs_beside_others(page: Page, launch: Found) -> bool:
     return not any(word.value in _ELSEWHERE for word in (*run.words[:1], *launch.prefix))
 
 
-def _is_ended(text: str, earlier: Found, later: Found) -> bool:
+def _is_ended(text: str, earlier: WrittenLaunch, later: WrittenLaunch) -> bool:
     """Whether the script ends or awaits a launch before the later one, or before the loop's next round."""
     if later.start > earlier.end:
         return _ENDS.search(text, earlier.end, later.start) is not None

@@ -8,17 +8,17 @@ from typing import Any
 
 from vllm_runbooks.catalog import languages
 from vllm_runbooks.catalog.records import Rule
-from vllm_runbooks.core.excerpt import Places, Replacement, applied
+from vllm_runbooks.core.excerpt import LineIndex, Replacement, applied
 from vllm_runbooks.core.printed import masked
 from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.lint import calls
 from vllm_runbooks.lint.hits import Hit
-from vllm_runbooks.lint.judged import Judged, severity
+from vllm_runbooks.lint.judged import LintedText, severity
 from vllm_runbooks.lint.mending import FixableText, span
 from vllm_runbooks.lint.records import Fix, Issue, Launch
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
-from vllm_runbooks.reading.documents import Page
+from vllm_runbooks.reading.documents import LaunchFile
 
 MAX_ISSUES = 500
 _MAX_TEXT = 400
@@ -30,7 +30,7 @@ _HOLE = re.compile(r"\{(\w+)\}")
 
 
 def issues(judged: FixableText, secrets: Secrets) -> Iterator[Issue]:
-    places = Places(judged.text)
+    places = LineIndex(judged.text)
     for hit in _most_serious(judged):
         rule = judged.knowledge.rules[hit.rule]
         if judged.knowledge.lang is not None:
@@ -78,7 +78,7 @@ def message(rule: Rule, says: Mapping[str, str]) -> str:
     )
 
 
-def _fix(page: Page, edits: Sequence[Replacement], places: Places, secrets: Secrets) -> Fix | None:
+def _fix(page: LaunchFile, edits: Sequence[Replacement], places: LineIndex, secrets: Secrets) -> Fix | None:
     """Merge the edits into one replacement; None if a secret stands in between."""
     text, edits = page.text, page.fitted(edits)
     start, end = span(edits)
@@ -87,7 +87,7 @@ def _fix(page: Page, edits: Sequence[Replacement], places: Places, secrets: Secr
     return Fix(*places(start), *places(end), new_text) if secrets.hidden(new_text) == new_text else None
 
 
-def launches(judged: Judged, secrets: Secrets) -> Iterator[Launch]:
+def launches(judged: LintedText, secrets: Secrets) -> Iterator[Launch]:
     for launch, parsed in judged.parsed:
         flags = {
             dest: _without_secrets(masked(_jsonable(value), dest), secrets)

@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import ReleaseData
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.core.excerpt import Places
+from vllm_runbooks.core.excerpt import LineIndex
 from vllm_runbooks.core.records import IssueSeverity, Remedy
 from vllm_runbooks.lint import mending
-from vllm_runbooks.lint.judged import Asked, Judged, Knowledge
+from vllm_runbooks.lint.judged import Knowledge, LintedText, LintRequest
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.lint.told import issues
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.deployment import Deployment, editing, to_shell
-from vllm_runbooks.reading.documents import Page
-from vllm_runbooks.reading.documents.starts import Found
+from vllm_runbooks.reading.documents import LaunchFile
+from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 _NOT_COMPARED = frozenset({"model", "model_tag", "config", "api_key", "subparser", "dispatch_function"})
 """Arguments that may differ between command and log: model paths are mounted elsewhere, secrets are replaced."""
@@ -67,9 +67,9 @@ class LaunchCommand:
         self.found = self._chosen(self.page)
         self.vllm = vllm or (self.found.release if self.found else None)
         self._knowledge = knowledge
-        self._judged_texts: dict[str, Judged] = {}
+        self._judged_texts: dict[str, LintedText] = {}
 
-    def _chosen(self, page: Page | None) -> Found | None:
+    def _chosen(self, page: LaunchFile | None) -> WrittenLaunch | None:
         """The launch that agrees best with the log."""
         if page is None:
             return documents.from_arguments(self.logged) if self.logged else None
@@ -83,7 +83,7 @@ class LaunchCommand:
         if len(starts) < 2 or self.page is None:
             return None
         index, is_sure = _nearest(starts, self.logged)
-        line = Places(self.page.text)(starts[index].start).line
+        line = LineIndex(self.page.text)(starts[index].start).line
         why = "the log's arguments fit it best" if is_sure else "the log does not tell which of them it is of"
         return f"The command's text holds {len(starts)} starts; that of line {line} is taken: {why}."
 
@@ -144,7 +144,7 @@ class LaunchCommand:
         return arguments.parse(words, self.data, deployment.parser_entry(self.found.entry, words, self.data))
 
     @cached_property
-    def _given(self) -> tuple[Page, Found] | None:
+    def _given(self) -> tuple[LaunchFile, WrittenLaunch] | None:
         """The given text with its safe fixes applied, and its launch; None if only the log shows the command."""
         if self.page is None or self.found is None:
             return None
@@ -160,10 +160,10 @@ class LaunchCommand:
             return self._errors(self._given[0].text)
         return Counter() if self.found is None else self._errors(self._mended(to_shell(Deployment.of(self.found))))
 
-    def _judged(self, text: str) -> Judged:
+    def _judged(self, text: str) -> LintedText:
         """Lint a text, once per text."""
         if text not in self._judged_texts:
-            self._judged_texts[text] = Judged(text, self._knowledge(), Asked(vllm=self.vllm))
+            self._judged_texts[text] = LintedText(text, self._knowledge(), LintRequest(vllm=self.vllm))
         return self._judged_texts[text]
 
     def _mended(self, text: str) -> str:
@@ -234,7 +234,7 @@ class LaunchCommand:
             yield ArgumentDifference(name, _shown(in_command), _shown(ran))
 
 
-def _shown_start(text: str | None) -> Page | None:
+def _shown_start(text: str | None) -> LaunchFile | None:
     """A command that a log shows; None unless it is exactly one launch."""
     page = None if text is None else documents.read(text, kind="shell")
     return page if page is not None and len(starts_of(page)) == 1 else None
@@ -250,12 +250,12 @@ def check_starts(text: str, name: str) -> None:
         raise InputError(f"{name}: holds no start of vLLM; give the script or manifest that the log belongs to")
 
 
-def starts_of(page: Page) -> list[Found]:
+def starts_of(page: LaunchFile) -> list[WrittenLaunch]:
     """Launches of a text that may have written a log."""
     return [start for start in page.starts if not start.keywords]
 
 
-def _nearest(starts: Sequence[Found], logged: Mapping[str, Any]) -> tuple[int, bool]:
+def _nearest(starts: Sequence[WrittenLaunch], logged: Mapping[str, Any]) -> tuple[int, bool]:
     """Index of the launch that agrees best with a log, and whether no other agrees as well."""
     values = {str(value) for value in logged.values()}
     agreed = [sum(word.value in values for word in start.words) for start in starts]
@@ -274,7 +274,7 @@ def _alike(left: str, right: str) -> int:
     return next((index for index, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))
 
 
-def _extent(start: Found) -> tuple[int, int]:
+def _extent(start: WrittenLaunch) -> tuple[int, int]:
     """Begin and end of a launch with what contains it: its shell's command, its service."""
     spans = [(start.start, start.end), *((layer.start, layer.end) for layer in start.within), *start.keys.values()]
     if start.invocation is not None:
@@ -295,7 +295,7 @@ def _lines(text: str, start: int, end: int) -> tuple[int, int]:
         end = stop + 1
 
 
-def _is_start_of(part: str, start: Found) -> bool:
+def _is_start_of(part: str, start: WrittenLaunch) -> bool:
     """Whether a part of a text contains the same launch, except for variables that are set elsewhere."""
     return any(
         candidate.entry == start.entry

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vllm_runbooks.catalog.specs import MAX_GPUS, Card, Gpu
+from vllm_runbooks.catalog.specs import MAX_GPUS, Gpu, HostGpu
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.core.records import Compared, ComparedTerm, Facts, Reading, Residual, Start
+from vllm_runbooks.core.records import ComparedTerm, Facts, PlanComparison, PrintedFigure, Residual, ServerRun
 from vllm_runbooks.plan import costs
-from vllm_runbooks.plan.budget import Budget, Calibrate, Device, RankBudget, Subject, budget, subject
+from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel, RankBudget, budget, subject
 from vllm_runbooks.plan.calibration import NEWER_ENGINE, RULES
 from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band
@@ -34,7 +34,7 @@ _SET = "Explicitly set"
 
 
 def options_of(
-    arguments: Mapping[str, Any], facts: Facts, readings: Iterable[Reading] = ()
+    arguments: Mapping[str, Any], facts: Facts, readings: Iterable[PrintedFigure] = ()
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """A start's options as a plan takes them, from its arguments and what it printed; what cannot be read is named."""
     options: dict[str, Any] = {}
@@ -56,7 +56,7 @@ def options_of(
     return options, tuple(missing)
 
 
-def device_of(card: Card | None, printed_gib: float | None) -> Device | None:
+def device_of(card: HostGpu | None, printed_gib: float | None) -> Device | None:
     """The GPU of a start: its memory as the log prints it, else as the catalog has it; None: neither is known."""
     printed = None if printed_gib is None else _around(printed_gib)
     if card is None:
@@ -69,7 +69,7 @@ UNKNOWN = Device("the card", None, "the log does not name it; name it with --gpu
 
 
 @dataclass(frozen=True)
-class Place:
+class LaunchPlace:
     """What a start runs on."""
 
     release: str
@@ -80,7 +80,7 @@ class Place:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that are set for the start."""
 
-    def settings(self, model: Subject, options: Mapping[str, Any]) -> LaunchSettings:
+    def settings(self, model: PlannedModel, options: Mapping[str, Any]) -> LaunchSettings:
         """What a start with these options comes to."""
         gpu, total = self.gpu, self.devices[0].total
         printed = None if total is None else total.expected / GIB
@@ -107,13 +107,13 @@ class Place:
             raise InputError(f"the start takes {need} cards; correct its parallel sizes")
         return (*self.devices[:need], *(self.devices[-1],) * (need - len(self.devices)))
 
-    def budget(self, model: Subject, options: Mapping[str, Any], calibrate: Calibrate | None = None) -> Budget:
+    def budget(self, model: PlannedModel, options: Mapping[str, Any], calibrate: Calibrate | None = None) -> Budget:
         """The memory of a start with these options; without `calibrate` as what was printed is to be compared with."""
         settings = self.settings(model, options)
         return budget(model, settings, self.cards(settings), environment=self.environment, calibrate=calibrate)
 
 
-def overridden(model: Subject, options: Mapping[str, Any]) -> Subject:
+def overridden(model: PlannedModel, options: Mapping[str, Any]) -> PlannedModel:
     """The model as a start changes it with `hf_overrides`."""
     overrides = options.get("hf_overrides")
     if not isinstance(overrides, Mapping) or not overrides:
@@ -223,8 +223,14 @@ _WHY: Mapping[str, tuple[str, str]] = {
 
 
 def compare(
-    start: Start, model: Subject, planned: Budget, *, gpu: str | None = None, source: str = "", is_told: bool = True
-) -> Compared:
+    start: ServerRun,
+    model: PlannedModel,
+    planned: Budget,
+    *,
+    gpu: str | None = None,
+    source: str = "",
+    is_told: bool = True,
+) -> PlanComparison:
     """What the start printed beside its plan.
 
     Args:
@@ -245,7 +251,7 @@ def compare(
     terms = [figure.record() for figure in figures]
     if tokens:
         terms.append(ComparedTerm("kv_cache_tokens", None, None, None, None, tokens))
-    return Compared(
+    return PlanComparison(
         tuple(terms),
         _off(figures) or (None if is_as_planned else "kv_cache_tokens") or _off(figures, _CAPTURED),
         tuple(dict.fromkeys(missing)),
@@ -264,7 +270,7 @@ def _off(figures: Iterable[_Figure], names: Sequence[str] = ()) -> str | None:
     return max(causes, key=lambda figure: abs(figure.beyond)).name if causes else None
 
 
-def _figures(start: Start, model: Subject, planned: Budget, *, is_told: bool) -> Iterator[_Figure]:
+def _figures(start: ServerRun, model: PlannedModel, planned: Budget, *, is_told: bool) -> Iterator[_Figure]:
     facts, settings = start.facts, planned.settings
     largest = max(planned.ranks, key=lambda rank: _known(rank, ("weights",)).expected)
     weights = _sum(largest, ("weights",))
@@ -303,7 +309,7 @@ def _figures(start: Start, model: Subject, planned: Budget, *, is_told: bool) ->
     yield _Figure("kv_cache", poorest.available, facts.kv_cache_gib)
 
 
-def _consumed(start: Start, model: Subject, planned: Budget) -> Iterator[_Figure]:
+def _consumed(start: ServerRun, model: PlannedModel, planned: Budget) -> Iterator[_Figure]:
     """What releases from 0.27.1 on print instead: what is consumed, and the peak beyond it with the graphs' estimate.
 
     v1/worker/gpu_worker.py (0.27.1 :527 and :774).
@@ -419,7 +425,7 @@ def _tokens(facts: Facts, planned: Budget) -> tuple[str, bool]:
 
 
 def _residuals(
-    figures: Iterable[_Figure], planned: Budget, model: Subject, gpu: str | None, source: str
+    figures: Iterable[_Figure], planned: Budget, model: PlannedModel, gpu: str | None, source: str
 ) -> Iterator[Residual]:
     settings = planned.settings
     if settings.ranks.pipeline > 1 or settings.ranks.data > 1 or settings.is_v0 != (settings.key < NEWER_ENGINE):

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from math import ceil
 from typing import Any, NamedTuple
 
-from vllm_runbooks.catalog.specs import Card, Specs
+from vllm_runbooks.catalog.specs import HostGpu, Specs
 from vllm_runbooks.catalog.start_rules import start_rules
 from vllm_runbooks.plan import adapters, costs, drafts
 from vllm_runbooks.plan.drafts import Drafting, DraftModel
@@ -25,7 +25,7 @@ _KEPT_POOLS = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class PlannedModel:
     """A model, read once for any number of budgets."""
 
     name: str
@@ -54,12 +54,12 @@ def subject(
     source: str | None = None,
     checkpoint_bytes: int | None = None,
     draft: DraftModel | None = None,
-) -> Subject:
+) -> PlannedModel:
     """A model from its configuration; with `is_partial` what the configuration leaves out is unknown."""
-    return Subject(name, config, shape(config, is_partial=is_partial), source, checkpoint_bytes, is_partial, draft)
+    return PlannedModel(name, config, shape(config, is_partial=is_partial), source, checkpoint_bytes, is_partial, draft)
 
 
-def subject_in_catalog(name: str, specs: Specs) -> Subject | None:
+def subject_in_catalog(name: str, specs: Specs) -> PlannedModel | None:
     """A model of the catalog by any of its names; None if there is none, or no configuration of it."""
     entry = specs.model(name)
     if entry is None or entry.id is None:
@@ -68,7 +68,7 @@ def subject_in_catalog(name: str, specs: Specs) -> Subject | None:
     return subject(file.id, file.config, is_partial=file.is_partial, source=file.source)
 
 
-def drafted(model: Subject, options: Mapping[str, Any], find: Callable[[str], DraftModel | None]) -> Subject:
+def drafted(model: PlannedModel, options: Mapping[str, Any], find: Callable[[str], DraftModel | None]) -> PlannedModel:
     """The model with the one that drafts for it by its start's options; `find` reads that one by its name."""
     speculation = speculative(options)[0]
     name = speculation.get("model") if isinstance(speculation, Mapping) else options.get("speculative_model")
@@ -92,7 +92,7 @@ class Device:
     """Of its memory, 10^9 bytes a second."""
 
     @classmethod
-    def of(cls, card: Card) -> Device:
+    def of(cls, card: HostGpu) -> Device:
         """A GPU as the catalog has it."""
         gpu, total = card.gpu, card.gpu.total
         sides = Band(*(int(side * GIB) for side in (total.low, total.expected, total.high))) if total else None
@@ -165,7 +165,7 @@ class Budget:
         return Band(low, expected, high)
 
 
-Calibrate = Callable[[Subject, tuple[Term, ...], Device, LaunchSettings], tuple[tuple[Term, ...], tuple[str, ...]]]
+Calibrate = Callable[[PlannedModel, tuple[Term, ...], Device, LaunchSettings], tuple[tuple[Term, ...], tuple[str, ...]]]
 """Corrects a GPU's terms by what earlier starts printed: the terms in their order, and what was corrected by what."""
 
 
@@ -180,7 +180,7 @@ def _summed(terms: Sequence[Term]) -> Band | None:
 
 @lru_cache(maxsize=_KEPT_POOLS)
 def _pool(
-    model: Subject,
+    model: PlannedModel,
     options: CacheOptions,
     demand: Demand,
     version: str,
@@ -203,7 +203,7 @@ def _pool(
         return None, None, str(unknown)
 
 
-def _cache(model: Subject, settings: LaunchSettings, device: Device) -> tuple[KvPool | None, bool | None, str]:
+def _cache(model: PlannedModel, settings: LaunchSettings, device: Device) -> tuple[KvPool | None, bool | None, str]:
     ranks = settings.ranks
     if settings.scheduler.max_model_len < 1:
         return None, None, "what a request needs of the cache is not known, as its length is not"
@@ -264,7 +264,7 @@ class _Loading(NamedTuple):
 
 
 @lru_cache(maxsize=_KEPT_POOLS)
-def _weights(model: Subject, how: _Loading) -> tuple[Term, ...]:
+def _weights(model: PlannedModel, how: _Loading) -> tuple[Term, ...]:
     """What each stage loads; a model of its own that drafts is on the last one."""
     *others, last = _own_weights(model, how)
     if model.draft is None or how.drafting is None:
@@ -290,7 +290,7 @@ def _weights(model: Subject, how: _Loading) -> tuple[Term, ...]:
     return (*others, Term("weights", last.band.plus(sides), "; ".join((last.source, source, *loaded.reasons))))
 
 
-def _own_weights(model: Subject, how: _Loading) -> tuple[Term, ...]:
+def _own_weights(model: PlannedModel, how: _Loading) -> tuple[Term, ...]:
     """What each stage loads of the model itself."""
     loaded = load(
         model.stock,
@@ -320,7 +320,7 @@ def _own_weights(model: Subject, how: _Loading) -> tuple[Term, ...]:
 
 
 @lru_cache(maxsize=_KEPT_POOLS)
-def _room(model: Subject, demand: adapters.LoraDemand) -> tuple[Term, ...]:
+def _room(model: PlannedModel, demand: adapters.LoraDemand) -> tuple[Term, ...]:
     return adapters.room(model.stock, demand)
 
 
@@ -367,7 +367,7 @@ def _beyond(text: Term, profiled: EncoderProfile) -> Term:
 
 
 def _terms(
-    model: Subject,
+    model: PlannedModel,
     settings: LaunchSettings,
     device: Device,
     stage: int,
@@ -422,7 +422,7 @@ def _terms(
 
 
 def budget(
-    model: Subject,
+    model: PlannedModel,
     settings: LaunchSettings,
     devices: Sequence[Device],
     *,

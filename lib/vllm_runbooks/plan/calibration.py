@@ -23,7 +23,7 @@ from vllm_runbooks.catalog.options import version_key
 from vllm_runbooks.catalog.specs import name_key
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Residual
-from vllm_runbooks.plan.budget import Calibrate, Device, Subject
+from vllm_runbooks.plan.budget import Calibrate, Device, PlannedModel
 from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.terms import GIB, Band, Term
 
@@ -284,7 +284,7 @@ def calibrator(rows: Sequence[Residual], user_rows: Sequence[Residual] = ()) -> 
     matches: dict[_CalibrationTarget, Mapping[str, tuple[Residual, ...]]] = {}
 
     def calibrate(
-        model: Subject, terms: tuple[Term, ...], device: Device, settings: LaunchSettings
+        model: PlannedModel, terms: tuple[Term, ...], device: Device, settings: LaunchSettings
     ) -> tuple[tuple[Term, ...], tuple[str, ...]]:
         ranks = settings.ranks
         if ranks.pipeline > 1 or ranks.data > 1:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import ceil, floor, isqrt, sqrt
 from typing import Any, NamedTuple
 
-from vllm_runbooks.catalog.eras import Key, Rule, in_release
+from vllm_runbooks.catalog.eras import EraValue, Key, in_release
 from vllm_runbooks.plan.encoders import taps
 from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.shape import Encoder, Shape
@@ -202,35 +202,35 @@ Qwen/Qwen3-VL-8B-Instruct, zai-org/GLM-4.1V-9B-Thinking); a derived model's own 
 # ---- rules by release
 
 
-_INPUT_BYTES = (Rule(_FLOAT), Rule(None, (0, 9)))
+_INPUT_BYTES = (EraValue(_FLOAT), EraValue(None, (0, 9)))
 """Bytes of a pixel on the GPU; None: as the model's (inputs/registry.py, 0.9.2 :167-176; 0.8.5 leaves the
 processor's)."""
-_ROUNDS_UP = (Rule(True), Rule(False, (0, 10)))
+_ROUNDS_UP = (EraValue(True), EraValue(False, (0, 10)))
 """Whether the batch holds one item more than fits the budget whole (v1/worker/gpu_model_runner.py, 0.9.2 :2221 `cdiv`;
 v1/worker/utils.py, 0.10.2 :106)."""
-_ITEM_LENGTH = (Rule("batch"), Rule("context", (0, 11)))
+_ITEM_LENGTH = (EraValue("batch"), EraValue("context", (0, 11)))
 """What bounds a dummy video: tokens of a batch or of a context (`_get_mm_dummy_batch`, 0.10.2 :2592, 0.11.0 :2867)."""
-_COUNTS_AROUND = (Rule(False), Rule(True, (0, 10)), Rule(False, (0, 13)))
+_COUNTS_AROUND = (EraValue(False), EraValue(True, (0, 10)), EraValue(False, (0, 13)))
 """Whether an item's tokens count those around and between the encoder's (multimodal/profiling.py, 0.10.2
 `get_mm_max_contiguous_tokens`, gone in 0.13.0)."""
-_TIE = (Rule(min), Rule(max, (0, 17)))
+_TIE = (EraValue(min), EraValue(max, (0, 17)))
 """Of modalities with as many tokens, by name (multimodal/encoder_budget.py, 0.17.1 :184)."""
 _V2_PROFILES: Key = (0, 27)
 """Since when the newer model runner profiles the encoder (v1/worker/gpu/model_runner.py, 0.27.1 :702)."""
-_QWEN2_FRAMES = (Rule(16), Rule(14, (0, 11)))
+_QWEN2_FRAMES = (EraValue(16), EraValue(14, (0, 11)))
 """models/qwen2_vl.py `_MAX_FRAMES_PER_VIDEO` (0.10.2 :85, 0.11.0)."""
-_LEAVES_IMAGES = (Rule(True), Rule(False, (0, 11)))
+_LEAVES_IMAGES = (EraValue(True), EraValue(False, (0, 11)))
 """Whether a video's tokens leave room for a picture (`get_num_frames_with_most_features`, 0.10.2 :955, 0.11.0 :997)."""
-_FACTORS = (Rule(False), Rule(True, (0, 13)))
+_FACTORS = (EraValue(False), EraValue(True, (0, 13)))
 """Whether the largest picture is a product of two factors instead of a shrunk square
 (`get_image_size_with_most_features`, 0.12.0 :956, 0.13.0 :923)."""
-_QWEN3_VIDEO = (Rule("longest, times 12.5"), Rule("longest", (0, 13)), Rule("two frames", (0, 15)))
+_QWEN3_VIDEO = (EraValue("longest, times 12.5"), EraValue("longest", (0, 13)), EraValue("two frames", (0, 15)))
 """models/qwen3_vl.py `get_max_video_tokens` (0.12.0 :693, 0.13.0 :710, 0.15.1 :696)."""
 _QWEN3_FRAMES = 24_576
 _GLM_FRAMES = 600
-_GLM_IMAGE = (Rule("sixteen frames"), Rule("one frame", (0, 17)))
+_GLM_IMAGE = (EraValue("sixteen frames"), EraValue("one frame", (0, 17)))
 """As what a picture is resized (models/glm4_1v.py, 0.16.0 :831-891; 0.17.1 :873-912)."""
-_GLM_SEARCH = (Rule("first too long"), Rule("most tokens", (0, 26)))
+_GLM_SEARCH = (EraValue("first too long"), EraValue("most tokens", (0, 26)))
 """Which number of frames is taken (`_get_max_video_frames`, 0.25.1; 0.26.0 :1173)."""
 _GLM_OVERRIDE: Key = (0, 25)
 """Since when `max_pixels` counts (`_get_image_max_pixels`, 0.25.1 :1098)."""
@@ -245,7 +245,7 @@ _GEMMA4_BATCHES: Key = (0, 22)
 """Since when frames go through the tower together (models/gemma4_mm.py, 0.21.0 :1211-1216 one by one, 0.22.1 :1285)."""
 _LLAMA4_TILES = 16
 """Of a picture beside the whole of it (transformers' Llama4ImageProcessorFast, `max_patches`)."""
-_ROTATION = (Rule((1, True)), Rule((2, True), (0, 11)), Rule((2, False), (0, 12)))
+_ROTATION = (EraValue((1, True)), EraValue((2, True), (0, 11)), EraValue((2, False), (0, 12)))
 """Whether query and key are rotated together, and whether in float32 (models/qwen2_vl.py
 `apply_rotary_pos_emb_vision`, 0.10.2 :275, 0.11.0 :275-283 and :383, 0.12.0 :286)."""
 _FUSED: Key = (0, 12)

@@ -5,38 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from vllm_runbooks.core.evidence import BestLayout, Case, Expectation, PlanAsked
+from vllm_runbooks.core.evidence import BestLayout, Case, Expectation, PlanQuestion
 from vllm_runbooks.core.expected import claim_differences, compare
 from vllm_runbooks.core.record_forms import document
-from vllm_runbooks.core.records import JudgedClaim, Judgement, Verdict
+from vllm_runbooks.core.records import CheckedClaim, RunbookVerdict, Verdict
 from vllm_runbooks.plan.figures import plan_figures, written
 from vllm_runbooks.plan.records import Layouts, Plan
 
 
-def judge_plan(plan: Plan | Layouts, case: Case | None, judged: Sequence[JudgedClaim] = ()) -> Judgement:
+def judge_plan(plan: Plan | Layouts, case: Case | None, judged: Sequence[CheckedClaim] = ()) -> RunbookVerdict:
     """The verdict on a plan: against the case whose question it answers and its claims, else on whether it fits."""
     if case is not None and case.plan is not None:
         differences = [*_planned_otherwise(plan, case.plan, case.expect), *claim_differences(case, judged)]
         verdict, reason = compare(differences, _FITS[plan.fits])
-        return Judgement(verdict, reason, case.id, None, None, (), _known(plan, case.plan))
+        return RunbookVerdict(verdict, reason, case.id, None, None, (), _known(plan, case.plan))
     limits = plan.limits[:1] if isinstance(plan, Plan) and not plan.fits else ()
     reason = "; ".join((_FITS[plan.fits], *limits))
     verdict = Verdict.PASS if plan.fits else Verdict.FAIL
-    return Judgement(verdict, reason, None, None, None, (), _known(plan))
+    return RunbookVerdict(verdict, reason, None, None, None, (), _known(plan))
 
 
-def _known(plan: Plan | Layouts, question: PlanAsked | None = None) -> dict[str, Any]:
+def _known(plan: Plan | Layouts, question: PlanQuestion | None = None) -> dict[str, Any]:
     """What is known of a plan, by name; of a question that is not at hand without the layout that it asked for."""
     if question is None and isinstance(plan, Plan) and plan.layout is None:
         return {} if plan.fits is None else {"fits": plan.fits}
-    figures = plan_figures(plan, question or PlanAsked("", "", ""))
+    figures = plan_figures(plan, question or PlanQuestion("", "", ""))
     return {name: value for name, value in document(figures).items() if value is not None}
 
 
 _FITS = {True: "it fits", False: "it does not fit", None: "whether it fits is not known"}
 
 
-def _planned_otherwise(plan: Plan | Layouts, question: PlanAsked, expect: Expectation) -> Iterator[str]:
+def _planned_otherwise(plan: Plan | Layouts, question: PlanQuestion, expect: Expectation) -> Iterator[str]:
     if expect.fits is not None and plan.fits is not expect.fits:
         yield f"expected: {_FITS[expect.fits]}, got: {_FITS[plan.fits]}"
     values = plan_figures(plan, question)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vllm_runbooks.core.evidence import PlanAsked
+from vllm_runbooks.core.evidence import PlanQuestion
 from vllm_runbooks.plan.records import Layouts, ParallelLayout, Plan, PlannedRank
 
 TERMS = ("weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication")
@@ -33,7 +33,7 @@ def written(value: Any) -> str:
     return f"{int(value):,}" if isinstance(value, (int, float)) else str(value)
 
 
-def plan_figures(answer: Plan | Layouts, question: PlanAsked, side: int = EXPECTED) -> dict[str, Any]:
+def plan_figures(answer: Plan | Layouts, question: PlanQuestion, side: int = EXPECTED) -> dict[str, Any]:
     """Figures of a plan by the names that expressions use; of several layouts those of the best.
 
     `side` chooses the low (0), expected (1) or high (2) estimate.

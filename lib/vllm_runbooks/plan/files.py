@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from vllm_runbooks.plan import proxy
 from vllm_runbooks.plan.records import Find, ParallelLayout, Plan, PlannedRank
-from vllm_runbooks.plan.requests import SIZES, Request, fewest_cards, layout_of, settings, taking, ways
+from vllm_runbooks.plan.requests import SIZES, PlanningRequest, fewest_cards, layout_of, settings, taking, ways
 from vllm_runbooks.plan.servers import parts, split_of
 from vllm_runbooks.plan.shape import Experts
 from vllm_runbooks.reading.deployment import confirmation, fleet
@@ -17,7 +17,7 @@ _ANSWERED = {Find.CONTEXT: "max_model_len", Find.UTILIZATION: "gpu_memory_utiliz
 """By question the option that its plan sets."""
 
 
-def _effective(request: Request, plan: Plan) -> tuple[Request, ParallelLayout]:
+def _effective(request: PlanningRequest, plan: Plan) -> tuple[PlanningRequest, ParallelLayout]:
     """The request as a plan of it came out: its GPUs in their order, its stages, and what a question answered."""
     flags = plan.deployment.flags if plan.deployment is not None else {}
     layout = plan.layout or ParallelLayout(request.replicas, *(int(flags.get(dest, 1)) for dest in SIZES.values()))
@@ -33,13 +33,17 @@ def _effective(request: Request, plan: Plan) -> tuple[Request, ParallelLayout]:
     return request, layout
 
 
-def _servers(request: Request, plan: Plan, first_port: int) -> tuple[fleet.Split, tuple[fleet.Part, ...]]:
+def _servers(
+    request: PlanningRequest, plan: Plan, first_port: int
+) -> tuple[fleet.ParallelSizes, tuple[fleet.InstancePart, ...]]:
     effective, layout = _effective(request, plan)
     ranks = replace(settings(effective).ranks, tensor=layout.tp, pipeline=layout.pp, data=layout.dp)
     return split_of(ranks), parts(effective, ranks, layout.replicas, first_port)
 
 
-def servers(request: Request, plan: Plan, *, first_port: int = fleet.FIRST_PORT) -> tuple[fleet.Part, ...]:
+def servers(
+    request: PlanningRequest, plan: Plan, *, first_port: int = fleet.FIRST_PORT
+) -> tuple[fleet.InstancePart, ...]:
     """What runs on each host for a plan.
 
     Raises:
@@ -49,7 +53,7 @@ def servers(request: Request, plan: Plan, *, first_port: int = fleet.FIRST_PORT)
 
 
 def confirmations(
-    request: Request, plan: Plan, *, first_port: int = fleet.FIRST_PORT
+    request: PlanningRequest, plan: Plan, *, first_port: int = fleet.FIRST_PORT
 ) -> dict[str, confirmation.Confirmation]:
     """How to see after the start that each instance runs as it was split, by its name and host.
 
@@ -74,7 +78,7 @@ def confirmations(
     return by_name
 
 
-def _expected(request: Request, plan: Plan) -> confirmation.Expected:
+def _expected(request: PlanningRequest, plan: Plan) -> confirmation.Expected:
     """A plan's figures, as a start prints them."""
     weights = []
     for card in plan.per_gpu:
@@ -131,7 +135,7 @@ def _told(by_name: Mapping[str, confirmation.Confirmation], notes: Sequence[str]
 
 
 def deployed(
-    request: Request, plan: Plan, *, first_port: int = fleet.FIRST_PORT, retries_posts: bool = False
+    request: PlanningRequest, plan: Plan, *, first_port: int = fleet.FIRST_PORT, retries_posts: bool = False
 ) -> dict[str, str]:
     """The files that start a plan's servers and share requests among them, by name; several hosts have their own.
 
@@ -157,7 +161,8 @@ def deployed(
     serving = [part for part in made if part.serves]
     if len(serving) > 1:
         backends = [
-            proxy.Server((part.host and part.host.address) or part.node or "127.0.0.1", part.port) for part in serving
+            proxy.ProxyServer((part.host and part.host.address) or part.node or "127.0.0.1", part.port)
+            for part in serving
         ]
         texts["nginx.conf"] = proxy.nginx(backends, retries_posts=retries_posts)
     sentence = dict.fromkeys(sentence for part in made for sentence in part.unwritten)

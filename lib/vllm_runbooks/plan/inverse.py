@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import support
 from vllm_runbooks.plan import costs
-from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject, budget, too_old
+from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel, budget, too_old
 from vllm_runbooks.plan.layouts import Make as MakeSplit
 from vllm_runbooks.plan.layouts import candidates, illegal
 from vllm_runbooks.plan.settings import LONG_CONTEXT, LaunchSettings
@@ -53,7 +53,7 @@ class SearchResult:
 class Trial:
     """A launch whose options may be changed, on the GPUs of one copy."""
 
-    model: Subject
+    model: PlannedModel
     make: Make
     devices: Sequence[Device]
     environment: Mapping[str, str] | None = None
@@ -251,7 +251,7 @@ def on_hosts(count: int) -> tuple[str | None, ...]:
 
 
 def fewest_cards(
-    model: Subject,
+    model: PlannedModel,
     make: MakeSplit,
     device: Device,
     *,
@@ -341,7 +341,7 @@ class Smallest:
 
 
 def smallest_card(
-    model: Subject,
+    model: PlannedModel,
     make: MakeSplit,
     devices: Sequence[Device],
     *,
@@ -575,7 +575,7 @@ def _takes_fp8(version: str, devices: Sequence[Device]) -> bool:
 
 
 def ways_out(
-    model: Subject,
+    model: PlannedModel,
     make: Make,
     devices: Sequence[Device],
     options: Mapping[str, Any],

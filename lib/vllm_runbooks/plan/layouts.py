@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from vllm_runbooks.catalog import options as releases
 from vllm_runbooks.catalog import support
 from vllm_runbooks.catalog.eras import Key
-from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject, budget
+from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel, budget
 from vllm_runbooks.plan.kv_cache import Kind, KvLayer
 from vllm_runbooks.plan.network import Network, Traffic, traffic
 from vllm_runbooks.plan.records import Speed
@@ -82,7 +82,7 @@ def candidates(cards: int, prefill: int = 1) -> tuple[CopySplit, ...]:
 
 
 def illegal(
-    model: Subject, ranks: Ranks, key: Key, devices: Sequence[Device] = (), *, encoder_off: bool = False
+    model: PlannedModel, ranks: Ranks, key: Key, devices: Sequence[Device] = (), *, encoder_off: bool = False
 ) -> tuple[str, ...]:
     """Why a release does not launch a model split so, a sentence each; unknown facts are no reason.
 
@@ -94,7 +94,7 @@ def illegal(
 
 
 @lru_cache(maxsize=4096)
-def _refusals(model: Subject, ranks: Ranks, version: str, encoder_off: bool) -> tuple[str, ...]:  # noqa: FBT001 - a key
+def _refusals(model: PlannedModel, ranks: Ranks, version: str, encoder_off: bool) -> tuple[str, ...]:  # noqa: FBT001 - a key
     shape = model.shape
     refusals = [*_sizes(ranks, version), *_stages(shape, ranks)]
     if ranks.tensor > 1:
@@ -305,7 +305,7 @@ def _listed(words: Iterable[object]) -> str:
     return ", ".join(str(word) for word in dict.fromkeys(words))
 
 
-def _fabric(model: Subject, ranks: Ranks, devices: Sequence[Device], version: str) -> _Fabric:
+def _fabric(model: PlannedModel, ranks: Ranks, devices: Sequence[Device], version: str) -> _Fabric:
     remarks: list[str] = []
     slow = 0
     shares = [("tensor parallelism", ranks.tensor, "an all-reduce in every layer")] if ranks.tensor > 1 else []
@@ -386,7 +386,7 @@ def _kv_read(stage: Mapping[KvLayer, int], context: int, topk: int | None) -> in
     return total
 
 
-def speed(model: Subject, made: Budget, context: int, between: Traffic | None = None) -> Speed | None:
+def speed(model: PlannedModel, made: Budget, context: int, between: Traffic | None = None) -> Speed | None:
     """The bound from reading each active weight and the cache of a context once per token; None if unknown.
 
     `between` is what the network between the hosts of a copy adds, where that was measured.
@@ -526,7 +526,7 @@ class LayoutChoice:
 class _LayoutPlanner:
     """Everything that all ways are judged by."""
 
-    model: Subject
+    model: PlannedModel
     make: Make
     devices: tuple[Device, ...]
     context: int | None
@@ -612,7 +612,7 @@ class _LayoutPlanner:
 
 
 def staged(
-    model: Subject,
+    model: PlannedModel,
     make: Make,
     ranks: Ranks,
     copy: Sequence[Device],
@@ -712,7 +712,7 @@ def _moved(parts: tuple[int, ...], made: Budget) -> tuple[int, ...]:
 
 
 def ways(
-    model: Subject,
+    model: PlannedModel,
     make: Make,
     devices: Sequence[Device],
     *,

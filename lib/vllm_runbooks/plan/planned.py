@@ -8,8 +8,8 @@ from itertools import groupby
 from typing import Any
 
 from vllm_runbooks.catalog import support
-from vllm_runbooks.catalog.room import TAKEN_GIB, Room
-from vllm_runbooks.catalog.specs import Card
+from vllm_runbooks.catalog.room import TAKEN_GIB, MemoryClaim
+from vllm_runbooks.catalog.specs import HostGpu
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.lint import linting as lint
@@ -26,7 +26,7 @@ from vllm_runbooks.plan.records import (
     PlannedTerm,
 )
 from vllm_runbooks.plan.requests import (
-    Request,
+    PlanningRequest,
     budget_of,
     check,
     layout_of,
@@ -42,7 +42,7 @@ from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.terms import GIB, Term
 
 
-def plan(request: Request) -> Plan:
+def plan(request: PlanningRequest) -> Plan:
     """One start as it is asked for, on the first GPUs that it needs."""
     check(request)
     settled = settings(request)
@@ -65,7 +65,7 @@ def plan(request: Request) -> Plan:
     return replace(made, limits=(*made.limits, *advised, *idle_note))
 
 
-def layouts(request: Request, knowledge: lint.Knowledge | None = None) -> Layouts:
+def layouts(request: PlanningRequest, knowledge: lint.Knowledge | None = None) -> Layouts:
     """Every way to use the GPUs, the best first; with knowledge the commands of those that fit are linted."""
     check(request)
     plans = [_way(request, way) for way in ways(request)]
@@ -76,7 +76,7 @@ def layouts(request: Request, knowledge: lint.Knowledge | None = None) -> Layout
     return Layouts(request.model.name, request.release, _gpus(request.cards), verdict, tuple(plans))
 
 
-def _way(request: Request, way: _layouts.LayoutChoice) -> Plan:
+def _way(request: PlanningRequest, way: _layouts.LayoutChoice) -> Plan:
     """A way to use the GPUs, as a plan of one of its copies."""
     way_request = taking(request, way)
     settled = way.budget.settings if way.budget is not None else settings(request, sizes_of(way.ranks))
@@ -95,7 +95,7 @@ def _way(request: Request, way: _layouts.LayoutChoice) -> Plan:
 
 
 def _plan(
-    request: Request,
+    request: PlanningRequest,
     settled: LaunchSettings,
     devices: Sequence[Device],
     made: Budget | None,
@@ -137,7 +137,7 @@ _WORST_FIRST = (False, None, True)
 
 
 def _busy(
-    request: Request, settled: LaunchSettings, ranks: Sequence[RankBudget], copies: int
+    request: PlanningRequest, settled: LaunchSettings, ranks: Sequence[RankBudget], copies: int
 ) -> dict[int, tuple[bool | None, str]]:
     """By place the GPUs that were read and are in use: False too much, None not told, True not too much; and why."""
     busy: dict[int, tuple[bool | None, str]] = {}
@@ -151,7 +151,7 @@ def _busy(
             busy[place] = None, f"{where}: how much of its memory is in use is not told"
         elif total is not None and card.used_gib:
             need = _gib(_needed(settled, ranks[place % len(ranks)]))
-            room = None if need is None else Room(total.expected, card.used_gib, need)
+            room = None if need is None else MemoryClaim(total.expected, card.used_gib, need)
             if room is not None and not room.is_enough:
                 way = f", or give --gpu-memory-utilization {room.most:g} at most" if room.most else ""
                 sentence = (
@@ -180,7 +180,7 @@ def _beside(rank: PlannedRank, state: bool | None) -> PlannedRank:  # noqa: FBT0
     return rank if state or rank.fits is False else replace(rank, fits=state)
 
 
-def _not_implemented(request: Request) -> tuple[str, ...]:
+def _not_implemented(request: PlanningRequest) -> tuple[str, ...]:
     """Why the release does not know the model at all; a plugin may bring what it lacks."""
     modalities, architecture = support.load(request.release.version).modalities, request.model.shape.architecture
     if not modalities or (architecture is not None and architecture in modalities):
@@ -201,7 +201,7 @@ def _without_dtype(settled: LaunchSettings, devices: Sequence[Device]) -> tuple[
     return tuple(f"{name} cannot run bfloat16, which this start comes to; give --dtype half" for name in sorted(names))
 
 
-def _settled(request: Request, settled: LaunchSettings) -> dict[str, Any]:
+def _settled(request: PlanningRequest, settled: LaunchSettings) -> dict[str, Any]:
     """What was not given and what it comes to."""
     values = {
         "max_model_len": settled.scheduler.max_model_len,
@@ -217,7 +217,7 @@ def _gib(size: float | None) -> float | None:
     return None if size is None else size / GIB
 
 
-def _gpus(cards: Sequence[Card]) -> tuple[PlannedGpu, ...]:
+def _gpus(cards: Sequence[HostGpu]) -> tuple[PlannedGpu, ...]:
     groups = []
     for (name, node, _), same in groupby(cards, key=lambda card: (card.gpu.name, card.node, card.gpu.total)):
         alike = list(same)
@@ -288,16 +288,16 @@ _SAID = frozenset({"meaning.architecture-unknown"})
 
 
 def faults(
-    text: str, knowledge: lint.Knowledge, request: Request, name: str = "command.sh"
+    text: str, knowledge: lint.Knowledge, request: PlanningRequest, name: str = "command.sh"
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What the release rejects of a command or file on these GPUs, and what else is wrong, a sentence each."""
-    issues = lint.lint(text, knowledge, lint.Asked(name, request.release.version, request.cards)).issues
+    issues = lint.lint(text, knowledge, lint.LintRequest(name, request.release.version, request.cards)).issues
     wrong = [issue for issue in issues if issue.rule not in _SAID]
     errors = tuple(issue.message for issue in wrong if issue.severity is IssueSeverity.ERROR)
     return errors, tuple(issue.message for issue in wrong if issue.severity is IssueSeverity.WARNING)
 
 
-def checked(plan: Plan, knowledge: lint.Knowledge, request: Request) -> Plan:
+def checked(plan: Plan, knowledge: lint.Knowledge, request: PlanningRequest) -> Plan:
     """The plan with its command linted: one that the release rejects does not fit and is not shown."""
     if plan.deployment is None:
         return plan

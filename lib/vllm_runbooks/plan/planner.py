@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog.specs import Card
+from vllm_runbooks.catalog.specs import HostGpu
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.core.evidence import PlanAsked
+from vllm_runbooks.core.evidence import PlanQuestion
 from vllm_runbooks.core.files import store
-from vllm_runbooks.core.records import Compared
+from vllm_runbooks.core.records import PlanComparison
 from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.host import nodes as clusters
 from vllm_runbooks.host.nodes.records import Cluster, NodeEnvironment, NodeFinding
@@ -22,7 +22,7 @@ from vllm_runbooks.plan import planned as planning
 from vllm_runbooks.plan import reading as plan_reading
 from vllm_runbooks.plan import requests as plan_requests
 from vllm_runbooks.plan import start_files
-from vllm_runbooks.plan.budget import Subject, drafted, subject_in_catalog
+from vllm_runbooks.plan.budget import PlannedModel, drafted, subject_in_catalog
 from vllm_runbooks.plan.checkpoints import tensor_bytes, tensor_names
 from vllm_runbooks.plan.drafts import DraftModel, draft, draft_in_catalog
 from vllm_runbooks.plan.records import Find, Layouts, Plan, StartFiles
@@ -30,7 +30,7 @@ from vllm_runbooks.plan.settings import PARTITION
 from vllm_runbooks.reading import sources
 
 
-def model(name: str) -> Subject:
+def model(name: str) -> PlannedModel:
     """A model by its catalog name, or by the folder that holds its config.json.
 
     Raises:
@@ -67,7 +67,7 @@ def _draft(name: str) -> DraftModel | None:
     return draft_in_catalog(name, catalog.specs())
 
 
-def _local(folder: Path) -> Subject:
+def _local(folder: Path) -> PlannedModel:
     path = folder / "config.json"
     try:
         if path.exists() and not path.is_file():
@@ -92,8 +92,8 @@ def request(
     environment: Mapping[str, str] | None = None,
     calibration: str | Path | None = None,
     is_calibrated: bool = True,
-    cards: Callable[[str], tuple[Card, ...]] = host_loading.cards,
-) -> plan_requests.Request:
+    cards: Callable[[str], tuple[HostGpu, ...]] = host_loading.cards,
+) -> plan_requests.PlanningRequest:
     """What is asked, read and checked.
 
     Args:
@@ -116,7 +116,7 @@ def request(
     from vllm_runbooks.plan.calibration import load
 
     return plan_reading.read(
-        plan_reading.Sources(model, _draft, cards, knowledge.knowledge),
+        plan_reading.PlanSources(model, _draft, cards, knowledge.knowledge),
         name,
         gpus,
         vllm=vllm,
@@ -146,7 +146,7 @@ def find_plan(name: str, gpus: str, what: str, **more: Any) -> Plan:
     return find(request(name, gpus, **more), what)
 
 
-def plan(request: plan_requests.Request) -> Plan:
+def plan(request: plan_requests.PlanningRequest) -> Plan:
     """One start as it is asked for, its command linted.
 
     Raises:
@@ -155,7 +155,7 @@ def plan(request: plan_requests.Request) -> Plan:
     return planning.checked(planning.plan(request), knowledge.knowledge(), request)
 
 
-def staged(request: plan_requests.Request) -> plan_requests.Request:
+def staged(request: plan_requests.PlanningRequest) -> plan_requests.PlanningRequest:
     """What is asked, with the layers of each stage that unequal cards hold most by; those that are given stand."""
     parts = plan_requests.stages_of(request)
     if parts is None:
@@ -163,7 +163,7 @@ def staged(request: plan_requests.Request) -> plan_requests.Request:
     return replace(request, environment={**request.environment, PARTITION: ",".join(map(str, parts))})
 
 
-def layouts(request: plan_requests.Request) -> Layouts:
+def layouts(request: plan_requests.PlanningRequest) -> Layouts:
     """Every way to use the cards, the commands of those that fit linted.
 
     Raises:
@@ -172,7 +172,7 @@ def layouts(request: plan_requests.Request) -> Layouts:
     return planning.layouts(request, knowledge.knowledge())
 
 
-def find(request: plan_requests.Request, what: Find | str) -> Plan:
+def find(request: plan_requests.PlanningRequest, what: Find | str) -> Plan:
     """The answer to a question asked the other way round, with the plan that it leads to.
 
     Raises:
@@ -195,7 +195,11 @@ def chosen(answer: Plan | Layouts) -> Plan:
 
 
 def deployed(
-    request: plan_requests.Request, answer: Plan | Layouts, *, first_port: int = 8000, retries_posts: bool = False
+    request: plan_requests.PlanningRequest,
+    answer: Plan | Layouts,
+    *,
+    first_port: int = 8000,
+    retries_posts: bool = False,
 ) -> Mapping[str, str]:
     """A plan as files by name: script, compose file and units for each host, nginx where there are several servers.
 
@@ -209,7 +213,7 @@ def deployed(
     )
 
 
-def _linted(request: plan_requests.Request, made: Mapping[str, str]) -> Mapping[str, str]:
+def _linted(request: plan_requests.PlanningRequest, made: Mapping[str, str]) -> Mapping[str, str]:
     """Files that the linter has nothing against."""
     for name, text in made.items():
         if name.endswith((".sh", ".yaml", ".service")):
@@ -219,7 +223,7 @@ def _linted(request: plan_requests.Request, made: Mapping[str, str]) -> Mapping[
     return made
 
 
-def deploy(request: plan_requests.Request, answer: Plan | Layouts, folder: Path, **options: Any) -> list[Path]:
+def deploy(request: plan_requests.PlanningRequest, answer: Plan | Layouts, folder: Path, **options: Any) -> list[Path]:
     """Write a plan's files into a folder; none is overwritten. `deployed` has the options.
 
     Raises:
@@ -249,7 +253,7 @@ def on_nodes(
     by: str | None = None,
     master_port: int | None = None,
     **more: Any,
-) -> plan_requests.Request:
+) -> plan_requests.PlanningRequest:
     """Read and check a request for a cluster's nodes; `more` is what `request` takes.
 
     By default the GPUs are those that the nodes list, the release is the one that they have, and the release itself
@@ -258,7 +262,7 @@ def on_nodes(
     names = [node.name for node in nodes.nodes]
     release = vllm or start_files.release(nodes)
 
-    def cards(spec: str) -> tuple[Card, ...]:
+    def cards(spec: str) -> tuple[HostGpu, ...]:
         listed = host_loading.cards(spec) if spec else start_files.cards(nodes, catalog.specs())
         strange = next((card.node for card in listed if card.node not in names), None) if len(names) > 1 else None
         if strange is not None or any(card.node is None for card in listed if len(names) > 1):
@@ -277,7 +281,10 @@ def on_nodes(
 
 
 def standing(
-    request: plan_requests.Request, answer: Plan | Layouts, nodes: Cluster, environments: Sequence[NodeEnvironment]
+    request: plan_requests.PlanningRequest,
+    answer: Plan | Layouts,
+    nodes: Cluster,
+    environments: Sequence[NodeEnvironment],
 ) -> tuple[NodeFinding, ...]:
     """What stands in the way of a plan on its nodes, though each has the environment that its files set.
 
@@ -295,7 +302,9 @@ def standing(
     return clusters.standing(nodes, catalog.specs(), environments, used, is_tensor_spread=is_spread)
 
 
-def node_files(request: plan_requests.Request, answer: Plan | Layouts, folder: Path, **options: Any) -> StartFiles:
+def node_files(
+    request: plan_requests.PlanningRequest, answer: Plan | Layouts, folder: Path, **options: Any
+) -> StartFiles:
     """Write a plan's files for each node into a folder; none is overwritten. `start_files.files` has the options.
 
     Raises:
@@ -307,14 +316,14 @@ def node_files(request: plan_requests.Request, answer: Plan | Layouts, folder: P
 
 
 def files_for_nodes(
-    request: plan_requests.Request, answer: Plan | Layouts, **options: Any
+    request: plan_requests.PlanningRequest, answer: Plan | Layouts, **options: Any
 ) -> tuple[Mapping[str, str], StartFiles]:
     """A plan's files for each node by name, each linted, and what they are. `start_files.files` has the options."""
     made, summary = start_files.files(request, chosen(answer), **options)
     return _linted(request, made), summary
 
 
-def keep(comparison: Compared, path: Path) -> int:
+def keep(comparison: PlanComparison, path: Path) -> int:
     """Write what a start taught into a calibration file, beside what is there; how many rows it then holds.
 
     Raises:
@@ -332,7 +341,7 @@ def keep(comparison: Compared, path: Path) -> int:
     return len(rows)
 
 
-def question(recorded: PlanAsked) -> plan_requests.Request:
+def question(recorded: PlanQuestion) -> plan_requests.PlanningRequest:
     """What a recorded question or a claim asks the planner, read and checked; nothing corrects the plan.
 
     Raises:
@@ -346,7 +355,7 @@ def question(recorded: PlanAsked) -> plan_requests.Request:
         "pipeline_parallel_size": recorded.pp,
         "data_parallel_size": recorded.dp,
     }
-    return plan_requests.Request(
+    return plan_requests.PlanningRequest(
         drafted(subject, recorded.options, lambda name: draft_in_catalog(name, catalog.specs())),
         catalog.specs().gpus(recorded.gpus),
         plan_requests.release_of(recorded.vllm),
@@ -354,7 +363,7 @@ def question(recorded: PlanAsked) -> plan_requests.Request:
     )
 
 
-def planned(recorded: PlanAsked) -> Plan | Layouts:
+def planned(recorded: PlanQuestion) -> Plan | Layouts:
     """The answer to such a question: a plan where sizes are given, else every layout."""
     is_split = any(size is not None for size in (recorded.tp, recorded.pp, recorded.dp))
     return planning.plan(question(recorded)) if is_split else planning.layouts(question(recorded))

@@ -23,7 +23,7 @@ _PROTECTED = "127.0.0.1", "::1", "localhost"
 
 
 @dataclass(frozen=True)
-class Server:
+class ProxyServer:
     """Where one instance listens.
 
     Raises:
@@ -64,9 +64,9 @@ class Server:
 
 
 def nginx(
-    servers: Sequence[Server],
+    servers: Sequence[ProxyServer],
     *,
-    listen: Server = Server("127.0.0.1", 8080),
+    listen: ProxyServer = ProxyServer("127.0.0.1", 8080),
     retries_posts: bool = False,
     timeout_s: int = 3600,
     upload_mib: int = 64,
@@ -115,7 +115,7 @@ def nginx(
     return "\n".join([*head, "", *main]) + "\n"
 
 
-def _head(servers: Sequence[Server], listen: Server, *, retries_posts: bool) -> list[str]:
+def _head(servers: Sequence[ProxyServer], listen: ProxyServer, *, retries_posts: bool) -> list[str]:
     remarks = [f"{len(servers)} server{'s' * (len(servers) > 1)} of one model behind {listen}."]
     if retries_posts:
         remarks.append(
@@ -140,7 +140,7 @@ def _head(servers: Sequence[Server], listen: Server, *, retries_posts: bool) -> 
     return [line for entry in remarks for line in _comment(entry)]
 
 
-def _upstream(servers: Sequence[Server]) -> list[str]:
+def _upstream(servers: Sequence[ProxyServer]) -> list[str]:
     health = (
         "nginx of the open edition does not ask servers whether they are well. It learns it from requests: after one "
         "that fails, a server is left out for fail_timeout, then tried with the next. One that loads its model "
@@ -164,7 +164,7 @@ def _upstream(servers: Sequence[Server]) -> list[str]:
     return ["upstream vllm {", *_indented(inside), "}"]
 
 
-def _server(listen: Server, *, retries_posts: bool, timeout_s: int, upload_mib: int) -> list[str]:
+def _server(listen: ProxyServer, *, retries_posts: bool, timeout_s: int, upload_mib: int) -> list[str]:
     retried = "error timeout non_idempotent" if retries_posts else "error timeout"
     return [
         f"listen {listen};",

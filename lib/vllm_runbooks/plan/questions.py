@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vllm_runbooks.catalog.specs import Card, Gpu
+from vllm_runbooks.catalog.specs import Gpu, HostGpu
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.plan import inverse
@@ -15,7 +15,7 @@ from vllm_runbooks.plan.planned import checked, plan
 from vllm_runbooks.plan.records import Find, FindAnswer, Plan
 from vllm_runbooks.plan.requests import (
     SIZES,
-    Request,
+    PlanningRequest,
     check,
     fewest_cards,
     layout_of,
@@ -36,7 +36,7 @@ _UNITS = {
 }
 
 
-def find(request: Request, what: Find, knowledge: lint.Knowledge, smaller: Sequence[Gpu] = ()) -> Plan:
+def find(request: PlanningRequest, what: Find, knowledge: lint.Knowledge, smaller: Sequence[Gpu] = ()) -> Plan:
     """The answer to a question asked the other way round, with the plan that the conservative side of it leads to.
 
     Where no layout is given the best one of all is taken. For the fewest GPUs, `smaller` are other kinds of which one
@@ -77,7 +77,7 @@ def _is_better(what: Find, plan: Plan, other: Plan) -> bool:
 
 
 def _found_for(
-    request: Request, what: Find, knowledge: lint.Knowledge, replicas: int, *, is_checked: bool = True
+    request: PlanningRequest, what: Find, knowledge: lint.Knowledge, replicas: int, *, is_checked: bool = True
 ) -> Plan:
     """The answer for the layout that the request gives."""
     ranks = settings(request).ranks
@@ -109,7 +109,7 @@ def _found_for(
     return checked(made, knowledge, request) if is_checked else made
 
 
-def _fewest(request: Request, knowledge: lint.Knowledge, smaller: Sequence[Gpu]) -> Plan:
+def _fewest(request: PlanningRequest, knowledge: lint.Knowledge, smaller: Sequence[Gpu]) -> Plan:
     """The fewest GPUs of the first kind, and the smallest GPU of which one suffices."""
     first = request.cards[0]
     environment, calibrate = request.variables, request.calibrate
@@ -126,7 +126,7 @@ def _fewest(request: Request, knowledge: lint.Knowledge, smaller: Sequence[Gpu])
         smallest = inverse.smallest_card(
             request.model,
             maker(request, smaller),
-            [Device.of(Card(gpu)) for gpu in smaller],
+            [Device.of(HostGpu(gpu)) for gpu in smaller],
             environment=environment,
             calibrate=calibrate,
         )

@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_runbooks.catalog import options as releases
-from vllm_runbooks.catalog.specs import Card, Specs
+from vllm_runbooks.catalog.specs import HostGpu, Specs
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.json_errors import same_words
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.plan import actual, settings
-from vllm_runbooks.plan.budget import Calibrate, Subject, drafted, subject, subject_in_catalog
+from vllm_runbooks.plan.budget import Calibrate, PlannedModel, drafted, subject, subject_in_catalog
 from vllm_runbooks.plan.drafts import DraftModel
 from vllm_runbooks.plan.planned import checked, layouts, plan
 from vllm_runbooks.plan.questions import find
 from vllm_runbooks.plan.records import Find, Layouts, Plan
-from vllm_runbooks.plan.requests import SIZES, Request, freest_first, release_of
+from vllm_runbooks.plan.requests import SIZES, PlanningRequest, freest_first, release_of
 from vllm_runbooks.reading.arguments import parse
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.arguments.spelling import alike
@@ -33,18 +33,18 @@ MAX_CONFIG = 8_000_000
 _DTYPES = frozenset({"bfloat16", "float16", "float32", "half", "float", "auto"})
 
 
-class Sources(NamedTuple):
+class PlanSources(NamedTuple):
     """Where what a request names is looked for; each rejects, as an InputError, what is not there."""
 
-    model: Callable[[str], Subject]
+    model: Callable[[str], PlannedModel]
     draft: Callable[[str], DraftModel | None]
     """A drafting model; None: its configuration is not at hand."""
-    cards: Callable[[str], tuple[Card, ...]]
+    cards: Callable[[str], tuple[HostGpu, ...]]
     knowledge: Callable[[], Knowledge]
     """Asked for where an option is rejected, and the linter says why."""
 
 
-def model_in_catalog(name: str, specs: Specs) -> Subject:
+def model_in_catalog(name: str, specs: Specs) -> PlannedModel:
     """A model by its catalog name.
 
     Raises:
@@ -64,7 +64,7 @@ def _near(name: str, specs: Specs) -> str:
     return f" (near: {', '.join(lasts[name_known] for name_known in near)})" if near else ""
 
 
-def told_model(name: str, text: str | bytes, *, source: str, checkpoint_bytes: int | None = None) -> Subject:
+def told_model(name: str, text: str | bytes, *, source: str, checkpoint_bytes: int | None = None) -> PlannedModel:
     """A model by the text of its config.json; `source` says where that lies.
 
     Raises:
@@ -87,7 +87,7 @@ def told_model(name: str, text: str | bytes, *, source: str, checkpoint_bytes: i
 
 
 def read(
-    sources: Sources,
+    sources: PlanSources,
     name: str,
     gpus: str,
     *,
@@ -97,7 +97,7 @@ def read(
     options: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
-) -> Request:
+) -> PlanningRequest:
     """What is asked, read and checked; `sizes` are those of `SIZES` by their short names, None where one is not given.
 
     Raises:
@@ -120,7 +120,7 @@ def read(
     _check_numbers(engine_options)
     _check_environment(environment or {})
     overrides = engine_options.get("hf_overrides")
-    return Request(
+    return PlanningRequest(
         drafted(actual.overridden(model, engine_options) if overrides else model, engine_options, sources.draft),
         cards,
         release,
@@ -130,7 +130,9 @@ def read(
     )
 
 
-def answered(request: Request, knowledge: Knowledge, specs: Specs, *, what: Find | str | None = None) -> Plan | Layouts:
+def answered(
+    request: PlanningRequest, knowledge: Knowledge, specs: Specs, *, what: Find | str | None = None
+) -> Plan | Layouts:
     """The answer to a request: to a question the other way round, for the sizes that are given, or for all layouts.
 
     Raises:
@@ -141,14 +143,14 @@ def answered(request: Request, knowledge: Knowledge, specs: Specs, *, what: Find
     return checked(plan(request), knowledge, request) if has_sizes(request) else layouts(request, knowledge)
 
 
-def asked_otherwise(request: Request, what: Find, knowledge: Knowledge, specs: Specs) -> Plan:
+def asked_otherwise(request: PlanningRequest, what: Find, knowledge: Knowledge, specs: Specs) -> Plan:
     """The answer to a question asked the other way round, as `find`, with the catalog's other GPUs to choose from."""
     smaller = [gpu for gpu in specs.table.gpus if gpu.total is not None and gpu.version is not None]
     smaller.sort(key=lambda gpu: (gpu.memory_gib, gpu.name))
     return find(request, what, knowledge, smaller)
 
 
-def has_sizes(request: Request) -> bool:
+def has_sizes(request: PlanningRequest) -> bool:
     """Whether the layout is given."""
     return not set(SIZES.values()).isdisjoint(request.options)
 
@@ -215,7 +217,7 @@ def _parsed(name: str, words: Sequence[str], version: str, knowledge: Callable[[
     result = parse([name, *words], releases.load(version))
     if result.is_refused or any(problem.kind == "out-of-bounds" for problem in result.problems):
         command = shlex.join(["vllm", "serve", name, *words])
-        issues = lint.lint(command, knowledge(), lint.Asked(vllm=version)).issues
+        issues = lint.lint(command, knowledge(), lint.LintRequest(vllm=version)).issues
         errors = [issue.message for issue in issues if issue.severity == "error"]
         raise InputError(errors[0] if errors else f"vLLM {version} refuses {shlex.join(words)}")
     return {dest: value for dest, value in result.flags.items() if dest not in ("model", "model_tag")}

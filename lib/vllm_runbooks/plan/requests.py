@@ -10,12 +10,12 @@ from typing import Any
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import ReleaseData
 from vllm_runbooks.catalog.room import of_share
-from vllm_runbooks.catalog.specs import Card, Gpu
+from vllm_runbooks.catalog.specs import Gpu, HostGpu
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.plan import inverse
 from vllm_runbooks.plan import layouts as _layouts
-from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject, budget
+from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel, budget
 from vllm_runbooks.plan.network import Network
 from vllm_runbooks.plan.records import ParallelLayout
 from vllm_runbooks.plan.settings import LaunchSettings, settle
@@ -36,11 +36,11 @@ class NodePlace:
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
+class PlanningRequest:
     """What is to be planned."""
 
-    model: Subject
-    cards: tuple[Card, ...]
+    model: PlannedModel
+    cards: tuple[HostGpu, ...]
     release: CommandRelease
     options: Mapping[str, Any] = field(default_factory=dict)
     """Engine arguments that are given, by argparse destination, converted."""
@@ -84,7 +84,9 @@ def release_of(version: str | None) -> CommandRelease:
     return CommandRelease(data.asked, "given", data.version)
 
 
-def settings(request: Request, more: Mapping[str, Any] | None = None, *, gpu: Gpu | None = None) -> LaunchSettings:
+def settings(
+    request: PlanningRequest, more: Mapping[str, Any] | None = None, *, gpu: Gpu | None = None
+) -> LaunchSettings:
     """What the start comes to, with further options instead of its own."""
     first = gpu or (request.cards[0].gpu if request.cards else None)
     return settle(
@@ -100,12 +102,12 @@ def settings(request: Request, more: Mapping[str, Any] | None = None, *, gpu: Gp
     )
 
 
-def budget_of(request: Request, settled: LaunchSettings, devices: Sequence[Device]) -> Budget:
+def budget_of(request: PlanningRequest, settled: LaunchSettings, devices: Sequence[Device]) -> Budget:
     """The memory of one replica."""
     return budget(request.model, settled, devices, environment=request.variables, calibrate=request.calibrate)
 
 
-def check(request: Request) -> None:
+def check(request: PlanningRequest) -> None:
     """Refuse what nothing can be planned of.
 
     Raises:
@@ -124,12 +126,12 @@ def sizes_of(ranks: Ranks) -> dict[str, Any]:
     return dict(zip(SIZES.values(), (ranks.tensor, ranks.pipeline, ranks.data), strict=True))
 
 
-def split_as(request: Request, ranks: Ranks, replicas: int) -> Request:
+def split_as(request: PlanningRequest, ranks: Ranks, replicas: int) -> PlanningRequest:
     """The request for so many copies of the model, each split so."""
     return replace(request, options={**request.options, **sizes_of(ranks)}, replicas=replicas)
 
 
-def maker(request: Request, gpus: Iterable[Gpu] = ()) -> _layouts.Make:
+def maker(request: PlanningRequest, gpus: Iterable[Gpu] = ()) -> _layouts.Make:
     """What the start comes to, split otherwise, on other GPUs."""
     by_name = {gpu.name: gpu for gpu in (*gpus, *(card.gpu for card in request.cards))}
 
@@ -139,7 +141,7 @@ def maker(request: Request, gpus: Iterable[Gpu] = ()) -> _layouts.Make:
     return make
 
 
-def ways(request: Request) -> tuple[_layouts.LayoutChoice, ...]:
+def ways(request: PlanningRequest) -> tuple[_layouts.LayoutChoice, ...]:
     """Every way to use the GPUs, the best first.
 
     GPUs that were read and are too busy for the start, or of which that is not told, are left out as long as the model
@@ -153,7 +155,7 @@ def ways(request: Request) -> tuple[_layouts.LayoutChoice, ...]:
     return ranked
 
 
-def _ways(request: Request, places: Sequence[int]) -> tuple[_layouts.LayoutChoice, ...]:
+def _ways(request: PlanningRequest, places: Sequence[int]) -> tuple[_layouts.LayoutChoice, ...]:
     """Every way to use some of the GPUs, with the places of the request."""
     ranked = _layouts.ways(
         request.model,
@@ -180,7 +182,7 @@ def _ways(request: Request, places: Sequence[int]) -> tuple[_layouts.LayoutChoic
     )
 
 
-def _choices(request: Request) -> Iterator[list[int]]:
+def _choices(request: PlanningRequest) -> Iterator[list[int]]:
     """The GPUs that are free for sure, then those that may be, then all; each choice once."""
     share = settings(request).utilization
     states = [is_free(card, share) for card in request.cards]
@@ -192,7 +194,7 @@ def _choices(request: Request) -> Iterator[list[int]]:
             yield places
 
 
-def is_free(card: Card, share: float) -> bool | None:
+def is_free(card: HostGpu, share: float) -> bool | None:
     """Whether a share of a GPU's memory is free; None: it was read, and what is in use of it was not told."""
     if card.number is None:
         return True
@@ -201,7 +203,7 @@ def is_free(card: Card, share: float) -> bool | None:
     return of_share(card.gpu.total.expected, card.used_gib, share).is_enough
 
 
-def freest_first(cards: Sequence[Card]) -> tuple[Card, ...]:
+def freest_first(cards: Sequence[HostGpu]) -> tuple[HostGpu, ...]:
     """The GPUs host by host as they come, those that were read by what is in use of them, the least first.
 
     Those of which it is not told come behind.
@@ -210,7 +212,7 @@ def freest_first(cards: Sequence[Card]) -> tuple[Card, ...]:
     return tuple(sorted(cards, key=lambda card: (nodes.index(card.node), *_use(card))))
 
 
-def _use(card: Card) -> tuple[bool, float]:
+def _use(card: HostGpu) -> tuple[bool, float]:
     if card.number is None:
         return False, 0.0
     return card.used_gib is None, card.used_gib or 0.0
@@ -221,7 +223,7 @@ def layout_of(way: _layouts.LayoutChoice) -> ParallelLayout:
     return ParallelLayout(way.replicas, way.ranks.tensor, way.ranks.pipeline, way.ranks.data)
 
 
-def stages_of(request: Request) -> tuple[int, ...] | None:
+def stages_of(request: PlanningRequest) -> tuple[int, ...] | None:
     """Layers of each stage by which unequal GPUs hold more than by even ones; None: even ones, or given ones, do."""
     ranks = settings(request).ranks
     devices = [Device.of(card) for card in request.cards[: ranks.cards]]
@@ -238,7 +240,7 @@ def stages_of(request: Request) -> tuple[int, ...] | None:
     return made.settings.ranks.partition
 
 
-def taking(request: Request, way: _layouts.LayoutChoice) -> Request:
+def taking(request: PlanningRequest, way: _layouts.LayoutChoice) -> PlanningRequest:
     """The request with the GPUs of a way, copy by copy, and what the way sets."""
     places = [place for copy in way.places for place in copy]
     numbers = numbers_of(request)
@@ -250,7 +252,7 @@ def taking(request: Request, way: _layouts.LayoutChoice) -> Request:
     )
 
 
-def numbers_of(request: Request) -> tuple[int, ...]:
+def numbers_of(request: PlanningRequest) -> tuple[int, ...]:
     """Of each GPU its number on its host."""
     if request.numbers:
         return request.numbers
@@ -262,7 +264,7 @@ def numbers_of(request: Request) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def fewest_cards(first: Card, count: int) -> tuple[Card, ...]:
+def fewest_cards(first: HostGpu, count: int) -> tuple[HostGpu, ...]:
     """So many GPUs of a kind, on hosts of the usual size where one does not suffice."""
     return tuple(
         replace(first, node=node or first.node, number=None, used_gib=None) for node in inverse.on_hosts(count)

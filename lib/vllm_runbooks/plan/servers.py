@@ -8,14 +8,14 @@ from typing import Any
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction import redact
 from vllm_runbooks.plan.records import PlannedDeployment
-from vllm_runbooks.plan.requests import SIZES, NodePlace, Request, numbers_of, sizes_of
+from vllm_runbooks.plan.requests import SIZES, NodePlace, PlanningRequest, numbers_of, sizes_of
 from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.weights import Ranks
 from vllm_runbooks.reading import deployment
 from vllm_runbooks.reading.deployment import fleet
 
 
-def hosts(request: Request, count: int) -> tuple[fleet.Host, ...]:
+def hosts(request: PlanningRequest, count: int) -> tuple[fleet.Host, ...]:
     """The hosts of the first GPUs, each GPU by its number there."""
     by_node: dict[str | None, list[str]] = {}
     for card, number in zip(request.cards[:count], numbers_of(request), strict=False):
@@ -27,7 +27,9 @@ def hosts(request: Request, count: int) -> tuple[fleet.Host, ...]:
     )
 
 
-def parts(request: Request, ranks: Ranks, replicas: int, first_port: int = fleet.FIRST_PORT) -> tuple[fleet.Part, ...]:
+def parts(
+    request: PlanningRequest, ranks: Ranks, replicas: int, first_port: int = fleet.FIRST_PORT
+) -> tuple[fleet.InstancePart, ...]:
     """The servers of a layout, on the first GPUs.
 
     Raises:
@@ -47,16 +49,16 @@ def parts(request: Request, ranks: Ranks, replicas: int, first_port: int = fleet
     )
 
 
-def split_of(ranks: Ranks) -> fleet.Split:
+def split_of(ranks: Ranks) -> fleet.ParallelSizes:
     """How one copy of the model is split, in the words of a deployment."""
-    return fleet.Split(ranks.tensor, ranks.pipeline, ranks.data, ranks.prefill)
+    return fleet.ParallelSizes(ranks.tensor, ranks.pipeline, ranks.data, ranks.prefill)
 
 
 def _without_sizes(options: Mapping[str, Any]) -> dict[str, Any]:
     return {dest: value for dest, value in options.items() if dest not in SIZES.values()}
 
 
-def deployment_of(request: Request, settled: LaunchSettings, replicas: int) -> PlannedDeployment | None:
+def deployment_of(request: PlanningRequest, settled: LaunchSettings, replicas: int) -> PlannedDeployment | None:
     """The first instance's start; None where this release has no option for it."""
     try:
         first = [part for part in parts(request, settled.ranks, replicas) if not part.instance]

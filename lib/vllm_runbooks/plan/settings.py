@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options as releases
 from vllm_runbooks.catalog.eras import Key
-from vllm_runbooks.catalog.start_rules import StartRules, start_rules
+from vllm_runbooks.catalog.start_rules import LaunchRules, start_rules
 from vllm_runbooks.plan import drafts, json_options
 from vllm_runbooks.plan.drafts import Drafting, DraftModel
 from vllm_runbooks.plan.shape import Attention, Experts, Latent, Recurrent, Shape
@@ -235,7 +235,7 @@ class _ReleaseFacts(NamedTuple):
     capability: tuple[int, int] | None
     version: str
     key: Key
-    by: StartRules
+    by: LaunchRules
     written: Mapping[str, str]
     batch: releases.Default
     requests: releases.Default

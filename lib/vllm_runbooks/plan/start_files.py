@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from vllm_runbooks.catalog.specs import Card, Specs
+from vllm_runbooks.catalog.specs import HostGpu, Specs
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.host import inspection as inventories
 from vllm_runbooks.host.nodes.records import Cluster, NodeEnvironment, NodeFinding, Reach, Reachability
@@ -53,7 +53,7 @@ def network(nodes: Cluster, addresses: Mapping[str, plan_requests.NodePlace]) ->
     return links_by_pair
 
 
-def cards(nodes: Cluster, specs: Specs) -> tuple[Card, ...]:
+def cards(nodes: Cluster, specs: Specs) -> tuple[HostGpu, ...]:
     """The GPUs of all nodes that have any, node by node, those of the head first.
 
     Raises:
@@ -89,7 +89,7 @@ def release(nodes: Cluster) -> str | None:
 
 
 def files(
-    request: plan_requests.Request,
+    request: plan_requests.PlanningRequest,
     plan: Plan,
     *,
     first_port: int = fleet.FIRST_PORT,
@@ -135,7 +135,7 @@ def files(
     return {**made, "steps.txt": _steps_text(summary)}, replace(summary, files=(*summary.files, "steps.txt"))
 
 
-def _check_joined(request: plan_requests.Request, joined: Sequence[fleet.Part]) -> None:
+def _check_joined(request: plan_requests.PlanningRequest, joined: Sequence[fleet.InstancePart]) -> None:
     """See that hosts are joined as it was asked for."""
     if joined and request.by_ray is False:
         cards = [len(host.devices) for host in joined[0].joined]
@@ -145,9 +145,9 @@ def _check_joined(request: plan_requests.Request, joined: Sequence[fleet.Part]) 
 
 
 def _told(
-    request: plan_requests.Request,
+    request: plan_requests.PlanningRequest,
     plan: Plan,
-    parts: Sequence[fleet.Part],
+    parts: Sequence[fleet.InstancePart],
     nodes: Sequence[str],
     made: Mapping[str, str],
     *,
@@ -209,7 +209,7 @@ def _is_of(name: str, node: str, nodes: Sequence[str]) -> bool:
     return owner == node if owner is not None else node == nodes[0]
 
 
-def _steps(parts: Sequence[fleet.Part], made: Mapping[str, str], by: str) -> list[str]:
+def _steps(parts: Sequence[fleet.InstancePart], made: Mapping[str, str], by: str) -> list[str]:
     """What to do, in order."""
     nodes = list(dict.fromkeys(str(part.node) for part in parts))
     hosts = [str(host.node) for host in fleet.ray_hosts(parts)]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import lru_cache
 
-from vllm_runbooks.catalog.eras import NEVER, Key, Rule, in_release
+from vllm_runbooks.catalog.eras import NEVER, EraValue, Key, in_release
 from vllm_runbooks.plan.encoders import encoder_tensors, taps
 from vllm_runbooks.plan.families import Family, families
 from vllm_runbooks.plan.shape import Format, Latent, Layer, Quantization, Rope, Shape
@@ -311,11 +311,11 @@ class Loaded:
     """Why `low` and `high` differ from `expected`."""
 
 
-_REMAINDER = (Rule("last"), Rule("before last", (0, 8)))
+_REMAINDER = (EraValue("last"), EraValue("before last", (0, 8)))
 """Which stages get the layers left over: distributed/utils.py get_pp_indices (0.7.3 :65-86, 0.8.5 :103-105)."""
-_DYNAMIC_ROWS = (Rule("stretched"), Rule("plain", (0, 22)))
+_DYNAMIC_ROWS = (EraValue("stretched"), EraValue("plain", (0, 22)))
 """Rows of the table of "dynamic": layers/rotary_embedding/dynamic_ntk_scaling_rope.py (0.21.0 :62, 0.22.1 :67)."""
-_ABSORBED = (Rule("products"), Rule("factors", (0, 8)))
+_ABSORBED = (EraValue("products"), EraValue("factors", (0, 8)))
 """What is kept of latent attention's second projection beside it.
 
 "products" of it with the projections before and behind it (attention/backends/mla/utils.py, 0.7.2 :330-394, 0.7.3
@@ -330,7 +330,7 @@ _ENCODER_OFF: Mapping[str, Key] = {
 }  # fmt: skip
 """Since when a family's tower is left out where all its modalities are limited to 0 (models/*.py: 0.10.2
 `get_limit_per_prompt`, 0.15.1 `_mark_tower_model`)."""
-_SHARED_PROJECTIONS = (Rule(True), Rule(False, (0, 30)))
+_SHARED_PROJECTIONS = (EraValue(True), EraValue(False, (0, 30)))
 """Whether layers that use another's cache load its projections: models/gemma4.py (0.29.0 :421, 0.30.0 :409-419)."""
 
 
@@ -379,16 +379,16 @@ class _Kernel:
     """Bytes of a bias; 0: the dtype's."""
 
 
-_MARLIN = (Rule(_Kernel(256, 128)),)
+_MARLIN = (EraValue(_Kernel(256, 128)),)
 _TRITON = (
-    Rule(_Kernel(1, 64, inputs=256, scale_rows=256, bias_width=4)),
-    Rule(_Kernel(1, 128, inputs=256, scale_rows=256, bias_width=4), (0, 19)),
+    EraValue(_Kernel(1, 64, inputs=256, scale_rows=256, bias_width=4)),
+    EraValue(_Kernel(1, 128, inputs=256, scale_rows=256, bias_width=4), (0, 19)),
 )
-_KERNELS: Mapping[str, tuple[Rule, ...]] = {
+_KERNELS: Mapping[str, tuple[EraValue, ...]] = {
     "marlin": _MARLIN,
     "triton": _TRITON,
-    "trtllm": (Rule(_Kernel(256, 256)),),
-    "none": (Rule(_Kernel()),),
+    "trtllm": (EraValue(_Kernel(256, 256)),),
+    "none": (EraValue(_Kernel()),),
 }
 """By kernel of MXFP4 experts.
 

@@ -7,11 +7,11 @@ from typing import Any
 from vllm_runbooks.core.evidence import Case
 from vllm_runbooks.core.expected import compare, finding_differences
 from vllm_runbooks.core.record_forms import document
-from vllm_runbooks.core.records import CauseRef, FindingRef, Judgement, Level
+from vllm_runbooks.core.records import CauseRef, FindingRef, Level, RunbookVerdict
 from vllm_runbooks.probe.records import Health
 
 
-def judge_health(health: Health, case: Case | None) -> Judgement:
+def judge_health(health: Health, case: Case | None) -> RunbookVerdict:
     """The verdict on a server: compared with the case's expectation, else whether anything is wrong."""
     cause = health.cause
     verdict, reason = health.verdict, health.reason
@@ -29,7 +29,7 @@ def judge_health(health: Health, case: Case | None) -> Judgement:
         ]
         differences += finding_differences([finding.id for finding in health.findings], expect)
         verdict, reason = compare(differences, cause.id if cause else "nothing wrong")
-    return Judgement(
+    return RunbookVerdict(
         verdict=verdict,
         reason=reason,
         case=case.id if case else None,

@@ -12,7 +12,7 @@ from vllm_runbooks.catalog.serving import Serving
 from vllm_runbooks.probe import metrics
 from vllm_runbooks.probe.asking import HttpClient, HttpReply, Target, Unanswered, connected, reason_of, why
 from vllm_runbooks.probe.records import ServedModel
-from vllm_runbooks.probe.starts import Result, Rung
+from vllm_runbooks.probe.starts import LaunchResult, Rung
 
 NAMES = ("port", "health", "models", "token", "stream", "chat", "tools")
 """Checks that a launched server must pass, in order."""
@@ -81,18 +81,18 @@ class HealthChecker:
             try:
                 rung = self.step(name)
             except Unanswered as failure:
-                rung = Rung(name, Result.FAILED, str(failure), reason=failure.reason)
-            if rung.result is not Result.LEFT_OUT:
-                is_alive = rung.result is Result.FAILED and 400 <= self.status < 500
+                rung = Rung(name, LaunchResult.FAILED, str(failure), reason=failure.reason)
+            if rung.result is not LaunchResult.LEFT_OUT:
+                is_alive = rung.result is LaunchResult.FAILED and 400 <= self.status < 500
                 rung = replace(rung, seconds=time.monotonic() - began, is_alive=is_alive)
             yield rung
             goes_on = self.is_diagnosis and name == "health" and self.status > 0
-            if rung.result is Result.FAILED and rung.is_needed and not goes_on:
+            if rung.result is LaunchResult.FAILED and rung.is_needed and not goes_on:
                 return
 
     def step(self, name: str) -> Rung:
         if name in ("stream", "chat", "tools") and self.other:
-            return Rung(name, Result.LEFT_OUT, f"the model makes {self.other}, no text", is_needed=False)
+            return Rung(name, LaunchResult.LEFT_OUT, f"the model makes {self.other}, no text", is_needed=False)
         rung: Rung = getattr(self, f"_{name}")()
         return rung
 
@@ -106,15 +106,15 @@ class HealthChecker:
             connected(self.target, time.monotonic() + self._asking.patience_s).close()
         except (OSError, UnicodeError, OverflowError) as error:
             reason = "unreachable" if isinstance(error, TimeoutError) else reason_of(error)
-            return Rung("port", Result.FAILED, f"{self.target.place}: {why(error)}", reason=reason)
-        return Rung("port", Result.PASSED, f"{self.target.place} accepts connections")
+            return Rung("port", LaunchResult.FAILED, f"{self.target.place}: {why(error)}", reason=reason)
+        return Rung("port", LaunchResult.PASSED, f"{self.target.place} accepts connections")
 
     def _health(self) -> Rung:
         reply = self._get("/health")
         if reply.status == 200:
-            return Rung("health", Result.PASSED, "200")
+            return Rung("health", LaunchResult.PASSED, "200")
         reason = "unhealthy" if reply.status == 503 else self._reason(reply)
-        return Rung("health", Result.FAILED, _refused("/health", reply), reason=reason)
+        return Rung("health", LaunchResult.FAILED, _refused("/health", reply), reason=reason)
 
     def _server(self) -> Rung:
         """Whether it is vLLM: by its version, its metrics, or the owner of its models."""
@@ -130,11 +130,13 @@ class HealthChecker:
         if '"vllm"' in models.body.decode("utf-8", "replace") and self._listed(models):
             signs.append("its models are owned by vllm")
         if _OWN_METRICS in signs or len(signs) > 1 or (signs and models.status in (200, 401, 403)):
-            return Rung("server", Result.PASSED, "; ".join(signs))
+            return Rung("server", LaunchResult.PASSED, "; ".join(signs))
         if models.status in (401, 403):
             return self._keyless("server", models)
         statuses = f"/version: {version.status}, /v1/models: {models.status}"
-        return Rung("server", Result.FAILED, f"no sign of a vLLM: {statuses}, and no metrics of it", reason="not-vllm")
+        return Rung(
+            "server", LaunchResult.FAILED, f"no sign of a vLLM: {statuses}, and no metrics of it", reason="not-vllm"
+        )
 
     def _models(self) -> Rung:
         reply = self._get("/v1/models")
@@ -144,27 +146,29 @@ class HealthChecker:
         if not self.models:
             is_empty = reply.status == 200
             what = "/v1/models: names no model; is it a vLLM?" if is_empty else _refused("/v1/models", reply)
-            return Rung("models", Result.FAILED, what, reason="no-models" if is_empty else self._reason(reply))
+            return Rung("models", LaunchResult.FAILED, what, reason="no-models" if is_empty else self._reason(reply))
         self.model = self.asked or self.models[0].id
-        return Rung("models", Result.PASSED, self._asking.harmless(", ".join(model.id for model in self.models)))
+        return Rung("models", LaunchResult.PASSED, self._asking.harmless(", ".join(model.id for model in self.models)))
 
     def _model(self) -> Rung:
         if self.asked is None:
-            return Rung("model", Result.LEFT_OUT, "no name was asked for", is_needed=False)
+            return Rung("model", LaunchResult.LEFT_OUT, "no name was asked for", is_needed=False)
         if any(model.id == self.asked for model in self.models):
-            return Rung("model", Result.PASSED, f"{self._asking.harmless(self.asked)} is served")
+            return Rung("model", LaunchResult.PASSED, f"{self._asking.harmless(self.asked)} is served")
         reply = self._post("/v1/completions", {"model": self.asked, "prompt": _PROMPT, "max_tokens": 1})
         if reply.status == 200:
-            return Rung("model", Result.PASSED, "it is not listed, and a request that names it is answered")
+            return Rung("model", LaunchResult.PASSED, "it is not listed, and a request that names it is answered")
         names = self._asking.harmless(", ".join(model.id for model in self.models))
         what = f"{_refused('/v1/completions', reply)}; served: {names}"
-        return Rung("model", Result.FAILED, what, reason="wrong-model" if reply.status == 404 else self._reason(reply))
+        return Rung(
+            "model", LaunchResult.FAILED, what, reason="wrong-model" if reply.status == 404 else self._reason(reply)
+        )
 
     def _token(self) -> Rung:
         request = {"model": self.model, "prompt": _PROMPT, "max_tokens": 1, "temperature": 0}
         reply = self._post("/v1/completions", request)
         if reply.status == 200 and _choice(reply.data) is not None:
-            return Rung("token", Result.PASSED, "one token came back")
+            return Rung("token", LaunchResult.PASSED, "one token came back")
         if reply.status in (400, 404, 405, 501) and (
             reply.status != 400 or reply.holds("does not support", "not supported")
         ):
@@ -176,7 +180,7 @@ class HealthChecker:
                 other = self._post(path, {"model": self.model, key: _PROMPT})
                 if other.status == 200 and isinstance(other.data, dict) and other.data.get("data"):
                     self.other = what
-                    return Rung("token", Result.PASSED, f"the model makes {what}; {path} answered")
+                    return Rung("token", LaunchResult.PASSED, f"the model makes {what}; {path} answered")
         return self._failed("token", "/v1/completions", reply)
 
     def _stream(self) -> Rung:
@@ -189,36 +193,38 @@ class HealthChecker:
         broken = next((p for p in pieces if isinstance(p.data, dict) and p.data.get("error")), None)
         if broken is not None:
             reason = "engine-dead" if broken.holds(*_DEAD) else "failed"
-            return Rung("stream", Result.FAILED, f"the stream broke off: {broken.words}", reason=reason)
+            return Rung("stream", LaunchResult.FAILED, f"the stream broke off: {broken.words}", reason=reason)
         if reply.is_cut and len(pieces) > _MOST_PIECES:
             what = f"the stream does not end: {len(pieces)} events so far, where two tokens were asked for"
-            return Rung("stream", Result.FAILED, what, reason="endless")
+            return Rung("stream", LaunchResult.FAILED, what, reason="endless")
         if reply.is_cut and (not events or events[-1] != b"[DONE]"):
             what = f"no end of the stream within {self._asking.patience_s:g} s, after {len(pieces)} events"
-            return Rung("stream", Result.FAILED, what, reason="no-answer")
+            return Rung("stream", LaunchResult.FAILED, what, reason="no-answer")
         if not pieces or events[-1] != b"[DONE]":
             what = f"the stream ended after {len(pieces)} events without [DONE]"
-            return Rung("stream", Result.FAILED, what, reason="failed")
-        return Rung("stream", Result.PASSED, f"{len(pieces)} events, then [DONE]")
+            return Rung("stream", LaunchResult.FAILED, what, reason="failed")
+        return Rung("stream", LaunchResult.PASSED, f"{len(pieces)} events, then [DONE]")
 
     def _chat(self) -> Rung:
         reply = self._post("/v1/chat/completions", self._chatting())
         if reply.status == 200 and _choice(reply.data) is not None:
-            return Rung("chat", Result.PASSED, "the chat template was applied")
+            return Rung("chat", LaunchResult.PASSED, "the chat template was applied")
         is_needed = self.target.has_template or self.target.has_tools or reply.status >= 500
         reason = "no-template" if reply.status == 400 and reply.holds(*_NO_TEMPLATE) else self._reason(reply)
-        return Rung("chat", Result.FAILED, _refused("/v1/chat/completions", reply), is_needed=is_needed, reason=reason)
+        return Rung(
+            "chat", LaunchResult.FAILED, _refused("/v1/chat/completions", reply), is_needed=is_needed, reason=reason
+        )
 
     def _tools(self) -> Rung:
         if not (self.target.has_tools or self.is_diagnosis):
-            return Rung("tools", Result.LEFT_OUT, "no tool parser was asked for", is_needed=False)
+            return Rung("tools", LaunchResult.LEFT_OUT, "no tool parser was asked for", is_needed=False)
         reply = self._post("/v1/chat/completions", {**self._chatting(), "tools": [_TOOL], "tool_choice": "auto"})
         if reply.status == 200 and _choice(reply.data) is not None:
-            return Rung("tools", Result.PASSED, "a request with a tool was answered")
+            return Rung("tools", LaunchResult.PASSED, "a request with a tool was answered")
         reason = "tools-off" if reply.status == 400 and reply.holds(*_NO_TOOLS) else self._reason(reply)
         what = _refused("/v1/chat/completions with a tool", reply)
         is_needed = self.target.has_tools or reason != "tools-off"
-        return Rung("tools", Result.FAILED, what, is_needed=is_needed, reason=reason)
+        return Rung("tools", LaunchResult.FAILED, what, is_needed=is_needed, reason=reason)
 
     def _chatting(self) -> dict[str, Any]:
         messages = [{"role": "user", "content": _PROMPT}]
@@ -227,13 +233,13 @@ class HealthChecker:
     def _failed(self, name: str, path: str, reply: HttpReply) -> Rung:
         if reply.status in (401, 403):
             return self._keyless(name, reply)
-        return Rung(name, Result.FAILED, _refused(path, reply), reason=self._reason(reply))
+        return Rung(name, LaunchResult.FAILED, _refused(path, reply), reason=self._reason(reply))
 
     def _keyless(self, name: str, reply: HttpReply) -> Rung:
         is_given = bool(self.target.key)
         what = "the key is refused" if is_given else "it asks for a key, and none is known"
         reason = "key-refused" if is_given else "key-missing"
-        return Rung(name, Result.FAILED, f"/v1/models: {reply.status}: {what}", reason=reason)
+        return Rung(name, LaunchResult.FAILED, f"/v1/models: {reply.status}: {what}", reason=reason)
 
     @staticmethod
     def _reason(reply: HttpReply) -> str:

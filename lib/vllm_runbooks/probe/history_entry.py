@@ -17,7 +17,7 @@ from vllm_runbooks.reading import arguments, deployment, documents
 
 if TYPE_CHECKING:
     from vllm_runbooks.history.store import History
-    from vllm_runbooks.reading.documents.starts import Found
+    from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 
 def inputs(health: Health) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def _options(seen: Observation) -> dict[str, Any]:
     return {"given": sorted(flags), "options": dict(document(flags))}
 
 
-def launch_options(launch: Found, vllm: str | None = None) -> Mapping[str, Any]:
+def launch_options(launch: WrittenLaunch, vllm: str | None = None) -> Mapping[str, Any]:
     """Options of a launch by argparse destination, as its release reads them, else `vllm`, else the newest one."""
     release = options.load(launch.release or vllm or options.known_releases()[-1])
     words = [word.value for word in launch.words]

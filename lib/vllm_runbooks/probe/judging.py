@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from vllm_runbooks.catalog.load import serving
 from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.evidence import Evidence
-from vllm_runbooks.core.records import Judgement
+from vllm_runbooks.core.records import RunbookVerdict
 from vllm_runbooks.host.loading import cards
 from vllm_runbooks.lint.knowledge import knowledge
 from vllm_runbooks.probe import expected
@@ -43,6 +43,6 @@ def health(seen: Evidence | Observation, *, gpus: str = "") -> Health:
     return vitals.judge(observed, serving(), knowledge, cards=cards(gpus) if gpus.strip() else ())
 
 
-def judge_health(health_record: Health, evidence: Evidence | None = None) -> Judgement:
+def judge_health(health_record: Health, evidence: Evidence | None = None) -> RunbookVerdict:
     """The verdict on a server: compared with the evidence's case, else whether anything is wrong."""
     return expected.judge_health(health_record, evidence.case if evidence is not None else None)

@@ -14,7 +14,7 @@ from vllm_runbooks.probe.asking import HttpClient, Target, Unanswered
 from vllm_runbooks.probe.health_checks import MAX_METRICS, HealthChecker
 from vllm_runbooks.probe.load import Loading, ProbeLoad
 from vllm_runbooks.probe.records import FEWEST, LoadMeasured, MetricPoint, Observation, Sample
-from vllm_runbooks.probe.starts import Result, Rung, first_failure
+from vllm_runbooks.probe.starts import LaunchResult, Rung, first_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,17 +76,17 @@ def _climbed(ladder: HealthChecker) -> Iterator[Rung]:
     """Checks of a diagnosis; no tool call is tried if chat fails."""
     for rung in ladder.climb(RUNGS[: RUNGS.index(LOAD)]):
         yield rung
-        if rung.name == "chat" and rung.result is not Result.PASSED:
+        if rung.name == "chat" and rung.result is not LaunchResult.PASSED:
             return
 
 
 def _borne(load: LoadMeasured) -> Rung:
     failed = sum(load.errors.values())
     if failed <= load.answered:
-        return Rung(LOAD, Result.PASSED, f"{load.answered} of {load.requests} requests answered")
+        return Rung(LOAD, LaunchResult.PASSED, f"{load.answered} of {load.requests} requests answered")
     errors = "; ".join(f"{count} x {kind}" for kind, count in load.errors.items())
     return Rung(
-        LOAD, Result.FAILED, f"{load.answered} of {load.requests} requests answered: {errors}", reason="refused"
+        LOAD, LaunchResult.FAILED, f"{load.answered} of {load.requests} requests answered: {errors}", reason="refused"
     )
 
 

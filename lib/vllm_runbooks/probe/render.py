@@ -7,7 +7,7 @@ from html import escape
 from itertools import pairwise
 
 from vllm_runbooks.catalog.serving import Serving
-from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.records import Remedy, Verdict
 from vllm_runbooks.core.views.drawing import HAIR, LINES, WIDTH, caption, picture, rule, swatches, tick_step
 from vllm_runbooks.core.views.elements import GREEN, RED, Headline, badge, grid, heading, prose, remark, tag, verdict
@@ -16,11 +16,11 @@ from vllm_runbooks.core.views.styled import (
     GROUNDS,
     SEVERITIES,
     VERDICTS,
-    Block,
     Line,
-    Loose,
     Prose,
+    SentenceLines,
     Table,
+    TextBlock,
     Tone,
     bulleted,
     headed,
@@ -41,13 +41,13 @@ def text(health: Health, serving: Serving) -> str:
     return plain(view(health, serving))
 
 
-def view(health: Health, serving: Serving) -> list[Block]:
+def view(health: Health, serving: Serving) -> list[TextBlock]:
     seen = health.observation
     release = health.vllm.version or "unknown"
     answer = styled(health.verdict.value.upper(), VERDICTS[health.verdict])
-    parts: list[list[Block]] = [[Loose(health.reason, first=answer + "  ")]]
+    parts: list[list[TextBlock]] = [[SentenceLines(health.reason, first=answer + "  ")]]
     about = f"{seen.place}  model {seen.model or 'unknown'}  vLLM {release}  at {seen.at}"
-    parts.append([Loose(styled(about, Tone.FAINT), "")])
+    parts.append([SentenceLines(styled(about, Tone.FAINT), "")])
     parts.append(headed("RUNGS", _rungs_view(health)))
     if seen.samples:
         parts.append(headed("FIGURES", _figures_view(_figures(health, serving))))
@@ -55,11 +55,11 @@ def view(health: Health, serving: Serving) -> list[Block]:
         parts.append(headed("LOAD", _figures_view(_loaded(health, seen.load))))
     parts += [_finding_view(finding) for finding in health.findings]
     if notes := _notes(health):
-        parts.append([Loose(styled("note:", Tone.HEADING) + f" {note}") for note in notes])
+        parts.append([SentenceLines(styled("note:", Tone.HEADING) + f" {note}") for note in notes])
     return [*parted(parts), BLANK]
 
 
-def _rungs_view(health: Health) -> list[Block]:
+def _rungs_view(health: Health) -> list[TextBlock]:
     if not health.observation.rungs:
         return [Line("  No rung was tried.")]
     rows = [
@@ -82,17 +82,17 @@ def _notes(health: Health) -> list[str]:
     return notes
 
 
-def outcome(health: Health) -> Shown:
+def outcome(health: Health) -> RenderedView:
     tone = GREEN if health.verdict is Verdict.PASS else RED
     headline = Headline(health.verdict.value, health.reason)
-    return Shown(str(headline), verdict(headline, tone))
+    return RenderedView(str(headline), verdict(headline, tone))
 
 
-def message(text: str) -> Shown:
-    return Shown(text, prose(text))
+def message(text: str) -> RenderedView:
+    return RenderedView(text, prose(text))
 
 
-def rungs(health: Health) -> Shown:
+def rungs(health: Health) -> RenderedView:
     if not health.observation.rungs:
         return message("No rung was tried.")
     return grid(_RUNG, _rung_rows(health))
@@ -110,24 +110,24 @@ _Grid = tuple[list[str], list[list[str]], str]
 """Head, rows and the text below."""
 
 
-def _figures_view(grid_: _Grid | None) -> list[Block]:
+def _figures_view(grid_: _Grid | None) -> list[TextBlock]:
     if grid_ is None:
         return [Line(f"  {_NO_FIGURES}")]
     head, rows, below = grid_
     table = Table(
         [styled(name, Tone.FAINT) for name in head], rows, numeric=frozenset(range(1, len(head))), indent="  "
     )
-    return [table, Loose(styled(below, Tone.FAINT), "  ", "  ")]
+    return [table, SentenceLines(styled(below, Tone.FAINT), "  ", "  ")]
 
 
-def figures(health: Health, serving: Serving) -> Shown:
+def figures(health: Health, serving: Serving) -> RenderedView:
     """Figures of all engines together and of each, with a chart over time."""
     content = _figures(health, serving)
     if content is None:
         return message(_NO_FIGURES)
     head, rows, below = content
     table = grid(head, rows, below, is_numeric=True)
-    return Shown(table.plain, table.html + _drawn(health, serving))
+    return RenderedView(table.plain, table.html + _drawn(health, serving))
 
 
 def _figures(health: Health, serving: Serving) -> _Grid | None:
@@ -201,7 +201,7 @@ def _drawn(health: Health, serving: Serving) -> str:
 _FEWEST_DRAWN = 3
 
 
-def load(health: Health) -> Shown:
+def load(health: Health) -> RenderedView:
     measured = health.observation.load
     if measured is None:
         return message("No load was put on the server.")
@@ -260,17 +260,17 @@ def _load_words(measured: LoadMeasured) -> str:
     return f"{'; '.join(parts)}.{' It was interrupted.' if measured.is_cut_short else ''}"
 
 
-def findings(health: Health) -> Shown:
+def findings(health: Health) -> RenderedView:
     if not health.findings:
         return message("Nothing wrong was found.")
     blocks = plain(parted(_finding_view(finding) for finding in health.findings))
-    return Shown(f"{blocks}\n", "".join(map(_finding_html, health.findings)))
+    return RenderedView(f"{blocks}\n", "".join(map(_finding_html, health.findings)))
 
 
-def _finding_view(finding: ServingFinding) -> list[Block]:
+def _finding_view(finding: ServingFinding) -> list[TextBlock]:
     severity = styled(finding.severity.value.upper(), SEVERITIES[finding.severity])
-    blocks: list[Block] = [
-        Loose(f"{finding.title}  " + styled(f"({finding.id})", Tone.FAINT), first=severity + "  "),
+    blocks: list[TextBlock] = [
+        SentenceLines(f"{finding.title}  " + styled(f"({finding.id})", Tone.FAINT), first=severity + "  "),
         *(bulleted(styled("proof:", Tone.HEADING) + f" {proof.says}") for proof in finding.proofs),
         *([Prose(finding.explanation)] if finding.explanation else []),
         Prose(styled("First:", Tone.HEADING) + f" {finding.do_first}"),

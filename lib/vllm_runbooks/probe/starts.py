@@ -9,7 +9,7 @@ from enum import StrEnum
 from vllm_runbooks.core.records import Answer, Edit, Outcome
 
 
-class Result(StrEnum):
+class LaunchResult(StrEnum):
     """What came of a check or of a rung."""
 
     PASSED = "passed"
@@ -25,7 +25,7 @@ class Check:
 
     name: str
     """"command", "plan", "port", "model", "memory" or "lock"; "nodes" of a start over several."""
-    result: Result
+    result: LaunchResult
     says: str
     """One line: result and fix."""
     seconds: float = 0.0
@@ -40,7 +40,7 @@ class Rung:
 
     name: str
     """"port", "health", "server", "models", "model", "token", "stream", "chat" or "tools"."""
-    result: Result
+    result: LaunchResult
     says: str
     seconds: float | None = None
     is_needed: bool = True
@@ -53,7 +53,7 @@ class Rung:
 
 def first_failure(rungs: Iterable[Rung]) -> Rung | None:
     """The first needed rung that failed."""
-    return next((rung for rung in rungs if rung.result is Result.FAILED and rung.is_needed), None)
+    return next((rung for rung in rungs if rung.result is LaunchResult.FAILED and rung.is_needed), None)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Sighting:
 
 
 @dataclass(frozen=True)
-class Change:
+class LaunchChange:
     """What a further try does differently, and what that costs."""
 
     reason: str
@@ -119,7 +119,7 @@ class Attempt:
     number: int
     command: str
     """Redacted."""
-    change: Change | None
+    change: LaunchChange | None
     """Change from the attempt before."""
     outcome: Outcome
     ready_s: float | None
@@ -152,7 +152,7 @@ class Printed:
     """Expected count; None for at least one."""
     times: int
     """Count in the log."""
-    result: Result
+    result: LaunchResult
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class Guarded:
     @property
     def failed_check(self) -> str | None:
         """The check that prevented the launch, in words; None if a try was made."""
-        failed = next((check for check in self.checks if check.result is Result.FAILED), None)
+        failed = next((check for check in self.checks if check.result is LaunchResult.FAILED), None)
         return None if self.attempts or failed is None else f"not started: {failed.name}: {failed.says}"
 
 

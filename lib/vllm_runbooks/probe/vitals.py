@@ -26,10 +26,10 @@ from vllm_runbooks.probe.records import (
     Sample,
     ServingFinding,
 )
-from vllm_runbooks.probe.starts import Result
+from vllm_runbooks.probe.starts import LaunchResult
 
 if TYPE_CHECKING:
-    from vllm_runbooks.catalog.specs import Card
+    from vllm_runbooks.catalog.specs import HostGpu
     from vllm_runbooks.lint.linting import Knowledge
 
 _COMPARED: Mapping[str, Callable[[float, float], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le}
@@ -45,7 +45,7 @@ def judge(
     serving: Serving,
     knowledge: Callable[[], Knowledge],
     *,
-    cards: Sequence[Card] = (),
+    cards: Sequence[HostGpu] = (),
 ) -> Health:
     """Check an observation for the conditions of `serving.yaml`."""
     figures = Figures(seen.samples, serving)
@@ -81,16 +81,16 @@ _RANKS = {Severity.FATAL: 0, Severity.DEGRADED: 1, Severity.HINT: 2}
 def _reason(cause: ServingFinding | None, seen: Observation, findings: Sequence[ServingFinding]) -> str:
     if cause is not None:
         return f"{cause.title} ({cause.id}; {'; '.join(proof.says for proof in cause.proofs)})"
-    passed = [rung.name for rung in seen.rungs if rung.result is Result.PASSED]
+    passed = [rung.name for rung in seen.rungs if rung.result is LaunchResult.PASSED]
     hints = f"; {len(findings)} hints" if len(findings) > 1 else "; 1 hint" if findings else ""
     return f"nothing wrong: {', '.join(passed) or 'no rung'} passed{hints}"
 
 
 def _outcome(seen: Observation) -> Outcome:
     by_name = {rung.name: rung.result for rung in seen.rungs}
-    if by_name.get("token") is Result.PASSED and by_name.get("stream") is not Result.FAILED:
+    if by_name.get("token") is LaunchResult.PASSED and by_name.get("stream") is not LaunchResult.FAILED:
         return Outcome.RUNNING
-    return Outcome.FAILED if Result.FAILED in by_name.values() else Outcome.UNKNOWN
+    return Outcome.FAILED if LaunchResult.FAILED in by_name.values() else Outcome.UNKNOWN
 
 
 def _release(version: str | None) -> Release:
@@ -242,7 +242,7 @@ def _proof(test: ServingTest, seen: Observation, figures: Figures) -> Proof | No
         failed = (
             rung
             for rung in seen.rungs
-            if rung.result is Result.FAILED and rung.name in test.rung and rung.reason in test.reason
+            if rung.result is LaunchResult.FAILED and rung.name in test.rung and rung.reason in test.reason
         )
         rung = next(failed, None)
         return None if rung is None else Proof(rung.name, None, f"{rung.name}: {rung.says}")
@@ -346,7 +346,7 @@ def _finding(
     proofs: tuple[Proof, ...],
     seen: Observation,
     values: Mapping[str, str],
-    lint_context: tuple[Callable[[], Knowledge], Sequence[Card]],
+    lint_context: tuple[Callable[[], Knowledge], Sequence[HostGpu]],
 ) -> ServingFinding:
     changes, left_out = answer.offered(
         condition.changes,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from vllm_runbooks.core import archives
-from vllm_runbooks.core.errors import InputError, WrongFileError, meant
+from vllm_runbooks.core.errors import InputError, WrongFileError, suggestion
 from vllm_runbooks.core.evidence import PIECE, Case, Document, Evidence
 from vllm_runbooks.core.packs import MemberRole
 
@@ -377,7 +377,7 @@ def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, 
         return load_case(path, read_case=read_case, vllm=vllm)
     case_names = sorted(p.parent.name for p in cases.glob("*/case.yaml")) if cases and path.name == str(name) else []
     hint = f"recorded cases: {', '.join(case_names)}" if case_names and not path.suffix else "check the path"
-    raise WrongFileError(f"{name}: no such file, folder or recorded case", meant(path.name, case_names, hint))
+    raise WrongFileError(f"{name}: no such file, folder or recorded case", suggestion(path.name, case_names, hint))
 
 
 def is_pack(path: Path) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from vllm_runbooks.core.evidence import CaseKind, Evidence
 from vllm_runbooks.core.extensions import JOB_VERDICT, extension
-from vllm_runbooks.core.records import Judgement
+from vllm_runbooks.core.records import RunbookVerdict
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host import expected as host_expected
 from vllm_runbooks.host import loading as host_loading
@@ -17,7 +17,7 @@ from vllm_runbooks.plan import planner
 from vllm_runbooks.probe import judging
 
 
-def judge(evidence: Evidence) -> Judgement:
+def judge(evidence: Evidence) -> RunbookVerdict:
     """The verdict on recorded evidence without a runbook; a log is diagnosed."""
     case = evidence.case
     if case is not None and case.plan is not None:
@@ -25,7 +25,7 @@ def judge(evidence: Evidence) -> Judgement:
     return _JUDGES[case.kind if case is not None else CaseKind.LOG](evidence)
 
 
-_JUDGES: dict[CaseKind, Callable[[Evidence], Judgement]] = {
+_JUDGES: dict[CaseKind, Callable[[Evidence], RunbookVerdict]] = {
     CaseKind.LOG: lambda evidence: diagnosing.judge(diagnosing.diagnose(evidence), evidence),
     CaseKind.SCRIPT: lambda evidence: checking.judge_commands(checking.lint_commands(evidence), evidence),
     CaseKind.SNAPSHOT: lambda evidence: host_expected.judge_inventory(host_loading.inventory(evidence), evidence.case),

@@ -18,7 +18,7 @@ from vllm_runbooks.core.records import RunResult, Verdict
 if TYPE_CHECKING:
     from vllm_runbooks.history.store import History
     from vllm_runbooks.host.nodes.records import NodePart
-    from vllm_runbooks.runbooks.suite import Progress, Request
+    from vllm_runbooks.runbooks.suite import Progress, RunbookRequest
 
 
 _MOST_HASHED = 64 << 20
@@ -39,7 +39,7 @@ class Runs:
     def __init__(
         self,
         kept: History,
-        requests: Sequence[Request],
+        requests: Sequence[RunbookRequest],
         *,
         whole: str | None = None,
         inputs: Mapping[str, Any] | None = None,
@@ -72,7 +72,7 @@ class Runs:
     def progress(self, show: Progress | None) -> Progress:
         numbers = {id(request): number for number, request in enumerate(self._requests)}
 
-        def told(request: Request, result: RunResult | None) -> None:
+        def told(request: RunbookRequest, result: RunResult | None) -> None:
             number = numbers[id(request)]
             if result is None:
                 self._begin(number)
@@ -175,7 +175,7 @@ class _Inputs:
         roots = [folders.catalog_dir(), *map(Path, folders.own_catalogs())]
         return "+".join(key for root in roots for key in (compiled.key(root), compiled.rules_key(root)))
 
-    def of(self, request: Request) -> dict[str, Any]:
+    def of(self, request: RunbookRequest) -> dict[str, Any]:
         """A run's parameters with defaults, and digests of its files."""
         if request.is_alone:
             return {"case": request.case, "case_digest": self._digest(request.path), "catalog": self.catalog}

@@ -18,9 +18,9 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from vllm_runbooks.core.errors import InputError, VerdictFailed, meant
+from vllm_runbooks.core.errors import InputError, VerdictFailed, suggestion
 from vllm_runbooks.core.record_forms import document, record
-from vllm_runbooks.core.records import Judgement, Parameter, Runbook, Verdict
+from vllm_runbooks.core.records import Parameter, Runbook, RunbookVerdict, Verdict
 from vllm_runbooks.core.views.styled import GROUNDS, VERDICTS
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def bind(runbook: Runbook, values: Mapping[str, object]) -> dict[str, Value]:
     for name, value in values.items():
         if name not in declared:
             choices = f"it takes {', '.join(declared)}" if declared else "it takes none"
-            raise InputError(f"{runbook.id}: no parameter named {_shown(name)}; {meant(name, declared, choices)}")
+            raise InputError(f"{runbook.id}: no parameter named {_shown(name)}; {suggestion(name, declared, choices)}")
         try:
             bound[name] = typed(value, _TYPES[declared[name].type])
         except InputError as error:
@@ -159,7 +159,7 @@ def typed(value: object, kind: type[T]) -> T:
     return cast("T", result)
 
 
-def conclude(judgement: Judgement, *, stop_on_fail: bool) -> None:
+def conclude(judgement: RunbookVerdict, *, stop_on_fail: bool) -> None:
     """Display the verdict as the last cell's output; raise for a failing one if `stop_on_fail`."""
     if judgement.verdict not in _GIVEN_BY_A_RUNBOOK:
         raise InputError(f"conclude: a runbook cannot give the verdict {judgement.verdict}; give pass, fail or skipped")
@@ -181,7 +181,7 @@ def conclude(judgement: Judgement, *, stop_on_fail: bool) -> None:
         raise VerdictFailed(f"{judgement.case or 'verdict'}: {reason}; set stop_on_fail = False to go on")
 
 
-def read_judgement(notebook: Mapping[str, Any]) -> Judgement | None:
+def read_judgement(notebook: Mapping[str, Any]) -> RunbookVerdict | None:
     """The verdict that the last code cell displayed; None if there is none, or more than one."""
     try:
         cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code" and not _is_injected(cell)]
@@ -195,7 +195,7 @@ def read_judgement(notebook: Mapping[str, Any]) -> Judgement | None:
     return parse_judgement(judgements[0]) if len(judgements) == 1 else None
 
 
-def parse_judgement(data: object) -> Judgement | None:
+def parse_judgement(data: object) -> RunbookVerdict | None:
     try:
         return _judgement(cast("Mapping[str, Any]", data))
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -206,11 +206,11 @@ def _is_injected(cell: Mapping[str, Any]) -> bool:
     return "injected-parameters" in cell.get("metadata", {}).get("tags", [])
 
 
-def _judgement(data: Mapping[str, Any]) -> Judgement:
+def _judgement(data: Mapping[str, Any]) -> RunbookVerdict:
     """Build the record; raise KeyError, TypeError or ValueError if the data is anything else."""
     if type(data["schema"]) is not int or data["schema"] != SCHEMA:
         raise ValueError("not a judgement of this schema")
-    judgement = record(Judgement, {key: value for key, value in data.items() if key != "schema"})
+    judgement = record(RunbookVerdict, {key: value for key, value in data.items() if key != "schema"})
     if judgement.verdict not in _GIVEN_BY_A_RUNBOOK:
         raise ValueError("not a runbook's verdict")
     cause = judgement.root_cause
@@ -229,7 +229,7 @@ def _judgement(data: Mapping[str, Any]) -> Judgement:
     return replace(judgement, reason=" ".join(judgement.reason.split()))
 
 
-def _card(judgement: Judgement, reason: str) -> str:
+def _card(judgement: RunbookVerdict, reason: str) -> str:
     colour = GROUNDS[VERDICTS[judgement.verdict]]
     rows = [
         ("Case", judgement.case),

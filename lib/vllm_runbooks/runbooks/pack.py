@@ -26,7 +26,7 @@ from vllm_runbooks.host.records import GpuFacts, GpuProcess, Inventory
 from vllm_runbooks.runbooks.recording import OutputBuffer
 
 if TYPE_CHECKING:
-    from vllm_runbooks.catalog.specs import Card
+    from vllm_runbooks.catalog.specs import HostGpu
     from vllm_runbooks.core.records import Answer
     from vllm_runbooks.lint.records import Linted
 
@@ -82,7 +82,7 @@ def cards_of(spec: str | None, *, is_inventoried: bool = True) -> PackedGpus:
     return PackedGpus(named=spec)
 
 
-def _by_name(cards: Iterable[Card]) -> str:
+def _by_name(cards: Iterable[HostGpu]) -> str:
     counted = Counter(card.gpu.name for card in cards)
     spec = ",".join(f"{count}x{name}" for name, count in counted.items())
     try:

@@ -10,11 +10,11 @@ from typing import Any
 
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog import options as releases
-from vllm_runbooks.catalog.specs import Card, Gpu, Total
-from vllm_runbooks.core.display import Shown
+from vllm_runbooks.catalog.specs import Gpu, HostGpu, Total
+from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.evidence import Evidence
-from vllm_runbooks.core.records import Judgement, Start, Verdict
+from vllm_runbooks.core.records import RunbookVerdict, ServerRun, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host import loading as host_loading
@@ -28,7 +28,7 @@ from vllm_runbooks.plan import requests as plan_requests
 from vllm_runbooks.plan.budget import Budget, Device
 from vllm_runbooks.plan.inverse import WayOut
 from vllm_runbooks.plan.records import Layouts, Plan
-from vllm_runbooks.plan.requests import Request
+from vllm_runbooks.plan.requests import PlanningRequest
 from vllm_runbooks.reading.deployment.confirmation import Confirmation
 
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
@@ -40,7 +40,7 @@ _ALIKE = 0.05
 # ---- a question
 
 
-def words(request: Request, best: Plan | str = "") -> dict[str, Any]:
+def words(request: PlanningRequest, best: Plan | str = "") -> dict[str, Any]:
     """The question in words, with the layout of `best`."""
     cards = _names(request.cards)
     gpus = ",".join(f"{cards.count(name)}x{name}" for name in dict.fromkeys(cards))
@@ -58,7 +58,7 @@ def question(
     vllm: str = "",
     max_model_len: int = 0,
     options: str = "",
-) -> Request:
+) -> PlanningRequest:
     """A recorded question with changes; for another model the newest release is used, without the recorded options.
 
     `model` is one of the catalog, or a folder with its config.json; `options` are further ones as a JSON object.
@@ -83,21 +83,21 @@ def question(
     return replace(made, options={**recorded.options, **made.options}) if is_same else made
 
 
-def _names(cards: Sequence[Card]) -> list[str]:
+def _names(cards: Sequence[HostGpu]) -> list[str]:
     return [f"{card.gpu.name}@{card.node}" if card.node else card.gpu.name for card in cards]
 
 
-def judge(request: Request, layouts: Layouts | str, evidence: Evidence) -> Judgement:
+def judge(request: PlanningRequest, layouts: Layouts | str, evidence: Evidence) -> RunbookVerdict:
     """The verdict: compared with the recorded question if it is unchanged, else whether it fits."""
     if isinstance(layouts, str):
-        return Judgement(Verdict.FAIL, f"not planned: {layouts}", None, None, None, ())
+        return RunbookVerdict(Verdict.FAIL, f"not planned: {layouts}", None, None, None, ())
     case = evidence.case
     if case is None or case.plan is None or _identity(request) != _identity(planner.question(case.plan)):
         return plan_expected.judge_plan(layouts, None)
     return plan_expected.judge_plan(layouts, case, diagnosing.judge_claims(evidence))
 
 
-def _identity(request: Request) -> tuple[object, ...]:
+def _identity(request: PlanningRequest) -> tuple[object, ...]:
     return request.model.name, request.cards, request.release.version, dict(request.options), request.replicas
 
 
@@ -129,7 +129,7 @@ def _words(options: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def on_cards(request: Request, count: int) -> Request:
+def on_cards(request: PlanningRequest, count: int) -> PlanningRequest:
     """The same question for so many GPUs like the first, in any layout."""
     options = {name: value for name, value in request.options.items() if name not in _SIZES}
     return replace(request, cards=(request.cards[0],) * count, options=options)
@@ -146,7 +146,7 @@ def best(layouts: Layouts | str) -> Plan | str:
 
 
 def deployed(
-    request: Request, layouts: Layouts | str, *, first_port: int = 8000, retries_posts: bool = False
+    request: PlanningRequest, layouts: Layouts | str, *, first_port: int = 8000, retries_posts: bool = False
 ) -> Mapping[str, str]:
     """Files of the best layout by name; empty if none fits."""
     plan = best(layouts)
@@ -155,34 +155,36 @@ def deployed(
     return planner.deployed(request, plan, first_port=first_port, retries_posts=retries_posts)
 
 
-def confirmations(request: Request, layouts: Layouts | str, *, first_port: int = 8000) -> Mapping[str, Confirmation]:
+def confirmations(
+    request: PlanningRequest, layouts: Layouts | str, *, first_port: int = 8000
+) -> Mapping[str, Confirmation]:
     """How to confirm the best layout, by instance; empty if none fits."""
     plan = best(layouts)
     return {} if isinstance(plan, str) else plan_files.confirmations(request, plan, first_port=first_port)
 
 
 def write(
-    request: Request,
+    request: PlanningRequest,
     layouts: Layouts | str,
     folder: str,
     *,
     apply: bool,
     first_port: int = 8000,
     retries_posts: bool = False,
-) -> Shown:
+) -> RenderedView:
     """Write the files of the best layout into a folder if `apply` is set; none is overwritten."""
     if not isinstance(apply, bool):
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
     check_texts(folder=folder)
     plan = best(layouts)
     if isinstance(plan, str):
-        return Shown.said(f"Nothing is written: {plan}.")
+        return RenderedView.said(f"Nothing is written: {plan}.")
     if not apply:
-        return Shown.said("Nothing is written, since apply is False.")
+        return RenderedView.said("Nothing is written, since apply is False.")
     if not folder.strip():
         raise InputError("folder is empty; name the folder that the files are to be written into")
     written = planner.deploy(request, plan, Path(folder), first_port=first_port, retries_posts=retries_posts)
-    return Shown.said(f"Written: {', '.join(map(str, written))}.")
+    return RenderedView.said(f"Written: {', '.join(map(str, written))}.")
 
 
 # ---- the starts of a log
@@ -193,7 +195,7 @@ def starts(evidence: Evidence, *, gpus: str = "") -> tuple[Plan | str, ...]:
     return tuple(planned(_of(start, evidence, gpus, None)) for start in diagnosing.read(evidence))
 
 
-def start(evidence: Evidence, *, number: int = 0, gpus: str = "") -> Request | str:
+def start(evidence: Evidence, *, number: int = 0, gpus: str = "") -> PlanningRequest | str:
     """A launch of a log as a question, by number from 1, 0 for the last; else what is missing."""
     answer = diagnosing.diagnose(evidence, start=number)
     every = diagnosing.read(evidence)
@@ -204,7 +206,7 @@ def start(evidence: Evidence, *, number: int = 0, gpus: str = "") -> Request | s
     return _of(every[number - 1 if number else -1], evidence, gpus, float(total) if total else None)
 
 
-def given(start: Start) -> tuple[str | None, Mapping[str, Any]]:
+def given(start: ServerRun) -> tuple[str | None, Mapping[str, Any]]:
     """The model of a launch, and its other options."""
     options, _ = actual.options_of(start.arguments, start.facts)
     name = start.facts.model or options.get("model") or options.get("model_tag")
@@ -214,7 +216,7 @@ def given(start: Start) -> tuple[str | None, Mapping[str, Any]]:
     return (name if isinstance(name, str) else None), other_options
 
 
-def planned(request: Request | str) -> Plan | str:
+def planned(request: PlanningRequest | str) -> Plan | str:
     """The plan of a question; else what is missing."""
     if isinstance(request, str):
         return request
@@ -224,7 +226,7 @@ def planned(request: Request | str) -> Plan | str:
         return str(error)
 
 
-def budget(request: Request | str) -> Budget | str:
+def budget(request: PlanningRequest | str) -> Budget | str:
     """Its memory in bytes, with the encoder's profile; else what is missing."""
     if isinstance(request, str):
         return request
@@ -235,7 +237,7 @@ def budget(request: Request | str) -> Budget | str:
     return plan_requests.budget_of(request, settings, [Device.of(card) for card in request.cards[:need]])
 
 
-def ways_out(request: Request | str) -> tuple[WayOut, ...] | str:
+def ways_out(request: PlanningRequest | str) -> tuple[WayOut, ...] | str:
     """The smallest changes that fit, the cheapest first; else what is missing."""
     if isinstance(request, str):
         return request
@@ -249,7 +251,7 @@ def ways_out(request: Request | str) -> tuple[WayOut, ...] | str:
     )
 
 
-def layouts(request: Request | str, count: int | None = None) -> Layouts | str:
+def layouts(request: PlanningRequest | str, count: int | None = None) -> Layouts | str:
     """All layouts for the GPUs, or for so many like the first; else what is missing."""
     if isinstance(request, str):
         return request
@@ -260,12 +262,12 @@ def layouts(request: Request | str, count: int | None = None) -> Layouts | str:
         return str(error)
 
 
-def _is_unnamed(request: Request) -> bool:
+def _is_unnamed(request: PlanningRequest) -> bool:
     """Whether only the GPU's memory is known: lint, which needs its name, is skipped."""
     return any(card.gpu.name == _UNNAMED for card in request.cards)
 
 
-def _of(start: Start, evidence: Evidence, gpus: str, total_gib: float | None) -> Request | str:
+def _of(start: ServerRun, evidence: Evidence, gpus: str, total_gib: float | None) -> PlanningRequest | str:
     version = start.release.version or evidence.vllm
     if version is None:
         return "the release is not known; name it with vllm"
@@ -277,7 +279,7 @@ def _of(start: Start, evidence: Evidence, gpus: str, total_gib: float | None) ->
     try:
         cards = _cards(evidence, gpus, start.facts.gpu_total_gib or total_gib or _given(evidence))
         release = CommandRelease(version, "log", releases.load(version).version)
-        return Request(planner.model(name), cards, release, options)
+        return PlanningRequest(planner.model(name), cards, release, options)
     except InputError as error:
         return redact_text(str(error))
 
@@ -289,13 +291,13 @@ def _commanded(evidence: Evidence, version: str) -> Mapping[str, Any]:
     return {"model": launches[0].model, **launches[0].flags} if len(launches) == 1 else {}
 
 
-def _cards(evidence: Evidence, gpus: str, printed_gib: float | None) -> tuple[Card, ...]:
+def _cards(evidence: Evidence, gpus: str, printed_gib: float | None) -> tuple[HostGpu, ...]:
     """GPUs by name, else of the recorded case, else one of the printed memory."""
     named = gpus.strip() or _recorded(evidence)
     if not named:
         if printed_gib is None:
             raise InputError("the card is not known: the log does not print its memory; name it with gpus")
-        return (Card(Gpu(_UNNAMED, printed_gib, (), total=_total(printed_gib))),)
+        return (HostGpu(Gpu(_UNNAMED, printed_gib, (), total=_total(printed_gib))),)
     cards = host_loading.cards(named)
     first = cards[0].gpu
     if printed_gib is None or first.total is None:

@@ -25,10 +25,10 @@ from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.evidence import OBSERVATION, Case, Document, Evidence, Expectation
 from vllm_runbooks.core.files import NotStoredError, store
 from vllm_runbooks.core.record_forms import document
-from vllm_runbooks.core.records import Answer, Judgement
+from vllm_runbooks.core.records import Answer, RunbookVerdict
 from vllm_runbooks.core.redaction.redact import Redactor, redact_name, redact_record, redact_text
 from vllm_runbooks.diagnosis import diagnosing
-from vllm_runbooks.host.running import Held, Live, Running, Show, holding
+from vllm_runbooks.host.running import RedactedOutput, Show, SignalHolder, SupervisedCommand, holding
 from vllm_runbooks.reading.evidence import decode
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 
 @dataclass(frozen=True)
-class CommandOutput:
+class RecordedOutput:
     raw: bytes
     ending: str
     """In words, as in "ended with exit status 1"."""
@@ -66,10 +66,10 @@ class Recording:
     case: Case
     answer: Answer
     """Current diagnosis."""
-    judgement: Judgement
+    judgement: RunbookVerdict
     secrets: Mapping[str, int]
     """Replaced secrets by kind."""
-    output: CommandOutput | None = None
+    output: RecordedOutput | None = None
 
 
 def record_command(
@@ -174,12 +174,12 @@ def _readable(text: str) -> str:
 # What a command prints
 
 
-def run_command(command: Sequence[str], *, show: Show, seconds: float | None = None) -> CommandOutput:
+def run_command(command: Sequence[str], *, show: Show, seconds: float | None = None) -> RecordedOutput:
     """Run the command supervised; signals are forwarded and end it within five seconds, a second one immediately."""
-    kept, live = OutputBuffer(MAX_KEPT // 2, MAX_KEPT - MAX_KEPT // 2), Live(show, known=shlex.join(command))
+    kept, live = OutputBuffer(MAX_KEPT // 2, MAX_KEPT - MAX_KEPT // 2), RedactedOutput(show, known=shlex.join(command))
     began = time.monotonic()
     stop_at = began + (seconds or math.inf)
-    with Running(command) as running:
+    with SupervisedCommand(command) as running:
         for chunk in running.chunks(until=stop_at):
             kept.take(chunk)
             live.take(chunk)
@@ -188,7 +188,7 @@ def run_command(command: Sequence[str], *, show: Show, seconds: float | None = N
         live.finish()
     head, tail, _, left_out = kept.ends()
     note = b"[vllm-runbooks record: %d bytes left out]\n" % left_out if left_out else b""
-    return CommandOutput(head + note + tail, running.ending, time.monotonic() - began)
+    return RecordedOutput(head + note + tail, running.ending, time.monotonic() - began)
 
 
 class OutputBuffer:
@@ -265,7 +265,7 @@ def _write(
     source: str,
     ending: str = "",
     expect: Expectation | None = None,
-    only_copy: Held | None = None,
+    only_copy: SignalHolder | None = None,
     secrets: str = "",
 ) -> Recording:
     """Write the case's folder whole or not at all; the log of a command is stored first and stays."""
@@ -323,7 +323,7 @@ def _write(
 
 
 @contextlib.contextmanager
-def _kept(folder: Path, part: Path, signals: Held) -> Iterator[None]:
+def _kept(folder: Path, part: Path, signals: SignalHolder) -> Iterator[None]:
     """Keep the log, without `case.yaml`, if the diagnosis fails or is interrupted."""
     try:
         signals.release()

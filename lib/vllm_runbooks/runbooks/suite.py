@@ -33,7 +33,7 @@ from xml.etree import ElementTree as ET
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.files import NotStoredError, store
 from vllm_runbooks.core.record_forms import document
-from vllm_runbooks.core.records import Judgement, RunResult, Verdict
+from vllm_runbooks.core.records import RunbookVerdict, RunResult, Verdict
 from vllm_runbooks.core.redaction.redact import redact_record, redact_text
 from vllm_runbooks.host.nodes.records import Difference, NodePart
 from vllm_runbooks.host.processes import TAG, sweep
@@ -47,11 +47,11 @@ NO_RUNBOOK = "(no runbook)"
 """Runbook id of a case without one."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-Progress = Callable[["Request", RunResult | None], None]
+Progress = Callable[["RunbookRequest", RunResult | None], None]
 
 
 @dataclass(frozen=True)
-class Request:
+class RunbookRequest:
     """A requested run."""
 
     runbook: str
@@ -93,7 +93,7 @@ class RunExecutor(Protocol):
 
 
 def run_all(
-    requests: Sequence[Request],
+    requests: Sequence[RunbookRequest],
     *,
     out: Path,
     jobs: int = 2,
@@ -117,7 +117,7 @@ class Suite:
     _THROUGH = 0
     """Event of a finished part; no signal has this number."""
 
-    def __init__(self, requests: Sequence[Request], *, out: Path, progress: Progress | None) -> None:
+    def __init__(self, requests: Sequence[RunbookRequest], *, out: Path, progress: Progress | None) -> None:
         self.id = uuid.uuid4().hex
         self.tool = f"vllm-runbooks {version('vllm-runbooks')}"
         self.began = datetime.now(tz=UTC).isoformat(timespec="seconds")
@@ -315,7 +315,7 @@ def _work(suite: Suite, name: str) -> None:
         suite.through()
 
 
-def refusal(request: Request) -> dict[str, Any] | None:
+def refusal(request: RunbookRequest) -> dict[str, Any] | None:
     """The answer to a run that cannot be started."""
     return None if request.refused is None else {"reason": request.refused, "refused": True}
 
@@ -361,7 +361,7 @@ def _came_to(result: RunResult) -> str:
     return ", ".join(filter(None, [result.verdict.value, result.outcome and result.outcome.value, cause]))
 
 
-def _judge(request: Request, answer: Mapping[str, Any]) -> RunResult:
+def _judge(request: RunbookRequest, answer: Mapping[str, Any]) -> RunResult:
     if answer.get("reason"):
         return _result(request, Verdict.ERROR, answer["reason"], refused=bool(answer.get("refused")))
     judgement = parse_judgement(answer.get("judgement"))
@@ -373,7 +373,12 @@ def _judge(request: Request, answer: Mapping[str, Any]) -> RunResult:
 
 
 def _result(
-    request: Request, verdict: Verdict, reason: str, judgement: Judgement | None = None, *, refused: bool = False
+    request: RunbookRequest,
+    verdict: Verdict,
+    reason: str,
+    judgement: RunbookVerdict | None = None,
+    *,
+    refused: bool = False,
 ) -> RunResult:
     reason = one_line(redact_text(reason))
     return RunResult(
@@ -391,7 +396,7 @@ def _result(
     )
 
 
-def _output_names(requests: Sequence[Request]) -> list[str]:
+def _output_names(requests: Sequence[RunbookRequest]) -> list[str]:
     """Unique, harmless names `<runbook>--<case>.ipynb`."""
     names: list[str] = []
     for request in requests:
@@ -408,13 +413,13 @@ def _steps_folder(out: Path, notebook: str) -> Path:
     return (out / notebook).with_suffix(".steps")
 
 
-def done_steps(request: Request, out: Path) -> dict[str, tuple[int, int] | None]:
+def done_steps(request: RunbookRequest, out: Path) -> dict[str, tuple[int, int] | None]:
     """Steps that are done in a run's folder, with their version."""
     folder = _steps_folder(out, _output_names([request])[0])
     return {path.stem: steps.stamp(path) for path in folder.glob("*.json") if steps.is_done(path)}
 
 
-def kept_steps(request: Request, out: Path, before: Mapping[str, object], result: RunResult) -> list[str]:
+def kept_steps(request: RunbookRequest, out: Path, before: Mapping[str, object], result: RunResult) -> list[str]:
     """Steps whose earlier results a run used, in the notebook's order; `before` are those done at its start."""
     if result.notebook is None:
         return []

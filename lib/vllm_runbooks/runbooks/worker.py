@@ -19,7 +19,7 @@ from typing import IO, Any
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import NotStoredError, store
 from vllm_runbooks.core.record_forms import document
-from vllm_runbooks.core.records import Judgement, Verdict
+from vllm_runbooks.core.records import RunbookVerdict, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.host.processes import TAG, adopt_orphans, reap, sweep
 from vllm_runbooks.runbooks import steps
@@ -175,7 +175,7 @@ def _of_step(order: Mapping[str, Any], output: Path, left: object) -> dict[str, 
     else:
         verdict = Verdict.FAIL
         reason = f"step {step} did not come to its end, and is done again when the run goes on; the notebook shows why"
-    return {"judgement": {"schema": 1, **document(Judgement(verdict, reason, None, None, None, ()))}}
+    return {"judgement": {"schema": 1, **document(RunbookVerdict(verdict, reason, None, None, None, ()))}}
 
 
 def _file_of_step(order: Mapping[str, Any]) -> Path:

@@ -194,7 +194,7 @@ def show(name: str, form: str) -> None:
 @click.argument("name")
 def remove(name: str) -> None:
     """Remove a job. Its runs and the history stay; a timer that wakes it is said how to stop."""
-    from vllm_runbooks.core import host_commands
+    from vllm_runbooks.catalog import host_commands
     from vllm_runbooks.schedule import jobs, units
 
     removed = jobs.remove(name)
@@ -241,7 +241,7 @@ def write(
 
 
 def _write_units(job: ScheduledJob, target: Path | None, *, is_applied: bool) -> None:
-    from vllm_runbooks.core import host_commands
+    from vllm_runbooks.catalog import host_commands
     from vllm_runbooks.schedule import units
 
     made = units.systemd(job)
@@ -263,7 +263,7 @@ def _write_units(job: ScheduledJob, target: Path | None, *, is_applied: bool) ->
 
 
 def _write_cron(job: ScheduledJob, target: Path | None) -> None:
-    from vllm_runbooks.core import host_commands
+    from vllm_runbooks.catalog import host_commands
     from vllm_runbooks.schedule import units
 
     line = units.crontab(job)

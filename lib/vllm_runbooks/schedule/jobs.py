@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vllm_runbooks.core import user_folders
-from vllm_runbooks.core.errors import CatalogError, InputError, meant
+from vllm_runbooks.core.errors import CatalogError, InputError, suggestion
 from vllm_runbooks.core.files import store
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.schedule import cron, policy
@@ -84,7 +84,7 @@ def load(name: str) -> ScheduledJob:
 
     file = path(name)
     if not file.is_file():
-        hint = meant(name, names(), "`vllm-runbooks schedule list` shows the jobs there are")
+        hint = suggestion(name, names(), "`vllm-runbooks schedule list` shows the jobs there are")
         raise InputError(f"{name}: there is no such job; {hint}")
     try:
         job: ScheduledJob = read_record(file, str(file), _parsed, problems)

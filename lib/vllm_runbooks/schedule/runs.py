@@ -23,7 +23,7 @@ from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.history import store as history
 from vllm_runbooks.history.records import PROBE, HistoryEntry
 from vllm_runbooks.history.store import History
-from vllm_runbooks.host.running import Live, Running
+from vllm_runbooks.host.running import RedactedOutput, SupervisedCommand
 from vllm_runbooks.runbooks.notebook import read_judgement
 from vllm_runbooks.schedule import jobs
 from vllm_runbooks.schedule.changes import MOST as MOST_JUDGED
@@ -148,8 +148,8 @@ def run(job: ScheduledJob, into: Path, kept: History, environment: Mapping[str, 
     try:
         with (into / OUTPUT).open("wb", buffering=0) as file:
             bounded = _Bounded(file)
-            live = Live(bounded.show, known="")
-            with Running(
+            live = RedactedOutput(bounded.show, known="")
+            with SupervisedCommand(
                 words(job, into), environment={**inherited, history.JOB: job.name}, folder=Path(job.folder)
             ) as running:
                 for chunk in running.chunks(until=began + job.timeout_s):

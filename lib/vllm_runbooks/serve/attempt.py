@@ -10,16 +10,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vllm_runbooks.core.records import Start
+from vllm_runbooks.core.records import ServerRun
 from vllm_runbooks.host import progress
-from vllm_runbooks.host.running import Live, Running, Show
+from vllm_runbooks.host.running import RedactedOutput, Show, SupervisedCommand
 from vllm_runbooks.probe import health_checks
 from vllm_runbooks.probe.asking import Target, is_open
-from vllm_runbooks.probe.starts import Measured, Result, Rung, Sighting, first_failure
+from vllm_runbooks.probe.starts import LaunchResult, Measured, Rung, Sighting, first_failure
 from vllm_runbooks.serve.durations import Usual
 from vllm_runbooks.serve.elsewhere import Run
 from vllm_runbooks.serve.log import Log
-from vllm_runbooks.serve.subject import Subject
+from vllm_runbooks.serve.subject import ServedLaunch
 from vllm_runbooks.serve.watch import HangWatch
 
 _SAME_FAILURES = 5
@@ -66,7 +66,7 @@ class LaunchOutcome:
 
 @dataclass
 class LaunchRunner:
-    subject: Subject
+    subject: ServedLaunch
     path: Path
     """File for its output."""
     show: Show
@@ -103,7 +103,7 @@ class LaunchRunner:
         self.began = time.monotonic()
         self.watch = HangWatch(self.began, usual=self.usual, is_computing=self.is_computing)
         with launched as running:
-            log = Log(self.path, Live(self.show, known=self.subject.known), self._take_start)
+            log = Log(self.path, RedactedOutput(self.show, known=self.subject.known), self._take_start)
             look_at = self.began
             try:
                 for chunk in running.chunks(tick_s=min(0.25, self.limits.look_s)):
@@ -133,9 +133,9 @@ class LaunchRunner:
     def _here(self) -> AbstractContextManager[Run]:
         words, environment = self.subject.run
         # Without this a process that gives itself a title overwrites its environment, and with it our mark.
-        return Running(words, environment={**environment, "SPT_NOENV": "1"})
+        return SupervisedCommand(words, environment={**environment, "SPT_NOENV": "1"})
 
-    def _take_start(self, start: Start) -> None:
+    def _take_start(self, start: ServerRun) -> None:
         """Report the phases that the log shows."""
         self._is_up = start.outcome.is_healthy
         for phase in start.timeline[len(self.ran.phases) :]:
@@ -203,7 +203,7 @@ class LaunchRunner:
         if self.limits.probe_every_s:
             self._next_probe = now + self.limits.probe_every_s
         for rung in self.ran.rungs:
-            if rung.result is not Result.LEFT_OUT:
+            if rung.result is not LaunchResult.LEFT_OUT:
                 self.say(f"asked for {rung.name}: {rung.result.value}: {rung.says}")
         where = (
             self.subject.target.place
@@ -280,4 +280,4 @@ class _HealthRun(_InThread):
                 self.rungs.append(rung)
         except Exception as error:  # noqa: BLE001 - an answer of a form that nobody foresaw proves nothing
             name = health_checks.NAMES[min(len(self.rungs), len(health_checks.NAMES) - 1)]
-            self.rungs.append(Rung(name, Result.FAILED, f"the answer cannot be read ({type(error).__name__})"))
+            self.rungs.append(Rung(name, LaunchResult.FAILED, f"the answer cannot be read ({type(error).__name__})"))

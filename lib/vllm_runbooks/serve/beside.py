@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection
 
 from vllm_runbooks.host import leftovers, memory_limit
-from vllm_runbooks.host.gpu_memory import CardMemory
+from vllm_runbooks.host.gpu_memory import GpuMemory
 from vllm_runbooks.probe.starts import Sighting
 from vllm_runbooks.serve.preflight import LaunchHost
 
@@ -49,7 +49,7 @@ class Neighbours:
                     sightings.append(self._sighting(card, moved, sorted(set(before) | set(others)), now))
         return sightings
 
-    def _sighting(self, card: CardMemory, moved: float, pids: list[int], now: float) -> Sighting:
+    def _sighting(self, card: GpuMemory, moved: float, pids: list[int], now: float) -> Sighting:
         kind, what = ("memory-taken", "took") if moved > 0 else ("memory-released", "gave back")
         who = ", ".join(f"process {pid}" for pid in pids[:4])
         says = f"GPU {card.index}: others ({who}) {what} {abs(moved) / _MIB_PER_GIB:.2f} GiB"

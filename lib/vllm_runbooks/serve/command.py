@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from vllm_runbooks.host.running import Show
     from vllm_runbooks.probe.starts import Guarded
-    from vllm_runbooks.serve.subject import Subject
+    from vllm_runbooks.serve.subject import ServedLaunch
 
 _CHECKS = ("nodes", "command", "model", "plan", "port", "lock", "memory")
 _NVML = "nvml"
@@ -170,7 +170,7 @@ def serve(
         probe_every = serve_nodes.PROBE_EVERY_S
     is_check, tries = options["is_check"], 1 + options["retry"]
     request = functools.partial(
-        guarded_start.Request,
+        guarded_start.LaunchRequest,
         gpus=options["gpus"],
         left_out=left_out,
         steady=guarded_start.Steady(options["samples"], options["every"], options["within"], options["wait"]),
@@ -188,7 +188,7 @@ def serve(
     of_nodes = {name: options[name] for name in ("expect", "ssh_config", "pythons", "environment")}
 
     @contextlib.contextmanager
-    def told(subject: Subject) -> Iterator[Callable[[Guarded], None]]:
+    def told(subject: ServedLaunch) -> Iterator[Callable[[Guarded], None]]:
         # Checks alone start nothing.
         with (
             kept.opened(no_history=no_history or is_check) as history,

@@ -13,7 +13,7 @@ from vllm_runbooks.probe.starts import Check
 
 
 class Run(Protocol):
-    """A running server, such as `host.running.Running`."""
+    """A running server, such as `host.running.SupervisedCommand`."""
 
     id: str
     status: int | None

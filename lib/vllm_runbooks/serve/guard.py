@@ -27,18 +27,18 @@ from vllm_runbooks.host.gpu_memory import Source
 from vllm_runbooks.host.progress import Sight
 from vllm_runbooks.host.running import Show, handled_by
 from vllm_runbooks.plan import planner
-from vllm_runbooks.plan.budget import Subject as Model
+from vllm_runbooks.plan.budget import PlannedModel as Model
 from vllm_runbooks.probe.starts import Attempt as Tried
-from vllm_runbooks.probe.starts import Change, Check, Guarded, PhaseTime, Result, Sighting
+from vllm_runbooks.probe.starts import Check, Guarded, LaunchChange, LaunchResult, PhaseTime, Sighting
 from vllm_runbooks.reading import sources
 from vllm_runbooks.serve import durations, places, preflight, retries
 from vllm_runbooks.serve.attempt import LaunchOutcome, LaunchRunner, Limits, Proof
 from vllm_runbooks.serve.beside import Killings, Neighbours, Segments
 from vllm_runbooks.serve.elsewhere import Elsewhere, Run
 from vllm_runbooks.serve.preflight import LaunchHost, Steady
-from vllm_runbooks.serve.subject import Subject, subject
+from vllm_runbooks.serve.subject import ServedLaunch, subject
 
-__all__ = ["Elsewhere", "Limits", "Proof", "Request", "Run", "Steady", "evidence", "serve", "subject"]
+__all__ = ["Elsewhere", "LaunchRequest", "Limits", "Proof", "Run", "Steady", "evidence", "serve", "subject"]
 
 _NEVER_READY = 1
 _SIGNALLED = 128
@@ -47,10 +47,10 @@ SECRETS: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
-class Request:
+class LaunchRequest:
     """A requested launch."""
 
-    subject: Subject
+    subject: ServedLaunch
     source: Source | None
     """Source of GPU memory; None if no GPU can be read."""
     why_none: str = ""
@@ -65,7 +65,7 @@ class Request:
     """Whether to run only the checks."""
     folder: Path | None = None
     """Folder for log and records; by default one among those of all launches."""
-    change: Change | None = None
+    change: LaunchChange | None = None
     """Change from an earlier launch, for the records."""
     proof: Proof | None = None
     """Run when the server is ready, which is then ended; None to serve until a signal comes."""
@@ -75,7 +75,7 @@ class Request:
     """Other hosts to launch on; the subject is what serves there."""
 
 
-def serve(request: Request, *, show: Show, say: Callable[[str], None]) -> Guarded:
+def serve(request: LaunchRequest, *, show: Show, say: Callable[[str], None]) -> Guarded:
     """Launch the server and supervise it to its end; `show` gets its redacted output, `say` our own lines."""
     return _Supervisor(request, show, say).run()
 
@@ -91,7 +91,7 @@ class _StoppedError(Exception):
 class _Supervisor:
     """The whole of it: checks, tries, and what is said at the end."""
 
-    def __init__(self, request: Request, show: Show, say: Callable[[str], None]) -> None:
+    def __init__(self, request: LaunchRequest, show: Show, say: Callable[[str], None]) -> None:
         self.request, self.show = request, show
         self.say: Callable[[str], None] = lambda line: say(redact_text(line))
         self.id = uuid.uuid4().hex
@@ -157,13 +157,13 @@ class _Supervisor:
         wait_s = self.request.steady.wait_s
         if not keys or "memory" in self.request.left_out:
             why = "the memory check is not wanted" if keys else "no card is read"
-            return Check("lock", Result.LEFT_OUT, f"{why}, so no card is kept from other starts")
+            return Check("lock", LaunchResult.LEFT_OUT, f"{why}, so no card is kept from other starts")
         try:
             if self.request.is_check:
                 holders = [f"GPU {card}: {who} is starting on it" for card, who in card_locks.holders(keys).items()]
                 if holders:
                     return Check(
-                        "lock", Result.UNKNOWN, f"{'; '.join(holders)}; a start would wait {wait_s:g} s for it"
+                        "lock", LaunchResult.UNKNOWN, f"{'; '.join(holders)}; a start would wait {wait_s:g} s for it"
                     )
             else:
                 locks.enter_context(
@@ -175,8 +175,8 @@ class _Supervisor:
                     )
                 )
         except InputError as error:
-            return Check("lock", Result.FAILED, str(error))
-        return Check("lock", Result.PASSED, "no other guarded start is on its way on these cards")
+            return Check("lock", LaunchResult.FAILED, str(error))
+        return Check("lock", LaunchResult.PASSED, "no other guarded start is on its way on these cards")
 
     def _checked(self, host: LaunchHost, locks: contextlib.ExitStack) -> bool:
         """Run the checks; return whether all allow the launch."""
@@ -202,7 +202,7 @@ class _Supervisor:
                     break
         return is_fit
 
-    def _try(self, subject: Subject, host: LaunchHost, unlock: Callable[[], None]) -> int:
+    def _try(self, subject: ServedLaunch, host: LaunchHost, unlock: Callable[[], None]) -> int:
         """Launch, and again while a checked change may fix it; return the exit status."""
         change = self.request.change
         for number in range(1, self.request.tries + 1):
@@ -246,9 +246,11 @@ class _Supervisor:
         self.say(f"{check.name}: {check.result.value}: {check.says}")
         if check.name in ("lock", "memory"):
             self.waited_s += check.seconds
-        return check.result is not Result.FAILED
+        return check.result is not LaunchResult.FAILED
 
-    def _attempt(self, subject: Subject, host: LaunchHost, number: int, unlock: Callable[[], None]) -> LaunchOutcome:
+    def _attempt(
+        self, subject: ServedLaunch, host: LaunchHost, number: int, unlock: Callable[[], None]
+    ) -> LaunchOutcome:
         elsewhere = self.elsewhere
 
         def ready() -> None:
@@ -309,7 +311,7 @@ class _Supervisor:
             self._is_unsaved = True
 
     def _tried(
-        self, subject: Subject, host: LaunchHost, number: int, change: Change | None, ran: LaunchOutcome
+        self, subject: ServedLaunch, host: LaunchHost, number: int, change: LaunchChange | None, ran: LaunchOutcome
     ) -> Tried:
         is_clean = ran.ready_s is not None and (ran.stopped_by is not None or ran.proved)
         answer = None if is_clean else self._diagnosed(subject, host, number, ran)
@@ -331,7 +333,7 @@ class _Supervisor:
             measured=ran.measured,
         )
 
-    def _diagnosed(self, subject: Subject, host: LaunchHost, number: int, ran: LaunchOutcome) -> Answer | None:
+    def _diagnosed(self, subject: ServedLaunch, host: LaunchHost, number: int, ran: LaunchOutcome) -> Answer | None:
         names = [self.folder / places.log_name(number), *places.node_logs(self.folder, number)]
         seen = self.folder / places.seen_name(number)
         if ran.sightings:
@@ -365,7 +367,7 @@ class _Supervisor:
         return guarded
 
 
-def _model_of(subject: Subject) -> Model | None:
+def _model_of(subject: ServedLaunch) -> Model | None:
     with contextlib.suppress(InputError):
         return planner.model(subject.model) if subject.model is not None and not subject.is_container else None
     return None

@@ -14,7 +14,7 @@ from vllm_runbooks.probe.starts import Guarded
 
 if TYPE_CHECKING:
     from vllm_runbooks.history.store import History
-    from vllm_runbooks.serve.subject import Subject
+    from vllm_runbooks.serve.subject import ServedLaunch
 
 _SIGNALLED = 128
 """Exit statuses above it are signals."""
@@ -64,7 +64,7 @@ _BEARING = ("VLLM_", "CUDA_", "NCCL_", "NVIDIA_", "TORCH", "PYTORCH_", "HF_", "R
 
 
 @contextlib.contextmanager
-def start(kept: History, subject: Subject, request: Mapping[str, Any]) -> Iterator[Callable[[Guarded], None]]:
+def start(kept: History, subject: ServedLaunch, request: Mapping[str, Any]) -> Iterator[Callable[[Guarded], None]]:
     """Begin an entry of the history; yield what ends it with the launch."""
     from vllm_runbooks.core.redaction import redact
     from vllm_runbooks.history import store as history
@@ -83,7 +83,7 @@ def start(kept: History, subject: Subject, request: Mapping[str, Any]) -> Iterat
         yield lambda launch: end(*judged(launch), results=results(launch), vllm=launch.vllm)
 
 
-def _start_inputs(subject: Subject) -> dict[str, Any]:
+def _start_inputs(subject: ServedLaunch) -> dict[str, Any]:
     from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.catalog.specs import Matter
 

@@ -15,10 +15,10 @@ from typing import IO, Any
 
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction.redact import redact_text
-from vllm_runbooks.host.running import Live, Running
+from vllm_runbooks.host.running import RedactedOutput, SupervisedCommand
 from vllm_runbooks.probe.asking import Target
 from vllm_runbooks.probe.starts import Measured
-from vllm_runbooks.serve.subject import Subject
+from vllm_runbooks.serve.subject import ServedLaunch
 
 LOG, RESULT = "bench.log", "bench.json"
 """Files of the load: output and result of the command."""
@@ -47,7 +47,7 @@ class Load:
 
 
 def measure(
-    load: Load, subject: Subject, target: Target, folder: Path, *, is_cancelled: Callable[[], bool] = lambda: False
+    load: Load, subject: ServedLaunch, target: Target, folder: Path, *, is_cancelled: Callable[[], bool] = lambda: False
 ) -> Measured:
     """Send the load with the command's own vLLM to `target`; log and result go into `folder`."""
     program = _program(subject)
@@ -59,7 +59,7 @@ def measure(
     environment = {**subject.run[1], **({"OPENAI_API_KEY": target.key} if target.key else {})}
     try:
         with (folder / LOG).open("wb") as log:
-            live = Live(lambda chunk: _write(log, chunk), known=subject.known)
+            live = RedactedOutput(lambda chunk: _write(log, chunk), known=subject.known)
             status = _run(words, environment, live, load.within_s, is_cancelled)
     except (InputError, OSError) as error:
         return Measured(command, None, load.requests, why_none=redact_text(f"{error}"))
@@ -69,7 +69,7 @@ def measure(
     return _measured(command, load, folder / RESULT)
 
 
-def _program(subject: Subject) -> list[str] | None:
+def _program(subject: ServedLaunch) -> list[str] | None:
     if subject.is_container:
         return None
     if subject.python is not None:
@@ -78,7 +78,7 @@ def _program(subject: Subject) -> list[str] | None:
     return None if path is None else [path]
 
 
-def _options(load: Load, subject: Subject, target: Target, folder: Path) -> list[str]:
+def _options(load: Load, subject: ServedLaunch, target: Target, folder: Path) -> list[str]:
     names = subject.flags.get("served_model_name")
     name = names[0] if isinstance(names, list) and names else names if isinstance(names, str) else subject.model
     options: dict[str, Any] = {
@@ -107,11 +107,15 @@ def _write(file: IO[bytes], chunk: bytes) -> None:
 
 
 def _run(
-    words: list[str], environment: Mapping[str, str], live: Live, within_s: float, is_cancelled: Callable[[], bool]
+    words: list[str],
+    environment: Mapping[str, str],
+    live: RedactedOutput,
+    within_s: float,
+    is_cancelled: Callable[[], bool],
 ) -> int | None:
     """Run it and show its output; return the exit status, None if it was ended."""
     until = time.monotonic() + within_s
-    with Running(words, environment=environment) as running:
+    with SupervisedCommand(words, environment=environment) as running:
         for chunk in running.chunks():
             live.take(chunk)
             if is_cancelled() or time.monotonic() >= until:

@@ -14,8 +14,8 @@ from typing import BinaryIO
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Document, Evidence
-from vllm_runbooks.core.records import Start
-from vllm_runbooks.host.running import Live
+from vllm_runbooks.core.records import ServerRun
+from vllm_runbooks.host.running import RedactedOutput
 from vllm_runbooks.reading import startup_log
 
 _TURN_S = 1.0
@@ -25,7 +25,7 @@ _TURN_S = 1.0
 class Log:
     """The output of a server."""
 
-    def __init__(self, path: Path, live: Live, on_launch: Callable[[Start], None]) -> None:
+    def __init__(self, path: Path, live: RedactedOutput, on_launch: Callable[[ServerRun], None]) -> None:
         """A log in a file of its owner alone; `on_launch` gets the launch as read so far, in a thread."""
         self.path = path
         self.line_at = time.monotonic()

@@ -14,12 +14,12 @@ from vllm_runbooks.catalog.room import of_share
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.host import gpu_memory, ports
-from vllm_runbooks.host.gpu_memory import CardMemory, Source
+from vllm_runbooks.host.gpu_memory import GpuMemory, Source
 from vllm_runbooks.lint import checking
 from vllm_runbooks.plan import checkpoints, planned, planner
 from vllm_runbooks.plan.render import words as render_plan_words
-from vllm_runbooks.probe.starts import Check, Result
-from vllm_runbooks.serve.subject import Subject
+from vllm_runbooks.probe.starts import Check, LaunchResult
+from vllm_runbooks.serve.subject import ServedLaunch
 
 NAMES = ("command", "model", "plan", "port", "lock", "memory")
 _MIB_PER_GIB = 1024
@@ -49,7 +49,7 @@ class LaunchHost(NamedTuple):
     """GPUs for the plan, as in 2xA100-80GB; None if unknown."""
 
 
-def host_of(subject: Subject, source: Source | None, why_none: str, spec: str | None) -> LaunchHost:
+def host_of(subject: ServedLaunch, source: Source | None, why_none: str, spec: str | None) -> LaunchHost:
     """GPUs that the launch will use: as many as it needs of those that CUDA_VISIBLE_DEVICES allows."""
     if source is None:
         return LaunchHost(None, why_none, (), spec)
@@ -59,16 +59,16 @@ def host_of(subject: Subject, source: Source | None, why_none: str, spec: str | 
     return LaunchHost(source, "", tuple(card.index for card in chosen), spec)
 
 
-def visible_cards(subject: Subject, source: Source) -> list[CardMemory]:
+def visible_cards(subject: ServedLaunch, source: Source) -> list[GpuMemory]:
     """GPUs that the launch may use, in its order."""
     gpus = source.read().cards
     visible = subject.visible
     return [card for card in gpus if card.error is None] if visible is None else _visible(visible, gpus)
 
 
-def _visible(variable: str, gpus: Sequence[CardMemory]) -> list[CardMemory]:
+def _visible(variable: str, gpus: Sequence[GpuMemory]) -> list[GpuMemory]:
     """GPUs that the variable names, by number or UUID prefix, up to the first unknown one."""
-    visible: list[CardMemory] = []
+    visible: list[GpuMemory] = []
     for word in (part.strip() for part in variable.split(",")):
         gpu = next(
             (card for card in gpus if word == str(card.index) or (word and card.uuid and card.uuid.startswith(word))),
@@ -80,7 +80,7 @@ def _visible(variable: str, gpus: Sequence[CardMemory]) -> list[CardMemory]:
     return visible
 
 
-def _spec(cards: Sequence[CardMemory]) -> str | None:
+def _spec(cards: Sequence[GpuMemory]) -> str | None:
     """The GPUs by the catalog's names; None if one is unknown."""
     names = []
     for card in cards:
@@ -92,7 +92,7 @@ def _spec(cards: Sequence[CardMemory]) -> str | None:
 
 
 def checks(
-    subject: Subject,
+    subject: ServedLaunch,
     host: LaunchHost,
     *,
     steady: Steady,
@@ -112,14 +112,14 @@ def checks(
     }
     for name in NAMES:
         if name in left_out:
-            yield Check(name, Result.LEFT_OUT, "not wanted")
+            yield Check(name, LaunchResult.LEFT_OUT, "not wanted")
             continue
         began = time.monotonic()
         check = made[name]()
         yield Check(check.name, check.result, check.says, time.monotonic() - began)
 
 
-def _command(subject: Subject, host: LaunchHost, say: Callable[[str], None]) -> Check:
+def _command(subject: ServedLaunch, host: LaunchHost, say: Callable[[str], None]) -> Check:
     is_script = subject.script is not None
     text = subject.page.text if is_script else shlex.join(subject.argv)
     name = str(subject.script) if is_script else ""
@@ -130,42 +130,46 @@ def _command(subject: Subject, host: LaunchHost, say: Callable[[str], None]) -> 
         say(f"command: {issue.severity.value}: {issue.message}")
     judged = f"judged for vLLM {linted.vllm.version}, {'installed' if subject.is_installed else linted.vllm.source}"
     if by[IssueSeverity.ERROR]:
-        return Check("command", Result.FAILED, f"{by[IssueSeverity.ERROR][0].message} ({judged})")
+        return Check("command", LaunchResult.FAILED, f"{by[IssueSeverity.ERROR][0].message} ({judged})")
     warnings = len(by[IssueSeverity.WARNING])
     summary = f"{warnings} warning{'s' * (warnings != 1)}" if warnings else "nothing wrong"
-    return Check("command", Result.PASSED, f"{summary} ({judged})")
+    return Check("command", LaunchResult.PASSED, f"{summary} ({judged})")
 
 
-def _model(subject: Subject) -> Check:
+def _model(subject: ServedLaunch) -> Check:
     name = subject.model
     if name is None:
-        return Check("model", Result.UNKNOWN, "the command names no model that can be read")
+        return Check("model", LaunchResult.UNKNOWN, "the command names no model that can be read")
     if subject.is_container:
-        return Check("model", Result.UNKNOWN, "its files lie in the container, or are mounted there")
+        return Check("model", LaunchResult.UNKNOWN, "its files lie in the container, or are mounted there")
     folder = Path(name)
     if folder.is_dir():
         problems = _missing(folder, subject)
         if problems:
-            return Check("model", Result.FAILED, "; ".join(problems[:3]))
-        return Check("model", Result.PASSED, f"{folder}: configuration, tokenizer and weights are there and whole")
+            return Check("model", LaunchResult.FAILED, "; ".join(problems[:3]))
+        return Check(
+            "model", LaunchResult.PASSED, f"{folder}: configuration, tokenizer and weights are there and whole"
+        )
     if folder.is_file():
-        return Check("model", Result.UNKNOWN, f"{name}: is one file, which is not looked into")
+        return Check("model", LaunchResult.UNKNOWN, f"{name}: is one file, which is not looked into")
     if folder.is_absolute() or name.startswith((".", "~")):
-        return Check("model", Result.FAILED, f"{name}: is no folder; correct the path")
+        return Check("model", LaunchResult.FAILED, f"{name}: is no folder; correct the path")
     snapshot = _snapshot(name, subject)
     if snapshot is not None:
         problems = _missing(snapshot, subject)
         if problems and not _is_offline(subject):
-            return Check("model", Result.UNKNOWN, f"not whole in the cache, the rest will be fetched: {problems[0]}")
+            return Check(
+                "model", LaunchResult.UNKNOWN, f"not whole in the cache, the rest will be fetched: {problems[0]}"
+            )
         if problems:
-            return Check("model", Result.FAILED, "; ".join(problems[:3]))
-        return Check("model", Result.PASSED, f"{name}: whole in the cache")
+            return Check("model", LaunchResult.FAILED, "; ".join(problems[:3]))
+        return Check("model", LaunchResult.PASSED, f"{name}: whole in the cache")
     if _is_offline(subject):
-        return Check("model", Result.FAILED, f"{name}: is not in the cache, and the hub is switched off")
-    return Check("model", Result.UNKNOWN, f"{name}: is not in the cache; vLLM will fetch it first")
+        return Check("model", LaunchResult.FAILED, f"{name}: is not in the cache, and the hub is switched off")
+    return Check("model", LaunchResult.UNKNOWN, f"{name}: is not in the cache; vLLM will fetch it first")
 
 
-def _missing(folder: Path, subject: Subject) -> list[str]:
+def _missing(folder: Path, subject: ServedLaunch) -> list[str]:
     return checkpoints.problems(
         folder,
         needs_weights=subject.flags.get("load_format") != "dummy",
@@ -173,14 +177,14 @@ def _missing(folder: Path, subject: Subject) -> list[str]:
     )
 
 
-def _is_offline(subject: Subject) -> bool:
+def _is_offline(subject: ServedLaunch) -> bool:
     return any(
         subject.variables.get(name, "").casefold() in ("1", "true", "yes", "on")
         for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
     )
 
 
-def _snapshot(name: str, subject: Subject) -> Path | None:
+def _snapshot(name: str, subject: ServedLaunch) -> Path | None:
     variables = subject.variables
     home = Path(variables.get("HF_HOME") or Path(variables.get("XDG_CACHE_HOME", "~/.cache")) / "huggingface")
     cache = Path(str(subject.flags.get("download_dir") or variables.get("HF_HUB_CACHE") or home / "hub"))
@@ -198,61 +202,65 @@ def _snapshot(name: str, subject: Subject) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _plan(subject: Subject, host: LaunchHost) -> Check:
+def _plan(subject: ServedLaunch, host: LaunchHost) -> Check:
     if host.spec is None:
         why = host.why_none or "a card of this host is not in the catalog; name the cards with --gpus"
-        return Check("plan", Result.UNKNOWN, f"no card is known: {why}")
+        return Check("plan", LaunchResult.UNKNOWN, f"no card is known: {why}")
     if subject.model is None:
-        return Check("plan", Result.UNKNOWN, "the command names no model that can be read")
+        return Check("plan", LaunchResult.UNKNOWN, "the command names no model that can be read")
     skipped = ("model", "model_tag", "api_key", "config")
     options = {name: value for name, value in subject.flags.items() if name not in skipped}
     try:
         request = planner.request(subject.model, host.spec, vllm=subject.vllm, options=options)
         plan = planned.plan(request)
     except InputError as error:
-        return Check("plan", Result.UNKNOWN, str(error))
-    result = {True: Result.PASSED, False: Result.FAILED, None: Result.UNKNOWN}[plan.fits]
+        return Check("plan", LaunchResult.UNKNOWN, str(error))
+    result = {True: LaunchResult.PASSED, False: LaunchResult.FAILED, None: LaunchResult.UNKNOWN}[plan.fits]
     return Check("plan", result, str(render_plan_words.headline(plan)))
 
 
-def _port(subject: Subject) -> Check:
+def _port(subject: ServedLaunch) -> Check:
     target = subject.target
     if not subject.is_target_known:
-        return Check("port", Result.UNKNOWN, "the port is set in a file or a variable that is not read here")
+        return Check("port", LaunchResult.UNKNOWN, "the port is set in a file or a variable that is not read here")
     if target.uds is not None:
-        return Check("port", Result.LEFT_OUT, f"it listens to {target.uds}")
+        return Check("port", LaunchResult.LEFT_OUT, f"it listens to {target.uds}")
     host_option = subject.flags.get("host")
     host = host_option if isinstance(host_option, str) else None
     if subject.is_container:
         host = None
     conflict = ports.taken(host, target.port)
     if conflict is None:
-        return Check("port", Result.PASSED, f"{target.port} is free")
+        return Check("port", LaunchResult.PASSED, f"{target.port} is free")
     if not conflict.is_in_use:
-        return Check("port", Result.FAILED, f"{host}: {conflict.why}; name an address of this host")
+        return Check("port", LaunchResult.FAILED, f"{host}: {conflict.why}; name an address of this host")
     holders = ports.holders(target.port)
     who = " and ".join(holders) or "a process that this user may not see (as root, `ss -ltnp` names it)"
-    return Check("port", Result.FAILED, f"{target.port} is held by {who}; end it, or choose another --port")
+    return Check("port", LaunchResult.FAILED, f"{target.port} is held by {who}; end it, or choose another --port")
 
 
 def memory(
-    subject: Subject, host: LaunchHost, steady: Steady, say: Callable[[str], None], is_cancelled: Callable[[], bool]
+    subject: ServedLaunch,
+    host: LaunchHost,
+    steady: Steady,
+    say: Callable[[str], None],
+    is_cancelled: Callable[[], bool],
 ) -> Check:
     """Wait until GPU memory is stable, and check that the requested share is free."""
     if host.source is None:
-        return Check("memory", Result.UNKNOWN, host.why_none)
+        return Check("memory", LaunchResult.UNKNOWN, host.why_none)
     visible = subject.visible
     cards = host.source.read().of(host.numbers)
     lost = next((card for card in cards if card.error is not None), None)
     if lost is not None:
         message = f"GPU {lost.index} cannot be reached through the driver ({lost.error})"
-        return Check("memory", Result.FAILED, f"{message}; leave it out of CUDA_VISIBLE_DEVICES")
+        return Check("memory", LaunchResult.FAILED, f"{message}; leave it out of CUDA_VISIBLE_DEVICES")
     if any(card.is_parted for card in cards):
-        return Check("memory", Result.UNKNOWN, "the card is parted (MIG), and a part's memory is not read")
+        return Check("memory", LaunchResult.UNKNOWN, "the card is parted (MIG), and a part's memory is not read")
     if not host.numbers and (visible.strip() in _NO_CARD or "MIG" in visible if visible is not None else True):
-        return Check("memory", Result.UNKNOWN, "the start uses no whole card of this host")
+        return Check("memory", LaunchResult.UNKNOWN, "the start uses no whole card of this host")
     if not host.numbers:
-        return Check("memory", Result.FAILED, "CUDA_VISIBLE_DEVICES leaves no card of this host; correct it")
+        return Check("memory", LaunchResult.FAILED, "CUDA_VISIBLE_DEVICES leaves no card of this host; correct it")
     began = time.monotonic()
     readings = [host.source.read()]
     is_told = False
@@ -262,31 +270,31 @@ def memory(
         if len(recent) == steady.samples and moved is not None and moved <= steady.within_mib:
             break
         if len(recent) == steady.samples and moved is None:
-            return Check("memory", Result.UNKNOWN, f"the memory in use is not told ({host.source.says})")
+            return Check("memory", LaunchResult.UNKNOWN, f"the memory in use is not told ({host.source.says})")
         since = time.monotonic() - began
         if len(readings) >= steady.samples and since > steady.wait_s:
             message = f"not stable for {since:.0f} s: {_who(readings, host, moved)}"
-            return Check("memory", Result.FAILED, f"{message}; wait for them, or see --wait and --within")
+            return Check("memory", LaunchResult.FAILED, f"{message}; wait for them, or see --wait and --within")
         if len(readings) >= steady.samples and not is_told:
             say(f"waiting for stable GPU memory: {_who(readings, host, moved)}")
             is_told = True
         if is_cancelled():
-            return Check("memory", Result.FAILED, "not waited for any more: the start is not wanted")
+            return Check("memory", LaunchResult.FAILED, "not waited for any more: the start is not wanted")
         time.sleep(steady.every_s)
         readings.append(host.source.read())
     lacking = _lacking(subject, readings[-1].of(host.numbers))
     span = (steady.samples - 1) * steady.every_s
     if lacking:
-        return Check("memory", Result.FAILED, lacking)
+        return Check("memory", LaunchResult.FAILED, lacking)
     free = ", ".join(
         f"GPU {card.index}: {card.free_mib / _MIB_PER_GIB:.2f} GiB free"
         for card in readings[-1].of(host.numbers)
         if card.free_mib is not None
     )
-    return Check("memory", Result.PASSED, f"stable for {span:g} s; {free} ({host.source.says})")
+    return Check("memory", LaunchResult.PASSED, f"stable for {span:g} s; {free} ({host.source.says})")
 
 
-def _who(readings: Sequence[gpu_memory.Reading], host: LaunchHost, moved: float | None) -> str:
+def _who(readings: Sequence[gpu_memory.MemoryReading], host: LaunchHost, moved: float | None) -> str:
     cards = readings[-1].of(host.numbers)
     holders = [
         process.says
@@ -299,7 +307,7 @@ def _who(readings: Sequence[gpu_memory.Reading], host: LaunchHost, moved: float 
     return f"{message}; the cards are shared with {', '.join(holders[:4])}" if holders else message
 
 
-def _lacking(subject: Subject, cards: Sequence[CardMemory]) -> str:
+def _lacking(subject: ServedLaunch, cards: Sequence[GpuMemory]) -> str:
     """Why the requested share of memory is not free; empty if it is, or if that is unknown."""
     share = subject.value("gpu_memory_utilization")
     if subject.flags.get("kv_cache_memory_bytes") or not isinstance(share, (int, float)):

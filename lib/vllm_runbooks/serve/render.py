@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.views.elements import cells, grid, html_table, joined, remark, tag
 from vllm_runbooks.diagnosis.render import answers
 from vllm_runbooks.probe.render import message
-from vllm_runbooks.probe.starts import Attempt, Fleet, Guarded, Measured, Printed, Result, first_failure
+from vllm_runbooks.probe.starts import Attempt, Fleet, Guarded, LaunchResult, Measured, Printed, first_failure
 
 
 def text(launch: Guarded) -> str:
@@ -49,7 +49,7 @@ def _rows(launch: Guarded) -> Iterator[str]:
 _NOTHING = "Nothing was started on this host: `live` is off"
 
 
-def shown(launch: Guarded | None) -> Shown:
+def shown(launch: Guarded | None) -> RenderedView:
     """A launch for a notebook; None if there was none."""
     if launch is None:
         return message(f"{_NOTHING}, and the runbook works on what is recorded.")
@@ -58,10 +58,10 @@ def shown(launch: Guarded | None) -> Shown:
     plain = "\n".join([*(f"{name}: {result}: {says}" for name, result, says in rows), *tried, *_rows(launch)])
     html = [html_table(["check", "result", "what was found"], cells(rows))]
     html += [tag("div", tag("code", escape(line)) if line.startswith("$ ") else escape(line)) for line in tried]
-    return Shown(plain, "".join([*html, *(remark(line) for line in _rows(launch))]))
+    return RenderedView(plain, "".join([*html, *(remark(line) for line in _rows(launch))]))
 
 
-def proof(before: Guarded | None, after: Guarded | None) -> Shown:
+def proof(before: Guarded | None, after: Guarded | None) -> RenderedView:
     """The launch before and after a change."""
     if before is None:
         return message("Nothing was changed: `live` is off.")
@@ -75,7 +75,7 @@ def proof(before: Guarded | None, after: Guarded | None) -> Shown:
 
 def compared(
     first: Guarded | None, second: Guarded | None, names: tuple[str, str] = ("the first", "the second")
-) -> Shown:
+) -> RenderedView:
     """Two launches that differ in one setting, with their load."""
     if first is None:
         return message(f"{_NOTHING}.")
@@ -125,7 +125,7 @@ def _changed(after: Guarded) -> str:
     return f"Changed: {change.title}{why}."
 
 
-def fleet(copies: Fleet | None) -> Shown:
+def fleet(copies: Fleet | None) -> RenderedView:
     """Copies behind a proxy, with their load."""
     if copies is None:
         return message(f"{_NOTHING}.")
@@ -141,14 +141,16 @@ def fleet(copies: Fleet | None) -> Shown:
     )
 
 
-def _of_commands(head: Sequence[str], rows: Sequence[Sequence[str]], starts: Sequence[Guarded], below: str) -> Shown:
+def _of_commands(
+    head: Sequence[str], rows: Sequence[Sequence[str]], starts: Sequence[Guarded], below: str
+) -> RenderedView:
     commands = [launch.last.command if launch.last else "" for launch in starts]
     table = grid(head, rows)
     listed = [f"{row[0]}: {command}" for row, command in zip(rows, commands, strict=True) if command]
     html = [tag("p", tag("code", escape(visible(line))), "margin:2px 0") for line in listed]
     remarks = [remark(below)] if below else []
     plain = joined(["\n".join([table.plain.rstrip("\n"), *listed]), *([below] if below else [])])
-    return Shown(plain, "".join([table.html, *html, *remarks]))
+    return RenderedView(plain, "".join([table.html, *html, *remarks]))
 
 
 def _said_of(measured: Measured | None) -> str:
@@ -159,7 +161,7 @@ def _said_of(measured: Measured | None) -> str:
     return f"Through the proxy: {', '.join(figures)}."
 
 
-def printed(logs: Mapping[str, Sequence[Printed]]) -> Shown:
+def printed(logs: Mapping[str, Sequence[Printed]]) -> RenderedView:
     """Lines that confirm a layout, by log."""
     rows = [
         (name, line.what, line.text, f"{line.times}", _IN_LOG[line.result])
@@ -172,10 +174,10 @@ def printed(logs: Mapping[str, Sequence[Printed]]) -> Shown:
 
 
 _IN_LOG = {
-    Result.PASSED: "as it should be",
-    Result.FAILED: "MISSING",
-    Result.LEFT_OUT: "printed for GPUs only",
-    Result.UNKNOWN: "unknown",
+    LaunchResult.PASSED: "as it should be",
+    LaunchResult.FAILED: "MISSING",
+    LaunchResult.LEFT_OUT: "printed for GPUs only",
+    LaunchResult.UNKNOWN: "unknown",
 }
 
 

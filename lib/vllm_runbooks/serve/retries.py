@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Answer, Remedy
 from vllm_runbooks.lint import second_opinion
-from vllm_runbooks.probe.starts import Attempt, Change
-from vllm_runbooks.serve.subject import Subject
+from vllm_runbooks.probe.starts import Attempt, LaunchChange
+from vllm_runbooks.serve.subject import ServedLaunch
 
 _AGAIN = {
     "mem.profiling_assertion": (
@@ -24,8 +24,8 @@ _OF_MEMORY = ("mem.", "oom.", "kv.")
 
 
 def next_change(
-    tried: Attempt, subject: Subject, before: Sequence[Change], say: Callable[[str], None]
-) -> Change | None:
+    tried: Attempt, subject: ServedLaunch, before: Sequence[LaunchChange], say: Callable[[str], None]
+) -> LaunchChange | None:
     """The change for the next try; None if no checked one can help. `before` are the changes so far."""
     cause = tried.answer.root_cause if tried.answer is not None else None
     if cause is None or tried.answer is None:
@@ -46,8 +46,8 @@ def _is_fit(remedy: Remedy, class_: str) -> bool:
 
 
 def first_possible(
-    answer: Answer, remedies: Sequence[Remedy], subject: Subject, say: Callable[[str], None]
-) -> Change | None:
+    answer: Answer, remedies: Sequence[Remedy], subject: ServedLaunch, say: Callable[[str], None]
+) -> LaunchChange | None:
     """The first remedy that passed lint, can be applied to the command and is accepted by its vLLM."""
     cause = answer.root_cause
     for remedy in remedies:
@@ -59,20 +59,20 @@ def first_possible(
             say(f"not tried: {remedy.title}: {error}")
             continue
         if not _is_refused(changed, remedy.title, say):
-            return Change(f"{cause.symptom}: {cause.title}", remedy.title, remedy.cost, remedy.edits)
+            return LaunchChange(f"{cause.symptom}: {cause.title}", remedy.title, remedy.cost, remedy.edits)
     return None
 
 
-def again(answer: Answer) -> Change | None:
+def again(answer: Answer) -> LaunchChange | None:
     """A retry without a change, if the cause lies outside of the launch."""
     cause = answer.root_cause
     if cause is None or cause.class_ not in _AGAIN:
         return None
     title, cost = _AGAIN[cause.class_]
-    return Change(f"{cause.symptom}: {cause.title}", title, cost)
+    return LaunchChange(f"{cause.symptom}: {cause.title}", title, cost)
 
 
-def _is_refused(changed: Subject, title: str, say: Callable[[str], None]) -> bool:
+def _is_refused(changed: ServedLaunch, title: str, say: Callable[[str], None]) -> bool:
     """Whether the installed vLLM's parser rejects a changed command."""
     words = [word.value for word in changed.found.words]
     if not changed.is_installed or changed.python is None or None in words:

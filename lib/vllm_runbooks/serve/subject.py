@@ -24,9 +24,9 @@ from vllm_runbooks.probe.asking import Target
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.deployment import editing
-from vllm_runbooks.reading.deployment.fleet import Split
-from vllm_runbooks.reading.documents import Page
-from vllm_runbooks.reading.documents.starts import Found
+from vllm_runbooks.reading.deployment.fleet import ParallelSizes
+from vllm_runbooks.reading.documents import LaunchFile
+from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 _MAX_SCRIPT = 1 << 20
 _PUBLISHED = re.compile(
@@ -55,7 +55,7 @@ _SIZES = {
 
 
 @dataclass(frozen=True)
-class Subject:
+class ServedLaunch:
     """A command to launch."""
 
     argv: tuple[str, ...]
@@ -66,7 +66,7 @@ class Subject:
     """Whether that release is installed in the command's Python."""
 
     @cached_property
-    def page(self) -> Page:
+    def page(self) -> LaunchFile:
         script = self.script
         if script is not None:
             return documents.read(script.read_text("utf-8", "replace"), script.name, kind="shell")
@@ -91,7 +91,7 @@ class Subject:
         return None
 
     @cached_property
-    def found(self) -> Found:
+    def found(self) -> WrittenLaunch:
         """The server's launch in the command or script."""
         starts = [launch for launch in self.page.starts if not launch.keywords and launch.entry in options.SERVERS]
         if len(starts) != 1:
@@ -185,9 +185,9 @@ class Subject:
         return self.split.cards
 
     @cached_property
-    def split(self) -> Split:
+    def split(self) -> ParallelSizes:
         sizes = {short: self.flags.get(dest) for short, dest in _SIZES.items()}
-        return Split(**{short: size for short, size in sizes.items() if isinstance(size, int) and size > 0})
+        return ParallelSizes(**{short: size for short, size in sizes.items() if isinstance(size, int) and size > 0})
 
     @cached_property
     def target(self) -> Target:
@@ -241,7 +241,7 @@ class Subject:
             words = [] if _ELSEWHERE.search(self.page.text) else ["vllm"]
         return shutil.which(words[0], path=self.variables.get("PATH")) if words else None
 
-    def edited(self, edits: Sequence[Edit]) -> Subject:
+    def edited(self, edits: Sequence[Edit]) -> ServedLaunch:
         if self.script is not None:
             raise InputError(f"{self.script}: a script is not changed; give the command that it runs")
         page = documents.read(shlex.join(self.argv), kind="shell")
@@ -250,7 +250,7 @@ class Subject:
         if not made:
             raise InputError(f"{self.shown}: the change cannot be made in it without doubt")
         words = shlex.split(applied(page.text, made))
-        return Subject(tuple(words), self.environment, self.vllm, self.is_installed)
+        return ServedLaunch(tuple(words), self.environment, self.vllm, self.is_installed)
 
     @property
     def run(self) -> tuple[list[str], dict[str, str]]:
@@ -279,14 +279,16 @@ def _published(options: Sequence[str], port: int) -> tuple[str | None, int]:
     return None, port
 
 
-def subject(argv: Sequence[str], *, vllm: str | None = None, environment: Mapping[str, str] | None = None) -> Subject:
+def subject(
+    argv: Sequence[str], *, vllm: str | None = None, environment: Mapping[str, str] | None = None
+) -> ServedLaunch:
     """Parse a command; the release is `vllm`, else the installed one."""
-    command = Subject(tuple(argv), dict(os.environ if environment is None else environment), vllm)
+    command = ServedLaunch(tuple(argv), dict(os.environ if environment is None else environment), vllm)
     if vllm is not None:
         options.nearest(vllm)
     elif command.found.release is None and command.python is not None:
         installed = _installed(command.python, command.variables)
-        command = Subject(command.argv, command.environment, installed, is_installed=installed is not None)
+        command = ServedLaunch(command.argv, command.environment, installed, is_installed=installed is not None)
     _ = command.found  # asked for its error
     return command
 

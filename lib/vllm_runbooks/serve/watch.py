@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from vllm_runbooks.core import host_commands
+from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.host.progress import Activity, Sight
 from vllm_runbooks.probe.starts import Sighting
 from vllm_runbooks.serve.durations import Usual

@@ -19,9 +19,9 @@ from vllm_runbooks.catalog import specs as _specs
 from vllm_runbooks.catalog.languages import LANGUAGES, Wording
 from vllm_runbooks.catalog.specs import Specs
 from vllm_runbooks.catalog.symptoms import Catalog
-from vllm_runbooks.core.display import Shown, to_json, visible
+from vllm_runbooks.core.display import RenderedView, to_json, visible
 from vllm_runbooks.core.errors import InputError, RunbooksError
-from vllm_runbooks.core.evidence import Case, CaseKind, Evidence, PlanAsked
+from vllm_runbooks.core.evidence import Case, CaseKind, Evidence, PlanQuestion
 from vllm_runbooks.core.record_forms import record
 from vllm_runbooks.core.records import Answer
 from vllm_runbooks.core.redaction import redact
@@ -34,7 +34,7 @@ from vllm_runbooks.lint import ways_out as commands
 from vllm_runbooks.lint.linting import Knowledge
 from vllm_runbooks.plan import calibration
 from vllm_runbooks.plan import reading as plan_reading
-from vllm_runbooks.plan.budget import Subject
+from vllm_runbooks.plan.budget import PlannedModel
 from vllm_runbooks.plan.drafts import draft_in_catalog
 from vllm_runbooks.plan.render import plans as render_plans
 from vllm_runbooks.reading import evidence as _evidence
@@ -223,7 +223,7 @@ def case(_: Sequence[File], *, name: str) -> dict[str, Any]:
     return {"text": text, "command": evidence.command, "settings": {"vllm": evidence.vllm}}
 
 
-def _written(plan: PlanAsked) -> str:
+def _written(plan: PlanQuestion) -> str:
     """Other options of a recorded question as command words."""
     by_dest = options.load(plan.vllm).by_dest
     words = [word for dest, value in plan.options.items() for word in option_words(by_dest[dest], value)]
@@ -297,7 +297,7 @@ def _tag(lang: str | None) -> str | None:
 def _of_log(answer: Answer, evidence: Evidence) -> list[tuple[str, str]]:
     """Parts of a diagnosis, without those that only say that there is nothing."""
     say = Wording(answer.lang)
-    parts: list[tuple[str, Shown]] = [(say("Answer"), render_answers.cause(answer))]
+    parts: list[tuple[str, RenderedView]] = [(say("Answer"), render_answers.cause(answer))]
     if answer.root_cause is not None:
         parts.append((say("For and against"), render_answers.checks(answer)))
     parts.append((say("Ways out"), render_answers.remedies(answer)))
@@ -348,7 +348,7 @@ def lint(
             text = _evidence.script(_evidence.handed(where, raw), where)
     beside = {file.name: file.raw.decode("utf-8", "replace") for file in files[1:]}
     named = {config: beside[config] for config in _lint.config_names(text, name) if config in beside} if beside else {}
-    request = _lint.Asked(name, vllm or None, _known().gpus(gpus) if gpus else None, named)
+    request = _lint.LintRequest(name, vllm or None, _known().gpus(gpus) if gpus else None, named)
     linted = _lint.lint(text, knowledge, request, fix=True)
     parts = [(say("Findings"), render_issues.table(linted))]
     if linted.fixed is not None:
@@ -391,7 +391,9 @@ def plan(
     ranges = {"utilization": utilization, "context": context, "sequences": sequences}
     words = [word for name, option in _ENGINE if ranges[name].strip() for word in (option, ranges[name].strip())]
     request = plan_reading.read(
-        plan_reading.Sources(_model(files), lambda name: draft_in_catalog(name, _known()), _known().gpus, _knowledge),
+        plan_reading.PlanSources(
+            _model(files), lambda name: draft_in_catalog(name, _known()), _known().gpus, _knowledge
+        ),
         model.strip() or files[0].name,
         gpus,
         vllm=vllm or None,
@@ -404,7 +406,7 @@ def plan(
     return BrowserAnswer(to_json(answer), int(answer.fits is not True), _OUTCOMES[answer.fits], sections)
 
 
-def _model(files: Sequence[File]) -> Callable[[str], Subject]:
+def _model(files: Sequence[File]) -> Callable[[str], PlannedModel]:
     if not files:
         return lambda name: plan_reading.model_in_catalog(name, _known())
     return lambda name: plan_reading.told_model(name, files[0].raw, source=files[0].name)

@@ -22,10 +22,10 @@ from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
-from vllm_runbooks.catalog import compiled, folders, specs
+from vllm_runbooks.catalog import compiled, folders, host_commands, specs
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.authored import rule_files, spec_files, table_files
-from vllm_runbooks.core import host_commands, user_folders
+from vllm_runbooks.core import user_folders
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.files import replace_folder
 from vllm_runbooks.core.record_forms import document

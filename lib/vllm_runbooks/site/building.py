@@ -245,9 +245,9 @@ def _runbooks() -> list[Runbook]:
 
 def _execute(runbooks: Sequence[Runbook], folder: Path) -> Path:
     """Execute every runbook on its default case."""
-    from vllm_runbooks.runbooks.suite import Request, run_all
+    from vllm_runbooks.runbooks.suite import RunbookRequest, run_all
 
-    requests = [Request(runbook.id, Path(runbook.path)) for runbook in runbooks]
+    requests = [RunbookRequest(runbook.id, Path(runbook.path)) for runbook in runbooks]
     for result in run_all(requests, out=folder, jobs=os.cpu_count() or 1) if requests else []:
         if result.verdict in (Verdict.ERROR, Verdict.INTERRUPTED):
             raise RunbooksError(f"{result.runbook}: reached no verdict ({result.reason}); the site was not built")

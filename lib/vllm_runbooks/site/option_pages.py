@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from vllm_runbooks.catalog import options
-from vllm_runbooks.catalog.options import Change
+from vllm_runbooks.catalog.options import OptionChange
 from vllm_runbooks.site.myst import aside, badge, code, contents, listed, prose, sentence, table
 
 _OWNERLESS = frozenset({"options", "positional arguments", None})
@@ -48,17 +48,17 @@ class OptionEntry:
     name: str
     data: Mapping[str, Any]
     """Its record in the last release that has it."""
-    changes: tuple[Change, ...]
+    changes: tuple[OptionChange, ...]
     target: str
     """Anchor of its entry."""
 
     @property
-    def came(self) -> Change:
+    def came(self) -> OptionChange:
         """First known release with it."""
         return self.changes[0]
 
     @property
-    def went(self) -> Change | None:
+    def went(self) -> OptionChange | None:
         """First release without it; None if the newest known release has it."""
         return self.changes[-1] if self.changes[-1].kind == "went" else None
 
@@ -353,7 +353,7 @@ def _condition(record: Mapping[str, Any]) -> Iterator[str]:
 # ---- history
 
 
-def _history(entry: OptionEntry, moving: Sequence[Change]) -> list[str]:
+def _history(entry: OptionEntry, moving: Sequence[OptionChange]) -> list[str]:
     """Changes of an entry by release, the oldest first, without those that nobody notices."""
     by_release: dict[str, list[str]] = {}
     for change in entry.changes:
@@ -372,7 +372,7 @@ def _history(entry: OptionEntry, moving: Sequence[Change]) -> list[str]:
     return [f"[{prose(release)}]{{.release}} {'; '.join(texts)}" for release, texts in lines]
 
 
-def _changed(name: str, change: Change) -> list[str]:
+def _changed(name: str, change: OptionChange) -> list[str]:
     """A release's changes of an entry, in words; empty if only the parser's internals changed."""
     if change.kind != "changed":
         return [change.kind]

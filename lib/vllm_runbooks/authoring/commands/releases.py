@@ -40,7 +40,7 @@ def list_() -> int:
     return 0
 
 
-def _changes() -> list[tuple[options.Change, ...]]:
+def _changes() -> list[tuple[options.OptionChange, ...]]:
     return list(options.histories("option").values())
 
 
@@ -136,7 +136,7 @@ _UNTOLD = ("group", "help")
 """Fields of an option that change nothing for who uses it."""
 
 
-def _line(change: options.Change) -> str:
+def _line(change: options.OptionChange) -> str:
     """Change of a release on one line; empty if only the parser's insides changed."""
     if change.kind == "came" and change.after is None:
         return f"{change.release} or before: came"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from vllm_runbooks.host.running import Show
     from vllm_runbooks.probe.starts import Guarded
-    from vllm_runbooks.serve.guard import Request
-    from vllm_runbooks.serve.subject import Subject
+    from vllm_runbooks.serve.guard import LaunchRequest
+    from vllm_runbooks.serve.subject import ServedLaunch
 
 PROBE_EVERY_S = 30.0
 """Time between two requests to a server that is ready, where none is given."""
@@ -27,7 +27,7 @@ _FOLLOWS = ("--host", "--nnodes", "--node-rank", "-r", "--master-addr", "--headl
 
 def start(
     words: tuple[str, ...],
-    request: Callable[..., Request],
+    request: Callable[..., LaunchRequest],
     *,
     ray: str | None,
     hosts: str | None,
@@ -38,7 +38,7 @@ def start(
     vllm: str | None,
     gpu_memory: str,
     show: Show,
-    told: Callable[[Subject], AbstractContextManager[Callable[[Guarded], None]]],
+    told: Callable[[ServedLaunch], AbstractContextManager[Callable[[Guarded], None]]],
 ) -> Guarded:
     """Launch a model over the nodes that answer.
 
@@ -46,14 +46,14 @@ def start(
     records the launch in the history. The rest is as on the command line.
     """
     from vllm_runbooks.cluster import named, starting_nodes
-    from vllm_runbooks.probe.starts import Result
+    from vllm_runbooks.probe.starts import LaunchResult
     from vllm_runbooks.serve import guard as guarded_start
-    from vllm_runbooks.serve.subject import Subject
+    from vllm_runbooks.serve.subject import ServedLaunch
 
     model, arguments, ports = _read(words)
     programs = named.read_pythons(pythons)
     variables = dict(_variable(text) for text in environment)
-    subject = Subject(("vllm", "serve", model, *arguments), {**os.environ, **variables}, vllm)
+    subject = ServedLaunch(("vllm", "serve", model, *arguments), {**os.environ, **variables}, vllm)
     subject.found  # noqa: B018 - asked for its error, before any node is
     starting_nodes.check_key(subject.variables)
     with (
@@ -72,7 +72,7 @@ def start(
             request=request(subject=subject, source=None, why_none="each node reads its own cards"),
         )
         looked = starting_nodes.measure_nodes(carrier, launch, output.say)
-        if looked.check.result is Result.FAILED:
+        if looked.check.result is LaunchResult.FAILED:
             # What the plan would be of such nodes is of no use.
             output.say(f"nodes: failed: {looked.check.says}")
             output.say("--skip nodes starts all the same")

@@ -13,7 +13,7 @@ from typing import TextIO
 from vllm_runbooks.core.console import output
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.views.elements import COLUMNS
-from vllm_runbooks.core.views.styled import Block, Layout, Styled, Tone, laid_out, plain
+from vllm_runbooks.core.views.styled import Layout, Styled, TextBlock, Tone, laid_out, plain
 
 STYLES = {
     Tone.HEADING: "bold",
@@ -30,7 +30,7 @@ _NARROWEST, _WIDEST, _READABLE = 40, 200, 100
 """Columns that a layout has at least and at most, and those of a sentence that is read with ease."""
 
 
-def show(blocks: Iterable[Block]) -> None:
+def show(blocks: Iterable[TextBlock]) -> None:
     """Write a view to standard output as suits what that is."""
     stream = output.opened()
     if stream.isatty() or _is_forced():

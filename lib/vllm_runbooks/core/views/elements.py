@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
-from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.records import Truth
 from vllm_runbooks.core.views import text_width as columns
 
@@ -132,7 +132,9 @@ def tinted(tone: str, padding: str) -> str:
     return f"border-left:4px solid {tone};background:{tone}1c;padding:{padding}"
 
 
-def grid(head: Sequence[str], rows: Sequence[Sequence[str]], below: str = "", *, is_numeric: bool = False) -> Shown:
+def grid(
+    head: Sequence[str], rows: Sequence[Sequence[str]], below: str = "", *, is_numeric: bool = False
+) -> RenderedView:
     """A table of plain cells, in columns as wide as they need in a terminal; numbers stand to the right."""
     widths = [max(columns.width(row[i]) for row in (head, *rows)) for i in range(len(head))]
     numeric = range(1, len(head)) if is_numeric else range(0)
@@ -141,4 +143,4 @@ def grid(head: Sequence[str], rows: Sequence[Sequence[str]], below: str = "", *,
         for row in (head, *rows)
     ]
     html = html_table(head, cells(rows), numeric=numeric, widest="none")
-    return Shown("\n".join([*lines, *([below] if below else [])]), html + (remark(below) if below else ""))
+    return RenderedView("\n".join([*lines, *([below] if below else [])]), html + (remark(below) if below else ""))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from vllm_runbooks.core.comparison import steady
-from vllm_runbooks.core.records import Phase, Start
+from vllm_runbooks.core.records import Phase, ServerRun
 from vllm_runbooks.core.views import drawing
 from vllm_runbooks.core.views.drawing import BAR, ROW, caption, picture, rect, rule, swatches
 
@@ -25,14 +25,14 @@ FREE, HELD, RISEN = "#2f9c8f", "#8884", "#d05a4e"
 _MAX_POINTS = 600
 
 
-def label(start: Start, number: int) -> str:
+def label(start: ServerRun, number: int) -> str:
     """Name of a run in a picture: its number and its model's own name."""
     model = re.split(r"[/\\]", (start.facts.model or "").rstrip("/\\"))[-1]
     name = f"{number} {model}".strip()
     return name if len(name) <= 21 else f"{name[:20]}…"
 
 
-def _row_names(start: Start, number: int, y: float, below: str) -> str:
+def _row_names(start: ServerRun, number: int, y: float, below: str) -> str:
     """Name of the run next to its bar, and below it what distinguishes it from runs of the same model."""
     captions = [caption(0, y + (BAR / 2 - 1 if below else BAR / 2 + 4), label(start, number))]
     if below:
@@ -40,7 +40,7 @@ def _row_names(start: Start, number: int, y: float, below: str) -> str:
     return "".join(captions)
 
 
-def distinction(start: Start) -> str:
+def distinction(start: ServerRun) -> str:
     """Settings that distinguish runs, if printed: quantisation, eager mode, memory utilization."""
     facts = start.facts
     words = [facts.quantization or "", "eager" if start.arguments.get("enforce_eager") is True else ""]
@@ -70,7 +70,7 @@ def _bar(x: float, y: float, wide: float, fill: str, title: str) -> str:
     return rect(x, y, wide - 0.8 if wide > 2 else wide, BAR, fill, title=title)
 
 
-def timelines(starts: Sequence[Start]) -> str:
+def timelines(starts: Sequence[ServerRun]) -> str:
     """One bar for each run, its phases on a common scale of seconds; empty if no time is known."""
     totals = [sum(spent(phase) or 0.0 for phase in start.timeline) for start in starts]
     rows = [row for row in zip(range(1, len(starts) + 1), starts, totals, strict=True) if row[2] > 0][
@@ -93,7 +93,7 @@ def timelines(starts: Sequence[Start]) -> str:
     return picture(parts, bottom + 22, "Phases of each start, in seconds")
 
 
-def memories(starts: Sequence[Start], totals: Sequence[float | None]) -> str:
+def memories(starts: Sequence[ServerRun], totals: Sequence[float | None]) -> str:
     """One bar for each run: weights, KV cache, CUDA graphs, and the rest of the GPU if its size is known.
 
     A mark shows the budget: utilisation times the GPU's memory. Empty if no run prints its memory.
@@ -135,7 +135,7 @@ def memories(starts: Sequence[Start], totals: Sequence[float | None]) -> str:
     return picture(parts, bottom + 22, "GPU memory of each start, in GiB; the mark is the budget")
 
 
-def memory_parts(start: Start) -> list[tuple[str, float, str]]:
+def memory_parts(start: ServerRun) -> list[tuple[str, float, str]]:
     """Name, GiB and colour of each memory term that a run printed."""
     facts = start.facts
     parts = (
@@ -146,7 +146,7 @@ def memory_parts(start: Start) -> list[tuple[str, float, str]]:
     return [(name, gib, fill) for name, gib, fill in parts if gib]
 
 
-def throughputs(starts: Sequence[Start]) -> str:
+def throughputs(starts: Sequence[ServerRun]) -> str:
     """Generated tokens/s by periodic line; hollow points for intervals that were not busy throughout; empty if none."""
     rows = [(n, s, s.throughput[:_MAX_POINTS]) for n, s in enumerate(starts, 1) if s.throughput][: len(drawing.LINES)]
     top_rate = max((sample.generation_tokens_per_s for _, _, samples in rows for sample in samples), default=0.0)

@@ -96,7 +96,7 @@ class Layout:
     table: int | None = None
 
 
-class Block(Protocol):
+class TextBlock(Protocol):
     """A piece of a view."""
 
     def lines(self, layout: Layout) -> list[Styled]:
@@ -139,7 +139,7 @@ class Prose:
 
 
 @dataclass(frozen=True, slots=True)
-class Loose:
+class SentenceLines:
     """A sentence that only a terminal wraps; `first` begins its first line."""
 
     text: Words
@@ -259,24 +259,24 @@ def bulleted(text: Words) -> Prose:
     return Prose(text, "    ", "  - ")
 
 
-def headed(name: str, blocks: Iterable[Block]) -> list[Block]:
+def headed(name: str, blocks: Iterable[TextBlock]) -> list[TextBlock]:
     """A part of a view under its heading."""
     return [Line(styled(name, Tone.HEADING)), *blocks]
 
 
-def parted(parts: Iterable[Sequence[Block]]) -> list[Block]:
+def parted(parts: Iterable[Sequence[TextBlock]]) -> list[TextBlock]:
     """Parts with a blank line between them."""
-    blocks: list[Block] = []
+    blocks: list[TextBlock] = []
     for part in parts:
         blocks += [BLANK, *part] if blocks else part
     return blocks
 
 
-def laid_out(blocks: Iterable[Block], layout: Layout) -> list[Styled]:
+def laid_out(blocks: Iterable[TextBlock], layout: Layout) -> list[Styled]:
     """The lines of a view."""
     return [line for block in blocks for line in block.lines(layout)]
 
 
-def plain(blocks: Iterable[Block]) -> str:
+def plain(blocks: Iterable[TextBlock]) -> str:
     """The text without tones, as a pipe gets it; nothing in it steers a terminal."""
     return visible("\n".join(map(str, laid_out(blocks, Layout()))))

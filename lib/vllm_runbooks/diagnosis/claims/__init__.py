@@ -15,7 +15,7 @@ from vllm_runbooks.catalog.specs import Gpu
 from vllm_runbooks.catalog.templates import fill
 from vllm_runbooks.core.comparison import FRONT_SETTINGS, differing
 from vllm_runbooks.core.evidence import Claim, Claims, Credit, Evidence
-from vllm_runbooks.core.records import Answer, Facts, JudgedClaim, Quote, Start, Truth
+from vllm_runbooks.core.records import Answer, CheckedClaim, Facts, Quote, ServerRun, Truth
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.diagnosis.claims.expressions import Lookup, compute
 from vllm_runbooks.diagnosis.claims.figures import ClaimLookup, Planned
@@ -26,12 +26,12 @@ from vllm_runbooks.reading.startup_log import log_lines
 def judge(
     authored: Claims,
     answer: Answer | None,
-    starts: Sequence[Start],
+    starts: Sequence[ServerRun],
     evidence: Evidence,
     *,
     planned: Planned | None = None,
     card: Callable[[str], Gpu] | None = None,
-) -> tuple[JudgedClaim, ...]:
+) -> tuple[CheckedClaim, ...]:
     """Check every claim on the launches of its case.
 
     Args:
@@ -51,7 +51,7 @@ class _ClaimCheck:
     """A claim and its verdict."""
 
     def __init__(
-        self, claim: Claim, authored: Claims, answer: Answer | None, starts: Sequence[Start], request: ClaimLookup
+        self, claim: Claim, authored: Claims, answer: Answer | None, starts: Sequence[ServerRun], request: ClaimLookup
     ) -> None:
         self._claim, self._authored, self._found, self._starts, self._asked = claim, authored, answer, starts, request
 
@@ -59,7 +59,7 @@ class _ClaimCheck:
     def _names(self) -> list[str]:
         return self._asked.names(self._claim)
 
-    def record(self, quotes: Mapping[str, Quote]) -> JudgedClaim:
+    def record(self, quotes: Mapping[str, Quote]) -> CheckedClaim:
         """The checked claim; a plan's figures count only if its low and high case agree."""
         claim, answer = self._claim, self._found
         verdict, undecided, values = self._by(EXPECTED)
@@ -73,7 +73,7 @@ class _ClaimCheck:
         figures = {name: written(value) for name, value in values.items() if value is not None}
         facts = self._starts[-1].facts if self._starts else answer.facts if answer else Facts()
         sentences = (fill(sentence, {**captures, **figures}, facts) for sentence in claim.because)
-        return JudgedClaim(
+        return CheckedClaim(
             id=claim.id,
             says=claim.says,
             expected=claim.verdict,
@@ -131,7 +131,7 @@ class _ClaimCheck:
         return Truth.RIGHT if is_right else Truth.WRONG, ""
 
 
-def _others(credit: Credit, starts: Sequence[Start]) -> list[str] | None:
+def _others(credit: Credit, starts: Sequence[ServerRun]) -> list[str] | None:
     """Settings that differ between two launches besides the one under test; None if a launch is missing."""
     chosen = [starts[number - 1] for number in credit.starts if 0 < number <= len(starts)]
     if len(chosen) != len(credit.starts) or not all(start.arguments for start in chosen):
@@ -140,7 +140,7 @@ def _others(credit: Credit, starts: Sequence[Start]) -> list[str] | None:
     return [name for name in differing(chosen) if name not in apart]
 
 
-def _recorded(name: str, start: Start, answer: Answer | None, index: int) -> Any:
+def _recorded(name: str, start: ServerRun, answer: Answer | None, index: int) -> Any:
     """The recorded value of a name."""
     cause = answer.starts[index].root_cause if answer and index < len(answer.starts) else None
     if cause and name in cause.captures:

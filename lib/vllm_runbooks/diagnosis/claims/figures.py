@@ -9,14 +9,14 @@ from typing import Any
 from vllm_runbooks.catalog import options, sites
 from vllm_runbooks.catalog.specs import Gpu
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.core.evidence import Claim, Claims, PlanAsked
+from vllm_runbooks.core.evidence import Claim, Claims, PlanQuestion
 from vllm_runbooks.diagnosis.claims.expressions import Figures, UnknownError, names
 from vllm_runbooks.plan.figures import PLAN_FIGURES, plan_figures
 from vllm_runbooks.plan.records import Layouts, Plan
 
 CARD_FIGURES = frozenset({"exists", "why", "memory_gib", "capability", "has_fp8"})
 LINE_FIGURES = frozenset({"printed"})
-Planned = Callable[[PlanAsked], "Plan | Layouts"]
+Planned = Callable[[PlanQuestion], "Plan | Layouts"]
 """Answers a question to the planner; an InputError if it cannot be planned."""
 
 
@@ -87,7 +87,7 @@ def _card_figure(figure: str, gpu: Gpu | InputError) -> Any:
     return {"exists": True, "memory_gib": gpu.memory_gib, "capability": capability, "has_fp8": fp8}.get(figure)
 
 
-def in_words(plan: PlanAsked) -> str:
+def in_words(plan: PlanQuestion) -> str:
     """A question to the planner in one line."""
     sizes = ((plan.tp, "tensor"), (plan.pp, "pipeline"), (plan.dp, "data"))
     sizes_text = [f"{name} parallel {size}" for size, name in sizes if size is not None] or ["every layout"]

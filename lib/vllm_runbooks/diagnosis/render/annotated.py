@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
-from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.evidence import Document
 from vllm_runbooks.core.records import Answer, Finding, Quote, Role
 from vllm_runbooks.core.redaction.redact import redact_text
@@ -70,7 +70,7 @@ class _LogRow(NamedTuple):
     """Number of marked lines in a folded stretch."""
 
 
-def log(answer: Answer, documents: Sequence[Document]) -> Shown:
+def log(answer: Answer, documents: Sequence[Document]) -> RenderedView:
     """The log of an answer, folded around its important lines, secrets replaced.
 
     `documents` are those of the evidence, in its order. Each is read again, so a pipe shows only the quoted lines. The
@@ -85,13 +85,13 @@ def log(answer: Answer, documents: Sequence[Document]) -> Shown:
     tones = [tone for tone in _TONES if tone in met]
     if not tones:
         note = "Nothing in this log is marked: no symptom of the catalog stands in it."
-        return Shown(note, tag("p", escape(note)))
+        return RenderedView(note, tag("p", escape(note)))
     is_one = len(parts) == 1
     plain = [line for name, rows in parts for line in (*([] if is_one else [name]), *map(_plain, rows))]
     html = [part for name, rows in parts for part in ("" if is_one else heading(name), *map(_html, rows))]
     legend = [tag("span", f"{badge(t.word, t.colour)} {escape(t.meaning)}", "margin-right:14px") for t in tones]
     below = tag("div", " ".join(legend), "font-size:13px;line-height:1.9;margin-top:10px")
-    return Shown("\n".join(plain), tag("div", "".join(html), "max-width:110ch") + below)
+    return RenderedView("\n".join(plain), tag("div", "".join(html), "max-width:110ch") + below)
 
 
 def _marks(answer: Answer) -> dict[tuple[int, int], _LineMark]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from html import escape
 
 from vllm_runbooks.catalog.languages import LANGUAGES, Wording, joined
-from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.records import Answer, Conditions, Finding, Level, Outcome, Remedy
 from vllm_runbooks.core.views import start_pictures
 from vllm_runbooks.core.views import text_width as columns
@@ -17,12 +17,12 @@ from vllm_runbooks.core.views.styled import (
     BLANK,
     GROUNDS,
     SEVERITIES,
-    Block,
     Line,
-    Loose,
     Prose,
+    SentenceLines,
     Styled,
     Table,
+    TextBlock,
     Tone,
     headed,
     parted,
@@ -44,9 +44,9 @@ def text(answer: Answer) -> str:
     return plain(view(answer))
 
 
-def view(answer: Answer) -> list[Block]:
+def view(answer: Answer) -> list[TextBlock]:
     """The diagnosis for a terminal."""
-    parts: list[list[Block]] = [[Line(_styled_headline(answer))]]
+    parts: list[list[TextBlock]] = [[Line(_styled_headline(answer))]]
     if len(answer.starts) > 1:
         parts.append(_starts_view(answer))
     cause, say = answer.root_cause, Wording(answer.lang)
@@ -67,7 +67,7 @@ def view(answer: Answer) -> list[Block]:
     if facts:
         width = max(columns.width(name) for name, _ in facts)
         names = [styled(f"  {columns.padded(name, width)}  ", Tone.FAINT) for name, _ in facts]
-        rows = [Loose(value, " " * (width + 4), name) for name, (_, value) in zip(names, facts, strict=True)]
+        rows = [SentenceLines(value, " " * (width + 4), name) for name, (_, value) in zip(names, facts, strict=True)]
         parts.append(headed(say("FACTS"), rows))
     if ranks := answer_words.rank_rows(answer.ranks, say):
         head, *figures = ranks
@@ -75,7 +75,7 @@ def view(answer: Answer) -> list[Block]:
         table = Table([styled(name, Tone.FAINT) for name in head], figures, numeric=numeric, indent="  ")
         parts.append(headed(say("RANKS, in GiB"), [table]))
     if answer.hidden:
-        parts.append([Loose(styled(answer_words.left_out(answer), Tone.FAINT), "")])
+        parts.append([SentenceLines(styled(answer_words.left_out(answer), Tone.FAINT), "")])
     return [*parted(parts), BLANK]
 
 
@@ -106,7 +106,7 @@ def _outcome(outcome: Outcome, word: str) -> Styled:
     return styled(word, _OUTCOMES[outcome])
 
 
-def _first_error_view(answer: Answer) -> list[list[Block]]:
+def _first_error_view(answer: Answer) -> list[list[TextBlock]]:
     if answer.first_error is None:
         return []
     say = Wording(answer.lang)
@@ -116,7 +116,7 @@ def _first_error_view(answer: Answer) -> list[list[Block]]:
     return [headed(say("FIRST ERROR that no symptom explains: read this first"), [quote])]
 
 
-def _starts_view(answer: Answer) -> list[Block]:
+def _starts_view(answer: Answer) -> list[TextBlock]:
     files = {start.file for start in answer.starts}
     is_one = len(files) == len(answer.starts)
     say = Wording(answer.lang)
@@ -139,13 +139,13 @@ def _starts_view(answer: Answer) -> list[Block]:
     return headed(head, rows)
 
 
-def _finding_view(answer: Answer, finding: Finding) -> list[Block]:
+def _finding_view(answer: Answer, finding: Finding) -> list[TextBlock]:
     say = Wording(answer.lang)
     is_nearest = finding.look_in is not None and answer.first_error is None
     head = "ROOT CAUSE" if not finding.look_in else "CLOSEST TO THE CAUSE" if is_nearest else "NOTICE OF THE FAILURE"
     level = styled(say(finding.level.value), _LEVELS[finding.level])
-    blocks: list[Block] = [
-        Loose(styled(finding.title, _LEVELS[finding.level]), first=styled(f"{say(head)}  ", Tone.HEADING)),
+    blocks: list[TextBlock] = [
+        SentenceLines(styled(finding.title, _LEVELS[finding.level]), first=styled(f"{say(head)}  ", Tone.HEADING)),
         Line(styled(f"  {finding.symptom} · ", Tone.FAINT) + level),
     ]
     blocks += [
@@ -174,11 +174,11 @@ def _conditions(conditions: Conditions, say: Wording) -> list[Styled]:
     return [styled(say(kind), tone) + f"{say(': ')}{says}" for kind, tone, group in kinds for says in group]
 
 
-def _brief_view(finding: Finding, files: Sequence[str], say: Wording) -> list[Block]:
+def _brief_view(finding: Finding, files: Sequence[str], say: Wording) -> list[TextBlock]:
     place = f" ({answer_words.place_of(finding.evidence[0], files, say)})" if finding.evidence else ""
     severity = styled(f"  {say(finding.severity.value)}", SEVERITIES[finding.severity])
     return [
-        Loose(f"{finding.title}" + styled(place, Tone.FAINT), first=severity + say(": ")),
+        SentenceLines(f"{finding.title}" + styled(place, Tone.FAINT), first=severity + say(": ")),
         Prose(finding.explanation, "    "),
     ]
 
@@ -187,10 +187,10 @@ def _brief(finding: Finding, files: Sequence[str], say: Wording) -> str:
     return plain(_brief_view(finding, files, say))
 
 
-def _remedies_view(remedies: Sequence[Remedy], say: Wording) -> list[Block]:
-    blocks: list[Block] = []
+def _remedies_view(remedies: Sequence[Remedy], say: Wording) -> list[TextBlock]:
+    blocks: list[TextBlock] = []
     for number, remedy in enumerate(remedies, 1):
-        blocks.append(Loose(styled(remedy.title, Tone.HEADING), "     ", f"  {number}. "))
+        blocks.append(SentenceLines(styled(remedy.title, Tone.HEADING), "     ", f"  {number}. "))
         blocks += [Line("       " + styled(answer_words.change(e, say), Tone.COMMAND)) for e in remedy.edits]
         blocks.append(Prose(styled(say("Costs: "), Tone.COST) + remedy.cost, "     "))
         if remedy.command is not None:
@@ -201,16 +201,18 @@ def _remedies_view(remedies: Sequence[Remedy], say: Wording) -> list[Block]:
     )
 
 
-def _notes_view(notes: Sequence[str], say: Wording) -> list[Block]:
+def _notes_view(notes: Sequence[str], say: Wording) -> list[TextBlock]:
     return headed(say("NOTE" if len(notes) == 1 else "NOTES"), [Prose(note) for note in notes])
 
 
-def _in_its_language(answer: Answer, plain: str, html: str) -> Shown:
+def _in_its_language(answer: Answer, plain: str, html: str) -> RenderedView:
     """The answer, marked with its language if that differs from the page's, for fonts and screen readers."""
-    return Shown(plain, html if answer.lang is None else f'<div lang="{LANGUAGES[answer.lang].tag}">{html}</div>')
+    return RenderedView(
+        plain, html if answer.lang is None else f'<div lang="{LANGUAGES[answer.lang].tag}">{html}</div>'
+    )
 
 
-def starts(answer: Answer) -> Shown:
+def starts(answer: Answer) -> RenderedView:
     """Every launch in the text, its lines and its outcome."""
     say = Wording(answer.lang)
     rows = [
@@ -236,7 +238,7 @@ def starts(answer: Answer) -> Shown:
     return _in_its_language(answer, f"{_headline(answer)}\n{rows_of_text}".strip(), html)
 
 
-def outcome(answer: Answer) -> Shown:
+def outcome(answer: Answer) -> RenderedView:
     """Outcome and release of the diagnosed launch, in a line."""
     word = badge(Wording(answer.lang)(answer.outcome.value), GROUNDS[_OUTCOMES[answer.outcome]])
     headline = f"{word} {escape(answer_words.named(answer))}  ·  {escape(answer_words.release(answer))}"
@@ -244,7 +246,7 @@ def outcome(answer: Answer) -> Shown:
     return _in_its_language(answer, _headline(answer), tag("div", headline, style))
 
 
-def cause(answer: Answer) -> Shown:
+def cause(answer: Answer) -> RenderedView:
     """The root cause with its evidence, or what is known without one."""
     finding, say = answer.root_cause, Wording(answer.lang)
     if finding is None:
@@ -281,7 +283,7 @@ def _unexplained(answer: Answer) -> str:
     )
 
 
-def checks(answer: Answer) -> Shown:
+def checks(answer: Answer) -> RenderedView:
     """Conditions that match the root cause, contradict it or are unknown, and how to verify it."""
     finding, say = answer.root_cause, Wording(answer.lang)
     if finding is None:
@@ -301,7 +303,7 @@ def checks(answer: Answer) -> Shown:
     return _in_its_language(answer, "\n".join(lines), html_table(["", ""], rows))
 
 
-def remedies(answer: Answer) -> Shown:
+def remedies(answer: Answer) -> RenderedView:
     """The fixes, cheapest first, with their costs and checks."""
     finding, say = answer.root_cause, Wording(answer.lang)
     begun = say("Do first.")
@@ -320,17 +322,17 @@ def remedies(answer: Answer) -> Shown:
     return _in_its_language(answer, head + plain(_remedies_view(answer.remedies, say)) + below, html)
 
 
-def advice(answer: Answer) -> Shown:
+def advice(answer: Answer) -> RenderedView:
     """What to do first, and notes on the fixes; `way_out` shows each fix."""
     return remedies(replace(answer, remedies=()))
 
 
-def way_out(number: int, remedy: Remedy, lang: str | None = None) -> Shown:
+def way_out(number: int, remedy: Remedy, lang: str | None = None) -> RenderedView:
     """A fix without its command, which the caller shows below, and its checks."""
     say = Wording(lang)
     checked = answer_words.judged_by(remedy.checks, say)
     html = _way_out(number, replace(remedy, command=None), say) + remark(checked)
-    return Shown(plain(_remedies_view((remedy,), say)), html)
+    return RenderedView(plain(_remedies_view((remedy,), say)), html)
 
 
 def _way_out(number: int, remedy: Remedy, say: Wording) -> str:
@@ -344,7 +346,7 @@ def _way_out(number: int, remedy: Remedy, say: Wording) -> str:
     )
 
 
-def facts(answer: Answer) -> Shown:
+def facts(answer: Answer) -> RenderedView:
     """Every figure that the launch printed about itself."""
     say = Wording(answer.lang)
     rows = answer_words.fact_rows(answer.facts, say)
@@ -360,7 +362,7 @@ def facts(answer: Answer) -> Shown:
     return _in_its_language(answer, plain, html)
 
 
-def others(answer: Answer) -> Shown:
+def others(answer: Answer) -> RenderedView:
     """Findings besides the root cause, and the number of lines recognized as noise."""
     rest = [f for f in answer.findings if f != answer.root_cause]
     say = Wording(answer.lang)
@@ -383,7 +385,7 @@ def others(answer: Answer) -> Shown:
     )
 
 
-def memory(answer: Answer) -> Shown:
+def memory(answer: Answer) -> RenderedView:
     """GPU memory when the allocation failed, as the message reports it; empty for other causes."""
     say = Wording(answer.lang)
     captures = dict(answer.root_cause.captures) if answer.root_cause else {}

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from html import escape
 
 from vllm_runbooks.catalog.templates import value_of
-from vllm_runbooks.core.display import Shown
-from vllm_runbooks.core.records import Facts, JudgedClaim
+from vllm_runbooks.core.display import RenderedView
+from vllm_runbooks.core.records import CheckedClaim, Facts
 from vllm_runbooks.core.views.elements import TRUTHS, badge, cut, prose, quoted, tag, wrap
 
 
-def judged(claims: Sequence[JudgedClaim]) -> Shown:
+def judged(claims: Sequence[CheckedClaim]) -> RenderedView:
     """The claims of a document, each with its verdict, figures and source lines."""
     if not claims:
         text = "No claims are judged here: they belong to the recorded case that this runbook is for."
-        return Shown(text, tag("p", text))
+        return RenderedView(text, tag("p", text))
     plain, blocks = [], []
     for claim in claims:
         numbers = " · ".join(_figure(name, printed) for name, printed in claim.figures.items())
@@ -43,7 +43,7 @@ def judged(claims: Sequence[JudgedClaim]) -> Shown:
             )
             + "".join(quoted(place, cut(text), "#8886") for place, text in lines)
         )
-    return Shown("\n\n".join(plain), "".join(blocks))
+    return RenderedView("\n\n".join(plain), "".join(blocks))
 
 
 def _figure(name: str, printed: str) -> str:

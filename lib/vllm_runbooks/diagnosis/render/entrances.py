@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from vllm_runbooks.catalog.records import Entrance
-from vllm_runbooks.core.display import Shown
+from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.records import Answer
 from vllm_runbooks.core.views.elements import BLUE, badge, html_table, prose, tag, wrap
 
@@ -14,14 +14,14 @@ _MAX_LINES = 2
 """Most printed lines of each entrance."""
 
 
-def every(entrances: Sequence[Entrance]) -> Shown:
+def every(entrances: Sequence[Entrance]) -> RenderedView:
     """All entrances: the observation, possible causes, and the runbook or commands for it."""
     rows = [[_seen(entrance), _leads(entrance)] for entrance in entrances]
     plain = "\n\n".join("\n".join([entrance.sees, wrap(entrance.says), *_commands(entrance)]) for entrance in entrances)
-    return Shown(plain, html_table(("what do you see?", "what goes through it"), rows, widest="none"))
+    return RenderedView(plain, html_table(("what do you see?", "what goes through it"), rows, widest="none"))
 
 
-def leading(entrances: Sequence[Entrance], answer: Answer) -> Shown:
+def leading(entrances: Sequence[Entrance], answer: Answer) -> RenderedView:
     """The entrances for an answer, the most specific first."""
     cause = answer.root_cause
     matching = [entrance for entrance in entrances if cause and entrance.leads_to(cause.symptom)]
@@ -33,12 +33,12 @@ def leading(entrances: Sequence[Entrance], answer: Answer) -> Shown:
     if not matching:
         text = "No runbook goes through this; the ways out below are what there is." if cause else "Nothing is wrong."
         text = text if cause or answer.outcome.is_healthy else "No cause is known; give the log up to its end."
-        return Shown(text, tag("p", escape(text)))
+        return RenderedView(text, tag("p", escape(text)))
     first = matching[0]
     runbook = f" · runbook {first.runbook}" if first.runbook else ""
     lines = [f"{first.sees}{runbook}", wrap(first.says), *_commands(first)]
     html = tag("p", f"{badge('this is', BLUE)} {_seen(first)}", "max-width:80ch") + tag("div", _leads(first))
-    return Shown("\n".join(lines), html)
+    return RenderedView("\n".join(lines), html)
 
 
 def _seen(entrance: Entrance) -> str:

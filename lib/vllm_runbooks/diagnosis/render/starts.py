@@ -8,9 +8,9 @@ from html import escape
 from typing import Any
 
 from vllm_runbooks.core import comparison
-from vllm_runbooks.core.display import Shown
+from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.evidence import Evidence
-from vllm_runbooks.core.records import Answer, Start
+from vllm_runbooks.core.records import Answer, ServerRun
 from vllm_runbooks.core.views import start_pictures
 from vllm_runbooks.core.views.drawing import bars
 from vllm_runbooks.core.views.elements import GREEN, GREY, RED, badge, grid, html_table, tag
@@ -24,12 +24,12 @@ _SIDE_BY_SIDE = (
 _NO_START = "The text holds no start of vLLM."
 
 
-def timeline(starts: Sequence[Start], *, start: int = 0) -> Shown:
+def timeline(starts: Sequence[ServerRun], *, start: int = 0) -> RenderedView:
     """The phases of one launch (numbered from 1; 0: the last) with their durations, as a table with bars."""
     phases = starts[start - 1].timeline if starts else ()
     if not phases:
         text = "The text shows no phase of the start."
-        return Shown(text, tag("p", escape(text)))
+        return RenderedView(text, tag("p", escape(text)))
     seconds = [p.printed_seconds if p.printed_seconds is not None else p.clock_seconds for p in phases]
     longest = max((s for s in seconds if s is not None), default=0.0) or 1.0
     rows, plain = [], []
@@ -40,13 +40,13 @@ def timeline(starts: Sequence[Start], *, start: int = 0) -> Shown:
         rows.append([escape(name), str(phase.first.line), escape(phase.started or ""), escape(duration), bar])
         plain.append(f"  {name:<22} {duration:>10}  line {phase.first.line}")
     html = html_table(["phase", "line", "began", "took", ""], rows, numeric=[1, 3])
-    return Shown("\n".join(plain), html)
+    return RenderedView("\n".join(plain), html)
 
 
-def side_by_side(starts: Sequence[Start]) -> Shown:
+def side_by_side(starts: Sequence[ServerRun]) -> RenderedView:
     """The figures of every launch, one column each."""
     if not starts:
-        return Shown(_NO_START, tag("p", _NO_START))
+        return RenderedView(_NO_START, tag("p", _NO_START))
     head = ["figure", *(start_pictures.label(start, number) for number, start in enumerate(starts, 1))]
     rows = [
         [FACT_NAMES[name], *(figure_text or "" for figure_text in shown_facts)]
@@ -57,7 +57,7 @@ def side_by_side(starts: Sequence[Start]) -> Shown:
     return grid(head, [outcomes, *rows], "An empty cell: this start does not print the figure.")
 
 
-def settings(starts: Sequence[Start]) -> Shown:
+def settings(starts: Sequence[ServerRun]) -> RenderedView:
     """The settings in which launches differ, one column each, as printed."""
     rows = [
         [name, *("" if value is None else _setting(value) for value in values)]
@@ -66,7 +66,7 @@ def settings(starts: Sequence[Start]) -> Shown:
     ]
     if not rows:
         text = "The starts do not differ in any printed setting." if len(starts) > 1 else "There is nothing to compare."
-        return Shown(text, tag("p", text))
+        return RenderedView(text, tag("p", text))
     head = ["setting", *(start_pictures.label(start, number) for number, start in enumerate(starts, 1))]
     return grid(head, rows, "An empty cell: not set, so this release's default, or a value that is not printed.")
 
@@ -78,12 +78,12 @@ def _setting(value: Any) -> str:
     return text if len(text) <= 28 else f"{text[:12]}…{text[-15:]}"
 
 
-def timelines(starts: Sequence[Start]) -> Shown:
+def timelines(starts: Sequence[ServerRun]) -> RenderedView:
     """The phases of every launch on one scale, as a chart and in seconds."""
     picture = start_pictures.timelines(starts)
     if not picture:
         text = "The text shows no phases with their times."
-        return Shown(text, tag("p", text))
+        return RenderedView(text, tag("p", text))
     spent = [{phase.name: start_pictures.spent(phase) for phase in start.timeline} for start in starts]
     rows = [
         [label, *("" if (s := by.get(name)) is None else f"{s:.0f} s" for by in spent)]
@@ -95,10 +95,10 @@ def timelines(starts: Sequence[Start]) -> Shown:
         rows,
         is_numeric=True,
     )
-    return Shown(table.plain, picture + table.html)
+    return RenderedView(table.plain, picture + table.html)
 
 
-def memories(starts: Sequence[Start], evidence: Evidence | None = None, *, gpu_gib: float = 0.0) -> Shown:
+def memories(starts: Sequence[ServerRun], evidence: Evidence | None = None, *, gpu_gib: float = 0.0) -> RenderedView:
     """GPU memory of every launch, as a chart and in GiB.
 
     The GPU's size is the one in the log, else `gpu_gib`, else that of the recorded case.
@@ -107,7 +107,7 @@ def memories(starts: Sequence[Start], evidence: Evidence | None = None, *, gpu_g
     picture = start_pictures.memories(starts, totals)
     if not picture:
         text = "The text holds none of vLLM's memory figures (weights, KV cache)."
-        return Shown(text, tag("p", escape(text)))
+        return RenderedView(text, tag("p", escape(text)))
     rows = []
     for number, (start, total) in enumerate(zip(starts, totals, strict=True), 1):
         facts = start.facts
@@ -126,15 +126,15 @@ def memories(starts: Sequence[Start], evidence: Evidence | None = None, *, gpu_g
     if not any(totals):
         note = "The GPU's memory is not in this log, so the budget and what is left of it are not known."
     table = grid(head, rows, note, is_numeric=True)
-    return Shown(table.plain, picture + table.html)
+    return RenderedView(table.plain, picture + table.html)
 
 
-def throughputs(starts: Sequence[Start]) -> Shown:
+def throughputs(starts: Sequence[ServerRun]) -> RenderedView:
     """Generated tokens per second of every launch over time, as a chart and in figures."""
     picture = start_pictures.throughputs(starts)
     if not picture:
         text = "The text holds no periodic line with a throughput."
-        return Shown(text, tag("p", text))
+        return RenderedView(text, tag("p", text))
     rows = []
     for number, start in enumerate(starts, 1):
         rates = [sample.generation_tokens_per_s for sample in start.throughput]
@@ -148,20 +148,20 @@ def throughputs(starts: Sequence[Start]) -> Shown:
         "next; a hollow one may cover idle time as well, so the rate while it worked may have been higher."
     )
     table = grid(head, rows, note, is_numeric=True)
-    return Shown(table.plain, picture + table.html)
+    return RenderedView(table.plain, picture + table.html)
 
 
-def comparable(starts: Sequence[Start]) -> Shown:
+def comparable(starts: Sequence[ServerRun]) -> RenderedView:
     """Which figures of these launches may be compared, and why the others may not."""
     comparisons = comparison.comparable(starts)
     if not comparisons:
         text = "There is one start, and nothing to compare it with." if starts else _NO_START
-        return Shown(text, tag("p", text))
+        return RenderedView(text, tag("p", text))
     words = {True: "yes", False: "no", None: "unknown"}
     tones = {True: GREEN, False: RED, None: GREY}
     rows = [[escape(c.figure), badge(words[c.may], tones[c.may]), escape(c.why)] for c in comparisons]
     plain = "\n".join(f"  {c.figure:<28} {words[c.may]:<8} {c.why}" for c in comparisons)
-    return Shown(plain, html_table(["figure", "comparable", "why"], rows))
+    return RenderedView(plain, html_table(["figure", "comparable", "why"], rows))
 
 
 def free_memory(
@@ -170,13 +170,13 @@ def free_memory(
     *,
     gpu_gib: float = 0.0,
     utilizations: Sequence[float] = (0.9, 0.75, 0.675),
-) -> Shown:
+) -> RenderedView:
     """Free memory before and after profiling, as the assertion prints it, with what each budget would need."""
     captures = dict(answer.root_cause.captures) if answer.root_cause else {}
     before, after = (printed_gib(captures, name) for name in ("initial", "current"))
     if before is None or after is None:
         text = "The text does not state the free memory before and after profiling."
-        return Shown(text, tag("p", text))
+        return RenderedView(text, tag("p", text))
     total = gpu_total(answer.facts, evidence, gpu_gib)
     budgets = {f"utilisation {share:g}": share * total for share in utilizations} if total else {}
     rows = [["free before profiling", f"{before:.2f}"], ["free after profiling", f"{after:.2f}"]]
@@ -185,4 +185,4 @@ def free_memory(
     rows += [["GPU", f"{total:.2f}"]] if total else []
     note = "" if total else "The GPU's memory is not in this log, so no budget can be drawn beside it."
     table = grid(["", "GiB"], rows, note, is_numeric=True)
-    return Shown(table.plain, start_pictures.free_memory(before, after, total, budgets) + table.html)
+    return RenderedView(table.plain, start_pictures.free_memory(before, after, total, budgets) + table.html)

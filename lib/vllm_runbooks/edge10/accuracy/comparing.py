@@ -16,14 +16,14 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.edge10.accuracy import intervals, score_names
 from vllm_runbooks.edge10.accuracy.records import (
     Accuracy,
+    AccuracyComparison,
     AccuracyInterval,
     AnsweredQuestion,
     Doubt,
     EvaluationResults,
     EvaluationScore,
-    JudgedAccuracy,
-    JudgedScore,
     PairedCounts,
+    ScoreComparison,
 )
 
 THRESHOLD, CONFIDENCE = 0.01, 0.95
@@ -76,7 +76,7 @@ def judge(
     *,
     threshold: float = THRESHOLD,
     confidence: float = CONFIDENCE,
-) -> JudgedAccuracy:
+) -> AccuracyComparison:
     """Compare the results of two models.
 
     Args:
@@ -92,7 +92,7 @@ def judge(
     repeats = max(float_.repeats or 1, quantised.repeats or 1)
     pairs, unmatched = _match(float_, quantised)
     subsets = Counter((first.dataset, first.metric) for first, _ in pairs if first.subset is not None)
-    rows: list[JudgedScore] = []
+    rows: list[ScoreComparison] = []
     doubts: dict[str, Doubt] = {}
     for first, second in pairs:
         count = subsets[first.dataset, first.metric] if first.subset is not None else 1
@@ -105,7 +105,7 @@ def judge(
         doubts.setdefault(doubt.text, doubt)
     is_same = any(doubt.id == "same-results" for doubt in doubts.values())
     verdict, why = _verdict(rows, unmatched, is_same=is_same)
-    return JudgedAccuracy(
+    return AccuracyComparison(
         verdict=verdict,
         why=why,
         float_model=float_.model,
@@ -159,7 +159,7 @@ def _match(
     return pairs, unmatched
 
 
-def _name(score: EvaluationScore | JudgedScore) -> str:
+def _name(score: EvaluationScore | ScoreComparison) -> str:
     return ", ".join(filter(None, [score.dataset, score.subset, score.metric]))
 
 
@@ -270,10 +270,10 @@ def _reason_unknown(first: EvaluationScore, second: EvaluationScore, repeats: in
 
 def _row(
     first: EvaluationScore, second: EvaluationScore, comparison: _Difference, threshold: float, confidence: float
-) -> JudgedScore:
+) -> ScoreComparison:
     higher = first.higher_is_better if first.higher_is_better is not None else second.higher_is_better
     verdict, why, is_real, needed = _assess(comparison, threshold, confidence, higher=higher)
-    return JudgedScore(
+    return ScoreComparison(
         dataset=first.dataset or None,
         subset=first.subset,
         metric=first.metric,
@@ -342,7 +342,7 @@ def _needed_questions(comparison: _Difference, gain: float, limit: float, confid
     return max(math.ceil(number / step) * int(step), comparison.questions + 1)
 
 
-def _verdict(rows: Sequence[JudgedScore], unmatched: Sequence[str], *, is_same: bool) -> tuple[Accuracy, str]:
+def _verdict(rows: Sequence[ScoreComparison], unmatched: Sequence[str], *, is_same: bool) -> tuple[Accuracy, str]:
     if is_same:
         return Accuracy.UNKNOWN, "both results are the same, and of the same model"
     deciding = [row for row in rows if row.is_deciding]
@@ -358,7 +358,7 @@ def _verdict(rows: Sequence[JudgedScore], unmatched: Sequence[str], *, is_same: 
     return Accuracy.KEPT, _reason(deciding)
 
 
-def _reason(rows: Sequence[JudgedScore]) -> str:
+def _reason(rows: Sequence[ScoreComparison]) -> str:
     more = f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
     return f"{_name(rows[0])}: {rows[0].why}{more}"
 

@@ -94,7 +94,7 @@ class PairedCounts:
 
 
 @dataclass(frozen=True)
-class JudgedScore:
+class ScoreComparison:
     """One score of both models, and the verdict on its difference."""
 
     dataset: str | None
@@ -129,7 +129,7 @@ class JudgedScore:
 
 
 @dataclass(frozen=True)
-class JudgedAccuracy:
+class AccuracyComparison:
     """Output of `edge10 judge --format json`: quantised against float."""
 
     verdict: Accuracy
@@ -142,7 +142,7 @@ class JudgedAccuracy:
     """The largest accepted loss, in shares of 1."""
     confidence: float
     """Of the interval of a data set, and of those of all its subsets together."""
-    scores: tuple[JudgedScore, ...]
+    scores: tuple[ScoreComparison, ...]
     doubts: tuple[Doubt, ...]
     not_compared: tuple[str, ...]
     """Scores that only one of the results has."""

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.views import elements
 from vllm_runbooks.core.views.drawing import NARROW, caption, narrow, rule
 from vllm_runbooks.core.views.elements import beyond, cut, tag
 from vllm_runbooks.core.views.styled import (
     BLANK,
-    Block,
-    Loose,
+    SentenceLines,
     Table,
+    TextBlock,
     Tone,
     Words,
     bulleted,
@@ -23,7 +23,7 @@ from vllm_runbooks.core.views.styled import (
     plain,
     styled,
 )
-from vllm_runbooks.edge10.accuracy.records import Accuracy, AccuracyInterval, JudgedAccuracy, JudgedScore
+from vllm_runbooks.edge10.accuracy.records import Accuracy, AccuracyComparison, AccuracyInterval, ScoreComparison
 
 _MAX_ROWS = 24
 """Rows of the table and the picture; the JSON document has all."""
@@ -47,20 +47,20 @@ _NARROW_HEAD = ("data set", "difference", "verdict")
 """On a page; the rest is below each row."""
 
 
-def view(comparison: JudgedAccuracy) -> list[Block]:
+def view(comparison: AccuracyComparison) -> list[TextBlock]:
     """The comparison for a terminal."""
     lead = styled(comparison.verdict.value, _STYLES[comparison.verdict].tone) + f": {visible(comparison.why)}"
     rows, omitted = _select(comparison.scores)
     cells = [(*_cells(row), styled(row.verdict.value, _STYLES[row.verdict].tone)) for row in rows]
-    table: list[Block] = [Table([styled(name, Tone.FAINT) for name in _HEAD], cells, frozenset({1, 2, 3, 4}))]
-    table += [Loose(styled(omitted, Tone.FAINT))] if omitted else []
-    sections: list[list[Block]] = [[Loose(lead), *map(Loose, _about(comparison))], table]
+    table: list[TextBlock] = [Table([styled(name, Tone.FAINT) for name in _HEAD], cells, frozenset({1, 2, 3, 4}))]
+    table += [SentenceLines(styled(omitted, Tone.FAINT))] if omitted else []
+    sections: list[list[TextBlock]] = [[SentenceLines(lead), *map(SentenceLines, _about(comparison))], table]
     for name, texts in _notes(comparison, rows):
         sections.append(headed(name.upper(), [bulleted(visible(text)) for text in texts]))
     return [*parted(sections), BLANK]
 
 
-def shown(comparison: JudgedAccuracy) -> Shown:
+def shown(comparison: AccuracyComparison) -> RenderedView:
     """The comparison for a notebook."""
     headline = elements.Headline(comparison.verdict.value, visible(comparison.why))
     rows, omitted = _select(comparison.scores)
@@ -83,10 +83,10 @@ def shown(comparison: JudgedAccuracy) -> Shown:
     for name, texts in _notes(comparison, rows):
         html.append(elements.heading(name))
         html += [tag("div", elements.prose(visible(text)), "margin:4px 0;max-width:80ch") for text in texts]
-    return Shown(plain(view(comparison)), "".join(html))
+    return RenderedView(plain(view(comparison)), "".join(html))
 
 
-def _notes(comparison: JudgedAccuracy, rows: Sequence[JudgedScore]) -> Iterator[tuple[str, list[str]]]:
+def _notes(comparison: AccuracyComparison, rows: Sequence[ScoreComparison]) -> Iterator[tuple[str, list[str]]]:
     doubts = [f"{doubt.text} {doubt.do}" for doubt in comparison.doubts]
     not_compared = [*comparison.not_compared[:_MAX_ROWS], *beyond(comparison.not_compared, _MAX_ROWS)]
     for name, texts in (("What it rests on", list(_grounds(rows))), ("Doubts", doubts), ("Not compared", not_compared)):
@@ -94,7 +94,7 @@ def _notes(comparison: JudgedAccuracy, rows: Sequence[JudgedScore]) -> Iterator[
             yield name, texts
 
 
-def picture(comparison: JudgedAccuracy) -> str:
+def picture(comparison: AccuracyComparison) -> str:
     """Each difference with its interval, next to zero and the threshold; empty if none is known."""
     rows = [row for row in _select(comparison.scores)[0] if row.difference is not None and row.interval is not None]
     if not rows:
@@ -125,7 +125,7 @@ def picture(comparison: JudgedAccuracy) -> str:
     return narrow(parts, bottom + 20, ". ".join(["Quantised less float, with its interval", *map(visible, texts)]))
 
 
-def _picture_row(row: JudgedScore, y: float, middle: float, scale: float) -> Iterator[str]:
+def _picture_row(row: ScoreComparison, y: float, middle: float, scale: float) -> Iterator[str]:
     stroke = _STYLES[row.verdict].stroke
     low, high = (middle + end * scale for end in _ends(row))
     at = middle + _gain(row) * scale
@@ -137,20 +137,20 @@ def _picture_row(row: JudgedScore, y: float, middle: float, scale: float) -> Ite
     yield f'<path d="M{at:.1f} {y + 8:.1f}l6 7l-6 7l-6 -7z" fill="{stroke}" />'
 
 
-def _ends(row: JudgedScore) -> tuple[float, float]:
+def _ends(row: ScoreComparison) -> tuple[float, float]:
     """The ends of a row's interval; losses are below 0."""
     interval = row.widest or row.interval
     low, high = (0.0, 0.0) if interval is None else (interval.low, interval.high)
     return (low, high) if row.higher_is_better is not False else (-high, -low)
 
 
-def _gain(row: JudgedScore) -> float:
+def _gain(row: ScoreComparison) -> float:
     """The difference; a loss is below 0 for any metric."""
     difference = row.difference or 0.0
     return difference if row.higher_is_better is not False else -difference
 
 
-def _about(comparison: JudgedAccuracy) -> Iterator[str]:
+def _about(comparison: AccuracyComparison) -> Iterator[str]:
     for name, model, kind in (
         ("float", comparison.float_model, comparison.float_kind),
         ("quantised", comparison.quantised_model, comparison.quantised_kind),
@@ -160,7 +160,7 @@ def _about(comparison: JudgedAccuracy) -> Iterator[str]:
     yield f"a loss of more than {limit} is too much; intervals hold with {share}, those of subsets together"
 
 
-def _select(scores: Sequence[JudgedScore]) -> tuple[list[JudgedScore], str]:
+def _select(scores: Sequence[ScoreComparison]) -> tuple[list[ScoreComparison], str]:
     """The rows to show, those that decide and the largest losses first, and a text on the others."""
     if len(scores) <= _MAX_ROWS:
         return list(scores), ""
@@ -177,7 +177,7 @@ def _select(scores: Sequence[JudgedScore]) -> tuple[list[JudgedScore], str]:
     return [scores[at] for at in sorted(ranked[:_MAX_ROWS])], text
 
 
-def _cells(row: JudgedScore) -> tuple[Words, ...]:
+def _cells(row: ScoreComparison) -> tuple[Words, ...]:
     return (
         visible(_name(row)),
         "unknown" if row.questions is None else f"{row.questions:,}",
@@ -192,17 +192,17 @@ def _questions(number: int) -> str:
     return "1 question" if number == 1 else f"{number:,} questions"
 
 
-def _details(row: JudgedScore) -> str:
+def _details(row: ScoreComparison) -> str:
     questions = "number of questions unknown" if row.questions is None else _questions(row.questions)
     scores = f"float {_score(row.float_score)}, quantised {_score(row.quantised_score)}"
     return f"{scores}; {questions}; interval {_interval(row.interval)}"
 
 
-def _difference(row: JudgedScore) -> str:
+def _difference(row: ScoreComparison) -> str:
     return "unknown" if row.difference is None else f"{row.difference:+.4f}"
 
 
-def _name(row: JudgedScore) -> str:
+def _name(row: ScoreComparison) -> str:
     parts = [row.dataset or "", row.subset or row.metric]
     return cut(", ".join(filter(None, parts)), _MAX_NAME)
 
@@ -215,7 +215,7 @@ def _interval(interval: AccuracyInterval | None) -> str:
     return "unknown" if interval is None else f"{interval.low:+.4f} to {interval.high:+.4f}"
 
 
-def _grounds(rows: Sequence[JudgedScore]) -> Iterator[str]:
+def _grounds(rows: Sequence[ScoreComparison]) -> Iterator[str]:
     """Sentences on the rows that decide, and on subsets that were lost."""
     for row in rows:
         if not row.is_deciding and (row.subset is None or row.verdict is not Accuracy.LOST):

@@ -25,7 +25,7 @@ _CIRCULAR = re.compile(r"_(?:vanilla|circular?|circ\d|all)_")
 """Intermediate files of VLMEvalKit, which have each question several times."""
 
 
-class Given(NamedTuple):
+class ResultFile(NamedTuple):
     """A file of results."""
 
     name: str
@@ -47,7 +47,7 @@ def is_wanted(name: str) -> bool:
     return _RESULT_FILE.search(name) is not None and _CIRCULAR.search(name.rpartition("/")[2]) is None
 
 
-def read(files_of_results: Iterable[Given], where: str) -> EvaluationResults:
+def read(files_of_results: Iterable[ResultFile], where: str) -> EvaluationResults:
     """The results of one model's evaluation.
 
     Args:
@@ -110,7 +110,7 @@ def _doubts(
         yield Doubt("limited", text, "Ask all before relying on the scores; a difference over them stands.")
 
 
-def _parse(file: Given, where: str) -> _ParsedFile:
+def _parse(file: ResultFile, where: str) -> _ParsedFile:
     if len(file.raw) > MAX_BYTES:
         raise InputError(f"{where}: is larger than {MAX_BYTES // 2**20} MiB; give the report in place of it")
     path = where.replace("\\", "/")

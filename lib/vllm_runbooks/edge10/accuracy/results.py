@@ -9,7 +9,7 @@ from pathlib import Path
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.edge10.accuracy import reports
 from vllm_runbooks.edge10.accuracy.records import EvaluationResults
-from vllm_runbooks.edge10.accuracy.reports import Given
+from vllm_runbooks.edge10.accuracy.reports import ResultFile
 
 _MAX_FILES = 4_000
 _MAX_VISITED = 100_000
@@ -32,7 +32,7 @@ def read(path: Path) -> EvaluationResults:
         raise InputError(f"{path}: is no plain file; name a report, or the work folder of an evaluation")
     report = path.resolve()
     if path.suffix != ".json" or report.parent.parent.name != _REPORTS:
-        return reports.read([Given("", _content(path))], str(path))
+        return reports.read([ResultFile("", _content(path))], str(path))
     root = report.parent.parent.parent
     reviews = [file for file in _listed(root / _REVIEWS / report.parent.name) if file.suffix == ".jsonl"]
     configs = [file for file in _listed(root / _CONFIGS) if file.suffix == ".yaml"]
@@ -56,7 +56,7 @@ def distinct(first: Path, second: Path) -> None:
         )
 
 
-def _files_of_folder(path: Path) -> Iterator[Given]:
+def _files_of_folder(path: Path) -> Iterator[ResultFile]:
     folder = path.resolve()
     if folder.name == _REPORTS and not (folder / _REPORTS).is_dir():
         folder = folder.parent
@@ -115,14 +115,14 @@ def _deduplicate(files: list[Path]) -> list[Path]:
     return list(by_target.values())
 
 
-def _contents(files: list[Path], root: Path) -> Iterator[Given]:
+def _contents(files: list[Path], root: Path) -> Iterator[ResultFile]:
     files = [file for file in files if file.is_file()]
     if len(files) > _MAX_FILES:
         raise InputError(f"{root}: holds more than {_MAX_FILES:,} files of results; name the folder of one evaluation")
     if not files:
         raise InputError(f"{root}: holds no results; name a report, or the work folder of an evaluation")
     for file in files:
-        yield Given(file.relative_to(root).as_posix(), _content(file))
+        yield ResultFile(file.relative_to(root).as_posix(), _content(file))
 
 
 def _content(path: Path) -> bytes:

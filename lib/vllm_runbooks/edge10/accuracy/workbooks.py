@@ -20,7 +20,7 @@ _MAX_CELLS = 5_000_000
 _SHEET, _STRINGS = "xl/worksheets/sheet1.xml", "xl/sharedStrings.xml"
 
 
-class _RejectedError(Exception):
+class _UnreadableError(Exception):
     """A bound is exceeded."""
 
 
@@ -37,7 +37,7 @@ def rows(raw: bytes, where: str) -> Iterator[list[str]]:
             sheet = list(_sheet_rows(archive, strings))
     except (zipfile.BadZipFile, ET.ParseError, KeyError, NotImplementedError, EOFError, OSError, ValueError):
         raise InputError(f"{where}: cannot be read as a workbook; save its table as .tsv and give that") from None
-    except _RejectedError as error:
+    except _UnreadableError as error:
         raise InputError(f"{where}: {error}; save its table as .tsv and give that") from None
     for row in sheet:
         yield [row.get(column, "") for column in range(max(row, default=-1) + 1)]
@@ -47,9 +47,9 @@ def _elements(archive: zipfile.ZipFile, part: str, name: str) -> Iterator[ET.Ele
     with archive.open(part) as file:
         text = file.read(_MAX_PART + 1)
     if len(text) > _MAX_PART:
-        raise _RejectedError(f"is larger than {_MAX_PART // 2**20} MiB unpacked")
+        raise _UnreadableError(f"is larger than {_MAX_PART // 2**20} MiB unpacked")
     if b"\0" in text or "<!DOCTYPE" in text.decode("utf-8"):  # UTF-16 would hide it
-        raise _RejectedError("has a document type of its own")
+        raise _UnreadableError("has a document type of its own")
     cells = 0
     for event, node in ET.iterparse(io.BytesIO(text), ("start", "end")):  # noqa: S314 - without a document type
         tag = _tag(node)
@@ -79,7 +79,7 @@ def _sheet_rows(archive: zipfile.ZipFile, strings: list[str]) -> Iterator[dict[i
 
 def _check_cells(count: int) -> None:
     if count > _MAX_CELLS:
-        raise _RejectedError(f"has more than {_MAX_CELLS:,} cells")
+        raise _UnreadableError(f"has more than {_MAX_CELLS:,} cells")
 
 
 def _tag(node: ET.Element) -> str:

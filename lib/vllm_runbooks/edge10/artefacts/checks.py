@@ -12,10 +12,10 @@ from vllm_runbooks.core.errors import InputError, WrongFileError
 from vllm_runbooks.core.redaction.redact import redact_name, redact_record, redact_text
 from vllm_runbooks.edge10.artefacts import folders, listings
 from vllm_runbooks.edge10.artefacts import kinds as artefacts
-from vllm_runbooks.edge10.artefacts.kinds import Asked, Given
+from vllm_runbooks.edge10.artefacts.kinds import ExpectedArtefact, ScannedFolder
 from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Contents, Listing
 from vllm_runbooks.edge10.jobs import job as jobs
-from vllm_runbooks.edge10.jobs.records import Job
+from vllm_runbooks.edge10.jobs.records import EdgeJob
 from vllm_runbooks.reading import sources
 
 _INSTEAD = "name a folder of artefacts, or what `tree -s` or `ls -lR` printed of one"
@@ -35,7 +35,7 @@ def check(
     folder = read(name)
     float_model = read(float_name) if float_name else None
     is_same = float_name is not None and is_folder(name) and is_folder(float_name) and Path(name).samefile(float_name)
-    request = Asked(description, dies, tuple(lengths) if lengths else None, step)
+    request = ExpectedArtefact(description, dies, tuple(lengths) if lengths else None, step)
     return artefacts.check(folder, facts, request, float_=float_model, is_same=is_same)
 
 
@@ -44,7 +44,7 @@ def is_folder(name: str) -> bool:
     return name != "-" and "\0" not in name and Path(name).is_dir()
 
 
-def read(name: str) -> Given:
+def read(name: str) -> ScannedFolder:
     """Read a folder, or a listing without the contents of the files.
 
     Raises:
@@ -55,7 +55,7 @@ def read(name: str) -> Given:
         raise InputError(f"(nothing): is no name; {_INSTEAD}")
     if is_folder(name):
         listing = folders.list_folder(Path(name))
-        return Given(listing, folders.read_contents(Path(name), listing))
+        return ScannedFolder(listing, folders.read_contents(Path(name), listing))
     try:
         documents = sources.load_files([name]).documents
     except WrongFileError as error:
@@ -63,10 +63,10 @@ def read(name: str) -> Given:
     if len(documents) != 1:
         raise InputError(f"{name}: holds {len(documents)} files; {_INSTEAD}")
     text = sources.beginning(documents[0], listings.MAX_TEXT)
-    return Given(listings.read(text, "standard input" if name == "-" else name), Contents())
+    return ScannedFolder(listings.read(text, "standard input" if name == "-" else name), Contents())
 
 
-def _read_job(name: str) -> Job:
+def _read_job(name: str) -> EdgeJob:
     description = jobs.read(sources.read_text(name, jobs.INSTEAD), catalog.toolchain)
     if description.job is None:
         first = description.problems[0]

@@ -21,7 +21,7 @@ from vllm_runbooks.edge10.artefacts.tree_forms import CompiledTree
 from vllm_runbooks.edge10.artefacts.trees import CompiledLengths, ExpectedTree, check_tree
 from vllm_runbooks.edge10.artefacts.weights_files import Checkpoint
 from vllm_runbooks.edge10.jobs import names
-from vllm_runbooks.edge10.jobs.records import Job, NameTold
+from vllm_runbooks.edge10.jobs.records import EdgeJob, FolderName
 from vllm_runbooks.edge10.models import listed
 
 _T = TypeVar("_T")
@@ -30,16 +30,16 @@ _NAME = "the folder's name"
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExpectedArtefact:
     """What a folder should contain; None if any."""
 
-    job: Job | None = None
+    job: EdgeJob | None = None
     dies: int | None = None
     lengths: tuple[int, ...] | None = None
     step: str | None = None
 
 
-class Given(NamedTuple):
+class ScannedFolder(NamedTuple):
     """A folder as it was listed and read."""
 
     listing: Listing
@@ -47,7 +47,12 @@ class Given(NamedTuple):
 
 
 def check(
-    folder: Given, facts: Toolchain, request: Asked, *, float_: Given | None = None, is_same: bool = False
+    folder: ScannedFolder,
+    facts: Toolchain,
+    request: ExpectedArtefact,
+    *,
+    float_: ScannedFolder | None = None,
+    is_same: bool = False,
 ) -> CheckedFolder:
     """Check a folder of artefacts.
 
@@ -76,9 +81,9 @@ def check(
 class _Context:
     """A check in progress."""
 
-    folder: Given
+    folder: ScannedFolder
     facts: Toolchain
-    request: Asked
+    request: ExpectedArtefact
     findings: list[RuleFinding] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
@@ -89,8 +94,8 @@ class _Context:
         """The verdict; names that are in use are removed from the repairs."""
         empty = CheckedFolder(
             toolchain=self.facts.id, name=self.folder.listing.name, what=what,
-            kind=self.request.job.kind if self.request.job else None, dies=None, dies_told_by="", lengths=None,
-            lengths_told_by="", listing=self.folder.listing, findings=tuple(self.findings), remarks=tuple(self.remarks),
+            kind=self.request.job.kind if self.request.job else None, dies=None, dies_source="", lengths=None,
+            lengths_source="", listing=self.folder.listing, findings=tuple(self.findings), remarks=tuple(self.remarks),
         )  # fmt: skip
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in details.items()}
         checked = replace(empty, **values)  # type: ignore[arg-type] # its own fields
@@ -203,14 +208,14 @@ def _check_trees(context: _Context, bases: Sequence[str]) -> CheckedFolder:
         *(remark for result in results for remark in result.remarks),
     ]
     return context.result(
-        "compiled", name=name, kind=first.kind, dies=first.dies, dies_told_by=first.dies_told_by,
-        lengths=first.lengths, lengths_told_by=first.lengths_told_by, findings=[*context.findings, *tree_findings],
+        "compiled", name=name, kind=first.kind, dies=first.dies, dies_source=first.dies_source,
+        lengths=first.lengths, lengths_source=first.lengths_source, findings=[*context.findings, *tree_findings],
         mends=[mend for result in results for mend in result.mends],
         left=[text for result in results for text in result.left], remarks=list(dict.fromkeys(remarks)),
     )  # fmt: skip
 
 
-def _plan_copies(checked: CheckedFolder, float_: Given | None) -> CheckedFolder:
+def _plan_copies(checked: CheckedFolder, float_: ScannedFolder | None) -> CheckedFolder:
     base = "" if float_ is None else _checkpoint_folder(float_.listing) or ""
     available = set() if float_ is None else {file.path for file in float_.listing.files if file.kind == "file"}
     mends, left = [], list(checked.left)
@@ -241,7 +246,7 @@ def _dies_of(base: str, listing: Listing, facts: Toolchain) -> int | None:
     return names.dies_of(base.rstrip("/").rpartition("/")[2] or listing.name, facts)
 
 
-def _kind(paths: Sequence[str], settings: NameTold | None, request: Asked, facts: Toolchain) -> str:
+def _kind(paths: Sequence[str], settings: FolderName | None, request: ExpectedArtefact, facts: Toolchain) -> str:
     """The kind of model: by its files, else by the job, else by the folder's name."""
     parts = {
         kind: {_top(template.path) or template.path for template in templates if template.is_needed or kind == "llm"}
@@ -255,7 +260,7 @@ def _kind(paths: Sequence[str], settings: NameTold | None, request: Asked, facts
     return by_files or (request.job.kind if request.job else None) or by_name or "llm"
 
 
-def _check_one_tree(outer: _Context, base: str, settings: NameTold | None) -> CheckedFolder:
+def _check_one_tree(outer: _Context, base: str, settings: FolderName | None) -> CheckedFolder:
     listing, contents = outer.folder
     facts, request = outer.facts, outer.request
     context = _Context(outer.folder, facts, request)
@@ -289,7 +294,7 @@ def _check_one_tree(outer: _Context, base: str, settings: NameTold | None) -> Ch
     if not contents.texts and not contents.damaged:
         context.remarks.append("what stands in the files is not told, and not judged")
     return context.result(
-        "compiled", kind=kind, dies=dies, dies_told_by=dies_source, lengths=lengths, lengths_told_by=lengths_source,
+        "compiled", kind=kind, dies=dies, dies_source=dies_source, lengths=lengths, lengths_source=lengths_source,
         findings=[*context.findings, *report.findings],
         mends=list({mend.target: mend for mend in report.mends}.values()), left=report.left,
         remarks=[*context.remarks, *report.remarks],
@@ -304,7 +309,7 @@ def _below(base: str, by_path: Mapping[str, _T]) -> dict[str, _T]:
     return {path.removeprefix(base): value for path, value in by_path.items() if path.startswith(base)}
 
 
-def _find_dies(context: _Context, tree: CompiledTree, base: str, settings: NameTold | None) -> tuple[int, str]:
+def _find_dies(context: _Context, tree: CompiledTree, base: str, settings: FolderName | None) -> tuple[int, str]:
     request = context.request
     sources = {
         "the name of the folder of dies": _dies_of(base, context.folder.listing, context.facts),
@@ -338,7 +343,7 @@ def _check_dies_folder(context: _Context, base: str, dies: int) -> None:
 
 
 def _find_lengths(
-    context: _Context, compiled: CompiledLengths, base: str, settings: NameTold | None
+    context: _Context, compiled: CompiledLengths, base: str, settings: FolderName | None
 ) -> tuple[tuple[int, ...], str]:
     request = context.request
     sources = {
@@ -370,7 +375,7 @@ def _joined(numbers: Sequence[int]) -> str:
 # ---- the name of a compiled model's folder
 
 
-def _check_name(context: _Context, settings: NameTold, *, kind: str | None, dies: int | None) -> None:
+def _check_name(context: _Context, settings: FolderName, *, kind: str | None, dies: int | None) -> None:
     if settings.rest:
         do = f"rename the folder to {settings.name.removesuffix(f'_{settings.rest}')}"
         context.add("edge10.tree_name_rest", None, f"its name goes on with _{settings.rest}", do=do)
@@ -385,7 +390,7 @@ def _check_name(context: _Context, settings: NameTold, *, kind: str | None, dies
 
 _ORDER = "order of the dies"
 _LENGTHS = "lengths of a prompt's pieces"
-_SETTINGS: Mapping[str, Callable[[NameTold], object]] = {
+_SETTINGS: Mapping[str, Callable[[FolderName], object]] = {
     "context or KV cache": lambda settings: settings.context_tokens,
     _LENGTHS: lambda settings: settings.prefill and _joined(settings.prefill),
     "picture": lambda settings: settings.picture and "{}x{}".format(*settings.picture),
@@ -395,7 +400,7 @@ _SETTINGS: Mapping[str, Callable[[NameTold], object]] = {
 """Settings in the name of a compiled model's folder; the dies are compared elsewhere."""
 
 
-def _compare_with_job(context: _Context, settings: NameTold, job: Job, *, skip: str) -> None:
+def _compare_with_job(context: _Context, settings: FolderName, job: EdgeJob, *, skip: str) -> None:
     facts = context.facts
     expected_name = names.compiled(job, facts)
     expected = names.read(expected_name, facts)
@@ -421,7 +426,7 @@ def _compare_with_job(context: _Context, settings: NameTold, job: Job, *, skip: 
             context.add("edge10.tree_remap", None, text, do=do)
 
 
-def _remap_digits(job: Job) -> set[str]:
+def _remap_digits(job: EdgeJob) -> set[str]:
     """The digits of the job's order of dies, each part with or without its trailing zeros."""
     vision, language = (
         (names.digits(remap), "".join(map(str, remap[: job.dies]))) for remap in (job.vision_remap, job.language_remap)
@@ -429,7 +434,7 @@ def _remap_digits(job: Job) -> set[str]:
     return {first + second for first in vision for second in language}
 
 
-def _not_compared(settings: NameTold | None, job: Job | None, facts: Toolchain) -> Iterator[str]:
+def _not_compared(settings: FolderName | None, job: EdgeJob | None, facts: Toolchain) -> Iterator[str]:
     """Say which settings of the job the folder's name does not have."""
     expected = names.read(names.compiled(job, facts), facts) if job is not None else None
     if expected is None:
@@ -442,7 +447,7 @@ def _not_compared(settings: NameTold | None, job: Job | None, facts: Toolchain) 
         yield f"{_NAME} does not tell {', '.join(missing)}, which were not compared with the job ({expected.name})"
 
 
-def _is_order(settings: NameTold) -> bool:
+def _is_order(settings: FolderName) -> bool:
     """Whether the digits of a name are two orders of its dies, with or without their trailing zeros."""
     digits, dies = settings.remap or "", settings.dies or 0
     halves = (digits[:dies], digits[dies:])
@@ -452,7 +457,7 @@ def _is_order(settings: NameTold) -> bool:
 # ---- a checkpoint
 
 
-def _check_checkpoint(context: _Context, base: str, float_: Given | None, *, is_same: bool) -> CheckedFolder:
+def _check_checkpoint(context: _Context, base: str, float_: ScannedFolder | None, *, is_same: bool) -> CheckedFolder:
     facts, request = context.facts, context.request
     float_base = "" if float_ is None else _checkpoint_folder(float_.listing) or ""
     checkpoint = _as_checkpoint(context.folder, base)
@@ -478,7 +483,7 @@ def _check_checkpoint(context: _Context, base: str, float_: Given | None, *, is_
     )  # fmt: skip
 
 
-def _as_checkpoint(folder: Given, base: str) -> Checkpoint:
+def _as_checkpoint(folder: ScannedFolder, base: str) -> Checkpoint:
     files = {
         file.path.removeprefix(base): file
         for file in folder.listing.files

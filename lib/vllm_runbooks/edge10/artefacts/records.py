@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vllm_runbooks.catalog.tables import RuleFinding
-from vllm_runbooks.core.record_forms import WHERE_TOLD
+from vllm_runbooks.core.record_forms import OMIT_NONE
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,9 @@ class CheckedFolder:
     kind: str | None
     """Of `KINDS`; None: it is not told."""
     dies: int | None
-    dies_told_by: str
+    dies_source: str
     lengths: tuple[int, ...] | None
-    lengths_told_by: str
+    lengths_source: str
     listing: Listing
     findings: tuple[RuleFinding, ...]
     mends: tuple[RepairStep, ...] = ()
@@ -128,7 +128,7 @@ class CheckedFolder:
     """What the answer does not cover, or takes from the files themselves."""
     ok: bool | None = None
     """None: nothing was found, and something that was asked for could not be established."""
-    repaired: RepairRecord | None = field(default=None, metadata=WHERE_TOLD)
+    repaired: RepairRecord | None = field(default=None, metadata=OMIT_NONE)
     """What was done before this was found; None: nothing was."""
 
 

@@ -6,7 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.views.elements import beyond, cut
-from vllm_runbooks.core.views.styled import BLANK, Block, Loose, Tone, Words, bulleted, headed, parted, styled
+from vllm_runbooks.core.views.styled import (
+    BLANK,
+    SentenceLines,
+    TextBlock,
+    Tone,
+    Words,
+    bulleted,
+    headed,
+    parted,
+    styled,
+)
 from vllm_runbooks.edge10.artefacts.records import CheckedFolder, RepairStep
 from vllm_runbooks.edge10.findings_render import blocks, one_line, path
 
@@ -21,12 +31,14 @@ _MAX_ROWS = 60
 _MAX_TEXT = 600
 
 
-def view(checked: CheckedFolder) -> list[Block]:
+def view(checked: CheckedFolder) -> list[TextBlock]:
     """Render the verdict, the findings and the repairs."""
     word, why, tone = STANDINGS[checked.ok]
-    sections: list[list[Block]] = [[Loose(styled(word, tone) + f": {why}"), *map(Loose, about(checked))]]
+    sections: list[list[TextBlock]] = [
+        [SentenceLines(styled(word, tone) + f": {why}"), *map(SentenceLines, about(checked))]
+    ]
 
-    def add(name: str, items: Sequence[object], rows: Sequence[Block]) -> None:
+    def add(name: str, items: Sequence[object], rows: Sequence[TextBlock]) -> None:
         if items:
             sections.append(headed(name, [*rows, *map(bulleted, beyond(items, _MAX_ROWS))]))
 
@@ -55,12 +67,12 @@ def about(checked: CheckedFolder) -> Iterator[str]:
     if checked.dies is not None:
         lengths = ", ".join(map(str, checked.lengths or ())) or "none"
         dies = f"{checked.dies} {'die' if checked.dies == 1 else 'dies'}"
-        yield f"{dies} (by {checked.dies_told_by}), lengths {lengths} (by {checked.lengths_told_by})"
+        yield f"{dies} (by {checked.dies_source}), lengths {lengths} (by {checked.lengths_source})"
     sizes = [file.bytes for file in checked.listing.files if file.kind == "file"]
     total = f", {sum(size or 0 for size in sizes):,} bytes" if sizes and None not in sizes else ""
     yield f"{len(sizes):,} {'file' if len(sizes) == 1 else 'files'}{total}"
 
 
-def _repair_row(mend: RepairStep) -> Block:
+def _repair_row(mend: RepairStep) -> TextBlock:
     origin: Words = styled("of the float model ", Tone.FAINT) if mend.is_float else ""
     return bulleted(styled(mend.does, Tone.COMMAND) + " " + origin + f"{path(mend.source)} to {path(mend.target)}")

@@ -22,7 +22,7 @@ from vllm_runbooks.core.redaction.redact import redact_record, redact_text
 from vllm_runbooks.edge10.accuracy import comparing as accuracy
 from vllm_runbooks.edge10.accuracy import results
 from vllm_runbooks.edge10.accuracy.comparing import CONFIDENCE, THRESHOLD
-from vllm_runbooks.edge10.accuracy.records import JudgedAccuracy
+from vllm_runbooks.edge10.accuracy.records import AccuracyComparison
 from vllm_runbooks.edge10.chain import evaluating, limited, open_parts, quantising
 from vllm_runbooks.edge10.chain.evaluating import Questions, RequestLimits
 from vllm_runbooks.edge10.chain.limited import RunContext, RunLimits
@@ -31,14 +31,14 @@ from vllm_runbooks.edge10.chain.records import ChainLink, Evaluated, OpenChain, 
 from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.host import ports
 from vllm_runbooks.host.running import handled_by
-from vllm_runbooks.probe.starts import Guarded, Result
+from vllm_runbooks.probe.starts import Guarded, LaunchResult
 from vllm_runbooks.runbooks import steps
 from vllm_runbooks.runbooks.live import fleets, starting
 from vllm_runbooks.runbooks.live.side_by_side import Servers
 from vllm_runbooks.runbooks.live.starting import READY_S, Say
 from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import places
-from vllm_runbooks.serve.subject import Subject
+from vllm_runbooks.serve.subject import ServedLaunch
 
 HOUR_S = 3600.0
 _FLOAT, _QUANTISED = "float", "quantised"
@@ -155,7 +155,7 @@ def _plan(method: str, calibration: str, samples: int, tokens: int) -> Quantisin
     return plan
 
 
-def _float_model(subject: Subject) -> Path:
+def _float_model(subject: ServedLaunch) -> Path:
     if subject.is_container:
         raise InputError(f"{subject.shown}: a container's model is not changed; give the command that runs in one")
     starting.check_load(subject)
@@ -178,7 +178,7 @@ def _float_model(subject: Subject) -> Path:
 
 
 def _placement(
-    subject: Subject, gpu_memory: starting.Cards, *, side_by_side: bool
+    subject: ServedLaunch, gpu_memory: starting.GpuReadings, *, side_by_side: bool
 ) -> tuple[tuple[Edit, ...], tuple[Edit, ...]]:
     """Edits that give each server its part of the host."""
     if not side_by_side:
@@ -226,7 +226,7 @@ class _ChainLimits:
 class _ChainPlan:
     """A validated request."""
 
-    subject: Subject
+    subject: ServedLaunch
     model: Path
     source: QuantisingPlan | Path
     """How to quantise the model; or the folder of one that is quantised."""
@@ -236,7 +236,7 @@ class _ChainPlan:
     side_by_side: bool
     threshold: float
     confidence: float
-    gpu_memory: starting.Cards
+    gpu_memory: starting.GpuReadings
     gpus: str
     limits: _ChainLimits
 
@@ -255,7 +255,7 @@ class _ChainRun:
     quantised: Quantised | None = None
     stopped_by: str | None = None
     evaluated: list[Evaluated] = field(default_factory=list)
-    accuracy: JudgedAccuracy | None = None
+    accuracy: AccuracyComparison | None = None
 
     def run(self) -> OpenChain:
         """Run all links, or as many as possible; a signal ends it with its record."""
@@ -266,12 +266,12 @@ class _ChainRun:
         quantises = [open_parts.QUANTISES] if isinstance(self.plan.source, QuantisingPlan) else []
         needs = open_parts.missing(self.parts, [*quantises, open_parts.EVALUATES])
         if needs:
-            self._add(ChainLink("parts", Result.LEFT_OUT, open_parts.how(self.parts, needs)))
+            self._add(ChainLink("parts", LaunchResult.LEFT_OUT, open_parts.how(self.parts, needs)))
             return self._record(None, needs=needs)
         place = starting.place_of(self.step, self.folder)
         places.make(place)
         versions = [f"{name} {version}" for name, version in self.parts.versions.items() if version is not None]
-        self._add(ChainLink("parts", Result.PASSED, f"{', '.join(versions)} in {self.parts.python}"))
+        self._add(ChainLink("parts", LaunchResult.PASSED, f"{', '.join(versions)} in {self.parts.python}"))
         with handled_by(stop):
             for action in (self._quantise, self._serve, self._judge):
                 if self._is_going_well:
@@ -281,12 +281,12 @@ class _ChainRun:
 
     @property
     def _is_going_well(self) -> bool:
-        return self.stopped_by is None and all(link.result is Result.PASSED for link in self.links)
+        return self.stopped_by is None and all(link.result is LaunchResult.PASSED for link in self.links)
 
     def _is_stopped(self) -> bool:
         return self.stopped_by is not None
 
-    def _context(self, subject: Subject) -> RunContext:
+    def _context(self, subject: ServedLaunch) -> RunContext:
         return RunContext(subject.environment, subject.known, self.say, self._is_stopped)
 
     def _add(self, link: ChainLink) -> None:
@@ -301,7 +301,7 @@ class _ChainRun:
         if isinstance(source, Path):
             self.quantised = quantising.described(plan.model, source)
             text = f"{source}: was quantised before"
-            self._add(ChainLink("quantise", Result.PASSED, text, files=(str(source),)))
+            self._add(ChainLink("quantise", LaunchResult.PASSED, text, files=(str(source),)))
             return
         limits = plan.limits.of(plan.limits.quantise_within_s)
         context = self._context(plan.subject)
@@ -319,7 +319,7 @@ class _ChainRun:
             if self._is_going_well:
                 self._serve_group(group, place)
 
-    def _subjects(self) -> tuple[Subject, Subject]:
+    def _subjects(self) -> tuple[ServedLaunch, ServedLaunch]:
         subject, places = self.plan.subject, self.plan.places
         host, port = subject.target.host, subject.target.port
         first = port if ports.taken(host, port) is None else ports.free(host)
@@ -331,11 +331,11 @@ class _ChainRun:
         other = subject.edited([Edit("set", "model", model), Edit("set", "port", second), *places[1]])
         return subject.edited(edits) if edits else subject, other
 
-    def _serve_group(self, subjects: Mapping[str, Subject], place: Path) -> None:
+    def _serve_group(self, subjects: Mapping[str, ServedLaunch], place: Path) -> None:
         plan, began = self.plan, time.monotonic()
         servers = Servers(
             {
-                name: serve.Request(
+                name: serve.LaunchRequest(
                     subject=subject,
                     source=plan.gpu_memory.source,
                     why_none=plan.gpu_memory.why_none,
@@ -356,7 +356,7 @@ class _ChainRun:
             finally:
                 launches = servers.end(self.say)
         except InputError as error:
-            self._add(ChainLink("serve", Result.FAILED, f"{error}"))
+            self._add(ChainLink("serve", LaunchResult.FAILED, f"{error}"))
             return
         for name, launch in zip(subjects, launches, strict=True):
             self.servers[name] = launch
@@ -364,7 +364,7 @@ class _ChainRun:
         for link in (_serve_link(launches, list(subjects), ready_s, self.stopped_by), *links):
             self._add(link)
 
-    def _evaluate(self, subjects: Mapping[str, Subject], servers: Servers, place: Path) -> list[ChainLink]:
+    def _evaluate(self, subjects: Mapping[str, ServedLaunch], servers: Servers, place: Path) -> list[ChainLink]:
         links: list[ChainLink] = []
 
         def is_cancelled() -> bool:
@@ -384,7 +384,7 @@ class _ChainRun:
                 is_gone=lambda: servers.is_gone,
             )
             links.append(link)
-            if link.result is not Result.PASSED or self.stopped_by is not None:
+            if link.result is not LaunchResult.PASSED or self.stopped_by is not None:
                 break
         return links
 
@@ -397,13 +397,13 @@ class _ChainRun:
                 self.evaluated.append(evaluating.evaluated(read[-1], name, self.plan.subject, folder))
             self.accuracy = accuracy.judge(*read, threshold=self.plan.threshold, confidence=self.plan.confidence)
         except InputError as error:
-            self._add(ChainLink("judge", Result.FAILED, f"{error}"))
+            self._add(ChainLink("judge", LaunchResult.FAILED, f"{error}"))
             return
         text = f"{self.accuracy.verdict.value}: {self.accuracy.why}"
-        self._add(ChainLink("judge", Result.PASSED, text, time.monotonic() - began))
+        self._add(ChainLink("judge", LaunchResult.PASSED, text, time.monotonic() - began))
 
     def _record(self, place: Path | None, *, needs: tuple[str, ...] = ()) -> OpenChain:
-        wrong = next((f"{link.name}: {link.says}" for link in self.links if link.result is not Result.PASSED), "")
+        wrong = next((f"{link.name}: {link.says}" for link in self.links if link.result is not LaunchResult.PASSED), "")
         record = OpenChain(
             model=str(self.plan.model),
             links=tuple(self.links),
@@ -426,15 +426,15 @@ def _serve_link(
     pairs = zip(names, launches, strict=True)
     problems = [f"{name}: {problem}" for name, launch in pairs if (problem := _launch_problem(launch))]
     if not problems and ready_s is not None:
-        return ChainLink("serve", Result.PASSED, f"{' and '.join(names)} ready", ready_s, files=folders)
+        return ChainLink("serve", LaunchResult.PASSED, f"{' and '.join(names)} ready", ready_s, files=folders)
     text = "; ".join(problems) or f"{' and '.join(names)} not ready: {stopped_by or 'ended before'}"
-    return ChainLink("serve", Result.FAILED, text, ready_s, files=folders)
+    return ChainLink("serve", LaunchResult.FAILED, text, ready_s, files=folders)
 
 
 def _launch_problem(launch: Guarded) -> str:
     attempt = launch.attempts[-1] if launch.attempts else None
     if attempt is None:
-        failed = next((check for check in launch.checks if check.result is Result.FAILED), None)
+        failed = next((check for check in launch.checks if check.result is LaunchResult.FAILED), None)
         return f"not started: {failed.name}: {failed.says}" if failed is not None else "not started"
     cause = attempt.answer.root_cause if attempt.answer is not None else None
     title = f": {cause.title}" if cause is not None else ""

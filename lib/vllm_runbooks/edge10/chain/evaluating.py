@@ -14,8 +14,8 @@ from vllm_runbooks.edge10.accuracy.records import EvaluationResults
 from vllm_runbooks.edge10.chain import limited
 from vllm_runbooks.edge10.chain.limited import RunContext, RunLimits
 from vllm_runbooks.edge10.chain.records import ChainLink, Evaluated, OpenParts
-from vllm_runbooks.probe.starts import Result
-from vllm_runbooks.serve.subject import Subject
+from vllm_runbooks.probe.starts import LaunchResult
+from vllm_runbooks.serve.subject import ServedLaunch
 
 _DATASET = "general_mcq"
 """EvalScope's name of custom multiple-choice questions."""
@@ -117,7 +117,7 @@ def _count_questions(path: Path) -> int:
     return count
 
 
-def _served_name(subject: Subject) -> str:
+def _served_name(subject: ServedLaunch) -> str:
     names = subject.flags.get("served_model_name")
     first = names[0] if isinstance(names, list) and names else names
     return first if isinstance(first, str) and first else subject.model or ""
@@ -128,7 +128,7 @@ def folder_of(place: Path, name: str) -> Path:
     return place / f"evaluated-{name}"
 
 
-def evaluated(results: EvaluationResults, name: str, subject: Subject, folder: Path) -> Evaluated:
+def evaluated(results: EvaluationResults, name: str, subject: ServedLaunch, folder: Path) -> Evaluated:
     """The score of a server on all questions."""
     total = next((score for score in results.scores if score.subset is None), None)
     questions, right = (None, None) if total is None else (total.questions, total.value)
@@ -137,7 +137,7 @@ def evaluated(results: EvaluationResults, name: str, subject: Subject, folder: P
 
 def evaluate(
     parts: OpenParts,
-    subject: Subject,
+    subject: ServedLaunch,
     name: str,
     questions: Questions,
     requests: RequestLimits,
@@ -181,8 +181,8 @@ def evaluate(
     log = place / f"evaluate-{name}.log"
     program = limited.run(words, log, limits, context, environment=environment, read_line=read_line)
     files = (program.log, *([str(out)] if out.is_dir() else []))
-    result, text = Result.PASSED, f"{questions.count} questions"
+    result, text = LaunchResult.PASSED, f"{questions.count} questions"
     if program.why:
         gone = f"the {name} server was gone before EvalScope was through"
-        result, text = Result.FAILED, gone if is_gone() else f"EvalScope: {program.why}"
+        result, text = LaunchResult.FAILED, gone if is_gone() else f"EvalScope: {program.why}"
     return ChainLink(f"evaluate-{name}", result, text, program.seconds, program, files)

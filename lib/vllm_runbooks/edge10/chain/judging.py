@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from vllm_runbooks.core.records import Judgement, Verdict
+from vllm_runbooks.core.records import RunbookVerdict, Verdict
 from vllm_runbooks.edge10.accuracy.records import Accuracy
 from vllm_runbooks.edge10.chain.records import OpenChain
 
 
-def judge_chain(chain: OpenChain) -> Judgement:
+def judge_chain(chain: OpenChain) -> RunbookVerdict:
     """Pass if less was lost than the threshold; else why that is not established."""
     if chain.accuracy is not None:
         verdict = Verdict.PASS if chain.accuracy.verdict is Accuracy.KEPT else Verdict.FAIL
@@ -15,4 +15,4 @@ def judge_chain(chain: OpenChain) -> Judgement:
     else:
         verdict = Verdict.SKIPPED if chain.needs else Verdict.INTERRUPTED if chain.stopped_by else Verdict.FAIL
         reason = chain.why_none
-    return Judgement(verdict, reason, None, None, None, ())
+    return RunbookVerdict(verdict, reason, None, None, None, ())

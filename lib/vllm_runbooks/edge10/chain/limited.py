@@ -17,7 +17,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.edge10.chain.records import ProgramRun
 from vllm_runbooks.host import memory_limit
-from vllm_runbooks.host.running import Live, Running
+from vllm_runbooks.host.running import RedactedOutput, SupervisedCommand
 
 _SAMPLE_S = 0.5
 _MAX_LINE = 4000
@@ -79,8 +79,8 @@ def run(
     why = ""
     try:
         with log.open("wb") as file:
-            live = Live(lambda chunk: monitor.write(file, chunk), known=context.secrets)
-            with Running(words, environment=environment) as running:
+            live = RedactedOutput(lambda chunk: monitor.write(file, chunk), known=context.secrets)
+            with SupervisedCommand(words, environment=environment) as running:
                 for chunk in running.chunks(until=began + limits.seconds, tick_s=_SAMPLE_S):
                     live.take(chunk)
                     monitor.sample(running.pid)

@@ -17,7 +17,7 @@ from vllm_runbooks.edge10.chain.limited import RunContext, RunLimits
 from vllm_runbooks.edge10.chain.quantiser import MARK, SCHEMES
 from vllm_runbooks.edge10.chain.records import ChainLink, OpenParts, Quantised
 from vllm_runbooks.plan import checkpoints
-from vllm_runbooks.probe.starts import Result
+from vllm_runbooks.probe.starts import LaunchResult
 
 _PROGRAM = Path(__file__).with_name("quantiser.py")
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
@@ -129,7 +129,7 @@ def quantise(
     needed, free = checkpoints.tensor_bytes(model) or 0, shutil.disk_usage(place).free
     if free < needed:
         text = f"{place}: {free >> 20} MiB are free, and the float model alone has {needed >> 20}; name another folder"
-        return ChainLink("quantise", Result.FAILED, text), None
+        return ChainLink("quantise", LaunchResult.FAILED, text), None
     request = {
         "model": str(model),
         "out": str(out),
@@ -149,7 +149,7 @@ def quantise(
     files = (program.log, *([str(out)] if out.is_dir() else []))
 
     def failed(text: str) -> ChainLink:
-        return ChainLink("quantise", Result.FAILED, text, program.seconds, program, files)
+        return ChainLink("quantise", LaunchResult.FAILED, text, program.seconds, program, files)
 
     if program.why:
         return failed(program.why), None
@@ -168,7 +168,7 @@ def quantise(
     )
     if quantised.lacks:
         return failed(quantised.lacks[0]), quantised
-    return ChainLink("quantise", Result.PASSED, _summary(quantised), program.seconds, program, files), quantised
+    return ChainLink("quantise", LaunchResult.PASSED, _summary(quantised), program.seconds, program, files), quantised
 
 
 def _summary(quantised: Quantised) -> str:

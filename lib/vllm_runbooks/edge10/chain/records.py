@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vllm_runbooks.edge10.accuracy.records import JudgedAccuracy
-from vllm_runbooks.probe.starts import Guarded, Result
+from vllm_runbooks.edge10.accuracy.records import AccuracyComparison
+from vllm_runbooks.probe.starts import Guarded, LaunchResult
 
 LINKS = ("parts", "quantise", "serve", "evaluate-float", "evaluate-quantised", "judge")
 """The steps in their order; "serve" covers both servers, also one after the other."""
@@ -50,7 +50,7 @@ class ChainLink:
 
     name: str
     """Of `LINKS`."""
-    result: Result
+    result: LaunchResult
     says: str
     """One line: the result, or why there is none."""
     seconds: float | None = None
@@ -110,7 +110,7 @@ class OpenChain:
     servers: tuple[Guarded, ...] = ()
     """Supervised launches, the float model's first; without those that were not reached."""
     evaluated: tuple[Evaluated, ...] = ()
-    accuracy: JudgedAccuracy | None = None
+    accuracy: AccuracyComparison | None = None
     """The loss with its interval."""
     why_none: str = ""
     """Why there is no accuracy."""

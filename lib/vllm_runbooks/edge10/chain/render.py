@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.views.elements import cells, grid, html_table, joined, prose, remark, tag
 from vllm_runbooks.edge10.accuracy import render as accuracy
 from vllm_runbooks.edge10.chain.records import ChainLink, OpenChain
@@ -12,11 +12,11 @@ from vllm_runbooks.edge10.chain.records import ChainLink, OpenChain
 _HEAD = ("link", "result", "wall", "CPU", "memory")
 
 
-def shown(chain: OpenChain | None) -> Shown:
+def shown(chain: OpenChain | None) -> RenderedView:
     """Render a chain; None if none was run."""
     if chain is None:
         text = "Nothing was run on this host: no chain was asked for."
-        return Shown(text, prose(text))
+        return RenderedView(text, prose(text))
     rows = [(link.name, link.result.value, *_cost(link)) for link in chain.links]
     lines = [f"{link.name}: {link.says}" for link in chain.links]
     lines += [link.program.command for link in chain.links if link.program is not None]
@@ -33,7 +33,7 @@ def shown(chain: OpenChain | None) -> Shown:
     if chain.folder:
         parts.append(f"Logs, reports and the quantised model: {chain.folder}.")
         html += remark(parts[-1])
-    return Shown(joined(parts), html)
+    return RenderedView(joined(parts), html)
 
 
 def _cost(link: ChainLink) -> tuple[str, str, str]:

@@ -29,7 +29,7 @@ class ProgramAnswer(NamedTuple):
 
 
 def ask(argv: Sequence[str]) -> ProgramAnswer:
-    """Run a command of `core.host_commands` to its end or the limit, without input."""
+    """Run a command of `catalog.host_commands` to its end or the limit, without input."""
     try:
         program = subprocess.Popen(  # noqa: S603 - a row of the table
             argv,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from vllm_runbooks.core import host_commands
+from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.edge10.host import asking, docker_texts
 from vllm_runbooks.edge10.host.asking import ask
 from vllm_runbooks.edge10.host.records import DaemonFile, DockerFacts, DockerState, RegistryLogin, ToolkitFacts

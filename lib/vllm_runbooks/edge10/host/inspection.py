@@ -11,27 +11,27 @@ from vllm_runbooks.catalog.toolchains import AskedModel, Toolchain
 from vllm_runbooks.core.records import Severity
 from vllm_runbooks.edge10.host import step_rules as rules
 from vllm_runbooks.edge10.host.needs import needs
-from vllm_runbooks.edge10.host.records import CheckedHost, DockerState, EdgeHost, HostAsked, Untold
-from vllm_runbooks.edge10.host.step_rules import CONDITIONS, HostRuleContext
-from vllm_runbooks.plan.budget import Subject
+from vllm_runbooks.edge10.host.records import CheckedHost, DockerState, EdgeHost, HostCheckRequest, UnknownHostFact
+from vllm_runbooks.edge10.host.step_rules import CONDITIONS, EdgeRuleContext
+from vllm_runbooks.plan.budget import PlannedModel
 
 _PREFIX = "edge10.host_"
 
 
 def check(
     host: EdgeHost,
-    request: HostAsked,
+    request: HostCheckRequest,
     facts: Toolchain,
     specs: Specs,
     *,
-    model: Subject | None = None,
+    model: PlannedModel | None = None,
     listed: AskedModel | None = None,
 ) -> CheckedHost:
     """Check a host before a step."""
     if request.data is not None and host.folder is not None and host.folder.path != request.data:
         host = replace(host, folder=None)  # a snapshot of another folder
     step_needs = () if model is None else needs(host, request.step, model, facts, specs)
-    context = HostRuleContext(host, facts, request, step_needs, model, listed)
+    context = EdgeRuleContext(host, facts, request, step_needs, model, listed)
     findings = tuple(_findings(context))
     unknown = tuple(_unknown(context))
     is_wrong = any(finding.severity is not Severity.HINT for finding in findings)
@@ -46,7 +46,7 @@ def check(
     )
 
 
-def _findings(context: HostRuleContext) -> Iterator[RuleFinding]:
+def _findings(context: EdgeRuleContext) -> Iterator[RuleFinding]:
     for finding_id, row in load_table("edge10_host_findings", FindingText).items():
         for observation in CONDITIONS[finding_id.removeprefix(_PREFIX)](context):
             yield RuleFinding(
@@ -61,79 +61,79 @@ def _findings(context: HostRuleContext) -> Iterator[RuleFinding]:
             )
 
 
-def _unknown(context: HostRuleContext) -> Iterator[Untold]:
+def _unknown(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:
     """List the unknown facts that a rule needs: they are never a pass."""
     yield from _unknown_of_docker(context)
     inventory = context.host.inventory
     if not context.knows_gpus:
-        yield Untold("cards and their driver", "nobody told")
+        yield UnknownHostFact("cards and their driver", "nobody told")
     elif inventory.gpus and inventory.driver is None:
-        yield Untold("release of the driver", "it was not told")
+        yield UnknownHostFact("release of the driver", "it was not told")
     if context.needs_docker and not context.is_container and context.host.toolkit is None:
-        yield Untold("the container toolkit", "nobody told")
+        yield UnknownHostFact("the container toolkit", "nobody told")
     yield from _unknown_of_model(context)
     if context.request.step == "compile" and context.host.environment is None:
-        yield Untold(f"{rules.THREADS} in the environment", "nobody told")
+        yield UnknownHostFact(f"{rules.THREADS} in the environment", "nobody told")
     yield from _unknown_of_python(context)
 
 
-def _unknown_of_docker(context: HostRuleContext) -> Iterator[Untold]:
+def _unknown_of_docker(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:
     if not context.needs_docker:
         return
     if context.is_container:
-        yield Untold("docker, its settings and images", "this is a container: look from its host as well")
+        yield UnknownHostFact("docker, its settings and images", "this is a container: look from its host as well")
         return
     docker, registry, image = context.docker, context.request.registry, context.request.image
     if docker is None:
-        yield Untold("docker", "nobody told")
+        yield UnknownHostFact("docker", "nobody told")
         return
     if docker.state is DockerState.UNKNOWN:
-        yield Untold("docker's service", docker.why or "what it said is not understood")
+        yield UnknownHostFact("docker's service", docker.why or "what it said is not understood")
     has_release = rules.version_numbers(docker.server or docker.client)
     if not has_release and docker.state not in (DockerState.MISSING, DockerState.PODMAN):
-        yield Untold("docker's release", "it was not told")
+        yield UnknownHostFact("docker's release", "it was not told")
     is_answering = docker.state is DockerState.ANSWERS
     if is_answering and docker.runtimes is None:
-        yield Untold("docker's runtimes", "its service did not tell")
+        yield UnknownHostFact("docker's runtimes", "its service did not tell")
     why = "it was not asked when this was recorded" if is_answering else f"docker: {docker.state.value}"
     if registry is not None and not context.has_image and rules.accepts_registry(context) is None:
-        yield Untold(f"whether docker takes {registry} without a certificate", why)
+        yield UnknownHostFact(f"whether docker takes {registry} without a certificate", why)
     if image is None:
-        yield Untold(f"whether the step's image ({context.step.image}) is there", "name it: --image NAME:TAG")
+        yield UnknownHostFact(f"whether the step's image ({context.step.image}) is there", "name it: --image NAME:TAG")
     elif context.has_image is None:
-        yield Untold(f"whether the image {image} is there", why)
+        yield UnknownHostFact(f"whether the image {image} is there", why)
     if architecture := rules.unusual_architecture(context):
         reason = "it is not here to be looked at, and the guide is silent"
-        yield Untold(f"whether the step's image is for {architecture}", reason)
+        yield UnknownHostFact(f"whether the step's image is for {architecture}", reason)
     if context.has_image is False:
         free = docker.root_free_gib
         space = "how much is free there is not told" if free is None else f"{free:,.1f} GiB are free there"
         reason = f"it goes to {docker.root_folder or 'docker'}: {space}; its size is not told"
-        yield Untold("whether the step's image fits", reason)
+        yield UnknownHostFact("whether the step's image fits", reason)
 
 
-def _unknown_of_model(context: HostRuleContext) -> Iterator[Untold]:
+def _unknown_of_model(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:
     step, listed, model = context.request.step, context.listed, context.model
     if context.request.model is None:
-        yield Untold("disk and memory that the step takes", "name the model: --model NAME, or its folder")
+        yield UnknownHostFact("disk and memory that the step takes", "name the model: --model NAME, or its folder")
         return
     if listed is not None and {"quantise": listed.quantise, "compile": listed.compile}.get(step, True) is None:
         near = f"; near: {', '.join(listed.near)}" if listed.near else ""
-        yield Untold(f"whether the toolchain may {step} {listed.name}", f"{listed.why}{near}")
+        yield UnknownHostFact(f"whether the toolchain may {step} {listed.name}", f"{listed.why}{near}")
     for need in context.needs:
         if need.is_enough is not None:
             continue
         if need.there_gib is None:
             is_named = need.what != "disk" or context.request.data is not None
             reason = "it was not told" if is_named else "name the folder of models and artefacts: --data DIR"
-            yield Untold(f"{need.what} that is free", reason)
+            yield UnknownHostFact(f"{need.what} that is free", reason)
         if blank := [term.what for term in need.terms if term.gib is None]:
             missing = model.stock.missing[:4] if model is not None else ()
             reason = f"; its configuration does not tell {', '.join(missing)}" if missing else ""
-            yield Untold(f"{need.what} for {', '.join(blank)}", f"the model's size is not known{reason}")
+            yield UnknownHostFact(f"{need.what} for {', '.join(blank)}", f"the model's size is not known{reason}")
 
 
-def _unknown_of_python(context: HostRuleContext) -> Iterator[Untold]:
+def _unknown_of_python(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:
     packages_of_step = ["vllm"] if context.step.vllm is not None else []
     if context.request.step == "compile":
         packages_of_step += context.facts.host.packages
@@ -142,8 +142,12 @@ def _unknown_of_python(context: HostRuleContext) -> Iterator[Untold]:
     if not packages_of_step or (host.python is None and is_outside):
         return
     if host.python is None:
-        yield Untold(f"versions of {', '.join(packages_of_step)} in the Python of this step", "name it: --python PATH")
+        yield UnknownHostFact(
+            f"versions of {', '.join(packages_of_step)} in the Python of this step", "name it: --python PATH"
+        )
         return
     blank = [name for name in packages_of_step if name != "vllm" and name not in (packages or {})]
     if packages is None or blank:
-        yield Untold(f"versions of {', '.join(blank or packages_of_step)}", f"{host.python} does not list them")
+        yield UnknownHostFact(
+            f"versions of {', '.join(blank or packages_of_step)}", f"{host.python} does not list them"
+        )

@@ -15,7 +15,7 @@ from vllm_runbooks.edge10.host.records import EdgeHost, HostNeed, NeedTerm
 from vllm_runbooks.host.inspection import unfit, usable_mib
 from vllm_runbooks.host.records import HostFacts, Inventory
 from vllm_runbooks.plan import weights
-from vllm_runbooks.plan.budget import Subject
+from vllm_runbooks.plan.budget import PlannedModel
 from vllm_runbooks.plan.shape import Format, Quantization
 
 _GIB = 1 << 30
@@ -36,7 +36,7 @@ _AWQ_SOURCE = (
 class ModelSizes:
     """Sizes of a model in GiB; None if unknown."""
 
-    def __init__(self, model: Subject, facts: Toolchain) -> None:
+    def __init__(self, model: PlannedModel, facts: Toolchain) -> None:
         self.name = model.name
         self.is_folder = model.checkpoint_bytes is not None
         self.is_quantised = model.shape.quantization is not None
@@ -55,7 +55,7 @@ class ModelSizes:
             "layer"
         )
 
-    def _in_16_bits(self, model: Subject) -> float | None:
+    def _in_16_bits(self, model: PlannedModel) -> float | None:
         """By the files if their dtype is known: that works for unknown model families as well."""
         width = _DTYPE_BYTES.get(model.shape.dtype or "")
         if self.is_folder and width is not None and self.stored is not None:
@@ -68,7 +68,7 @@ def _gib(size: int | None) -> float | None:
     return None if size is None else size / _GIB
 
 
-def needs(host: EdgeHost, step: str, model: Subject, facts: Toolchain, specs: Specs) -> tuple[HostNeed, ...]:
+def needs(host: EdgeHost, step: str, model: PlannedModel, facts: Toolchain, specs: Specs) -> tuple[HostNeed, ...]:
     """Disk, memory and GPU memory that a step takes, and what is free."""
     sizes, inventory, folder = ModelSizes(model, facts), host.inventory, host.folder
     has_gpus = any(not unfit(gpu) for gpu in inventory.gpus)

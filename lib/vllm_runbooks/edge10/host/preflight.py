@@ -7,15 +7,16 @@ import re
 import shutil
 from pathlib import Path
 
+from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.core import host_commands, moments
+from vllm_runbooks.core import moments
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction.redact import redact_record, redact_text
 from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.host import docker
 from vllm_runbooks.edge10.host import inspection as hosts
-from vllm_runbooks.edge10.host.records import CheckedHost, EdgeHost, FolderFacts, HostAsked
+from vllm_runbooks.edge10.host.records import CheckedHost, EdgeHost, FolderFacts, HostCheckRequest
 from vllm_runbooks.edge10.host.snapshots import redact_environment
 from vllm_runbooks.edge10.host.step_rules import READ_VARIABLES
 from vllm_runbooks.host import inventory
@@ -27,7 +28,7 @@ _REGISTRY = re.compile(
 )
 
 
-def collect(request: HostAsked, *, python: str | None = None) -> EdgeHost:
+def collect(request: HostCheckRequest, *, python: str | None = None) -> EdgeHost:
     """The facts of this host; nothing is changed.
 
     Args:
@@ -83,7 +84,7 @@ def read_asked(
     image: str | None = None,
     registry: str | None = None,
     data: str | None = None,
-) -> HostAsked:
+) -> HostCheckRequest:
     """What a host is checked for, validated.
 
     Raises:
@@ -97,7 +98,7 @@ def read_asked(
         match = _REGISTRY.fullmatch(registry)
         if match is None or (match[1] is not None and not 0 < int(match[1]) < 1 << 16):
             raise InputError(f"--registry {_shown(registry)}: is no registry; give its HOST:PORT alone")
-    return HostAsked(step, model, image, registry, data)
+    return HostCheckRequest(step, model, image, registry, data)
 
 
 def _shown(value: str) -> str:
@@ -106,7 +107,11 @@ def _shown(value: str) -> str:
 
 
 def checked(
-    request: HostAsked, *, snapshot: EdgeHost | None = None, version: str | None = None, python: str | None = None
+    request: HostCheckRequest,
+    *,
+    snapshot: EdgeHost | None = None,
+    version: str | None = None,
+    python: str | None = None,
 ) -> CheckedHost:
     """Check a host before a step.
 
@@ -124,6 +129,6 @@ def checked(
     if name is not None and not planner.is_folder(name):
         name = models.weights(name, facts)
     model = None if name is None else planner.model(name)
-    listed = None if request.model is None else models.asked(request.model, facts)
+    listed = None if request.model is None else models.find_model(request.model, facts)
     host = collect(request, python=python) if snapshot is None else snapshot
     return hosts.check(host, request, facts, catalog.specs(), model=model, listed=listed)

@@ -156,7 +156,7 @@ class EdgeHost:
 
 
 @dataclass(frozen=True)
-class HostAsked:
+class HostCheckRequest:
     """What a host is looked at for."""
 
     step: str
@@ -196,7 +196,7 @@ class HostNeed:
 
 
 @dataclass(frozen=True)
-class Untold:
+class UnknownHostFact:
     """Something that would mean something, and that is not known of a host."""
 
     what: str
@@ -209,9 +209,9 @@ class CheckedHost(EdgeHost):
 
     toolchain: str = ""
     """Id of the facts."""
-    asked: HostAsked = field(default_factory=lambda: HostAsked(""))
+    asked: HostCheckRequest = field(default_factory=lambda: HostCheckRequest(""))
     needs: tuple[HostNeed, ...] = ()
     findings: tuple[RuleFinding, ...] = ()
-    unknown: tuple[Untold, ...] = ()
+    unknown: tuple[UnknownHostFact, ...] = ()
     ok: bool | None = None
     """Whether nothing stands in the way of the step; None: nothing was found, and something is not known."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
+from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog.toolchains import AskedModels
-from vllm_runbooks.core import host_commands
-from vllm_runbooks.core.display import Shown, to_json, visible
+from vllm_runbooks.core.display import RenderedView, to_json, visible
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.views.elements import AMBER, GREEN, RED, Headline, cut, heading, html_table, remark, verdict
 from vllm_runbooks.core.views.styled import (
     BLANK,
-    Block,
-    Loose,
+    SentenceLines,
     Table,
+    TextBlock,
     Tone,
     Words,
     bulleted,
@@ -37,7 +37,7 @@ _VERDICTS = {
 }
 
 
-def models(answer: AskedModels) -> list[Block]:
+def models(answer: AskedModels) -> list[TextBlock]:
     """Which models the toolchain quantises and compiles, for a terminal."""
     names = [visible(cut(model.name, 60)) for model in answer.models]
     rows: list[tuple[Words, ...]] = [
@@ -51,9 +51,9 @@ def models(answer: AskedModels) -> list[Block]:
         for name, model in zip(names, answer.models, strict=True)
     ]
     near = [f"{name}: {', '.join(model.near)}" for name, model in zip(names, answer.models, strict=True) if model.near]
-    parts: list[list[Block]] = [[Table([styled(name, Tone.FAINT) for name in _MODELS_HEAD], rows)]]
+    parts: list[list[TextBlock]] = [[Table([styled(name, Tone.FAINT) for name in _MODELS_HEAD], rows)]]
     parts += [headed("NEAREST NAMES", list(map(bulleted, near)))] if near else []
-    parts.append([Loose(styled(f"{answer.toolchain}: {answer.source}", Tone.FAINT))])
+    parts.append([SentenceLines(styled(f"{answer.toolchain}: {answer.source}", Tone.FAINT))])
     return [*parted(parts), BLANK]
 
 
@@ -68,19 +68,19 @@ def _headline(checked: CheckedHost) -> Headline:
     return Headline(word, f"before the step {checked.asked.step}, {why}")
 
 
-def host(checked: CheckedHost) -> list[Block]:
+def host(checked: CheckedHost) -> list[TextBlock]:
     """A checked host for a terminal."""
     headline, tone = _headline(checked), _VERDICTS[checked.ok][3]
-    lead: list[Block] = [Loose(styled(headline.verdict, tone) + f": {headline.why}")]
+    lead: list[TextBlock] = [SentenceLines(styled(headline.verdict, tone) + f": {headline.why}")]
     if checked.constructed:
         text = f"constructed, not read on a host: {visible(checked.source or 'from no source')}"
-        lead.append(Loose(cut(text, 400)))
-    needs: list[Block] = []
+        lead.append(SentenceLines(cut(text, 400)))
+    needs: list[TextBlock] = []
     if checked.needs:
         rows = [_need_row(need) for need in checked.needs]
         needs = [Table([styled(name, Tone.FAINT) for name in _NEEDS_HEAD], rows)]
         needs += [bulleted(f"{need.what}: {text}") for need in checked.needs for text in _terms(need)]
-    sections: tuple[tuple[str, list[Block]], ...] = (
+    sections: tuple[tuple[str, list[TextBlock]], ...] = (
         ("HOST", list(map(bulleted, _facts(checked)))),
         ("WHAT THE STEP TAKES", needs),
         ("WHAT IT MEANS", [block for finding in checked.findings for block in findings_render.blocks(finding)]),
@@ -88,10 +88,10 @@ def host(checked: CheckedHost) -> list[Block]:
         ("NOT KNOWN", [bulleted(visible(f"{unknown.what} ({unknown.why})")) for unknown in checked.unknown]),
     )
     parts = [lead, *(headed(name, blocks) for name, blocks in sections if blocks)]
-    return [*parted([*parts, [Loose(styled(checked.toolchain, Tone.FAINT))]]), BLANK]
+    return [*parted([*parts, [SentenceLines(styled(checked.toolchain, Tone.FAINT))]]), BLANK]
 
 
-def host_shown(checked: CheckedHost) -> Shown:
+def host_shown(checked: CheckedHost) -> RenderedView:
     """A checked host for a notebook."""
     html = verdict(_headline(checked), _VERDICTS[checked.ok][2]) + "".join(map(remark, _facts(checked)))
     if checked.needs:
@@ -102,7 +102,7 @@ def host_shown(checked: CheckedHost) -> Shown:
         html += findings_render.table(checked.findings) + "".join(map(remark, _commands(checked)))
     if checked.unknown:
         html += heading("Not known") + "".join(remark(f"{unknown.what} ({unknown.why})") for unknown in checked.unknown)
-    return Shown(plain(host(checked)), html)
+    return RenderedView(plain(host(checked)), html)
 
 
 def _commands(checked: CheckedHost) -> Iterator[str]:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog.toolchains import AskedModel, EdgeStep, Toolchain
-from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Severity
 from vllm_runbooks.edge10.host.records import (
@@ -17,13 +17,13 @@ from vllm_runbooks.edge10.host.records import (
     DockerFacts,
     DockerState,
     EdgeHost,
-    HostAsked,
+    HostCheckRequest,
     HostNeed,
     ImageFacts,
 )
 from vllm_runbooks.host import inspection as inventories
 from vllm_runbooks.host.records import VLLM_PACKAGES, GpuFacts
-from vllm_runbooks.plan.budget import Subject
+from vllm_runbooks.plan.budget import PlannedModel
 
 THREADS = "COMPILE_THREAD"
 READ_VARIABLES = (THREADS, "CUDA_VISIBLE_DEVICES", "DOCKER_HOST", "DOCKER_CONTEXT")
@@ -52,14 +52,14 @@ class HostObservation:
 
 
 @dataclass(frozen=True)
-class HostRuleContext:
+class EdgeRuleContext:
     """The facts that conditions read."""
 
     host: EdgeHost
     facts: Toolchain
-    request: HostAsked
+    request: HostCheckRequest
     needs: tuple[HostNeed, ...] = ()
-    model: Subject | None = None
+    model: PlannedModel | None = None
     listed: AskedModel | None = None
     """The toolchain's list on the model; None if no model was named."""
 
@@ -122,7 +122,7 @@ class HostRuleContext:
 
 
 _Observations = Iterator[HostObservation]
-Condition = Callable[[HostRuleContext], _Observations]
+Condition = Callable[[EdgeRuleContext], _Observations]
 
 
 def version_numbers(version: str | None) -> tuple[int, ...]:
@@ -153,7 +153,7 @@ _STATES = {
 }
 
 
-def _docker_state(state: DockerState, context: HostRuleContext) -> _Observations:
+def _docker_state(state: DockerState, context: EdgeRuleContext) -> _Observations:
     docker = context.docker
     if docker is not None and docker.state is state:
         at = f" at {docker.endpoint}" if docker.endpoint else ""
@@ -164,7 +164,7 @@ def _docker_state(state: DockerState, context: HostRuleContext) -> _Observations
         yield HostObservation(f"{_STATES[state]}{at}{why}", do=do)
 
 
-def _docker_old(context: HostRuleContext) -> _Observations:
+def _docker_old(context: EdgeRuleContext) -> _Observations:
     docker, least = context.docker, context.facts.host.docker_above
     if docker is None or docker.state is DockerState.PODMAN:
         return
@@ -175,12 +175,12 @@ def _docker_old(context: HostRuleContext) -> _Observations:
         yield HostObservation(f"docker is {version}, and the guide asks for one above {least}", severity)
 
 
-def _docker_desktop(context: HostRuleContext) -> _Observations:
+def _docker_desktop(context: EdgeRuleContext) -> _Observations:
     if context.docker is not None and context.docker.system == _DESKTOP:
         yield HostObservation(f"docker is {_DESKTOP}")
 
 
-def _docker_rootless(context: HostRuleContext) -> _Observations:
+def _docker_rootless(context: EdgeRuleContext) -> _Observations:
     if context.docker is not None and context.docker.is_rootless:
         yield HostObservation("docker runs rootless")
 
@@ -188,14 +188,14 @@ def _docker_rootless(context: HostRuleContext) -> _Observations:
 # ---- GPUs in containers
 
 
-def _driver_missing(context: HostRuleContext) -> _Observations:
+def _driver_missing(context: EdgeRuleContext) -> _Observations:
     inventory = context.host.inventory
     if context.knows_gpus and inventory.driver is None and not inventory.gpus:
         reason = inventory.why_none or "no reason is told"
         yield HostObservation(f"no driver of NVIDIA answers ({reason})", _gpu_severity(context))
 
 
-def _gpu_missing(context: HostRuleContext) -> _Observations:
+def _gpu_missing(context: EdgeRuleContext) -> _Observations:
     inventory = context.host.inventory
     if context.knows_gpus and not context.gpus and (inventory.driver is not None or inventory.gpus):
         reasons = [f"GPU {gpu.index} {inventories.unfit(gpu)}" for gpu in inventory.gpus]
@@ -204,18 +204,18 @@ def _gpu_missing(context: HostRuleContext) -> _Observations:
         yield HostObservation(text, _gpu_severity(context))
 
 
-def _gpu_severity(context: HostRuleContext) -> Severity:
+def _gpu_severity(context: EdgeRuleContext) -> Severity:
     return Severity.FATAL if context.step.gpu == "needed" else Severity.DEGRADED
 
 
-def _driver_old(context: HostRuleContext) -> _Observations:
+def _driver_old(context: EdgeRuleContext) -> _Observations:
     driver, facts = context.host.inventory.driver, context.facts.host
     if _compare_versions(driver, facts.driver_packaged) == -1:
         text = f"the driver is {driver}, and the guide installs {facts.driver_packaged} and shows {facts.driver_shown}"
         yield HostObservation(text)
 
 
-def _toolkit_missing(context: HostRuleContext) -> _Observations:
+def _toolkit_missing(context: EdgeRuleContext) -> _Observations:
     docker, toolkit = context.docker, context.host.toolkit
     states = (*_LOCAL_STATES, DockerState.MISSING, DockerState.PODMAN)
     if docker is None or toolkit is None or docker.state not in states or docker.system == _DESKTOP:
@@ -225,7 +225,7 @@ def _toolkit_missing(context: HostRuleContext) -> _Observations:
         yield HostObservation(text)
 
 
-def _runtime_missing(context: HostRuleContext) -> _Observations:
+def _runtime_missing(context: EdgeRuleContext) -> _Observations:
     docker, toolkit = context.docker, context.host.toolkit
     if docker is None or docker.runtimes is None or toolkit is None or not toolkit.programs:
         return
@@ -243,19 +243,19 @@ def _restart() -> str:
 # ---- settings and registries
 
 
-def _daemon_broken(context: HostRuleContext) -> _Observations:
+def _daemon_broken(context: EdgeRuleContext) -> _Observations:
     for file in context.settings_files:
         if file.problem:
             yield HostObservation(f"{file.path}: {file.problem}", path=file.path)
 
 
-def _daemon_twice(context: HostRuleContext) -> _Observations:
+def _daemon_twice(context: EdgeRuleContext) -> _Observations:
     for file in context.settings_files:
         if file.twice:
             yield HostObservation(f"{file.path} has {', '.join(file.twice[:4])} more than once", path=file.path)
 
 
-def accepts_registry(context: HostRuleContext) -> bool | None:
+def accepts_registry(context: EdgeRuleContext) -> bool | None:
     """Whether docker's service accepts the named registry without a certificate; None if unknown.
 
     The files of a service that does not answer are what it reads at its next launch.
@@ -288,7 +288,7 @@ def _is_in_network(registry: str, networks: Sequence[str]) -> bool:
     return False
 
 
-def _settings_with_registry(context: HostRuleContext, registry: str) -> str:
+def _settings_with_registry(context: EdgeRuleContext, registry: str) -> str:
     for file in context.settings_files:
         names = file.insecure_registries or ()
         if registry in names or _is_in_network(registry, names):
@@ -296,7 +296,7 @@ def _settings_with_registry(context: HostRuleContext, registry: str) -> str:
     return ""
 
 
-def _registry_unloaded(context: HostRuleContext) -> _Observations:
+def _registry_unloaded(context: EdgeRuleContext) -> _Observations:
     """The running service has not read the entry yet."""
     docker, registry = context.docker, context.request.registry
     if docker is None or registry is None or docker.insecure_registries is None:
@@ -307,7 +307,7 @@ def _registry_unloaded(context: HostRuleContext) -> _Observations:
         yield HostObservation(text, _fetch_severity(context), do=_restart(), path=path)
 
 
-def _registry_unlisted(context: HostRuleContext) -> _Observations:
+def _registry_unlisted(context: EdgeRuleContext) -> _Observations:
     docker, registry = context.docker, context.request.registry
     if docker is None or registry is None or accepts_registry(context) is not False:
         return
@@ -328,12 +328,12 @@ def _registry_unlisted(context: HostRuleContext) -> _Observations:
     )
 
 
-def _fetch_severity(context: HostRuleContext) -> Severity | None:
+def _fetch_severity(context: EdgeRuleContext) -> Severity | None:
     """A hint if the image is on the host already."""
     return Severity.HINT if context.has_image else None
 
 
-def _registry_login(context: HostRuleContext) -> _Observations:
+def _registry_login(context: EdgeRuleContext) -> _Observations:
     docker, registry = context.docker, context.request.registry
     if docker is None or registry is None or context.has_image is not False:
         return
@@ -358,14 +358,14 @@ def _command(name: str, **values: str) -> str:
 # ---- the image
 
 
-def _image_missing(context: HostRuleContext) -> _Observations:
+def _image_missing(context: EdgeRuleContext) -> _Observations:
     if context.image is not None and context.has_image is False:
         command = _command("docker-pull", image=context.image.name)
         do = "fetch it, once what is named above is mended" + (f": {command}" if command else "")
         yield HostObservation(f"docker has no image {context.image.name}", do=do)
 
 
-def _image_foreign(context: HostRuleContext) -> _Observations:
+def _image_foreign(context: EdgeRuleContext) -> _Observations:
     docker, image = context.docker, context.image
     if docker is None or image is None or image.architecture is None or docker.architecture is None:
         return
@@ -375,7 +375,7 @@ def _image_foreign(context: HostRuleContext) -> _Observations:
         yield HostObservation(text)
 
 
-def unusual_architecture(context: HostRuleContext) -> str:
+def unusual_architecture(context: EdgeRuleContext) -> str:
     """This host's architecture, if an image that is not here may be for another one; else empty."""
     architecture = (context.docker.architecture if context.docker else None) or ""
     is_default = _ARCHITECTURES.get(architecture, architecture) in ("", _DEFAULT_ARCHITECTURE)
@@ -385,19 +385,19 @@ def unusual_architecture(context: HostRuleContext) -> str:
 # ---- the model, and space for it
 
 
-def _model_refused(context: HostRuleContext) -> _Observations:
+def _model_refused(context: EdgeRuleContext) -> _Observations:
     listed, step = context.listed, context.request.step
     if listed is not None and {"quantise": listed.quantise, "compile": listed.compile}.get(step) is False:
         yield HostObservation(f"the toolchain does not {step} {listed.name} ({listed.why})")
 
 
-def _model_quantised(context: HostRuleContext) -> _Observations:
+def _model_quantised(context: EdgeRuleContext) -> _Observations:
     model = context.model
     if context.request.step == "quantise" and model is not None and model.shape.quantization is not None:
         yield HostObservation(f"{model.name} is quantised already ({model.shape.quantization.method})")
 
 
-def _short(what: str, context: HostRuleContext) -> _Observations:
+def _short(what: str, context: EdgeRuleContext) -> _Observations:
     folder = context.host.folder
     for need in context.needs:
         if need.what == what and need.is_enough is False:
@@ -408,13 +408,13 @@ def _short(what: str, context: HostRuleContext) -> _Observations:
             yield HostObservation(f"{text}: {listed}", path=path)
 
 
-def _folder_missing(context: HostRuleContext) -> _Observations:
+def _folder_missing(context: EdgeRuleContext) -> _Observations:
     folder = context.host.folder
     if folder is not None and folder.is_there is False:
         yield HostObservation(f"{folder.path}: there is no such folder", path=folder.path)
 
 
-def _folder_closed(context: HostRuleContext) -> _Observations:
+def _folder_closed(context: EdgeRuleContext) -> _Observations:
     folder = context.host.folder
     if folder is not None and folder.is_there and folder.is_writable is False:
         yield HostObservation(f"{folder.path}: this user may not write there", path=folder.path)
@@ -423,7 +423,7 @@ def _folder_closed(context: HostRuleContext) -> _Observations:
 # ---- Python and variables
 
 
-def _package_version(context: HostRuleContext) -> _Observations:
+def _package_version(context: EdgeRuleContext) -> _Observations:
     python, installed = context.host.python, context.host.inventory.packages
     if context.request.step != "compile" or python is None or installed is None:
         return
@@ -441,7 +441,7 @@ def _package_version(context: HostRuleContext) -> _Observations:
         )
 
 
-def _vllm_version(context: HostRuleContext) -> _Observations:
+def _vllm_version(context: EdgeRuleContext) -> _Observations:
     required, installed = context.step.vllm, context.installed_vllm
     if required is None or installed is None or _compare_versions(installed, required) == 0:
         return
@@ -451,7 +451,7 @@ def _vllm_version(context: HostRuleContext) -> _Observations:
     yield HostObservation(text, do=f"install that one: `{command}`")
 
 
-def _python_unseen(context: HostRuleContext) -> _Observations:
+def _python_unseen(context: EdgeRuleContext) -> _Observations:
     packages = context.facts.host.packages
     is_outside = context.step.image is not None and context.host.inventory.host.is_container is not True
     if context.request.step == "compile" and context.host.python is None and is_outside and packages:
@@ -459,7 +459,7 @@ def _python_unseen(context: HostRuleContext) -> _Observations:
         yield HostObservation(f"the compile container's Python was not looked at, whose {names} the guide names")
 
 
-def _threads(context: HostRuleContext) -> _Observations:
+def _threads(context: EdgeRuleContext) -> _Observations:
     threads = (context.host.environment or {}).get(THREADS)
     if context.request.step != "compile" or threads is None or not context.knows_gpus:
         return

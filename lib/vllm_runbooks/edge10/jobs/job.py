@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from vllm_runbooks.catalog.toolchains import MODALITIES, ONE_BY_ONE, EdgeModel, Toolchain
-from vllm_runbooks.core.errors import InputError, meant
-from vllm_runbooks.core.excerpt import Excerpt, Places
+from vllm_runbooks.core.errors import InputError, suggestion
+from vllm_runbooks.core.excerpt import Excerpt, LineIndex
 from vllm_runbooks.core.redaction.redact import redact_name
 from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.jobs import names
-from vllm_runbooks.edge10.jobs.records import CalibrationAsked, EvaluationAsked, Job, JobProblem, ReadJob
+from vllm_runbooks.edge10.jobs.records import EdgeJob, JobCalibration, JobEvaluation, JobProblem, ReadJob
 from vllm_runbooks.edge10.jobs.templates import fill_template
 from vllm_runbooks.reading.documents import yaml_places
 from vllm_runbooks.reading.documents.yaml_places import Mapping, Node, Scalar, YamlError
@@ -115,7 +115,7 @@ class _JobReader:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._places = Places(text)
+        self._places = LineIndex(text)
         self.nodes: dict[str, Node] = {}
         """Values by field, as in `evaluation.ports`; empty ones are left out."""
         self.problems: list[JobProblem] = []
@@ -176,7 +176,7 @@ class _JobReader:
             self.wrong(f"{path}{_cut(key.value)}", "stands twice", "keep one of them", is_read=False, at=key)
         for key, value in mapping.items():
             if key.value not in keys:
-                do = meant(_cut(key.value), keys, hint, cutoff=0.7)
+                do = suggestion(_cut(key.value), keys, hint, cutoff=0.7)
                 self.wrong(f"{path}{_cut(key.value)}", "is no key of a job", do, is_read=False, at=key)
             elif not _is_empty(value):
                 self.nodes[f"{path}{key.value}"] = value
@@ -262,7 +262,7 @@ class _JobChecks:
         self._defaults: dict[str, str] = {}
         self._from_facts = f"as in {facts.id}"
 
-    def job(self) -> Job | None:
+    def job(self) -> EdgeJob | None:
         """The job; None if it lacks what is needed."""
         reader, nodes, facts = self._reader, self._nodes, self._facts
         model, like, quantised = self._path("model"), reader.word("like"), self._path("quantised")
@@ -296,7 +296,7 @@ class _JobChecks:
         threshold = self._threshold()
         if model is None or listed is None or dies is None:
             return None
-        return Job(
+        return EdgeJob(
             toolchain=facts.id,
             model=model,
             listed=listed.name,
@@ -363,7 +363,7 @@ class _JobChecks:
         field, name = ("like", like) if like is not None else ("model", model)
         if name is None:
             return None
-        answer = models.asked(name, self._facts)
+        answer = models.find_model(name, self._facts)
         if answer.listed is None:
             near = f"did you mean {', '.join(answer.near)}?" if answer.near else "see vllm-runbooks edge10 models"
             text = f"{_cut(name)!r} is not in the list of {self._facts.name} {self._facts.version}"
@@ -495,7 +495,7 @@ class _JobChecks:
     def _modality(self) -> str:
         word = self._reader.word("modality")
         if word is not None and word not in MODALITIES:
-            do = meant(word, MODALITIES, f"write one of {', '.join(MODALITIES)}")
+            do = suggestion(word, MODALITIES, f"write one of {', '.join(MODALITIES)}")
             self._wrong("modality", f"{_cut(word)!r} is none", do)
             return MODALITIES[0]
         return str(self._or_default("modality", word, MODALITIES[0]))
@@ -523,7 +523,7 @@ class _JobChecks:
 
     # ---- the steps
 
-    def _calibration(self) -> CalibrationAsked:
+    def _calibration(self) -> JobCalibration:
         reader, facts, nodes = self._reader, self._facts.calibration, self._nodes
         is_used = "quantised" not in nodes
         if "calibration" in nodes and not is_used:
@@ -549,7 +549,7 @@ class _JobChecks:
                 do = f"name the {key} of {_cut(str(dataset))}"
                 self._wrong(field, "is missing for this data set", do, at="calibration.dataset")
         samples, tokens = (reader.whole(f"calibration.{key}", 1, _MAX_TOKENS) for key in ("samples", "tokens"))
-        return CalibrationAsked(
+        return JobCalibration(
             method=or_default("method", method, facts.methods[0]),
             samples=or_default("samples", samples, facts.samples),
             tokens=or_default("tokens", tokens, facts.tokens),
@@ -559,7 +559,7 @@ class _JobChecks:
             column=or_default("column", words["column"], facts.column),
         )
 
-    def _evaluation(self, model: str, kind: str | None, context: int) -> EvaluationAsked:
+    def _evaluation(self, model: str, kind: str | None, context: int) -> JobEvaluation:
         reader, facts = self._reader, self._facts.evaluation
         reader.check_mapping("evaluation")
 
@@ -584,7 +584,7 @@ class _JobChecks:
             self._wrong(field, text, "shorten them, or raise `context`", at=at)
         name = names.model_name(model)
         default = facts.datasets.get(kind or "", ())
-        return EvaluationAsked(
+        return JobEvaluation(
             datasets=self._or_default("evaluation.datasets", datasets or None, default),
             float_port=self._or_default("evaluation.ports", ports, facts.ports)[0],
             quantised_port=self._or_default("evaluation.ports", ports, facts.ports)[1],

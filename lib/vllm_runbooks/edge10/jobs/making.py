@@ -25,7 +25,7 @@ from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.jobs import job as jobs
 from vllm_runbooks.edge10.jobs import names, steps
 from vllm_runbooks.edge10.jobs import render as render_edge10_jobs
-from vllm_runbooks.edge10.jobs.records import Job, JobProblem, MadeFile, MadeIssue, MadeJob
+from vllm_runbooks.edge10.jobs.records import EdgeJob, JobProblem, MadeFile, MadeIssue, MadeJob
 from vllm_runbooks.edge10.scripts import checking as script_checking
 from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.plan import planner
@@ -95,7 +95,7 @@ def judged(texts: Mapping[str, str], facts: Toolchain) -> list[MadeIssue]:
     ]
 
 
-def _unknown(job: Job, facts: Toolchain) -> Iterator[str]:
+def _unknown(job: EdgeJob, facts: Toolchain) -> Iterator[str]:
     """Doubts about repositories that neither the facts nor the catalog have."""
     for field, name in (("model", job.model), ("quantised", job.quantised)):
         if name is None or name.startswith("/") or "/" not in name:
@@ -106,7 +106,7 @@ def _unknown(job: Job, facts: Toolchain) -> Iterator[str]:
             yield f"{field}: {text}"
 
 
-def _room(job: Job, facts: Toolchain, card: str) -> str:
+def _room(job: EdgeJob, facts: Toolchain, card: str) -> str:
     """Whether the float model fits on the GPUs of a server, in a sentence.
 
     Raises:

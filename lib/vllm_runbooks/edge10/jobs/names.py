@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import PurePosixPath
 
 from vllm_runbooks.catalog.toolchains import KINDS, Toolchain
-from vllm_runbooks.edge10.jobs.records import Job, NameTold
+from vllm_runbooks.edge10.jobs.records import EdgeJob, FolderName
 
 _MAX_NAME = 255
 """Longest name of a file on common file systems, in bytes."""
@@ -55,17 +55,17 @@ def digits(remap: Sequence[int]) -> str:
     return "".join(map(str, remap[: last + 1]))
 
 
-def quantised(job: Job, of: Toolchain) -> str:
+def quantised(job: EdgeJob, of: Toolchain) -> str:
     """Folder that quantising writes."""
     return of.names[f"quantised_{job.kind}"].format(model=model_name(job.model))
 
 
-def converted(job: Job, of: Toolchain) -> str:
+def converted(job: EdgeJob, of: Toolchain) -> str:
     """Checkpoint that vLLM and the compiler read: a folder of the job, or the path of `quantised`."""
     return job.quantised or of.names["converted"].format(model=model_name(job.model))
 
 
-def compiled(job: Job, of: Toolchain) -> str:
+def compiled(job: EdgeJob, of: Toolchain) -> str:
     """Folder of the compiled model."""
     width, height = job.picture or (0, 0)
     return of.names[f"compiled_{job.kind}"].format(
@@ -88,7 +88,7 @@ def dies_folder(dies: int, of: Toolchain) -> str:
 # ---- to settings
 
 
-def read(name: str, of: Toolchain) -> NameTold | None:
+def read(name: str, of: Toolchain) -> FolderName | None:
     """Read the name of a compiled model's folder; None if it matches no template.
 
     A name that stops behind the model, as in `Qwen3-4B-AWQ-AOT`, tells the model and that it is compiled, no more.
@@ -159,14 +159,14 @@ def _reader(template: str) -> re.Pattern[str]:
     return re.compile("".join([*parts, re.escape(template[at:]), _REST]), re.ASCII)
 
 
-def settings_of_name(name: str, kind: str, groups: Mapping[str, str | None], of: Toolchain) -> NameTold:
+def settings_of_name(name: str, kind: str, groups: Mapping[str, str | None], of: Toolchain) -> FolderName:
     def number(hole: str) -> int | None:
         digits_text = groups.get(hole)
         return int(digits_text) if digits_text else None
 
     dies, width, height = number("dies"), number("width"), number("height")
     remap, prefill = groups.get("remap"), groups.get("prefill")
-    return NameTold(
+    return FolderName(
         name=name,
         kind=kind,
         model=groups.get("model") or "",
@@ -181,11 +181,11 @@ def settings_of_name(name: str, kind: str, groups: Mapping[str, str | None], of:
     )
 
 
-def _begun(name: str, template: str) -> NameTold | None:
+def _begun(name: str, template: str) -> FolderName | None:
     """Model of a name that ends where the settings would begin."""
     head, hole, tail = template.partition("{model}")
     mark = _HOLE.split(tail)[0].rstrip("_")
     model = name.removeprefix(head).removesuffix(mark)
     if not hole or not mark or not name.startswith(head) or not name.endswith(mark) or not model:
         return None
-    return NameTold(name=name, kind=None, model=model)
+    return FolderName(name=name, kind=None, model=model)

@@ -10,7 +10,7 @@ from vllm_runbooks.lint.records import Issue
 
 
 @dataclass(frozen=True)
-class CalibrationAsked:
+class JobCalibration:
     """What a job's quantising is fed with."""
 
     method: str
@@ -26,7 +26,7 @@ class CalibrationAsked:
 
 
 @dataclass(frozen=True)
-class EvaluationAsked:
+class JobEvaluation:
     """How the float and the quantised model of a job are served and asked."""
 
     datasets: tuple[str, ...]
@@ -45,7 +45,7 @@ class EvaluationAsked:
 
 
 @dataclass(frozen=True)
-class Job:
+class EdgeJob:
     """One model's way to the chip, as its small YAML description has it; what that leaves out comes from the facts."""
 
     toolchain: str
@@ -76,9 +76,9 @@ class Job:
     """Width and height in pixels; None: no pictures."""
     gpu: bool
     """Whether the host that quantises and compiles has one."""
-    calibration: CalibrationAsked | None
+    calibration: JobCalibration | None
     """None: it is quantised already."""
-    evaluation: EvaluationAsked
+    evaluation: JobEvaluation
     threshold: float | None
     """Largest loss of a score that is taken, a score being between 0 and 1; None: not said."""
     taken: Mapping[str, str] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class JobProblem:
 class ReadJob:
     """The description of a job as it was read."""
 
-    job: Job | None
+    job: EdgeJob | None
     """None: there are problems."""
     problems: tuple[JobProblem, ...]
     """All of them, by line."""
@@ -117,7 +117,7 @@ class ReadJob:
 
 
 @dataclass(frozen=True)
-class NameTold:
+class FolderName:
     """What the name of a compiled model's folder tells of its settings; None: it does not tell that one."""
 
     name: str
@@ -166,7 +166,7 @@ class MadeJob:
 
     toolchain: str
     """Id of the facts; empty: the description does not get so far."""
-    job: Job | None
+    job: EdgeJob | None
     """None: there are problems, and nothing was made."""
     problems: tuple[JobProblem, ...]
     doubts: tuple[str, ...]

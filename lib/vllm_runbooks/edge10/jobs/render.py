@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.views.styled import (
     BLANK,
-    Block,
     Line,
-    Loose,
     Prose,
+    SentenceLines,
     Table,
+    TextBlock,
     Tone,
     Words,
     bulleted,
@@ -19,20 +19,20 @@ from vllm_runbooks.core.views.styled import (
     parted,
     styled,
 )
-from vllm_runbooks.edge10.jobs.records import Job, JobProblem, MadeIssue, MadeJob
+from vllm_runbooks.edge10.jobs.records import EdgeJob, JobProblem, MadeIssue, MadeJob
 
 _WRITTEN, _SAME = styled("written", Tone.GOOD), styled("as it was", Tone.FAINT)
 
 
-def made_shown(result: MadeJob) -> list[Block]:
+def made_shown(result: MadeJob) -> list[TextBlock]:
     """Show what was made of a job, its defaults, and what is unknown."""
     if result.job is None:
-        lines = [Loose(problem_line(result.description, problem)) for problem in result.problems]
+        lines = [SentenceLines(problem_line(result.description, problem)) for problem in result.problems]
         return [*parted([lines, *_listed("NOT TOLD", result.doubts), [Line("Nothing was made.")]]), BLANK]
     return [*parted(_parts(result, result.job)), BLANK]
 
 
-def _parts(result: MadeJob, job: Job) -> Iterator[list[Block]]:
+def _parts(result: MadeJob, job: EdgeJob) -> Iterator[list[TextBlock]]:
     head = f"{job.listed} for {result.toolchain}: {job.dies} {'die' if job.dies == 1 else 'dies'}"
     yield [
         Line(styled(head, Tone.HEADING)),
@@ -48,10 +48,10 @@ def _parts(result: MadeJob, job: Job) -> Iterator[list[Block]]:
     yield from _listed("FOUND BY THE LINTER", judged(result.issues))
     if result.room:
         yield headed("ROOM", [Prose(f"  {visible(result.room)}")])
-    yield [Loose(styled(f"What to do, in which order: {visible(result.folder)}/README.md", Tone.FAINT))]
+    yield [SentenceLines(styled(f"What to do, in which order: {visible(result.folder)}/README.md", Tone.FAINT))]
 
 
-def _listed(name: str, texts: tuple[str, ...] | list[str]) -> Iterator[list[Block]]:
+def _listed(name: str, texts: tuple[str, ...] | list[str]) -> Iterator[list[TextBlock]]:
     if texts:
         yield headed(name, [bulleted(visible(text)) for text in texts])
 

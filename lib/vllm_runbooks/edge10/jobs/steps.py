@@ -11,11 +11,11 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog.toolchains import Toolchain
-from vllm_runbooks.core import host_commands
 from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.jobs import names
-from vllm_runbooks.edge10.jobs.records import CalibrationAsked, Job, MadeFile
+from vllm_runbooks.edge10.jobs.records import EdgeJob, JobCalibration, MadeFile
 from vllm_runbooks.edge10.jobs.templates import fill_template
 
 JOB = "job.yaml"
@@ -50,7 +50,7 @@ class JobFiles(NamedTuple):
     """By name."""
 
 
-def make_files(job: Job, facts: Toolchain) -> JobFiles:
+def make_files(job: EdgeJob, facts: Toolchain) -> JobFiles:
     """Make the texts of a job's files; nothing is written.
 
     Args:
@@ -63,7 +63,7 @@ def make_files(job: Job, facts: Toolchain) -> JobFiles:
     return JobFiles((*texts, readme), {**by_name, _README: _readme(job, facts, list(texts))})
 
 
-def _files(job: Job, facts: Toolchain) -> Iterator[tuple[MadeFile, str]]:
+def _files(job: EdgeJob, facts: Toolchain) -> Iterator[tuple[MadeFile, str]]:
     containers = MadeFile(_CONTAINERS, "", "fetches the containers, and runs a command in one", is_run=True)
     yield containers, _containers(job, facts)
     if job.calibration is not None:
@@ -95,7 +95,7 @@ def _literal(value: Any) -> str:
     return repr(value)
 
 
-def _quantise(job: Job, facts: Toolchain, calibration: CalibrationAsked) -> str:
+def _quantise(job: EdgeJob, facts: Toolchain, calibration: JobCalibration) -> str:
     settings = {
         "MODEL": models.weights(job.model, facts),
         "QUANTISED": names.quantised(job, facts),
@@ -109,7 +109,7 @@ def _quantise(job: Job, facts: Toolchain, calibration: CalibrationAsked) -> str:
     return _script(f"quantise_{job.kind}", settings, method=calibration.method)
 
 
-def _evaluations(job: Job, facts: Toolchain) -> Iterator[tuple[MadeFile, str]]:
+def _evaluations(job: EdgeJob, facts: Toolchain) -> Iterator[tuple[MadeFile, str]]:
     evaluation = job.evaluation
     sides = (
         ("float", evaluation.float_name, evaluation.float_port),
@@ -153,7 +153,7 @@ def _evaluations(job: Job, facts: Toolchain) -> Iterator[tuple[MadeFile, str]]:
         yield file, _script("evaluate_vlm", {"SETTINGS": paths})
 
 
-def _compile(job: Job, facts: Toolchain) -> str:
+def _compile(job: EdgeJob, facts: Toolchain) -> str:
     compiled, of_dies = names.compiled(job, facts), names.dies_folder(job.dies, facts)
     threads = facts.limits.threads_with_gpu if job.gpu else facts.limits.threads_without_gpu
     settings: dict[str, Any] = {
@@ -194,7 +194,7 @@ def _compile(job: Job, facts: Toolchain) -> str:
     return _script("compile_vlm", settings)
 
 
-def renamings(job: Job, facts: Toolchain) -> list[tuple[str, str, bool]]:
+def renamings(job: EdgeJob, facts: Toolchain) -> list[tuple[str, str, bool]]:
     """Pattern of what the compiler writes for each die, the name that it gets, and whether it is copied."""
     rows = [
         (file.renamed_from.replace("{die}", str(die)), file.path.replace("{die}", str(die)), file.is_copied)
@@ -213,7 +213,7 @@ def _subfolders(facts: Toolchain) -> list[str]:
 # ---- commands
 
 
-def _containers(job: Job, facts: Toolchain) -> str:
+def _containers(job: EdgeJob, facts: Toolchain) -> str:
     tag = _TAG.format(version=facts.version)
     steps = [
         name
@@ -230,7 +230,7 @@ def _containers(job: Job, facts: Toolchain) -> str:
     return text.replace(" @options@", "".join(f" {option}" for option in options))
 
 
-def _convert(job: Job, facts: Toolchain, method: str) -> str:
+def _convert(job: EdgeJob, facts: Toolchain, method: str) -> str:
     command = _command(
         ["python3", f"{_PROGRAM}/{facts.steps['convert'].programs[0]}"],
         ["--src", names.quantised(job, facts)],
@@ -240,7 +240,7 @@ def _convert(job: Job, facts: Toolchain, method: str) -> str:
     return fill_template("convert", command=command)
 
 
-def _serve(job: Job, facts: Toolchain, which: str) -> str:
+def _serve(job: EdgeJob, facts: Toolchain, which: str) -> str:
     evaluation, is_float = job.evaluation, which == "float"
     first = 0 if is_float else evaluation.cards
     parallel = [["--tensor-parallel-size", str(evaluation.cards)]] if evaluation.cards > 1 else []
@@ -269,7 +269,7 @@ def _command(*parts: Sequence[str]) -> str:
     return " \\\n  ".join(lines)
 
 
-def _requirements(job: Job, facts: Toolchain) -> str:
+def _requirements(job: EdgeJob, facts: Toolchain) -> str:
     release = facts.steps["evaluate"].vllm
     vllm = f"vllm=={release}" if release else "vllm"
     return "\n".join([vllm, "evalscope" if job.kind == "llm" else "evalscope[vlmeval]", ""])
@@ -278,7 +278,7 @@ def _requirements(job: Job, facts: Toolchain) -> str:
 # ---- what people read
 
 
-def job_text(job: Job, facts: Toolchain) -> str:
+def job_text(job: EdgeJob, facts: Toolchain) -> str:
     """A job as YAML with all defaults; read again it is the same job."""
     evaluation, fed = job.evaluation, job.calibration
     is_llm = job.kind == "llm"
@@ -353,7 +353,7 @@ def _yaml(value: Any) -> str:
     return str(value)
 
 
-def _readme(job: Job, facts: Toolchain, files: Sequence[MadeFile]) -> str:
+def _readme(job: EdgeJob, facts: Toolchain, files: Sequence[MadeFile]) -> str:
     doubts = [f"- {name}: {step.doubt}" for name, step in facts.steps.items() if step.doubt]
     notes = ["", "## Not told by the toolchain's guide", "", *doubts] if doubts else []
     notes += [""] if facts.host.packages else []
@@ -373,7 +373,7 @@ def _readme(job: Job, facts: Toolchain, files: Sequence[MadeFile]) -> str:
     )
 
 
-def _order(job: Job, facts: Toolchain) -> Iterator[str]:
+def _order(job: EdgeJob, facts: Toolchain) -> Iterator[str]:
     converted, model = names.converted(job, facts), shlex.quote(models.weights(job.model, facts))
     evaluation = job.evaluation
     judged = f" --threshold {_yaml(job.threshold)}" if job.threshold is not None else ""

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vllm_runbooks.catalog.toolchains import Toolchain
-from vllm_runbooks.core.excerpt import Excerpt, Places
+from vllm_runbooks.core.excerpt import Excerpt, LineIndex
 from vllm_runbooks.edge10.scripts import program_rules, readings, secret_rules
 from vllm_runbooks.edge10.scripts.findings import CheckedScript, CheckedScripts
 from vllm_runbooks.edge10.scripts.readings import COMPILE
 from vllm_runbooks.edge10.scripts.records import LintedScripts, ScriptStep
-from vllm_runbooks.lint.linting import Asked, Knowledge
+from vllm_runbooks.lint.linting import Knowledge, LintRequest
 from vllm_runbooks.lint.mending import mended_by
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.lint.secrecy import Secrets
@@ -28,7 +28,7 @@ def lint(
     texts: Mapping[str, str],
     knowledge: Knowledge,
     facts: Toolchain,
-    requests: Mapping[str, Asked],
+    requests: Mapping[str, LintRequest],
     *,
     fix: bool = False,
 ) -> dict[str, LintedScripts]:
@@ -69,7 +69,7 @@ def apart(text: str, name: str, knowledge: Knowledge, facts: Toolchain) -> Compi
 
 
 def mended(
-    texts: Mapping[str, str], name: str, knowledge: Knowledge, facts: Toolchain, requests: Mapping[str, Asked]
+    texts: Mapping[str, str], name: str, knowledge: Knowledge, facts: Toolchain, requests: Mapping[str, LintRequest]
 ) -> str:
     """One of the texts with every fix applied; its secrets stay, so print it nowhere.
 
@@ -107,7 +107,7 @@ def _linted(name: str, script: CheckedScript, *, fix: bool) -> LintedScripts:
 
 def _steps(name: str, script: CheckedScript, facts: Toolchain) -> list[ScriptStep]:
     """Steps of a file in order; the same step twice in a row is one."""
-    places = Places(script.text)
+    places = LineIndex(script.text)
     steps: list[ScriptStep] = []
     for step, offset in sorted({step for part in script.file.parts for step in part.steps}, key=lambda step: step[1]):
         container = facts.steps.get(_CONTAINERS.get(step, ""))

@@ -60,6 +60,6 @@ def mended_script(
     return scripts.mended(texts, name, knowledge.knowledge(), facts, _asked_of(texts, facts, folders))
 
 
-def _asked_of(texts: Mapping[str, str], facts: Toolchain, folders: Mapping[str, Path]) -> dict[str, _lint.Asked]:
+def _asked_of(texts: Mapping[str, str], facts: Toolchain, folders: Mapping[str, Path]) -> dict[str, _lint.LintRequest]:
     vllm = facts.steps["evaluate"].vllm
     return {name: asked(text, name, vllm, None, folders.get(name)) for name, text in texts.items()}

@@ -23,9 +23,9 @@ from vllm_runbooks.edge10.scripts import (
 )
 from vllm_runbooks.edge10.scripts.readings import FilePart, ReadFile, ScriptSet
 from vllm_runbooks.lint.hits import Hit
-from vllm_runbooks.lint.judged import Judged
-from vllm_runbooks.lint.linting import Asked, Knowledge
-from vllm_runbooks.reading.documents import Page
+from vllm_runbooks.lint.judged import LintedText, LintRequest
+from vllm_runbooks.lint.linting import Knowledge
+from vllm_runbooks.reading.documents import LaunchFile
 
 _NOT_PYTHON, _NOT_YAML = "file.not-python", "file.not-yaml"
 
@@ -34,7 +34,7 @@ class CheckedScripts:
     """Files that are checked together."""
 
     def __init__(
-        self, texts: Mapping[str, str], knowledge: Knowledge, facts: Toolchain, requests: Mapping[str, Asked]
+        self, texts: Mapping[str, str], knowledge: Knowledge, facts: Toolchain, requests: Mapping[str, LintRequest]
     ) -> None:
         """Read the files.
 
@@ -47,7 +47,7 @@ class CheckedScripts:
         self.texts, self.knowledge, self.facts, self.requests = dict(texts), knowledge, facts, dict(requests)
         imports = program_rules.known_imports(knowledge.tables)
         files = (
-            readings.read_file(name, text, Judged(text, knowledge, self.requests[name]), facts, imports)
+            readings.read_file(name, text, LintedText(text, knowledge, self.requests[name]), facts, imports)
             for name, text in self.texts.items()
         )
         self.scripts = ScriptSet(tuple(files), facts)
@@ -75,7 +75,7 @@ class CheckedScript:
         return self.file.text
 
     @property
-    def page(self) -> Page:
+    def page(self) -> LaunchFile:
         """The file as the ordinary linter reads it."""
         return self.file.judged.page
 

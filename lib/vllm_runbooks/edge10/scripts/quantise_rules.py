@@ -172,7 +172,7 @@ def _find_unsupported(
     if value is None or not isinstance(name, str) or not name.strip() or not is_known_text(name) or name in reported:
         return
     reported.add(name)
-    answer = models.asked(name, scripts.facts)
+    answer = models.find_model(name, scripts.facts)
     allowed = answer.quantise if step == "quantise" else answer.compile
     if allowed is False and answer.listed is not None:
         message = {"model": answer.listed.name, "step": Phrase(step)}

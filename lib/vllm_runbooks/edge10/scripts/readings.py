@@ -20,7 +20,7 @@ from vllm_runbooks.edge10.scripts.pieces import FilePiece, cut_file
 from vllm_runbooks.edge10.scripts.program import ScriptProgram
 from vllm_runbooks.edge10.scripts.values import ScriptEvent, ScriptValue
 from vllm_runbooks.lint.hits import Hit
-from vllm_runbooks.lint.judged import Judged
+from vllm_runbooks.lint.judged import LintedText
 from vllm_runbooks.reading.documents.python_text import NotPythonError, PythonText
 from vllm_runbooks.reading.shell import Assignment
 
@@ -125,7 +125,7 @@ class ReadFile:
     name: str
     text: str
     parts: tuple[FilePart, ...]
-    judged: Judged
+    judged: LintedText
     """The file as the ordinary linter reads it."""
 
     @cached_property
@@ -257,7 +257,7 @@ def _normalized(text: str | None) -> str | None:
     return posixpath.normpath(text) if text else None
 
 
-def read_file(name: str, text: str, judged: Judged, facts: Toolchain, imports: Mapping[str, str]) -> ReadFile:
+def read_file(name: str, text: str, judged: LintedText, facts: Toolchain, imports: Mapping[str, str]) -> ReadFile:
     """Read a file.
 
     Args:
@@ -286,7 +286,7 @@ def read_file(name: str, text: str, judged: Judged, facts: Toolchain, imports: M
     return ReadFile(name, text, tuple(parts), judged)
 
 
-def _read_piece(piece: FilePiece, text: str, facts: Toolchain, judged: Judged) -> FilePart:
+def _read_piece(piece: FilePiece, text: str, facts: Toolchain, judged: LintedText) -> FilePart:
     if piece.kind == "shell":
         shell_commands, assignments = commands.commands_of_script(piece.text, judged.text, is_page=piece.is_part)
         steps = tuple(_steps_of_commands(shell_commands, facts))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from vllm_runbooks.catalog.languages import Wording
 from vllm_runbooks.core.display import one_line
 from vllm_runbooks.core.records import IssueSeverity
-from vllm_runbooks.core.views.styled import Block, Loose, Tone, styled
+from vllm_runbooks.core.views.styled import SentenceLines, TextBlock, Tone, styled
 from vllm_runbooks.edge10.scripts.records import LintedScripts
 from vllm_runbooks.lint import render as issues
 
@@ -52,9 +52,9 @@ def unknown(checked: Mapping[str, LintedScripts]) -> list[str]:
     return [name for name, linted in checked.items() if not linted.steps]
 
 
-def view(checked: Mapping[str, LintedScripts]) -> list[Block]:
+def view(checked: Mapping[str, LintedScripts]) -> list[TextBlock]:
     """Show an issue a paragraph, then what each file does, and the count."""
-    blocks: list[Block] = []
+    blocks: list[TextBlock] = []
     whole = merged(checked)
     say = Wording(whole.lang)
     for name, linted in checked.items():
@@ -62,7 +62,7 @@ def view(checked: Mapping[str, LintedScripts]) -> list[Block]:
     for name, linted in checked.items():
         does = say(", ").join(say(step) for step in dict.fromkeys(step.step for step in linted.steps))
         words = styled(does or say(UNKNOWN), Tone.HEADING if does else Tone.WARN)
-        blocks.append(Loose(styled(f"{one_line(name)}: ", Tone.FAINT) + words))
+        blocks.append(SentenceLines(styled(f"{one_line(name)}: ", Tone.FAINT) + words))
     said_of = issues.counted(whole.issues, whole.lang)
     is_wrong = any(issue.severity is not IssueSeverity.INFO for issue in whole.issues)
     is_read = bool(whole.steps)
@@ -73,4 +73,4 @@ def view(checked: Mapping[str, LintedScripts]) -> list[Block]:
         toolchain=whole.toolchain,
         version=whole.vllm.version,
     )
-    return [*blocks, Loose(styled(verdict, tone) + styled(f" ({by})", Tone.FAINT))]
+    return [*blocks, SentenceLines(styled(verdict, tone) + styled(f" ({by})", Tone.FAINT))]

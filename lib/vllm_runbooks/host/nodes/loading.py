@@ -10,7 +10,7 @@ from vllm_runbooks.catalog.load import specs
 from vllm_runbooks.core.errors import InputError, WrongFileError, check_texts
 from vllm_runbooks.core.evidence import CaseKind, Evidence
 from vllm_runbooks.core.expected import verdict_on_findings
-from vllm_runbooks.core.records import Judgement, Severity, Verdict
+from vllm_runbooks.core.records import RunbookVerdict, Severity, Verdict
 from vllm_runbooks.reading.sources import beginning, load_files
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def nodes(*snapshots: str | Evidence, model: str = "") -> CheckedCluster:
     return clusters.check(read_nodes(snapshots), specs(), model=model)
 
 
-def judge_nodes(cluster: CheckedCluster, evidence: Evidence | None) -> Judgement:
+def judge_nodes(cluster: CheckedCluster, evidence: Evidence | None) -> RunbookVerdict:
     """The verdict on several nodes: against what a case expects, else on whether a launch over them would work."""
     case = evidence.case if evidence is not None else None
     if case is not None:
@@ -93,4 +93,4 @@ def judge_nodes(cluster: CheckedCluster, evidence: Evidence | None) -> Judgement
     else:
         verdict, reason = Verdict.PASS, f"nothing stands in the way of a start over {len(cluster.nodes)} nodes"
     facts = {"nodes": len(cluster.nodes)}
-    return Judgement(verdict, reason, case.id if case is not None else None, None, None, (), facts)
+    return RunbookVerdict(verdict, reason, case.id if case is not None else None, None, None, (), facts)

@@ -9,14 +9,14 @@ from functools import partial
 from html import escape
 from typing import NamedTuple
 
-from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.views import elements
 from vllm_runbooks.core.views.elements import AMBER, GREEN, GREY, RED, Headline, badge, cut, prose, remark, tag
 from vllm_runbooks.core.views.styled import (
     BLANK,
-    Block,
     Line,
-    Loose,
+    SentenceLines,
+    TextBlock,
     Tone,
     Words,
     bulleted,
@@ -75,10 +75,12 @@ def snapshot_json(cluster: Cluster) -> str:
     return finding_views.snapshot_json(cluster, Cluster)
 
 
-def view(cluster: CheckedCluster) -> list[Block]:
+def view(cluster: CheckedCluster) -> list[TextBlock]:
     """The nodes, for a terminal."""
     head, tone = _head(cluster), _OUTCOMES[cluster.ok].tone
-    parts: list[list[Block]] = [[Loose(styled(head.verdict, tone) + f": {head.why}"), *map(Loose, _summary(cluster))]]
+    parts: list[list[TextBlock]] = [
+        [SentenceLines(styled(head.verdict, tone) + f": {head.why}"), *map(SentenceLines, _summary(cluster))]
+    ]
     rows = _matrix(cluster)
     if rows:
         table = faint_table(["from, to", *_columns(cluster)], rows)
@@ -88,7 +90,7 @@ def view(cluster: CheckedCluster) -> list[Block]:
     if cluster.differences:
         parts.append(headed("WHAT DIFFERS", [faint_table(_DIFFERENCES, [_row(row) for row in cluster.differences])]))
     if cluster.environments:
-        lines: list[Block] = []
+        lines: list[TextBlock] = []
         for environment in cluster.environments[:_MOST]:
             lines.append(bulleted(styled(f"{_short(environment.node)}: ", Tone.HEADING) + environment.why))
             lines.append(Line(styled(f"    export {_assignments(environment.variables)}", Tone.COMMAND)))
@@ -204,8 +206,8 @@ def _cell(attempts: Sequence[Reach], address: str | None) -> str:
     return f"{'; '.join(closed)}{_ELSE_OPEN * (Reachability.OPEN in by_state)}"
 
 
-def _ports_block(cluster: CheckedCluster) -> Block:
-    return Loose(styled(_ports(cluster), Tone.FAINT), "")
+def _ports_block(cluster: CheckedCluster) -> TextBlock:
+    return SentenceLines(styled(_ports(cluster), Tone.FAINT), "")
 
 
 def _ports(cluster: CheckedCluster) -> str:
@@ -267,11 +269,11 @@ def _offset(seconds: float | None) -> str | None:
     return None if seconds is None else f"{seconds:+.3g} s" if abs(seconds) >= 0.001 else "as that of who asked"
 
 
-def _sentence(text: str) -> Shown:
-    return Shown(text, prose(text))
+def _sentence(text: str) -> RenderedView:
+    return RenderedView(text, prose(text))
 
 
-def nodes(checked: CheckedCluster | str, *, is_whole: bool = True) -> Shown:
+def nodes(checked: CheckedCluster | str, *, is_whole: bool = True) -> RenderedView:
     """The nodes, a column each; what differs is marked by a word, what does not is listed once.
 
     `checked` may be the reason why there are no nodes; without `is_whole` only what differs is shown.
@@ -284,7 +286,7 @@ def nodes(checked: CheckedCluster | str, *, is_whole: bool = True) -> Shown:
     rows = [row._replace(values=tuple(row.values[number] for number in picked)) for row in every]
     alike = list(_alike(checked)) if is_whole else []
     html = elements.verdict(head, ground) + "".join(map(remark, _summary(checked)))
-    blocks: list[Block] = [Loose(str(head)), *map(Loose, _summary(checked))]
+    blocks: list[TextBlock] = [SentenceLines(str(head)), *map(SentenceLines, _summary(checked))]
     if rows:
         columns = ["", *_columns(checked)]
         cells = [[_row_name(row.what), *map(_narrow, _marked(row))] for row in rows]
@@ -296,8 +298,8 @@ def nodes(checked: CheckedCluster | str, *, is_whole: bool = True) -> Shown:
     if alike:
         text = f"{'; '.join(alike)}."
         html += elements.heading(_ALIKE) + tag("p", escape(visible(text)), _PARAGRAPH)
-        blocks.append(Loose(f"{_ALIKE}: {text}"))
-    return Shown(plain(blocks), html)
+        blocks.append(SentenceLines(f"{_ALIKE}: {text}"))
+    return RenderedView(plain(blocks), html)
 
 
 _NOTHING_DIFFERS = "Nothing that was compared differs."
@@ -384,7 +386,7 @@ def _marked(row: _FactRow) -> Iterator[str]:
             yield f"{text} {badge(_DIFFERS, AMBER if row.matters else GREY)}"
 
 
-def reach(checked: CheckedCluster | str) -> Shown:
+def reach(checked: CheckedCluster | str) -> RenderedView:
     """Which node reaches which, in words, for a notebook."""
     if isinstance(checked, str):
         return _sentence(checked)
@@ -394,7 +396,7 @@ def reach(checked: CheckedCluster | str) -> Shown:
     head = ["from, to", *_columns(checked)]
     cells = [[escape(source), *map(_way, ways)] for source, *ways in rows]
     speeds = _speeds(checked)
-    return Shown(
+    return RenderedView(
         plain([faint_table(head, rows), _ports_block(checked), *map(Line, speeds)]),
         elements.html_table(head, cells, widest="none") + "".join(map(remark, (_ports(checked), *speeds))),
     )
@@ -416,7 +418,7 @@ def _way(cell: str) -> str:
     return badge(closed, AMBER if rest else RED) + escape(rest)
 
 
-def findings(checked: CheckedCluster | str) -> Shown:
+def findings(checked: CheckedCluster | str) -> RenderedView:
     """What the nodes mean for a server over them, for a notebook."""
     if isinstance(checked, str):
         return _sentence(checked)
@@ -426,10 +428,10 @@ def findings(checked: CheckedCluster | str) -> Shown:
     lines = [f"{_UNMEASURED}. {line}" for line in unknown]
     if not checked.findings:
         sentence = f"{_head(checked).why}."
-        return Shown("\n".join([sentence, *lines]), prose(sentence) + html)
+        return RenderedView("\n".join([sentence, *lines]), prose(sentence) + html)
     where = ((finding, _listed(finding.nodes)) for finding in checked.findings)
     table = finding_views.findings_table(where, "what it means, how it would look, and what to do")
-    return Shown("\n".join([plain(finding_blocks(checked.findings)), *lines]), table + html)
+    return RenderedView("\n".join([plain(finding_blocks(checked.findings)), *lines]), table + html)
 
 
 _UNMEASURED = "Not measured"
@@ -452,7 +454,7 @@ def exports(cluster: CheckedCluster) -> list[tuple[str, str]]:
     return [(_short(node.node), _exports(node.variables)) for node in cluster.environments[:_MOST]]
 
 
-def environments(checked: CheckedCluster | str) -> Shown:
+def environments(checked: CheckedCluster | str) -> RenderedView:
     """What each node needs in its environment, for a notebook."""
     if isinstance(checked, str):
         return _sentence(checked)
@@ -469,7 +471,7 @@ def environments(checked: CheckedCluster | str) -> Shown:
         + remark(cut(node.why, 200))
         for node in first
     ]
-    return Shown("\n".join([*lines, *more]), "".join([*parts, *map(remark, more)]))
+    return RenderedView("\n".join([*lines, *more]), "".join([*parts, *map(remark, more)]))
 
 
 def _exports(variables: Mapping[str, str]) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from vllm_runbooks.core.display import Shown, visible
-from vllm_runbooks.core.records import Compared
+from vllm_runbooks.core.display import RenderedView, visible
+from vllm_runbooks.core.records import PlanComparison
 from vllm_runbooks.core.views.elements import (
     AMBER,
     GREEN,
@@ -22,11 +22,11 @@ from vllm_runbooks.core.views.elements import (
 )
 from vllm_runbooks.core.views.styled import (
     BLANK,
-    Block,
     Layout,
     Line,
     Prose,
     Styled,
+    TextBlock,
     Tone,
     bulleted,
     headed,
@@ -39,7 +39,7 @@ from vllm_runbooks.plan.records import FindAnswer, Layouts, Plan, PlannedRank
 from vllm_runbooks.plan.render import pictures as plan_pictures
 from vllm_runbooks.plan.render import words as plan_words
 
-Viewed = Plan | Layouts | Compared | FindAnswer
+Viewed = Plan | Layouts | PlanComparison | FindAnswer
 """What the planner says, and these views show."""
 _FITS = {True: Tone.GOOD, False: Tone.BAD, None: Tone.WARN}
 _WORDS = {
@@ -55,7 +55,7 @@ def text(record: Viewed) -> str:
     return plain(view(record))
 
 
-def view(record: Viewed) -> list[Block]:
+def view(record: Viewed) -> list[TextBlock]:
     """What the planner says, for a terminal."""
     match record:
         case Plan():
@@ -63,14 +63,14 @@ def view(record: Viewed) -> list[Block]:
             parts = [*lead, answer_view(plan_words.headline(record), record), *_details(record)]
         case Layouts():
             parts = _layouts_view(record)
-        case Compared():
+        case PlanComparison():
             parts = _compared_view(record)
         case _:
             parts = [_found_view(record)]
     return [*parted(parts), BLANK]
 
 
-def answer_view(answer: Headline, planned: Plan | Layouts) -> list[Block]:
+def answer_view(answer: Headline, planned: Plan | Layouts) -> list[TextBlock]:
     """The answer in one sentence, and what it is about."""
     return [Prose(_judged(answer), ""), Prose(styled(plan_words.subject(planned), Tone.FAINT), "")]
 
@@ -84,7 +84,7 @@ def _begun(answer: Headline, tone: Tone) -> Styled:
     return styled(answer.verdict, tone) + f": {answer.why}"
 
 
-def _layouts_view(layouts: Layouts) -> list[list[Block]]:
+def _layouts_view(layouts: Layouts) -> list[list[TextBlock]]:
     legal = plan_words.legal(layouts)
     parts = [answer_view(plan_words.layouts_headline(layouts), layouts)]
     if legal:
@@ -95,22 +95,22 @@ def _layouts_view(layouts: Layouts) -> list[list[Block]]:
     return [*parts, *illegal_view(layouts)]
 
 
-def illegal_view(layouts: Layouts) -> list[list[Block]]:
+def illegal_view(layouts: Layouts) -> list[list[TextBlock]]:
     """The layouts that the release rejects, and why; nothing where there is none."""
     illegal = [plan for plan in layouts.layouts if plan.legal is False]
     return [headed("NOT LEGAL", [bulleted(plan_words.refusal(plan)) for plan in illegal])] if illegal else []
 
 
-def text_compared(compared: Compared) -> str:
+def text_compared(compared: PlanComparison) -> str:
     """Plan against actual, without colors."""
     return plain(view(compared))
 
 
-def _compared_view(compared: Compared) -> list[list[Block]]:
-    parts: list[list[Block]] = [[Prose(_judged(plan_words.compared_headline(compared)), "")]]
+def _compared_view(compared: PlanComparison) -> list[list[TextBlock]]:
+    parts: list[list[TextBlock]] = [[Prose(_judged(plan_words.compared_headline(compared)), "")]]
     if compared.terms:
         head = f"  {'GiB':<16}{'planned':>9}  {'band':<18}{'printed':>9}{'off by':>14}"
-        rows: list[Block] = [Line(styled(head, Tone.FAINT))]
+        rows: list[TextBlock] = [Line(styled(head, Tone.FAINT))]
         for term in compared.terms:
             name, planned, band, actual, off = plan_words.compared_cells(term)
             is_off = compared.off == term.name
@@ -129,9 +129,9 @@ def _compared_view(compared: Compared) -> list[list[Block]]:
     return parts
 
 
-def memory_view(plan: Plan) -> list[list[Block]]:
+def memory_view(plan: Plan) -> list[list[TextBlock]]:
     """What each GPU holds, the KV cache and the limits, a part each."""
-    parts: list[list[Block]] = [[_GpuTable(tuple(group))] for group in plan_pictures.cards(plan.per_gpu)]
+    parts: list[list[TextBlock]] = [[_GpuTable(tuple(group))] for group in plan_pictures.cards(plan.per_gpu)]
     rows = plan_words.cache_rows(plan)
     names = [styled(f"  {name:<22}", Tone.FAINT) for name, _ in rows]
     lines = [Prose(value, " " * 24, name) for name, (_, value) in zip(names, rows, strict=True)]
@@ -141,7 +141,7 @@ def memory_view(plan: Plan) -> list[list[Block]]:
     return parts
 
 
-def _details(plan: Plan) -> list[list[Block]]:
+def _details(plan: Plan) -> list[list[TextBlock]]:
     parts = memory_view(plan)
     if plan.options:
         parts.append(headed("NOT GIVEN, SO SETTLED BY THIS RELEASE", [Prose(plan_words.settled(plan.options))]))
@@ -177,10 +177,10 @@ class _GpuTable:
         return rows
 
 
-def ranking_view(plans: Sequence[Plan]) -> list[Block]:
+def ranking_view(plans: Sequence[Plan]) -> list[TextBlock]:
     """The layouts, the best first, with why each stands where it stands."""
     listed, same = plan_words.folded(plans)
-    rows: list[Block] = [_Ranked(None, None)]
+    rows: list[TextBlock] = [_Ranked(None, None)]
     for plan in listed:
         rows.append(_Ranked(plan_words.layout_cells(plan), _FITS[plan.fits]))
         if plan.reasons:
@@ -216,7 +216,7 @@ _RANKING = 70
 """Columns of the ranking."""
 
 
-def _found_view(finding: FindAnswer) -> list[Block]:
+def _found_view(finding: FindAnswer) -> list[TextBlock]:
     reasons = plan_words.reasons(finding)
     return [
         Prose(_begun(plan_words.found_headline(finding), Tone.HEADING), ""),
@@ -224,9 +224,9 @@ def _found_view(finding: FindAnswer) -> list[Block]:
     ]
 
 
-def shown(record: Viewed) -> Shown:
+def shown(record: Viewed) -> RenderedView:
     """For a notebook: rich, and as plain as in a terminal."""
-    return Shown(plain(view(record)), html(record))
+    return RenderedView(plain(view(record)), html(record))
 
 
 def html(record: Viewed) -> str:
@@ -236,7 +236,7 @@ def html(record: Viewed) -> str:
             body = _found_html(record.found) + _plan_html(record)
         case Layouts():
             body = _layouts_html(record)
-        case Compared():
+        case PlanComparison():
             body = _compared_html(record)
         case _:
             body = _found_html(record)
@@ -272,7 +272,7 @@ def memory_html(plan: Plan) -> str:
     return "".join(parts)
 
 
-def overview(plan: Plan) -> Shown:
+def overview(plan: Plan) -> RenderedView:
     """The verdict, each GPU's budget as a picture, and what the KV cache gives; without tables and command."""
     tone = TONES[False] if plan.legal is False else TONES[plan.fits]
     rows = [[escape(name), escape(value)] for name, value in plan_words.cache_rows(plan)]
@@ -288,15 +288,15 @@ def overview(plan: Plan) -> Shown:
         *(f"{name}: {value}" for name, value in plan_words.cache_rows(plan)),
         *plan.limits,
     ]
-    return Shown("\n".join(lines), "".join(parts))
+    return RenderedView("\n".join(lines), "".join(parts))
 
 
-def terms(plan: Plan) -> Shown:
+def terms(plan: Plan) -> RenderedView:
     """Each part of a GPU's memory with where the amount comes from, and what the release settled by itself."""
     groups = plan_pictures.cards(plan.per_gpu)
     settled = [f"Not given, so settled by this release: {plan_words.settled(plan.options)}."] if plan.options else []
     html = "".join([*map(_card_html, groups), *map(remark, settled)])
-    return Shown("\n\n".join([*(plain([_GpuTable(tuple(group))]) for group in groups), *settled]), html)
+    return RenderedView("\n\n".join([*(plain([_GpuTable(tuple(group))]) for group in groups), *settled]), html)
 
 
 def _card_html(group: Sequence[PlannedRank]) -> str:
@@ -350,7 +350,7 @@ def _found_html(finding: FindAnswer | None) -> str:
     return verdict(plan_words.found_headline(finding), tone) + "".join(remark(reason) for reason in reasons)
 
 
-def _compared_html(compared: Compared) -> str:
+def _compared_html(compared: PlanComparison) -> str:
     is_bare = not any(term.actual_gib is not None for term in compared.terms)
     tone = TONES[False] if compared.off is not None else TONES[None] if is_bare else TONES[True]
     parts = [verdict(plan_words.compared_headline(compared), tone), plan_pictures.differences(compared.terms)]

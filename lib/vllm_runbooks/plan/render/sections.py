@@ -10,9 +10,9 @@ from fnmatch import fnmatchcase
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vllm_runbooks.core.display import Shown
+from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.printed import masked
-from vllm_runbooks.core.records import Start
+from vllm_runbooks.core.records import ServerRun
 from vllm_runbooks.core.views import start_pictures, styled
 from vllm_runbooks.core.views.elements import (
     Headline,
@@ -34,17 +34,17 @@ from vllm_runbooks.plan.terms import GIB, NOTHING, tried
 if TYPE_CHECKING:
     from vllm_runbooks.plan.budget import Budget
     from vllm_runbooks.plan.inverse import WayOut
-    from vllm_runbooks.plan.requests import Request
+    from vllm_runbooks.plan.requests import PlanningRequest
     from vllm_runbooks.reading.deployment.confirmation import Confirmation
 
 
-def _unplanned(why: str) -> Shown:
+def _unplanned(why: str) -> RenderedView:
     """In place of a plan."""
     answer = Headline("not planned", why)
-    return Shown(wrap(str(answer), ""), verdict(answer, plans.TONES[None]))
+    return RenderedView(wrap(str(answer), ""), verdict(answer, plans.TONES[None]))
 
 
-def asked(request: Request | str) -> Shown:
+def asked(request: PlanningRequest | str) -> RenderedView:
     """What is asked of the planner; else what is missing."""
     if isinstance(request, str):
         return _unplanned(request)
@@ -65,21 +65,21 @@ def asked(request: Request | str) -> Shown:
     cells_html = [
         [escape(name), f'<span style="overflow-wrap:anywhere">{escape(value)}</span>'] for name, value in rows
     ]
-    return Shown(plain, html_table(["", ""], cells_html))
+    return RenderedView(plain, html_table(["", ""], cells_html))
 
 
-def memory(plan: Plan | str) -> Shown:
+def memory(plan: Plan | str) -> RenderedView:
     """What each GPU is planned to hold: answer, picture and figures, without the command."""
     if isinstance(plan, str):
         return _unplanned(plan)
     lead = plans.answer_view(plan_words.headline(plan), plan)
     body = verdict(plan_words.headline(plan), plans.TONES[plan.fits]) + remark(plan_words.subject(plan))
-    return Shown(
+    return RenderedView(
         styled.plain([*styled.parted([lead, *plans.memory_view(plan)]), styled.BLANK]), body + plans.memory_html(plan)
     )
 
 
-def ranking(layouts: Layouts | str) -> Shown:
+def ranking(layouts: Layouts | str) -> RenderedView:
     """Every layout with its reasons, the best first, and those that the release rejects."""
     if isinstance(layouts, str):
         return _unplanned(layouts)
@@ -92,29 +92,29 @@ def ranking(layouts: Layouts | str) -> Shown:
         plans.ranking_html(legal),
     ]
     plain = styled.plain([*styled.parted(blocks), styled.BLANK])
-    return Shown(plain, "".join([*parts, *plans.illegal_html(layouts)]))
+    return RenderedView(plain, "".join([*parts, *plans.illegal_html(layouts)]))
 
 
 _NONE = "None is written: there is one server, and nothing to share requests among."
 
 
-def files(made: Mapping[str, str], pattern: str, otherwise: str = _NONE) -> Shown:
+def files(made: Mapping[str, str], pattern: str, otherwise: str = _NONE) -> RenderedView:
     """Files of a deployment by a pattern of their names: the first in full, the others, which are like it, by name.
 
     `otherwise` is said where there are none.
     """
     names = [name for name in made if fnmatchcase(name, pattern)]
     if not names:
-        return Shown(otherwise, remark(otherwise))
+        return RenderedView(otherwise, remark(otherwise))
     first, others = names[0], names[1:]
     more = f"Like it, each with its own cards and port: {', '.join(others)}." if others else ""
     indented = "\n".join(f"  {line}".rstrip() for line in made[first].splitlines())
     plain = joined([f"{first}\n{indented}", *([wrap(more, "")] if more else [])])
     text_of = preformatted(made[first])
-    return Shown(plain, heading(first) + text_of + (remark(more) if more else ""))
+    return RenderedView(plain, heading(first) + text_of + (remark(more) if more else ""))
 
 
-def confirmations(checks: Mapping[str, Confirmation]) -> Shown:
+def confirmations(checks: Mapping[str, Confirmation]) -> RenderedView:
     """How to see that each instance runs as it was split; what holds of several alike is said once."""
     plain, parts = [], []
     for lines in dict.fromkeys(check.lines for check in checks.values()):
@@ -143,7 +143,7 @@ def confirmations(checks: Mapping[str, Confirmation]) -> Shown:
         parts += [heading(title), preformatted("\n".join(commands)), remark(f"Expect: {expected}.")]
     unknown = list(dict.fromkeys(texts for check in checks.values() for texts in check.unknown))
     plain += [wrap(f"Not known: {texts}", "") for texts in unknown]
-    return Shown(joined(plain), "".join([*parts, *(remark(f"Not known: {texts}") for texts in unknown)]))
+    return RenderedView(joined(plain), "".join([*parts, *(remark(f"Not known: {texts}") for texts in unknown)]))
 
 
 class _Beside(NamedTuple):
@@ -173,7 +173,7 @@ class _Beside(NamedTuple):
         return [self.name, format(self.planned, self.style), format(self.printed, self.style), off]
 
 
-def beside(starts: Sequence[Start], planned: Sequence[Plan | str]) -> Shown:
+def beside(starts: Sequence[ServerRun], planned: Sequence[Plan | str]) -> RenderedView:
     """Every start's plan beside what it printed; a text in place of a plan says why there is none."""
     figures_by_start = [
         _figures(start, plan) if isinstance(plan, Plan) else [] for start, plan in zip(starts, planned, strict=True)
@@ -181,7 +181,7 @@ def beside(starts: Sequence[Start], planned: Sequence[Plan | str]) -> Shown:
     every = [figure for figures in figures_by_start for figure in figures]
     if not every:
         reason = next((plan for plan in planned if isinstance(plan, str)), "The log prints no figure that is planned.")
-        return Shown(reason, tag("p", escape(reason)))
+        return RenderedView(reason, tag("p", escape(reason)))
     farthest = max(every, key=lambda figure: abs(figure.off))
     number = next(at for at, figures in enumerate(figures_by_start, 1) if farthest in figures)
     lead = Headline(
@@ -207,13 +207,13 @@ def beside(starts: Sequence[Start], planned: Sequence[Plan | str]) -> Shown:
             heading(title),
             html_table(["", "planned", "printed", "off by"], compared, numeric=(1, 2, 3), below=bands),
         ]
-    return Shown(joined(plain), "".join(parts))
+    return RenderedView(joined(plain), "".join(parts))
 
 
 _PLANNED_TONE = "#57606a"
 
 
-def _figures(start: Start, plan: Plan) -> list[_Beside]:
+def _figures(start: ServerRun, plan: Plan) -> list[_Beside]:
     """What a start printed of what is planned; requests only where they are counted for the same context."""
     facts, cache = start.facts, plan.kv_cache
     weights = [term for rank in plan.per_gpu for term in rank.terms if term.name == "weights" and term.expected_gib]
@@ -233,7 +233,7 @@ def _figures(start: Start, plan: Plan) -> list[_Beside]:
     ]
 
 
-def encoder(planned: Budget | str, printed: Mapping[str, str]) -> Shown:
+def encoder(planned: Budget | str, printed: Mapping[str, str]) -> RenderedView:
     """The encoder's part of the profiling run, step by step, next to the allocation that a log says failed.
 
     `planned` may be why nothing is planned; `printed` has the captures of the failure: its modality, the MiB that were
@@ -274,16 +274,16 @@ def encoder(planned: Budget | str, printed: Mapping[str, str]) -> Shown:
     body += html_table(["", "planned", "printed"], cells(rows), numeric=(1, 2))
     body += heading("What the encoder asks for, one after the other")
     body += html_table(["step", "asks for MiB", "then held GiB", ""], cells(steps), numeric=(1, 2))
-    return Shown(plain, body + remark(note))
+    return RenderedView(plain, body + remark(note))
 
 
-def ways_out(remedies: Sequence[WayOut] | str) -> Shown:
+def ways_out(remedies: Sequence[WayOut] | str) -> RenderedView:
     """Changes with which a start fits, those that take least from the user first, with the room that they leave."""
     if isinstance(remedies, str):
         return _unplanned(remedies)
     if not remedies:
         note_text = "No change of one or two options makes it fit, or it fits as it is."
-        return Shown(note_text, remark(note_text))
+        return RenderedView(note_text, remark(note_text))
     rows, plain, below = [], [], []
     for way in remedies:
         options = " ".join(_as_option(name, value) for name, value in way.changes.items())
@@ -297,7 +297,7 @@ def ways_out(remedies: Sequence[WayOut] | str) -> Shown:
         below.append(f"{cost}; " + ("" if way.margin is None else f"at least {low:.2f} GiB are left"))
     table = html_table(["change", "fits", "GiB left"], rows, numeric=(2,), below=below)
     note = "GiB left: of the KV cache on the card that has least, beyond one request of the longest length."
-    return Shown(joined(["\n".join(plain), wrap(note, "")]), table + remark(note))
+    return RenderedView(joined(["\n".join(plain), wrap(note, "")]), table + remark(note))
 
 
 _SURE = {True: "fits", None: "is expected to fit", False: "does not fit"}

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.views.elements import BLUE, Headline, heading, prose, tag, verdict
-from vllm_runbooks.core.views.styled import Block, Line, Prose, Tone, styled
+from vllm_runbooks.core.views.styled import Line, Prose, TextBlock, Tone, styled
 from vllm_runbooks.plan.records import StartFiles
 
 
-def view(summary: StartFiles) -> list[Block]:
+def view(summary: StartFiles) -> list[TextBlock]:
     """Which files are for which node, its environment, and what to do."""
     return list(_blocks(summary))
 
 
-def _blocks(summary: StartFiles) -> Iterator[Block]:
+def _blocks(summary: StartFiles) -> Iterator[TextBlock]:
     layout = summary.layout
     sizes = "" if layout is None else f": {layout.replicas} x TP {layout.tp} PP {layout.pp} DP {layout.dp}"
     yield Line(styled(f"{summary.model}, vLLM {summary.vllm.version}{sizes}", Tone.HEADING))
@@ -39,10 +39,10 @@ def _blocks(summary: StartFiles) -> Iterator[Block]:
             yield Prose(f"- {note}")
 
 
-def executor(summary: StartFiles | str) -> Shown:
+def executor(summary: StartFiles | str) -> RenderedView:
     """What joins the nodes, which executor a start takes, and which it takes by itself; else why there is none."""
     if isinstance(summary, str):
-        return Shown(summary, prose(summary))
+        return RenderedView(summary, prose(summary))
     joined = {"ray": "Ray", "nnodes": "--nnodes", "": "nothing"}[summary.joined_by]
     lead = Headline(f"joined by {joined}", f"executor {summary.executor or 'not known'}")
     paragraphs = [f"{summary.why}."]
@@ -51,18 +51,18 @@ def executor(summary: StartFiles | str) -> Shown:
         if summary.by_itself
         else []
     )
-    return Shown("\n".join([str(lead), *paragraphs]), verdict(lead, BLUE) + "".join(map(_paragraph, paragraphs)))
+    return RenderedView("\n".join([str(lead), *paragraphs]), verdict(lead, BLUE) + "".join(map(_paragraph, paragraphs)))
 
 
-def steps(summary: StartFiles | str) -> Shown:
+def steps(summary: StartFiles | str) -> RenderedView:
     """What to do in which order, and what is not known; else why there is nothing to do."""
     if isinstance(summary, str):
-        return Shown(summary, prose(summary))
+        return RenderedView(summary, prose(summary))
     lines = [f"{number}. {step}" for number, step in enumerate(summary.steps, 1)]
     html = _items("ol", summary.steps)
     if summary.notes:
         html += heading("What is not known, or left to you") + _items("ul", summary.notes)
-    return Shown("\n".join([*lines, *(f"- {note}" for note in summary.notes)]), html)
+    return RenderedView("\n".join([*lines, *(f"- {note}" for note in summary.notes)]), html)
 
 
 def _items(name: str, items: Sequence[str]) -> str:

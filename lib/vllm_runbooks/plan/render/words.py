@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vllm_runbooks.core.records import Compared, ComparedTerm
+from vllm_runbooks.core.records import ComparedTerm, PlanComparison
 from vllm_runbooks.core.views.elements import Headline
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.plan.records import Find, FindAnswer, Layouts, Plan, PlannedCache, PlannedRank, PlannedTerm, Speed
@@ -276,7 +276,7 @@ def _value(finding: FindAnswer, value: float | str) -> str:
     return text.rstrip("0").rstrip(".")
 
 
-def compared_headline(compared: Compared) -> Headline:
+def compared_headline(compared: PlanComparison) -> Headline:
     """The answer in one line: which term is off, or that none is."""
     if compared.off is not None:
         term = next((t for t in compared.terms if t.name == compared.off), None)
@@ -300,7 +300,7 @@ def compared_cells(term: ComparedTerm) -> list[str]:
     return [name, planned, band, actual, off]
 
 
-def residuals(compared: Compared) -> list[str]:
+def residuals(compared: PlanComparison) -> list[str]:
     """What is kept for calibration, a sentence for each term."""
     return [
         f"{plan_pictures.term_name(kept.term)}: {kept.actual_gib:.2f} GiB where {kept.planned_gib:.2f} "

@@ -22,7 +22,7 @@ from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.reading import arguments
 from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.documents import option_words
-from vllm_runbooks.reading.documents.starts import Found
+from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+\Z", re.ASCII)
 _VARIABLE = re.compile(
@@ -57,7 +57,7 @@ class Deployment:
     """Source text of each unknown word, "" for the others; empty if there is no source."""
 
     @classmethod
-    def of(cls, launch: Found) -> Deployment:
+    def of(cls, launch: WrittenLaunch) -> Deployment:
         """Describe a launch of a document."""
         gpus = launch.gpus
         seen: tuple[str, ...] | int | None = None

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
+from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog.options import ReleaseData, version_key
 from vllm_runbooks.catalog.tables import load_table
-from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.record_forms import AUTHORED
-from vllm_runbooks.reading.deployment.fleet import Host, Part, Split
+from vllm_runbooks.reading.deployment.fleet import Host, InstancePart, ParallelSizes
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ _INDEPENDENT_SINCE = "0.14.1"
 
 
 def confirmation(
-    part: Part,
-    split: Split,
+    part: InstancePart,
+    split: ParallelSizes,
     release: ReleaseData,
     *,
     hosts: int = 1,
@@ -161,7 +161,7 @@ def _row(line: str, release: ReleaseData) -> LineFormatRow | None:
     return next((row for row in reversed(rows) if not _is_before(release, row.since)), None)
 
 
-def _sizes(split: Split, release: ReleaseData, is_apart: bool | None) -> Iterator[PrintedLine]:  # noqa: FBT001
+def _sizes(split: ParallelSizes, release: ReleaseData, is_apart: bool | None) -> Iterator[PrintedLine]:  # noqa: FBT001
     row = _row("sizes" if is_apart is not None else "sizes-of-unknown-copies", release)
     if row is None:
         return
@@ -177,7 +177,7 @@ def _sizes(split: Split, release: ReleaseData, is_apart: bool | None) -> Iterato
 
 
 def _ranks(
-    split: Split,
+    split: ParallelSizes,
     release: ReleaseData,
     log: _Log,
     is_apart: bool | None,  # noqa: FBT001
@@ -204,7 +204,7 @@ def _ranks(
 
 
 def _weights(
-    split: Split, release: ReleaseData, log: _Log, figures: Expected, *, is_whole: bool
+    split: ParallelSizes, release: ReleaseData, log: _Log, figures: Expected, *, is_whole: bool
 ) -> Iterator[PrintedLine]:
     row = _row("weights", release)
     if row is None:
@@ -257,7 +257,9 @@ def _in_words(sides: Sides, unit: str, places: int) -> str:
     return f"{middle}{' ' * bool(unit.strip('x'))}{unit}{band}"
 
 
-def _cache(split: Split, release: ReleaseData, figures: Expected, log: _Log, *, serves: bool) -> Iterator[PrintedLine]:
+def _cache(
+    split: ParallelSizes, release: ReleaseData, figures: Expected, log: _Log, *, serves: bool
+) -> Iterator[PrintedLine]:
     """Lines about the KV cache, if the plan has figures for it."""
     newer = not figures.is_older_engine
     available = _row("cache-memory", release) if newer else None
@@ -279,7 +281,7 @@ def _cache(split: Split, release: ReleaseData, figures: Expected, log: _Log, *, 
         yield PrintedLine(what, text, None, row.source, _in_words(figures.concurrency, "x", 2))
 
 
-def _looks(part: Part) -> Iterator[Look]:
+def _looks(part: InstancePart) -> Iterator[Look]:
     gpus = part.deployment.gpus
     hosts = part.joined or ((Host(gpus, part.node),) if isinstance(gpus, tuple) else ())
     for host in hosts:

@@ -22,7 +22,7 @@ from vllm_runbooks.reading.deployment import (
     to_shell,
     yaml_quoted,
 )
-from vllm_runbooks.reading.deployment.fleet import Host, Part
+from vllm_runbooks.reading.deployment.fleet import Host, InstancePart
 
 RAY_NAME = "vllm-ray"
 """Container of Ray and the servers in it."""
@@ -39,7 +39,7 @@ def why_no_ray(release: ReleaseData, image: str | None = None) -> str:
     )
 
 
-def docker(parts: Sequence[Part], notes: Sequence[str] = (), image: str | None = None) -> str:
+def docker(parts: Sequence[InstancePart], notes: Sequence[str] = (), image: str | None = None) -> str:
     """Render a script that runs the instances of one host in containers and ends with all of them."""
     if any(part.joined for part in parts):
         raise InputError(fleet.NOT_IN_A_CONTAINER)
@@ -58,7 +58,7 @@ def _contained(deployment: Deployment, image: str | None) -> Deployment:
     return replace(deployment, environment=kept, image=image or deployment.image)
 
 
-def _on_the_host(command: str, name: str, part: Part) -> str:
+def _on_the_host(command: str, name: str, part: InstancePart) -> str:
     """Give a `docker run` the host's network, a name and mounts."""
     head, port, rest = command.partition("  -p ")
     mounts = "".join(f"  -v {_mount(folder)} \\\n" for folder in fleet.folders(part))
@@ -79,7 +79,7 @@ def _run(needed: Sequence[str], log: str, command: str) -> list[str]:
 # Ray, and the servers that it joins hosts for, in one container of each host
 
 
-def ray_docker(parts: Sequence[Part], node: str, image: str | None = None, notes: Sequence[str] = ()) -> str:
+def ray_docker(parts: Sequence[InstancePart], node: str, image: str | None = None, notes: Sequence[str] = ()) -> str:
     """Render a script for one host that runs Ray, and the host's servers, in one container."""
     deployment, mine, host = _ray_deployment(parts, node, image)
     command = _on_the_host(to_docker(deployment), RAY_NAME, parts[0])
@@ -93,7 +93,7 @@ def ray_docker(parts: Sequence[Part], node: str, image: str | None = None, notes
     return fleet.script(about, notes, needed, ["", *comment, *_run(needed, log, command)])
 
 
-def ray_compose(parts: Sequence[Part], node: str, image: str | None = None, notes: Sequence[str] = ()) -> str:
+def ray_compose(parts: Sequence[InstancePart], node: str, image: str | None = None, notes: Sequence[str] = ()) -> str:
     """Render a compose file for one host: one service with Ray and the host's servers."""
     deployment, mine, _ = _ray_deployment(parts, node, image)
     text = to_compose(deployment)
@@ -108,7 +108,9 @@ def ray_compose(parts: Sequence[Part], node: str, image: str | None = None, note
     return "\n".join(lines) + published + "    restart: on-failure\n" + health
 
 
-def _ray_deployment(parts: Sequence[Part], node: str, image: str | None) -> tuple[Deployment, list[Part], Host]:
+def _ray_deployment(
+    parts: Sequence[InstancePart], node: str, image: str | None
+) -> tuple[Deployment, list[InstancePart], Host]:
     hosts = fleet.ray_hosts(parts)
     at = next(place for place, host in enumerate(hosts) if str(host.node) == node)
     host = hosts[at]

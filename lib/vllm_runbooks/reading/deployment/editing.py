@@ -29,8 +29,8 @@ from vllm_runbooks.reading.deployment import (
     yaml_double,
     yaml_quoted,
 )
-from vllm_runbooks.reading.documents import Page
-from vllm_runbooks.reading.documents.starts import Found, Setting, Within
+from vllm_runbooks.reading.documents import LaunchFile
+from vllm_runbooks.reading.documents.starts import Setting, Within, WrittenLaunch
 from vllm_runbooks.reading.shell import Word
 
 _PLAIN_YAML = re.compile(r"(?:--?)?[A-Za-z/][A-Za-z0-9_./@+=-]*(?::[A-Za-z0-9_./-]+)*\Z", re.ASCII)
@@ -45,7 +45,9 @@ _MAX_LEAD = 200
 """Characters before a setting in which its option may be."""
 
 
-def edits(page: Page, launch: Found, changes: Sequence[Edit], release: ReleaseData) -> tuple[Replacement, ...]:
+def edits(
+    page: LaunchFile, launch: WrittenLaunch, changes: Sequence[Edit], release: ReleaseData
+) -> tuple[Replacement, ...]:
     """Return replacements that edit one launch of the page; empty unless the result is certain."""
     for is_compact in (False, True):  # JSON without blanks can stand where `: ` or quotes would break what is around it
         replacements: list[Replacement] = []
@@ -60,7 +62,9 @@ def edits(page: Page, launch: Found, changes: Sequence[Edit], release: ReleaseDa
     return ()
 
 
-def without(page: Page, launch: Found, first: int, last: int, release: ReleaseData) -> tuple[Replacement, ...]:
+def without(
+    page: LaunchFile, launch: WrittenLaunch, first: int, last: int, release: ReleaseData
+) -> tuple[Replacement, ...]:
     """Return replacements that remove a range of words from a launch; empty unless certain."""
     if launch.entry in CALLS or launch.language in {"glued", "argv"}:
         return ()
@@ -77,7 +81,7 @@ def without(page: Page, launch: Found, first: int, last: int, release: ReleaseDa
     return tuple(replacements) if any([word.value for word in start.words] == kept for start in after) else ()
 
 
-def unset(page: Page, setting: Setting) -> tuple[Replacement, ...]:
+def unset(page: LaunchFile, setting: Setting) -> tuple[Replacement, ...]:
     """Return the replacement that removes a variable with its line, option or item; empty unless certain."""
     span = _span_of(page, setting)
     if span is None:
@@ -101,7 +105,7 @@ def _line_end(text: str, offset: int) -> int:
     return len(text) if stop < 0 else stop
 
 
-def _span_of(page: Page, setting: Setting) -> tuple[int, int] | None:
+def _span_of(page: LaunchFile, setting: Setting) -> tuple[int, int] | None:
     """Range of a setting with all that only surrounds it."""
     text = page.text
     start, end = setting.pair or (setting.start, setting.end)
@@ -135,7 +139,7 @@ def _span_of(page: Page, setting: Setting) -> tuple[int, int] | None:
     return whole
 
 
-def _is_alone(launch: Found, setting: Setting, key: str) -> bool:
+def _is_alone(launch: WrittenLaunch, setting: Setting, key: str) -> bool:
     """Whether a setting is the only one under a key of a manifest."""
     span = launch.keys.get(key)
     if span is None or not span[0] <= setting.start <= span[1]:
@@ -143,7 +147,7 @@ def _is_alone(launch: Found, setting: Setting, key: str) -> bool:
     return sum(span[0] <= other.start <= span[1] for other in launch.environment.values()) == 1
 
 
-def _key_of(page: Page, setting: Setting, key: str) -> tuple[int, int] | None:
+def _key_of(page: LaunchFile, setting: Setting, key: str) -> tuple[int, int] | None:
     """Lines of a key with a single setting."""
     text = page.text
     span = next(launch.keys[key] for launch in page.starts if _is_alone(launch, setting, key))
@@ -167,7 +171,7 @@ def _merged(made: list[Replacement]) -> list[Replacement]:
 class _LaunchEditor:
     """Edits one launch in a text."""
 
-    def __init__(self, text: str, launch: Found, release: ReleaseData, *, is_compact: bool) -> None:
+    def __init__(self, text: str, launch: WrittenLaunch, release: ReleaseData, *, is_compact: bool) -> None:
         self.text, self.launch, self.release, self.is_compact = text, launch, release, is_compact
         self.is_compose = launch.kind == "compose"
         self.values = [word.value for word in launch.words]
@@ -612,7 +616,11 @@ def _within(layer: Within, text: str, written: str, *, is_compose: bool) -> str:
 
 
 def _is_as_asked(
-    page: Page, launch: Found, changes: Sequence[Edit], release: ReleaseData, replacements: Sequence[Replacement]
+    page: LaunchFile,
+    launch: WrittenLaunch,
+    changes: Sequence[Edit],
+    release: ReleaseData,
+    replacements: Sequence[Replacement],
 ) -> bool:
     """Whether the text, read again, has the edits and no others."""
     again = documents.read(page.changed(replacements), kind=page.kind)
@@ -627,11 +635,11 @@ def _is_as_asked(
     return True
 
 
-def _is_same(launch: Found, other: Found) -> bool:
+def _is_same(launch: WrittenLaunch, other: WrittenLaunch) -> bool:
     return _content(launch) == _content(other)
 
 
-def _content(launch: Found) -> tuple[Any, ...]:
+def _content(launch: WrittenLaunch) -> tuple[Any, ...]:
     return (
         launch.entry,
         tuple(word.value for word in launch.words),
@@ -639,11 +647,13 @@ def _content(launch: Found) -> tuple[Any, ...]:
     )
 
 
-def _environment(launch: Found) -> dict[str, str | None]:
+def _environment(launch: WrittenLaunch) -> dict[str, str | None]:
     return {name: setting.value.value for name, setting in launch.environment.items()}
 
 
-def _differs_as_asked(before: Found, after: Found, changes: Sequence[Edit], release: ReleaseData) -> bool:
+def _differs_as_asked(
+    before: WrittenLaunch, after: WrittenLaunch, changes: Sequence[Edit], release: ReleaseData
+) -> bool:
     environment = _environment(before)
     environment |= {edit.name: "" if edit.value is None else str(edit.value) for edit in changes if edit.op == "env"}
     if environment != _environment(after):
@@ -688,7 +698,7 @@ def _normal(value: Any) -> Any:
     return value
 
 
-def _keywords_as_asked(before: Found, after: Found, changes: Sequence[Edit]) -> bool:
+def _keywords_as_asked(before: WrittenLaunch, after: WrittenLaunch, changes: Sequence[Edit]) -> bool:
     expected = {keyword.name: (keyword.value, keyword.is_known) for keyword in before.keywords}
     for change in changes:
         if change.op == "remove":

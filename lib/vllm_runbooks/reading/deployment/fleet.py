@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog.options import Option, ReleaseData, inner_type
-from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Edit
 from vllm_runbooks.reading.deployment import (
@@ -65,7 +65,7 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Split:
+class ParallelSizes:
     """Parallel sizes of an instance."""
 
     tp: int = 1
@@ -91,7 +91,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Part:
+class InstancePart:
     """One host's part of an instance."""
 
     instance: int
@@ -133,14 +133,14 @@ def instances(
     hosts: Sequence[Host],
     *,
     replicas: int = 1,
-    split: Split = Split(),
+    split: ParallelSizes = ParallelSizes(),
     flags: Mapping[str, Any] | None = None,
     environment: Mapping[str, str | None] | None = None,
     first_port: int = FIRST_PORT,
     address: str | None = None,
     master_port: int | None = None,
     by_ray: bool = False,
-) -> tuple[Part, ...]:
+) -> tuple[InstancePart, ...]:
     """Lay out the servers of a layout over hosts, in order.
 
     An instance stays on one host if it fits. On a single host a server listens on loopback, behind a proxy; on several
@@ -161,7 +161,7 @@ def instances(
     if keys and (isinstance(keys["api_key"], str) or len(keys["api_key"]) == 1):
         keys, variables = {}, {KEY: None, **variables}
     uses_ray = "ray" in (common.get("distributed_executor_backend"), common.get("data_parallel_backend"))
-    parts: list[Part] = []
+    parts: list[InstancePart] = []
     head: Host | None = None
     for number, hosts_used in enumerate(_assigned(hosts, replicas, split)):
         port = first_port + number
@@ -192,7 +192,7 @@ def instances(
                 reach = "has to resolve, on every host and on itself, to the address by which the others reach it."
                 sentences = (*unwritten, f"{host.node} {reach}")
             cluster = tuple(hosts_used) if is_joined else ()
-            parts.append(Part(number, host.node, port, deployment, at == 0, sentences, cluster, host))
+            parts.append(InstancePart(number, host.node, port, deployment, at == 0, sentences, cluster, host))
     return tuple(parts)
 
 
@@ -226,7 +226,7 @@ def check_host(name: str | None) -> None:
         raise InputError(f"{name[:80]!r} is no name of a host")
 
 
-def _check(hosts: Sequence[Host], replicas: int, split: Split, first_port: int) -> None:
+def _check(hosts: Sequence[Host], replicas: int, split: ParallelSizes, first_port: int) -> None:
     if min(replicas, split.tp, split.pp, split.dp, split.pcp) < 1:
         raise InputError("replicas and parallel sizes are 1 at least")
     _check_ports("ports", replicas, first_port)
@@ -251,7 +251,7 @@ def _check_ports(what: str, count: int, first: int) -> None:
         raise InputError(f"{count} {what} from {first} are not there; the last is {_LAST_PORT}")
 
 
-def _assigned(hosts: Sequence[Host], replicas: int, split: Split) -> list[list[Host]]:
+def _assigned(hosts: Sequence[Host], replicas: int, split: ParallelSizes) -> list[list[Host]]:
     """GPUs of each instance, by host."""
     left = [list(host.devices) for host in hosts]
     instances: list[list[Host]] = []
@@ -273,7 +273,13 @@ def _assigned(hosts: Sequence[Host], replicas: int, split: Split) -> list[list[H
 
 
 def _spread(
-    hosts: Sequence[Host], split: Split, release: ReleaseData, number: int, master_port: int | None, *, by_ray: bool
+    hosts: Sequence[Host],
+    split: ParallelSizes,
+    release: ReleaseData,
+    number: int,
+    master_port: int | None,
+    *,
+    by_ray: bool,
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """Arguments per host of an instance, and notes; no arguments if Ray joins the hosts."""
     if len(hosts) == 1:
@@ -348,14 +354,14 @@ def _as_read(value: Any, option: Option | None) -> Any:
 # Writing: each file holds the instances of one host
 
 
-def shell(parts: Sequence[Part], notes: Sequence[str] = ()) -> str:
+def shell(parts: Sequence[InstancePart], notes: Sequence[str] = ()) -> str:
     """Render a script that starts the instances of one host and ends with all of them."""
     needed = dict.fromkeys(name for part in parts for name in references(_bare(part)))
     body = [line for part in parts for line in ("", *comments(part.unwritten), *_started(part))]
     return script(parts, notes, list(needed), body)
 
 
-def script(parts: Sequence[Part], notes: Sequence[str], needed: Sequence[str], body: Sequence[str]) -> str:
+def script(parts: Sequence[InstancePart], notes: Sequence[str], needed: Sequence[str], body: Sequence[str]) -> str:
     """Render a script around lines that start programs in the background, after variables that must be set."""
     check_one_host(parts)
     lines = [
@@ -389,12 +395,12 @@ def comments(sentences: Sequence[str]) -> list[str]:
     return [f"# {' '.join(sentence.split())}" for sentence in sentences]
 
 
-def _bare(part: Part) -> Deployment:
+def _bare(part: InstancePart) -> Deployment:
     """Keep only the variables that are set at launch."""
     return replace(part.deployment, environment=tuple((name, None) for name in part.deployment.handed))
 
 
-def _started(part: Part) -> list[str]:
+def _started(part: InstancePart) -> list[str]:
     """Start one instance in the background, its own variables before the command."""
     bare = _bare(part)
     handed = dict(bare.environment)
@@ -410,7 +416,7 @@ _RAY_PORT = 6379
 """Default port of a Ray head (`ray start --help`)."""
 
 
-def _joining(parts: Sequence[Part]) -> dict[str, str]:
+def _joining(parts: Sequence[InstancePart]) -> dict[str, str]:
     """Command by host that joins the Ray cluster, the head's first."""
     hosts, commands = ray_hosts(parts), {}
     for at, host in enumerate(hosts):
@@ -419,7 +425,7 @@ def _joining(parts: Sequence[Part]) -> dict[str, str]:
     return commands
 
 
-def ray_hosts(parts: Sequence[Part]) -> list[Host]:
+def ray_hosts(parts: Sequence[InstancePart]) -> list[Host]:
     """Hosts of the Ray cluster with their GPUs, the head first."""
     merged: dict[str, Host] = {}
     for part in parts:
@@ -447,7 +453,7 @@ def ray_start(hosts: Sequence[Host], at: int, *, is_waited_for: bool = False) ->
     return host_commands.line(f"{name}-block" if is_waited_for else name, **values)
 
 
-def ray(parts: Sequence[Part]) -> dict[str, str]:
+def ray(parts: Sequence[InstancePart]) -> dict[str, str]:
     """Render a script per host that joins the Ray cluster, by file name."""
     heading = "# {} becomes part of the Ray cluster, with its cards for vLLM. `ray stop` ends it."
     return {
@@ -456,7 +462,7 @@ def ray(parts: Sequence[Part]) -> dict[str, str]:
     }
 
 
-def shown(parts: Sequence[Part]) -> str:
+def shown(parts: Sequence[InstancePart]) -> str:
     """Shell commands of one instance, per host."""
     if len(parts) == 1 and not parts[0].joined:
         return to_shell(parts[0].deployment)
@@ -464,7 +470,7 @@ def shown(parts: Sequence[Part]) -> str:
     return "\n".join(f"# On {node}:\n{command}" for node, command in commands)
 
 
-def compose(parts: Sequence[Part], notes: Sequence[str] = ()) -> str:
+def compose(parts: Sequence[InstancePart], notes: Sequence[str] = ()) -> str:
     """Render a compose file with a service for each instance of one host.
 
     They share the host's network, so that a proxy on the host reaches them without published ports. The image's Python
@@ -497,7 +503,7 @@ _CACHE_INSIDE = "/root/.cache/huggingface"
 _CACHE_MOVED = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME")
 
 
-def folders(part: Part) -> list[str]:
+def folders(part: InstancePart) -> list[str]:
     """Mounts: the host's cache of weights, and the model's folder."""
     words, environment = part.deployment.words, dict(part.deployment.environment)
     named = [environment.get(name) for name in _CACHE_MOVED]
@@ -508,7 +514,7 @@ def folders(part: Part) -> list[str]:
     return [*([] if is_moved else [f"{_CACHE}:{_CACHE_INSIDE}"]), *(f"{folder}:{folder}" for folder in inside)]
 
 
-def health(part: Part) -> list[str]:
+def health(part: InstancePart) -> list[str]:
     """Health check of a server for a compose file."""
     command = host_commands.argv("health-by-python", url_host=part.asked_at, port=str(part.port))
     test = ", ".join(yaml_quoted(word) for word in ("CMD", *command))
@@ -523,7 +529,7 @@ def health(part: Part) -> list[str]:
     return [*lines, note, "      start_period: 30m"]
 
 
-def systemd(parts: Sequence[Part], notes: Sequence[str] = ()) -> dict[str, str]:
+def systemd(parts: Sequence[InstancePart], notes: Sequence[str] = ()) -> dict[str, str]:
     """Render a unit for each instance of one host, by file name.
 
     No template unit: its command would be complete in no file, so it could not be checked before it runs.
@@ -539,7 +545,7 @@ _SECRETS = "EnvironmentFile=/etc/vllm.env\n"
 RAY_UNIT = "vllm-ray.service"
 
 
-def ray_units(parts: Sequence[Part]) -> dict[str, str]:
+def ray_units(parts: Sequence[InstancePart]) -> dict[str, str]:
     """Render the unit that joins a host to the Ray cluster, by host."""
     hosts = ray_hosts(parts)
     units = {}
@@ -554,7 +560,7 @@ def ray_units(parts: Sequence[Part]) -> dict[str, str]:
     return units
 
 
-def _unit(part: Part) -> str:
+def _unit(part: InstancePart) -> str:
     """Require the variables: a server without its key would answer everyone."""
     text = to_systemd(part.deployment).replace("Description=vLLM\n", f"Description={_described(part)}\n", 1)
     text = text.replace(
@@ -569,19 +575,19 @@ def _unit(part: Part) -> str:
     return text.replace(_SECRETS, f"{comment}{_SECRETS}ExecStartPre=/bin/sh -c '{are_set}'\n", 1)
 
 
-def _described(part: Part) -> str:
+def _described(part: InstancePart) -> str:
     """Describe a unit; systemd reads % as a specifier."""
     model = str(part.deployment.words[0]).replace("%", "%%")
     return f"vLLM: {model}, " + (f"port {part.port}" if part.serves else f"cards for the server on port {part.port}")
 
 
-def check_one_host(parts: Sequence[Part]) -> None:
+def check_one_host(parts: Sequence[InstancePart]) -> None:
     """Refuse parts of several hosts."""
     if not parts or len({part.node for part in parts}) > 1:
         raise InputError("a file is for the instances of one host; give those of one")
 
 
-def title(parts: Sequence[Part]) -> str:
+def title(parts: Sequence[InstancePart]) -> str:
     node = f" on {parts[0].node}" if parts[0].node else ""
     serving, computing = ([str(part.port) for part in parts if part.serves is serves] for serves in (True, False))
     phrases = []

@@ -21,7 +21,7 @@ from vllm_runbooks.reading.deployment import (
     to_systemd,
 )
 from vllm_runbooks.reading.documents import gpus, images
-from vllm_runbooks.reading.documents.starts import Found
+from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 _WRITTEN_KEYS = ("image", "command", "args", "entrypoint", "environment", "env", "ports", "deploy", "ipc", "name")
 """Keys of a service or container that every form can express."""
@@ -37,7 +37,7 @@ FILES = {"shell": "serve.sh", "docker": "serve.sh", "compose": "compose.yaml", "
 """File name by which a form is read again."""
 
 
-def converted(launch: Found, to: str, release: ReleaseData) -> tuple[str, Deployment]:
+def converted(launch: WrittenLaunch, to: str, release: ReleaseData) -> tuple[str, Deployment]:
     """Convert a launch to another form; refuse what would be read differently."""
     if launch.entry not in options.SERVERS:
         raise InputError(f"{launch.entry} starts no server; give a file with a start of one")
@@ -58,7 +58,7 @@ def converted(launch: Found, to: str, release: ReleaseData) -> tuple[str, Deploy
     return text, deployment
 
 
-def _with_gpus(deployment: Deployment, launch: Found, *, is_contained: bool) -> Deployment:
+def _with_gpus(deployment: Deployment, launch: WrittenLaunch, *, is_contained: bool) -> Deployment:
     """Name the GPUs once: for a container as devices, else in a variable."""
     if not isinstance(deployment.gpus, tuple) or (not is_contained and launch.kind in _ON_HOST):
         return deployment
@@ -69,7 +69,7 @@ def _with_gpus(deployment: Deployment, launch: Found, *, is_contained: bool) -> 
     )
 
 
-def _is_read(launch: Found, written: Deployment) -> bool:
+def _is_read(launch: WrittenLaunch, written: Deployment) -> bool:
     """Whether a launch has the words and variables that were written, as far as known."""
     handed = set(references(written))
     environment = {name: value for name, value in written.environment if name not in handed}
@@ -85,7 +85,7 @@ def _is_read(launch: Found, written: Deployment) -> bool:
     )
 
 
-def left_out(launch: Found, to: str) -> tuple[str, ...]:
+def left_out(launch: WrittenLaunch, to: str) -> tuple[str, ...]:
     """Name what the other form can't express: mounts, limits, wrappers, keys of a service."""
     lost: list[str] = []
     if launch.kind == "docker":
@@ -104,7 +104,7 @@ def left_out(launch: Found, to: str) -> tuple[str, ...]:
     return tuple(lost)
 
 
-def _lost_options(launch: Found) -> Iterator[str]:
+def _lost_options(launch: WrittenLaunch) -> Iterator[str]:
     """Yield the options of `docker run` that are not written again."""
     words = [word.value or word.raw for word in launch.container]
     for at, word in enumerate(words):

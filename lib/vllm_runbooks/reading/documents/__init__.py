@@ -32,7 +32,7 @@ from vllm_runbooks.reading.documents import (
     python_calls,
     unit_files,
 )
-from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Found, Loose, Setting
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, LooseOption, Setting, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 
 MAX_STARTS = 1000
@@ -68,18 +68,18 @@ _TOKEN = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|[\[\]{}:,]|[^\s\[\]{}:,\"]++")
 
 
 @dataclass(frozen=True)
-class Page:
+class LaunchFile:
     """What a file says about starts of vLLM; places are offsets in its text."""
 
     kind: str
     """"shell", "yaml", "unit", "python", "dockerfile", "notebook", "page", "argv" or "log"."""
     text: str
-    starts: tuple[Found, ...] = ()
-    nodes: tuple[Found, ...] = ()
+    starts: tuple[WrittenLaunch, ...] = ()
+    nodes: tuple[WrittenLaunch, ...] = ()
     """Containers that join a Ray cluster: an environment, and no arguments of vLLM."""
     settings: tuple[Setting, ...] = ()
     """Every setting of an environment variable, in order, whether a start sees it or not."""
-    loose: tuple[Loose, ...] = ()
+    loose: tuple[LooseOption, ...] = ()
     """Options apart from any command."""
     troubles: tuple[Trouble, ...] = ()
     images: tuple[Word, ...] = ()
@@ -94,7 +94,7 @@ class Page:
         return applied(self.text, self.fitted(edits))
 
 
-def read(text: str, name: str = "", kind: str | None = None) -> Page:
+def read(text: str, name: str = "", kind: str | None = None) -> LaunchFile:
     """Everything in a file that starts vLLM or sets its environment; `name` helps to tell the format, `kind` is it."""
     start = text[:MAX_LENGTH]
     # A command that is typed or pasted may be a description, as one in a page is: `<model>` is no redirection there.
@@ -104,7 +104,7 @@ def read(text: str, name: str = "", kind: str | None = None) -> Page:
 
 
 @lru_cache(maxsize=16)
-def read_kind(text: str, kind: str, *, is_page: bool) -> Page:
+def read_kind(text: str, kind: str, *, is_page: bool) -> LaunchFile:
     """`read` for a known format; the last few are kept, as a fix is made, checked and shown by different modules."""
     source = Excerpt.whole(text[:MAX_LENGTH])
     reading = DocumentReading(file=source.text)
@@ -118,7 +118,7 @@ def read_kind(text: str, kind: str, *, is_page: bool) -> Page:
     return _page(kind, text, reading)
 
 
-def from_argv(words: Sequence[str]) -> Page:
+def from_argv(words: Sequence[str]) -> LaunchFile:
     """A command given as its argument vector; places are those in `shlex.join(words)`."""
     text = shlex.join(words)
     made, at = [], 0
@@ -141,7 +141,7 @@ def from_argv(words: Sequence[str]) -> Page:
 
 def from_arguments(
     arguments: Mapping[str, Any], *, entry: str = "serve", spelling: Callable[[str], str] | None = None
-) -> Found:
+) -> WrittenLaunch:
     """A start as a log prints its arguments (argparse destination to value); `spelling` gives an option's name."""
     spell = spelling or (lambda dest: f"--{dest.replace('_', '-')}")
     values: list[str] = []
@@ -151,7 +151,7 @@ def from_arguments(
                 values.insert(0, value)
         else:
             values += option_words(spell(dest), value)
-    return Found("log", entry, tuple(Word(value, 0, 0, value) for value in values), 0, 0)
+    return WrittenLaunch("log", entry, tuple(Word(value, 0, 0, value) for value in values), 0, 0)
 
 
 def option_words(option: str, value: Any) -> list[str]:
@@ -173,9 +173,9 @@ def _too_much(at: int, what: str) -> Trouble:
     return Trouble("file.too-much", at, at + 1, {"what": what})
 
 
-def _page(kind: str, text: str, reading: DocumentReading) -> Page:
+def _page(kind: str, text: str, reading: DocumentReading) -> LaunchFile:
     starts = sorted(reading.starts, key=_PLACE)
-    return Page(
+    return LaunchFile(
         kind,
         text,
         tuple(start for start in starts if start.entry != "node"),

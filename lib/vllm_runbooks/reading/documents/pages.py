@@ -15,7 +15,7 @@ from itertools import accumulate
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.documents import formats, glued, placed_words, programs
 from vllm_runbooks.reading.documents.placed_words import Characters, excerpt_of_characters
-from vllm_runbooks.reading.documents.starts import Loose, Setting
+from vllm_runbooks.reading.documents.starts import LooseOption, Setting
 from vllm_runbooks.reading.shell import Word
 
 _FENCE = re.compile(
@@ -194,9 +194,9 @@ def _without_marks(source: Excerpt, lines: Sequence[tuple[int, int]]) -> Excerpt
     return source.joined(parts)
 
 
-def table_options(source: Excerpt) -> tuple[list[Loose], list[Setting]]:
+def table_options(source: Excerpt) -> tuple[list[LooseOption], list[Setting]]:
     """Options and variables that stand in the rows of tables."""
-    loose: list[Loose] = []
+    loose: list[LooseOption] = []
     settings: list[Setting] = []
     for start, end in _lines(source.text):
         line = source.text[start:end]
@@ -208,7 +208,7 @@ def table_options(source: Excerpt) -> tuple[list[Loose], list[Setting]]:
     return loose, settings
 
 
-def options_in(source: Excerpt, where: str) -> list[Loose]:
+def options_in(source: Excerpt, where: str) -> list[LooseOption]:
     """The options that a comment or a row names, each with its value where what follows can be nothing else."""
     options = []
     text = source.text
@@ -225,7 +225,7 @@ def options_in(source: Excerpt, where: str) -> list[Loose]:
                 words[0] = _word(source, match.start(), end)
             elif end > start and (is_span or is_plain) and text[start : start + 1] not in {"-", "|", ""}:
                 words.append(_quoted(source, start, end))
-        options.append(Loose(tuple(words), where, words[0].start, words[-1].end))
+        options.append(LooseOption(tuple(words), where, words[0].start, words[-1].end))
     return options
 
 
@@ -241,7 +241,7 @@ def comments(source: Excerpt, words: Sequence[tuple[int, int]]) -> Iterator[Exce
             yield source.part(match.start(), match.end())
 
 
-def bare_options(source: Excerpt) -> list[Loose]:
+def bare_options(source: Excerpt) -> list[LooseOption]:
     """Lines of prose that are nothing but an option and its value."""
     options = []
     for start, end in _lines(source.text):
@@ -252,7 +252,7 @@ def bare_options(source: Excerpt) -> list[Loose]:
             words = [_word(source, begin, begin + match.end(3 if match[2] == "=" else 1))]
             if match[3] and match[2] != "=":
                 words.append(_quoted(source, begin + match.start(3), begin + match.end(3)))
-            options.append(Loose(tuple(words), "bare", words[0].start, words[-1].end))
+            options.append(LooseOption(tuple(words), "bare", words[0].start, words[-1].end))
     return options
 
 

@@ -19,7 +19,7 @@ from vllm_runbooks.reading.documents.placed_words import (
     without_escaped_blanks,
 )
 from vllm_runbooks.reading.documents.placeholders import filled
-from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Found, Loose, Setting, Within
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, LooseOption, Setting, Within, WrittenLaunch
 from vllm_runbooks.reading.shell import Assignment, Invocation, Trouble, Word
 
 _MAX_WITHIN = 6
@@ -269,7 +269,7 @@ def read_command(
     return _Command(words, around, reading, invocation).read()
 
 
-def options_of(words: Sequence[Word], where: str) -> list[Loose]:
+def options_of(words: Sequence[Word], where: str) -> list[LooseOption]:
     """The words as options, each with what follows it."""
     groups: list[list[Word]] = []
     for word in words:
@@ -277,7 +277,7 @@ def options_of(words: Sequence[Word], where: str) -> list[Loose]:
             groups.append([word])
         elif groups and not is_escaped_blank(word):
             groups[-1].append(word)
-    return [Loose(tuple(group), where, group[0].start, group[-1].end) for group in groups]
+    return [LooseOption(tuple(group), where, group[0].start, group[-1].end) for group in groups]
 
 
 class _Command:
@@ -660,8 +660,8 @@ def _start(
     *,
     prefix: tuple[Word, ...],
     invocation: Invocation | None,
-) -> Found:
-    return Found(
+) -> WrittenLaunch:
+    return WrittenLaunch(
         kind=around.kind,
         entry=entry,
         words=words,

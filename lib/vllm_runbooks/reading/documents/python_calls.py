@@ -18,7 +18,7 @@ from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.documents import escapes, gpus, placeholders, programs
 from vllm_runbooks.reading.documents.placed_words import Characters, excerpt_of_characters, literal
 from vllm_runbooks.reading.documents.python_text import MAX_LENGTH, NotPythonError, PythonText, line_starts
-from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Found, Keyword, Setting, Within
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Keyword, Setting, Within, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 
 _MAX_DEPTH = 40
@@ -287,7 +287,7 @@ class _Program:
         start, end = self._places(node)
         environment = {**self.around.environment, **self.environment}
         self.reading.starts.append(
-            Found(
+            WrittenLaunch(
                 kind="python",
                 language="python",
                 entry=called,

@@ -68,7 +68,7 @@ class Gpus:
 
 
 @dataclass(frozen=True)
-class Found:
+class WrittenLaunch:
     """A launch of vLLM."""
 
     kind: str
@@ -117,7 +117,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Loose:
+class LooseOption:
     """An option that stands apart from any command."""
 
     words: tuple[Word, ...]
@@ -132,9 +132,9 @@ class Loose:
 class DocumentReading:
     """Everything read from a document so far."""
 
-    starts: list[Found] = field(default_factory=list)
+    starts: list[WrittenLaunch] = field(default_factory=list)
     settings: list[Setting] = field(default_factory=list)
-    loose: list[Loose] = field(default_factory=list)
+    loose: list[LooseOption] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     images: list[Word] = field(default_factory=list)
     code: list[tuple[Excerpt, Around]] = field(default_factory=list)
@@ -142,7 +142,7 @@ class DocumentReading:
     file: str = ""
     """The text of the file, as far as it is read."""
 
-    def change_starts(self, first: int, change: Callable[[Found], Found]) -> None:
+    def change_starts(self, first: int, change: Callable[[WrittenLaunch], WrittenLaunch]) -> None:
         """Change each start from an index on."""
         self.starts[first:] = map(change, self.starts[first:])
 

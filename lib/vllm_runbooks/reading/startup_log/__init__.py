@@ -13,9 +13,9 @@ from vllm_runbooks.catalog.records import PHASES, LineFormat, Signature
 from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.printed import is_closed, number, pairs
-from vllm_runbooks.core.records import Hit, Phase, Quote, Raised, Reading, Start, Throughput
+from vllm_runbooks.core.records import Phase, PrintedFigure, Quote, RaisedException, ServerRun, SymptomHit, Throughput
 from vllm_runbooks.core.redaction.redact import redact_record, redact_text, watch
-from vllm_runbooks.core.scan import Found
+from vllm_runbooks.core.scan import PatternMatch
 from vllm_runbooks.reading.startup_log import launch, log_lines, ray_status
 from vllm_runbooks.reading.startup_log.draft import LaunchDraft
 from vllm_runbooks.reading.startup_log.launch import ShownLaunch
@@ -31,9 +31,9 @@ _MAX_SETTINGS = 1000
 _MAX_STARTS = 500
 
 
-def read(evidence: Evidence, catalog: Catalog) -> list[Start]:
+def read(evidence: Evidence, catalog: Catalog) -> list[ServerRun]:
     """Read every launch in the documents; empty if there is no sign of vLLM."""
-    starts: list[Start] = []
+    starts: list[ServerRun] = []
     for index, document in enumerate(evidence.documents):
         reader = _LogReader(index, catalog)
         for lines in log_lines.read_lines(document.name, watch(document.pieces())):
@@ -42,7 +42,7 @@ def read(evidence: Evidence, catalog: Catalog) -> list[Start]:
     return redact_record(starts)
 
 
-def follow(evidence: Evidence, catalog: Catalog) -> Iterator[list[Start]]:
+def follow(evidence: Evidence, catalog: Catalog) -> Iterator[list[ServerRun]]:
     """Read a document that is still being written: yield the launches so far at each pause and at its end."""
     [document] = evidence.documents
     reader, is_new = _LogReader(0, catalog), False
@@ -61,10 +61,10 @@ class _SymptomMatch(NamedTuple):
     signature_index: int
     """Negative for a companion."""
     signature: Signature
-    match: Found
+    match: PatternMatch
 
 
-_Matches = tuple[list[tuple[LineFormat, Found]], list[_SymptomMatch]]
+_Matches = tuple[list[tuple[LineFormat, PatternMatch]], list[_SymptomMatch]]
 """Line formats and symptoms in a text."""
 
 
@@ -111,7 +111,7 @@ class _LogReader:
             if line.level == "WARNING":
                 self._note_warning(draft, line)
 
-    def finish(self, release: str | None) -> list[Start]:
+    def finish(self, release: str | None) -> list[ServerRun]:
         """Return the launches, without stretches that show no sign of vLLM."""
         self._close()
         draft = self.draft
@@ -146,7 +146,7 @@ class _LogReader:
         return (quoted, []) if quoted else (formats, symptoms)
 
     def _meanings(self, text: str, among: Sequence[int] | None = None) -> _Matches:
-        formats: list[tuple[LineFormat, Found]] = []
+        formats: list[tuple[LineFormat, PatternMatch]] = []
         symptoms: list[_SymptomMatch] = []
         for match in self.catalog.patterns.find(text, among):
             for kind, name, index in self.catalog.meanings(match.pattern):
@@ -188,7 +188,7 @@ class _LogReader:
             self.shown_launch = begun
         return begun is not None
 
-    def _draft_for(self, line: LogLine, formats: list[tuple[LineFormat, Found]]) -> LaunchDraft:
+    def _draft_for(self, line: LogLine, formats: list[tuple[LineFormat, PatternMatch]]) -> LaunchDraft:
         """Current launch, or a new one if the line begins it."""
         draft = self.draft
         is_usual = draft is not None and draft.has_logged and not (formats or self.shown_launch)
@@ -262,14 +262,14 @@ class _LogReader:
         start = match.start if match.start < len(line.text) else 0
         quote = log_lines.quote(self.file, line, start, match.end)
         draft.note_hit(
-            Hit(
+            SymptomHit(
                 hit.symptom, hit.signature_index, quote, captures,
                 line.process, draft.phase, traceback, message.link if message else 0, depth, line.level,
                 line.time or draft.last_time,
             )
         )  # fmt: skip
 
-    def _take_format(self, draft: LaunchDraft, line: LogLine, line_format: LineFormat, match: Found) -> None:
+    def _take_format(self, draft: LaunchDraft, line: LogLine, line_format: LineFormat, match: PatternMatch) -> None:
         draft.is_vllm = draft.is_vllm or not line_format.quoted or line_format.event is not None
         draft.seen.add(line_format.id)
         figures: dict[str, float] = {}
@@ -309,7 +309,7 @@ class _LogReader:
         self, draft: LaunchDraft, line: LogLine, line_format: LineFormat, figures: Mapping[str, float], quote: Quote
     ) -> None:
         draft.note_readings(
-            Reading(name, value, _unit(name) or "", None, line.process, quote) for name, value in figures.items()
+            PrintedFigure(name, value, _unit(name) or "", None, line.process, quote) for name, value in figures.items()
         )
         if line_format.phase:
             _take_phase(draft, line, line_format, figures, quote)
@@ -365,7 +365,7 @@ def _take_phase(
             draft.phases[index] = Phase(phase.name, phase.first, phase.started, None, printed)
 
 
-def _deepest(chain: list[Raised], signature: Signature) -> tuple[int, dict[str, str]] | None:
+def _deepest(chain: list[RaisedException], signature: Signature) -> tuple[int, dict[str, str]] | None:
     """Depth and captures of the innermost frame that a signature matches."""
     frames = [frame for raised in reversed(chain[1:]) for frame in raised.frames]
     frames += chain[0].frames if chain else ()

@@ -15,20 +15,20 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.printed import Moment, moment, seconds_between
 from vllm_runbooks.core.records import (
     Facts,
-    Hit,
+    LoggedWarning,
+    NodePosition,
     Outcome,
     Phase,
-    Place,
+    PrintedFigure,
     Process,
+    ProcessKey,
     Quote,
     RankFacts,
-    Reading,
     Release,
-    Seat,
-    Start,
+    ServerRun,
+    SymptomHit,
     Throughput,
     Traceback,
-    Warned,
 )
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.reading.startup_log import log_lines
@@ -75,7 +75,7 @@ class LaunchDraft:
     processes: dict[Process, None] = field(default_factory=dict)
     ranks: dict[Process, int] = field(default_factory=dict)
     phases: list[Phase] = field(default_factory=list)
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[PrintedFigure] = field(default_factory=list)
     throughput: list[Throughput] = field(default_factory=list)
     throughput_step: int = 1
     """One of so many periodic lines is kept."""
@@ -84,14 +84,14 @@ class LaunchDraft:
     served: LogLine | None = None
     """Last line that proves a served request."""
     warnings: dict[str, list[Any]] = field(default_factory=dict)
-    hits_by: dict[tuple[str, int], list[Hit]] = field(default_factory=dict)
+    hits_by: dict[tuple[str, int], list[SymptomHit]] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
     events: dict[str, list[Quote]] = field(default_factory=dict)
     progress: dict[int, int] = field(default_factory=dict)
     calm: dict[int, deque[int]] = field(default_factory=dict)
     """Last lines below ERROR by pid (0 without)."""
-    wrote: dict[Place, int] = field(default_factory=dict)
-    joining: dict[Place, _Joining] = field(default_factory=dict)
+    wrote: dict[ProcessKey, int] = field(default_factory=dict)
+    joining: dict[ProcessKey, _Joining] = field(default_factory=dict)
     met: str | None = None
     """Time at which the first process had joined."""
     last: LogLine | None = None
@@ -119,7 +119,7 @@ class LaunchDraft:
         """Whether a symptom matched, not only a companion."""
         return any(signature >= 0 for _, signature in self.hits_by)
 
-    def note_hit(self, hit: Hit) -> None:
+    def note_hit(self, hit: SymptomHit) -> None:
         """Note a hit; of very many alike, the first and the last."""
         hits = self.hits_by.setdefault((hit.symptom, hit.signature), [])
         if len(hits) >= _MAX_ALIKE:
@@ -145,7 +145,7 @@ class LaunchDraft:
         self.waited[line.number] = moment(line.time)
 
     @property
-    def hits(self) -> list[Hit]:
+    def hits(self) -> list[SymptomHit]:
         """Hits with the indices of the tracebacks that are kept."""
         places = self.tracebacks.positions()
         return [
@@ -182,7 +182,7 @@ class LaunchDraft:
         if line.source is not None and line.source not in self.sources and len(self.sources) < _MAX_SOURCES:
             self.sources.add(line.source)
 
-    def note_readings(self, readings: Iterable[Reading]) -> None:
+    def note_readings(self, readings: Iterable[PrintedFigure]) -> None:
         if len(self.readings) < _MAX_READINGS:
             self.readings += readings
 
@@ -223,18 +223,18 @@ class LaunchDraft:
         """Whether a further launch may follow."""
         return self.has("failed", "ready", "served", "wrapper_ready", "stopping") or len(self.tracebacks) > 0
 
-    def record(self, release: str | None) -> Start:
+    def record(self, release: str | None) -> ServerRun:
         """Build the record; `release` is the user's, if any."""
         arguments = {**(self.shown_launch.arguments if self.shown_launch else {}), **self.arguments}
         ranks = _ranked(self)
         readings = tuple(
-            Reading(r.name, r.value, r.unit, ranks.get(r.process), r.process, r.quote) for r in self.readings
+            PrintedFigure(r.name, r.value, r.unit, ranks.get(r.process), r.process, r.quote) for r in self.readings
         )
         tracebacks = self.tracebacks.records()
         if self.served:
             self.events["served"] = [log_lines.quote(self.file, self.served)]
         outcome, quote = _outcome(self, tracebacks)
-        return Start(
+        return ServerRun(
             file=self.file,
             first_line=self.first_line,
             last_line=max(self.last_line, self.first_line),
@@ -247,7 +247,7 @@ class LaunchDraft:
             timeline=_timeline(self),
             readings=readings,
             throughput=tuple(self.throughput),
-            warnings=tuple(Warned(quote, count) for quote, count in self.warnings.values()),
+            warnings=tuple(LoggedWarning(quote, count) for quote, count in self.warnings.values()),
             tracebacks=tracebacks,
             hits=tuple(sorted(self.hits, key=lambda hit: (hit.quote.line, hit.quote.column))),
             facts=_facts(self, readings, arguments),
@@ -259,11 +259,11 @@ class LaunchDraft:
         )
 
 
-def _seat(draft: LaunchDraft, arguments: Mapping[str, Any]) -> Seat:
+def _seat(draft: LaunchDraft, arguments: Mapping[str, Any]) -> NodePosition:
     words = draft.words
     waiting = {entry.rank: entry.time for place, entry in draft.joining.items() if draft.wrote.get(place) == entry.line}
     on_their_hosts = [entry.local_rank for entry in draft.joining.values()]
-    return Seat(
+    return NodePosition(
         nodes=_integer(arguments.get("nnodes")),
         node_rank=_integer(words.get("node_rank"), arguments.get("node_rank")),
         world_size=_integer(words.get("world_size")),
@@ -379,7 +379,7 @@ def _meaning(tokens: float | None, concurrency: float | None, per_request: float
     return "full-length" if abs(tokens - full) <= full * tolerance else "slots"
 
 
-def _facts(draft: LaunchDraft, readings: tuple[Reading, ...], arguments: Mapping[str, Any]) -> Facts:
+def _facts(draft: LaunchDraft, readings: tuple[PrintedFigure, ...], arguments: Mapping[str, Any]) -> Facts:
     by_name: dict[str, list[float]] = {}
     for reading in readings:
         by_name.setdefault(reading.name, []).append(reading.value)
@@ -478,7 +478,7 @@ def _ranked(draft: LaunchDraft) -> dict[Process, int | None]:
     return ranks
 
 
-def _rank_facts(readings: tuple[Reading, ...]) -> tuple[RankFacts, ...]:
+def _rank_facts(readings: tuple[PrintedFigure, ...]) -> tuple[RankFacts, ...]:
     names = {f.name for f in fields(RankFacts)} - {"rank", "process", "pid"}
     rows: dict[tuple[int | None, Process], dict[str, float]] = {}
     for reading in readings:

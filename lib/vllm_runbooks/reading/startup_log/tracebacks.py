@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
 
-from vllm_runbooks.core.records import Frame, Process, Raised, Traceback
+from vllm_runbooks.core.records import Frame, Process, RaisedException, Traceback
 from vllm_runbooks.reading.startup_log import log_lines
 from vllm_runbooks.reading.startup_log.log_lines import LogLine
 
@@ -64,7 +64,7 @@ class _OpenTraceback:
     ignored: bool
     level: str | None
     frames: list[Frame] = field(default_factory=list)
-    chain: list[Raised] = field(default_factory=list)
+    chain: list[RaisedException] = field(default_factory=list)
     link: str | None = None
     index: int | None = None
     expects_exception: bool = True
@@ -116,7 +116,7 @@ class Tracebacks:
         last = next(reversed(self._kept.values()), None)
         return last is not None and not (last[1].logged or last[1].ignored)
 
-    def chain(self, index: int) -> list[Raised]:
+    def chain(self, index: int) -> list[RaisedException]:
         """Exceptions of a traceback so far; empty if it was dropped."""
         return self._kept[index][1].chain if index in self._kept else []
 
@@ -238,7 +238,9 @@ class Tracebacks:
             line, text = line._replace(text=line.text[1:], text_start=line.text_start + 1), text[1:]
         quote = log_lines.quote(self._file, line)
         kind, message = self._kind_and_message(line, text)
-        opened.chain.append(Raised(kind, message, quote, tuple(opened.frames), opened.link if opened.chain else None))
+        opened.chain.append(
+            RaisedException(kind, message, quote, tuple(opened.frames), opened.link if opened.chain else None)
+        )
         opened.frames, opened.link, opened.expects_exception, opened.after_frame = [], None, False, False
         if opened.index is None:
             opened.index = self._count

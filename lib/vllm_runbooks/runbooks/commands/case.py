@@ -11,7 +11,7 @@ import click
 from vllm_runbooks.catalog import complete
 from vllm_runbooks.catalog import console as catalog_options
 from vllm_runbooks.core.console import given, output
-from vllm_runbooks.core.errors import InputError, meant
+from vllm_runbooks.core.errors import InputError, suggestion
 from vllm_runbooks.core.evidence import Expectation
 from vllm_runbooks.core.records import Outcome
 
@@ -112,7 +112,7 @@ def _nearest(word: str, words: Collection[str]) -> str:
     else:
         groups = sorted({candidate.partition(".")[0] for candidate in words if "." in candidate})
         otherwise = f"`vllm-runbooks catalog list` shows the symptoms, by groups: {', '.join(groups)}"
-    return meant(word, words, otherwise)
+    return suggestion(word, words, otherwise)
 
 
 def _id(name: str, class_: str) -> str:

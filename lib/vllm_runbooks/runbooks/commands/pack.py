@@ -16,7 +16,7 @@ from vllm_runbooks.core.errors import InputError
 
 if TYPE_CHECKING:
     from vllm_runbooks.core.evidence import Evidence
-    from vllm_runbooks.core.views.styled import Block
+    from vllm_runbooks.core.views.styled import TextBlock
     from vllm_runbooks.runbooks.pack import Packed
 
 
@@ -143,7 +143,7 @@ def _check(target: Path, *, is_forced: bool) -> None:
         raise InputError(f"{target.absolute().parent}: cannot be written into; name a file elsewhere with -o")
 
 
-def _view(made: Packed, target: Path) -> list[Block]:
+def _view(made: Packed, target: Path) -> list[TextBlock]:
     from vllm_runbooks.core.views.styled import BLANK, Line, Prose, Table, Tone, bulleted, headed, parted, styled
 
     manifest = made.manifest
@@ -156,7 +156,7 @@ def _view(made: Packed, target: Path) -> list[Block]:
     ]
     head = [styled(name, Tone.FAINT) for name in ("file", "bytes", "replaced in it")]
     replaced = ", ".join(f"{count} {kind}" for kind, count in manifest.hidden.items())
-    parts: list[list[Block]] = [
+    parts: list[list[TextBlock]] = [
         [Line(styled(str(target), Tone.HEADING) + f"  ·  {outcome}")],
         [Table(head, rows, numeric=frozenset({1}), indent="  ")],
         [

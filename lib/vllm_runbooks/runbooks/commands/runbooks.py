@@ -17,20 +17,20 @@ import click
 from vllm_runbooks.catalog import complete
 from vllm_runbooks.catalog import console as catalog_options
 from vllm_runbooks.core.console import given, output, terminal
-from vllm_runbooks.core.errors import InputError, RunbooksError, meant
+from vllm_runbooks.core.errors import InputError, RunbooksError, suggestion
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import Verdict
-from vllm_runbooks.core.views.styled import VERDICTS, Line, Loose, listed, styled
+from vllm_runbooks.core.views.styled import VERDICTS, Line, SentenceLines, listed, styled
 from vllm_runbooks.history import kept
 from vllm_runbooks.runbooks import history_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from vllm_runbooks.cluster.tasks import OnRay
+    from vllm_runbooks.cluster.tasks import RayExecutor
     from vllm_runbooks.core.records import Runbook, RunResult
     from vllm_runbooks.host.nodes.records import NodePart
-    from vllm_runbooks.runbooks.suite import Progress, Request, RunExecutor
+    from vllm_runbooks.runbooks.suite import Progress, RunbookRequest, RunExecutor
 
 _RUNBOOKS = click.option("--runbooks", metavar="DIR", help="Folder of runbooks, instead of the shipped ones.")
 _OUT = click.option(
@@ -218,7 +218,7 @@ def run(
     ID is a runbook's id, or the path of an .ipynb file. Everything is checked before a kernel is started.
     """
     from vllm_runbooks.runbooks.notebook import bind
-    from vllm_runbooks.runbooks.suite import Request, done_steps, kept_steps
+    from vllm_runbooks.runbooks.suite import RunbookRequest, done_steps, kept_steps
 
     runbook = find(runbook_id, runbooks)
     names = [name for name, _ in parameters]
@@ -228,8 +228,8 @@ def run(
     _check_evidence(runbook, bound)
     if step is not None and step not in runbook.steps:
         all_steps = f"it has {', '.join(runbook.steps)}" if runbook.steps else "it has none"
-        raise InputError(f"{runbook.id}: has no step {step}; {meant(step, runbook.steps, all_steps)}")
-    request = Request(
+        raise InputError(f"{runbook.id}: has no step {step}; {suggestion(step, runbook.steps, all_steps)}")
+    request = RunbookRequest(
         runbook.id,
         Path(runbook.path),
         parameters=_without_raising(runbook, bound),
@@ -338,12 +338,12 @@ def check(
 _JOBS = 2
 
 
-def _cluster(stack: contextlib.ExitStack, address: str, *, jobs: int | None) -> tuple[OnRay | None, str]:
+def _cluster(stack: contextlib.ExitStack, address: str, *, jobs: int | None) -> tuple[RayExecutor | None, str]:
     """Join the cluster for as long as the stack is open; else None and why not."""
-    from vllm_runbooks.cluster.tasks import OnRay
+    from vllm_runbooks.cluster.tasks import RayExecutor
     from vllm_runbooks.core import extras
 
-    nodes = OnRay(address, say=output.say, jobs=jobs)
+    nodes = RayExecutor(address, say=output.say, jobs=jobs)
     extras.require("`check --ray`")
     try:
         return stack.enter_context(nodes), ""
@@ -353,30 +353,30 @@ def _cluster(stack: contextlib.ExitStack, address: str, *, jobs: int | None) -> 
         return None, str(error)
 
 
-def _by_node(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> Iterator[Loose]:
+def _by_node(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> Iterator[SentenceLines]:
     from vllm_runbooks.runbooks.suite import differences
 
     for node in nodes:
         verdicts = [result.verdict for result in results if result.node == node.name]
         counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in Verdict if verdict in verdicts]
         summary = ", ".join([*(["lost"] if node.is_lost else []), *counts]) or "nothing executed"
-        yield Loose(f"Node {node.name}: {summary}")
+        yield SentenceLines(f"Node {node.name}: {summary}")
     for difference in differences(nodes, results):
         values = "; ".join(f"{name}: {value or 'unknown'}" for name, value in difference.values.items())
-        yield Loose(f"Not the same on all nodes: {difference.what} ({values})")
+        yield SentenceLines(f"Not the same on all nodes: {difference.what} ({values})")
 
 
-def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeout_s: float) -> list[Request]:
+def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeout_s: float) -> list[RunbookRequest]:
     """Pair runbooks with their cases, and cases without runbooks with none; broken ones become refused runs."""
     from vllm_runbooks.catalog.folders import cases_dir
     from vllm_runbooks.runbooks.case_files import load_case
-    from vllm_runbooks.runbooks.suite import NO_RUNBOOK, Request
+    from vllm_runbooks.runbooks.suite import NO_RUNBOOK, RunbookRequest
 
     good, bad = _inspect_all(runbooks)
     # Shipped cases name shipped runbooks: beside a folder of the user's own those are none of their business.
     others = runbooks is not None and cases is None
     by_id = {runbook.id: runbook for runbook in good}
-    requests = [Request(id_, Path(), refused=reason) for id_, reason in bad.items() if _is_selected(only, id_)]
+    requests = [RunbookRequest(id_, Path(), refused=reason) for id_, reason in bad.items() if _is_selected(only, id_)]
     if not good and not bad and runbooks is not None:
         raise InputError(f"{runbooks}: holds no runbook; name a folder with .ipynb files")
     ids = {*by_id, *bad}
@@ -391,11 +391,11 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
             case = load_case(folder)
         except InputError as error:
             if _is_selected(only, folder.name):
-                requests.append(Request("(any)", Path(), folder.name, refused=str(error)))
+                requests.append(RunbookRequest("(any)", Path(), folder.name, refused=str(error)))
             continue
         ids.add(case.id)
         if not case.runbooks and not others and _is_selected(only, case.id, folder.name):
-            requests.append(Request(NO_RUNBOOK, folder, case.id, timeout_s=timeout_s, is_alone=True))
+            requests.append(RunbookRequest(NO_RUNBOOK, folder, case.id, timeout_s=timeout_s, is_alone=True))
         requests += [
             _pair(by_id, id_, case.id, str(folder.absolute()) if cases else folder.name, timeout_s=timeout_s)
             for id_ in case.runbooks
@@ -403,27 +403,27 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
         ]
     for pattern in only:
         if not fnmatch.filter(ids, pattern):
-            hint = meant(pattern, ids, f"there are {', '.join(sorted(ids))}", cutoff=0.5)
+            hint = suggestion(pattern, ids, f"there are {', '.join(sorted(ids))}", cutoff=0.5)
             raise InputError(f"--only {pattern or '(nothing)'}: no runbook or case has this id; {hint}")
     if not requests:
         raise InputError("check: no recorded case names one of these runbooks; add it to `runbooks` in a case.yaml")
     return requests
 
 
-def _pair(by_id: dict[str, Runbook], id_: str, case_id: str, evidence: str, *, timeout_s: float) -> Request:
+def _pair(by_id: dict[str, Runbook], id_: str, case_id: str, evidence: str, *, timeout_s: float) -> RunbookRequest:
     """Request a runbook's run on a case; `evidence` is the folder, or a shipped case's id."""
     from vllm_runbooks.runbooks.notebook import bind
-    from vllm_runbooks.runbooks.suite import Request
+    from vllm_runbooks.runbooks.suite import RunbookRequest
 
     runbook = by_id.get(id_)
     if runbook is None:
         reason = f"case {case_id}: no runbook has the id {id_}; {_meant(id_, by_id)}"
-        return Request(id_, Path(), case_id, refused=reason)
+        return RunbookRequest(id_, Path(), case_id, refused=reason)
     try:
         parameters = _without_raising(runbook, bind(runbook, {"evidence": evidence}))
     except InputError as error:
-        return Request(id_, Path(), case_id, refused=str(error))
-    return Request(id_, Path(runbook.path), case_id, parameters, timeout_s)
+        return RunbookRequest(id_, Path(), case_id, refused=str(error))
+    return RunbookRequest(id_, Path(runbook.path), case_id, parameters, timeout_s)
 
 
 def _inspect_all(runbooks: str | None) -> tuple[list[Runbook], dict[str, str]]:
@@ -472,7 +472,7 @@ def _without_raising(runbook: Runbook, parameters: dict[str, Any]) -> dict[str, 
 
 
 def _execute(
-    requests: Sequence[Request],
+    requests: Sequence[RunbookRequest],
     *,
     out: Path,
     jobs: int,
@@ -506,7 +506,7 @@ def _progress(total: int) -> Iterator[Progress]:
     if not sys.stderr.isatty():
         numbers = count(1)
 
-        def show_line(request: Request, result: RunResult | None) -> None:
+        def show_line(request: RunbookRequest, result: RunResult | None) -> None:
             if result is not None:
                 done = f"[{next(numbers)}/{total}]"
                 click.echo(f"{done} {result.verdict} {_subject(request)} ({result.seconds:.1f} s)", err=True)
@@ -522,7 +522,7 @@ def _progress(total: int) -> Iterator[Progress]:
         task = bar.add_task("", total=total)
         running: list[str] = []
 
-        def show_bar(request: Request, result: RunResult | None) -> None:
+        def show_bar(request: RunbookRequest, result: RunResult | None) -> None:
             if result is None:
                 running.append(_subject(request))
             else:
@@ -535,12 +535,14 @@ def _progress(total: int) -> Iterator[Progress]:
         yield show_bar
 
 
-def _subject(run: Request | RunResult) -> str:
+def _subject(run: RunbookRequest | RunResult) -> str:
     return f"{run.runbook}{f' on {run.case}' if run.case else ''}{f' at {run.node}' if run.node else ''}"
 
 
-def _line(result: RunResult) -> Loose:
-    return Loose(styled(result.verdict.upper(), VERDICTS[result.verdict]) + f" {_subject(result)}: {result.reason}")
+def _line(result: RunResult) -> SentenceLines:
+    return SentenceLines(
+        styled(result.verdict.upper(), VERDICTS[result.verdict]) + f" {_subject(result)}: {result.reason}"
+    )
 
 
 def _status(results: Sequence[RunResult]) -> int:
@@ -552,7 +554,7 @@ def _is_selected(only: Sequence[str], *ids: str) -> bool:
 
 
 def _meant(name: str, runbooks: Iterable[str]) -> str:
-    return meant(name, runbooks, "`vllm-runbooks list` shows the runbooks there are", cutoff=0.5)
+    return suggestion(name, runbooks, "`vllm-runbooks list` shows the runbooks there are", cutoff=0.5)
 
 
 def _print_json(data: dict[str, Any]) -> None:

@@ -6,10 +6,10 @@ import shlex
 from pathlib import Path
 
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.probe.starts import Fleet, Guarded, Printed, Result
+from vllm_runbooks.probe.starts import Fleet, Guarded, LaunchResult, Printed
 from vllm_runbooks.reading.deployment import Deployment
 from vllm_runbooks.reading.deployment.confirmation import confirmation
-from vllm_runbooks.reading.deployment.fleet import Part
+from vllm_runbooks.reading.deployment.fleet import InstancePart
 from vllm_runbooks.runbooks.live import starting
 from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import places
@@ -27,7 +27,7 @@ def confirmed(started: Guarded | None) -> tuple[Printed, ...]:
         return ()
     last = started.attempts[-1]
     launch = serve.subject(shlex.split(last.command), vllm=started.vllm)
-    part = Part(0, None, launch.target.port, Deployment("serve", ()), serves=True)
+    part = InstancePart(0, None, launch.target.port, Deployment("serve", ()), serves=True)
     lines = confirmation(part, launch.split, launch.data).lines
     counts = dict.fromkeys((line.text for line in lines), 0)
     path = Path(started.folder or "") / places.log_name(last.number)
@@ -44,8 +44,8 @@ def confirmed(started: Guarded | None) -> tuple[Printed, ...]:
     for line in lines:
         times = counts[line.text]
         is_there = times > 0 if line.times is None else times == line.times
-        result = Result.PASSED if is_there else Result.FAILED
+        result = LaunchResult.PASSED if is_there else LaunchResult.FAILED
         if line.needs_gpu and not has_cards and not times:
-            result = Result.LEFT_OUT
+            result = LaunchResult.LEFT_OUT
         printed.append(Printed(line.what, line.text, line.source, line.times, times, result))
     return tuple(printed)

@@ -12,17 +12,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
 from vllm_runbooks.core.records import Edit
 from vllm_runbooks.host import ports
-from vllm_runbooks.host.running import Running
+from vllm_runbooks.host.running import SupervisedCommand
 from vllm_runbooks.plan import proxy
 from vllm_runbooks.probe.asking import Target, is_open
 from vllm_runbooks.probe.health_checks import answered as requests_answered
-from vllm_runbooks.probe.starts import Change, Fleet, Guarded, Measured
+from vllm_runbooks.probe.starts import Fleet, Guarded, LaunchChange, Measured
 from vllm_runbooks.runbooks import steps
 from vllm_runbooks.runbooks.live import starting
 from vllm_runbooks.runbooks.live.side_by_side import Servers
@@ -31,7 +31,7 @@ from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import load as loads
 from vllm_runbooks.serve import preflight
 from vllm_runbooks.serve.load import Load
-from vllm_runbooks.serve.subject import Subject
+from vllm_runbooks.serve.subject import ServedLaunch
 
 _TICK_S = 0.2
 _PROXY_S = 10.0
@@ -91,12 +91,12 @@ def split(
     """Launch the command's server with tensor parallelism over so many GPUs, or parts of the cores, as `start` does."""
     _check_count(parts, "parts")
     launch = starting.subject(command, vllm)
-    change = Change("", f"--tensor-parallel-size {parts}", "", _over(launch, starting.cards_of(""), parts))
+    change = LaunchChange("", f"--tensor-parallel-size {parts}", "", _over(launch, starting.cards_of(""), parts))
     options = starting.LaunchOptions(step, gpus, folder, ready_within_s, load=load or Load())
     return starting.done(launch.edited(change.edits), options, change, say)
 
 
-def check(launch: Subject, parts: int) -> None:
+def check(launch: ServedLaunch, parts: int) -> None:
     """Check that copies and a split of the command's server can be launched."""
     cards = starting.cards_of("")
     _copies(launch, cards, parts)
@@ -108,13 +108,13 @@ def _check_count(count: int, name: str) -> None:
         raise InputError(f"{name} is {count!r}; give a whole number from 2 to {_MOST}")
 
 
-def _over(launch: Subject, cards: starting.Cards, parts: int) -> tuple[Edit, ...]:
+def _over(launch: ServedLaunch, cards: starting.GpuReadings, parts: int) -> tuple[Edit, ...]:
     """Edits that split the command's server over so many GPUs."""
     size = Edit("set", "tensor_parallel_size", parts)
     return (size, *placed(launch.edited([size]), cards, 1)[0])
 
 
-def _copies(launch: Subject, cards: starting.Cards, copies: int) -> list[Subject]:
+def _copies(launch: ServedLaunch, cards: starting.GpuReadings, copies: int) -> list[ServedLaunch]:
     """The command so many times, each with its own port and share of the host."""
     _check_count(copies, "copies")
     starting.check_load(launch)
@@ -137,7 +137,7 @@ def _nginx() -> str:
     return path
 
 
-def placed(launch: Subject, cards: starting.Cards, copies: int) -> list[tuple[Edit, ...]]:
+def placed(launch: ServedLaunch, cards: starting.GpuReadings, copies: int) -> list[tuple[Edit, ...]]:
     """Variables that give each copy its GPUs, or its cores if there are none."""
     per_copy = launch.cards
     if cards.source is not None and (gpus := preflight.visible_cards(launch, cards.source)):
@@ -161,7 +161,7 @@ def placed(launch: Subject, cards: starting.Cards, copies: int) -> list[tuple[Ed
     ]
 
 
-def _together(requests: Sequence[serve.Request], load: Load, place: Path, say: Say) -> Fleet:
+def _together(requests: Sequence[serve.LaunchRequest], load: Load, place: Path, say: Say) -> Fleet:
     measured: Measured | None = None
     answered: list[int | None] = []
     front = ""
@@ -190,12 +190,12 @@ def _together(requests: Sequence[serve.Request], load: Load, place: Path, say: S
 def _proxy(targets: Sequence[Target], folder: Path, say: Say) -> Iterator[str]:
     """Run nginx in front of the servers, with a deployment's file; yield its address."""
     folder.mkdir(parents=True)
-    listen = proxy.Server("127.0.0.1", ports.free("127.0.0.1"))
-    servers = [proxy.Server(server.host, server.port) for server in targets]
+    listen = proxy.ProxyServer("127.0.0.1", ports.free("127.0.0.1"))
+    servers = [proxy.ProxyServer(server.host, server.port) for server in targets]
     store(folder / "servers.conf", proxy.nginx(servers, listen=listen, is_whole=False))
     store(folder / "nginx.conf", _frame(folder))
     _, *words = host_commands.argv("nginx-run", path=str(folder / "nginx.conf"))
-    with Running([_nginx(), *words], folder=folder) as running, _drained(running, folder / "nginx.log"):
+    with SupervisedCommand([_nginx(), *words], folder=folder) as running, _drained(running, folder / "nginx.log"):
         until = time.monotonic() + _PROXY_S
         target = Target(listen.host, listen.port)
         try:
@@ -229,7 +229,7 @@ def _frame(folder: Path) -> str:
 
 
 @contextmanager
-def _drained(running: Running, log: Path) -> Iterator[None]:
+def _drained(running: SupervisedCommand, log: Path) -> Iterator[None]:
 
     def drain() -> None:
         with log.open("wb") as file:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from vllm_runbooks.core.records import Answer, Judgement, Outcome, Verdict
+from vllm_runbooks.core.records import Answer, Outcome, RunbookVerdict, Verdict
 from vllm_runbooks.diagnosis import expected as diagnosis_expected
-from vllm_runbooks.probe.starts import Fleet, Guarded, Measured, Printed, Result
+from vllm_runbooks.probe.starts import Fleet, Guarded, LaunchResult, Measured, Printed
 
 
-def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> Judgement:
+def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> RunbookVerdict:
     """The verdict on a live run: the server was ready, or a remedy made it ready."""
     judgement = diagnosis_expected.judge(answer, None, ())
     if started.failed_check is not None:
@@ -30,7 +30,7 @@ def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> Ju
     )
 
 
-def judge_pair(answer: Answer, first: Guarded, second: Guarded | None, proved: Guarded | None = None) -> Judgement:
+def judge_pair(answer: Answer, first: Guarded, second: Guarded | None, proved: Guarded | None = None) -> RunbookVerdict:
     """The verdict on two compared launches: both must be ready and answer the whole load."""
     if not is_ready(first) or second is None:
         return judge(answer, first, proved)
@@ -47,16 +47,18 @@ def judge_pair(answer: Answer, first: Guarded, second: Guarded | None, proved: G
     )
 
 
-def judge_split(alone: Guarded, copies: Fleet, split: Guarded, lines: Sequence[Sequence[Printed]] = ()) -> Judgement:
+def judge_split(
+    alone: Guarded, copies: Fleet, split: Guarded, lines: Sequence[Sequence[Printed]] = ()
+) -> RunbookVerdict:
     """The verdict on a split: copies that share a load, one server over as many GPUs, log lines that show it."""
     wrong = next(_wrong_in_split(copies, split, lines), None)
     if wrong is not None:
-        return Judgement(Verdict.FAIL, wrong, None, None, None, ())
+        return RunbookVerdict(Verdict.FAIL, wrong, None, None, None, ())
     of_one = "" if is_ready(alone) else f"; one alone: {_cause(alone)}"
     measured = copies.measured
     answered = f"{measured.answered} of {measured.requests} requests" if measured is not None else "no load"
     reason = f"{len(copies.servers)} copies behind one address answered {answered}; the split took effect{of_one}"
-    return Judgement(Verdict.PASS, reason, None, Outcome.READY, None, ())
+    return RunbookVerdict(Verdict.PASS, reason, None, Outcome.READY, None, ())
 
 
 def is_ready(started: Guarded | None) -> bool:
@@ -89,7 +91,7 @@ def _wrong_in_split(copies: Fleet, split: Guarded, lines: Sequence[Sequence[Prin
     idle = (number for number, count in enumerate(copies.answered, 1) if count == 0)
     yield from (f"copy {number} answered none of the requests" for number in idle)
     yield from _wrong("the split server", split)
-    missing = (line for every in lines for line in every if line.result is Result.FAILED)
+    missing = (line for every in lines for line in every if line.result is LaunchResult.FAILED)
     yield from (f"not in the log: {line.text}" for line in missing)
 
 

@@ -97,7 +97,7 @@ def probe(
             arguments=arguments,
             command=None
             if text is None
-            else lint.hidden(text, knowledge.knowledge(), lint.Asked(vllm=observation.vllm)),
+            else lint.hidden(text, knowledge.knowledge(), lint.LintRequest(vllm=observation.vllm)),
             cards=cards,
             notes=(*observation.notes, *([withheld] if withheld and lacks_key else [])),
         )

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 
-from vllm_runbooks.probe.starts import Check, Guarded, Result
+from vllm_runbooks.probe.starts import Check, Guarded, LaunchResult
 from vllm_runbooks.runbooks.live.starting import Say
 from vllm_runbooks.serve import guard as serve
 
@@ -20,7 +20,7 @@ _ENDING_S = 30.0
 class Servers:
     """Supervised launches in threads, ready and ended together."""
 
-    def __init__(self, requests: Mapping[str, serve.Request]) -> None:
+    def __init__(self, requests: Mapping[str, serve.LaunchRequest]) -> None:
         self._names, self._requests = list(requests), list(requests.values())
         self._said: SimpleQueue[str] = SimpleQueue()
         self._done = threading.Event()
@@ -35,7 +35,7 @@ class Servers:
         for thread in self._threads:
             thread.start()
 
-    def _serve(self, number: int, request: serve.Request) -> None:
+    def _serve(self, number: int, request: serve.LaunchRequest) -> None:
         def proof(is_gone: Callable[[], bool]) -> None:
             self._ready[number] = True
             while not self._done.wait(_TICK_S) and not is_gone():
@@ -81,9 +81,9 @@ class Servers:
         return [replace(launch, cpu_s=None) for launch in launches]
 
     @staticmethod
-    def _not_ended(request: serve.Request) -> Guarded:
+    def _not_ended(request: serve.LaunchRequest) -> Guarded:
         reason = f"it had not ended after {_ENDING_S:g} s"
-        check = Check("command", Result.FAILED, reason)
+        check = Check("command", LaunchResult.FAILED, reason)
         return Guarded("", request.subject.vllm, (check,), (), 1, str(request.folder), notes=(reason,))
 
     def tell(self, say: Say) -> None:

@@ -18,7 +18,7 @@ from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.files import NotStoredError, store
 from vllm_runbooks.core.records import Answer, Edit
 from vllm_runbooks.host import gpu_memory
-from vllm_runbooks.probe.starts import Change, Guarded, Measured
+from vllm_runbooks.probe.starts import Guarded, LaunchChange, Measured
 from vllm_runbooks.reading import arguments, deployment
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.runbooks import recording, steps
@@ -26,7 +26,7 @@ from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import load as loads
 from vllm_runbooks.serve import places, retries
 from vllm_runbooks.serve.load import Load
-from vllm_runbooks.serve.subject import Subject
+from vllm_runbooks.serve.subject import ServedLaunch
 
 READY_S = 1800.0
 AROUND_S = 1800.0
@@ -38,7 +38,7 @@ COMMANDS = "commands.jsonl"
 Say = Callable[[str], None]
 
 
-class Cards(NamedTuple):
+class GpuReadings(NamedTuple):
     """Source of GPU memory."""
 
     source: gpu_memory.Source | None
@@ -77,7 +77,7 @@ def start(
     launch, change = subject(command, vllm), None
     if setting is not None:
         edits = edits_of(launch, setting)
-        launch, change = launch.edited(edits), Change("", setting.strip(), "", edits)
+        launch, change = launch.edited(edits), LaunchChange("", setting.strip(), "", edits)
     return done(launch, options, change, say)
 
 
@@ -117,7 +117,7 @@ class LaunchOptions(NamedTuple):
     load: Load | None = None
 
 
-def done(launch: Subject, options: LaunchOptions, change: Change | None, say: Say) -> Guarded:
+def done(launch: ServedLaunch, options: LaunchOptions, change: LaunchChange | None, say: Say) -> Guarded:
     """Do the step of a launch, or return what it left."""
     if options.load is not None:
         check_load(launch)
@@ -135,7 +135,7 @@ def is_whole(launch: Guarded) -> bool:
     return bool(launch.attempts) and launch.status < _SIGNALLED
 
 
-def check_load(launch: Subject) -> None:
+def check_load(launch: ServedLaunch) -> None:
     """Check that a load can be sent to the command's server."""
     if not launch.is_target_known or launch.target.uds is not None:
         raise InputError(
@@ -143,7 +143,7 @@ def check_load(launch: Subject) -> None:
         )
 
 
-def started(launch: Subject, options: LaunchOptions, change: Change | None, say: Say) -> Guarded:
+def started(launch: ServedLaunch, options: LaunchOptions, change: LaunchChange | None, say: Say) -> Guarded:
     """Launch, measure and end the server; store its commands and its case."""
     place, cards, load = place_of(options.step, options.folder), cards_of(options.memory), options.load
 
@@ -157,9 +157,11 @@ def started(launch: Subject, options: LaunchOptions, change: Change | None, say:
     return result
 
 
-def request(launch: Subject, cards: Cards, gpus: str, ready_within_s: float, folder: Path) -> serve.Request:
+def request(
+    launch: ServedLaunch, cards: GpuReadings, gpus: str, ready_within_s: float, folder: Path
+) -> serve.LaunchRequest:
     limits = serve.Limits(ready_s=ready_within_s)
-    return serve.Request(launch, cards.source, cards.why_none, gpus or None, limits=limits, folder=folder)
+    return serve.LaunchRequest(launch, cards.source, cards.why_none, gpus or None, limits=limits, folder=folder)
 
 
 def record(launch: Guarded, say: Say) -> None:
@@ -189,12 +191,12 @@ def place_of(step: str, folder: str) -> Path:
 
 
 @cache
-def cards_of(memory: str) -> Cards:
+def cards_of(memory: str) -> GpuReadings:
     """The recorded series, else this host's driver; a series goes on from launch to launch."""
-    return Cards(*gpu_memory.source_of(memory.strip()))
+    return GpuReadings(*gpu_memory.source_of(memory.strip()))
 
 
-def subject(command: str, vllm: str) -> Subject:
+def subject(command: str, vllm: str) -> ServedLaunch:
     return serve.subject(_words(command), vllm=vllm or None)
 
 
@@ -211,7 +213,7 @@ def _words(command: str) -> list[str]:
     return words if len(words) != 1 else ["bash", words[0]]
 
 
-def edits_of(launch: Subject, setting: str) -> tuple[Edit, ...]:
+def edits_of(launch: ServedLaunch, setting: str) -> tuple[Edit, ...]:
     """Edits for a setting: variables, then options, as the release parses them."""
     if not setting.strip():
         raise InputError("setting: is empty; name what the start is to have besides, as in --max-num-seqs 64")

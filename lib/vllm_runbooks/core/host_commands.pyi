@@ -1,1 +1,0 @@
-from vllm_runbooks.catalog.host_commands import *  # noqa: F403
