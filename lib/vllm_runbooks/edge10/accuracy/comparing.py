@@ -394,11 +394,8 @@ def _result_doubts(first: EvaluationResults, second: EvaluationResults, repeats:
         values = " and ".join("unknown" if temperature is None else f"{temperature:g}" for temperature in temperatures)
         text = f"Answers were sampled (temperature {values}): another run gives other scores."
         yield Doubt("sampled", text, "Evaluate with temperature 0, or several times.")
-    scores = (*first.scores, *second.scores)
-    several = next((score.metric for score in scores if score_names.is_of_several(score.metric)), "")
-    if repeats > 1 or several:
-        start = f"Each question was asked {repeats} times" if repeats > 1 else f"{several} sums up several answers"
-        text = f"{start}: answers to one question count as one."
+    if repeats > 1:
+        text = f"Each question was asked {repeats} times: answers to one question count as one."
         yield Doubt("several-answers", text, "Nothing, as long as both were asked equally often.")
     for doubt in dict.fromkeys((*first.doubts, *second.doubts)):
         sides = [name for name, results in (("float", first), ("quantised", second)) if doubt in results.doubts]

@@ -28,7 +28,6 @@ _ALIASES = {
     "pass-at-1": "pass-1",
 }
 _STATISTICS = {"recall": "r", "precision": "p", "f1": "f"}
-_SEVERAL = re.compile(r"(?:pass|vote|max|avg|mean|best)(?:-hat|-at)?-(\d{1,4})\b|(?:pass|vote|bayes)-(?:at|hat)-[kn]\b")
 _QUANTISED = re.compile(
     r"(?:^|[^a-z0-9])(?:awq|gptq|quant(?:ised|ized)?|int[348]|fp8|fp4|nvfp4|mxfp4|nf4|bnb|gguf|[348]-?bits?|w[348]a\d{1,2}|w[348]|q[348]"
     r"|marlin|smoothquant)(?:$|[^a-z0-9])"
@@ -92,12 +91,6 @@ def _named(name: str) -> EvaluationMetric:
     if _LOWER.search(name):
         return EvaluationMetric(name, False, False)
     return EvaluationMetric(name, is_share, True if is_share or _HIGHER.search(name) else None)
-
-
-def is_of_several(name: str) -> bool:
-    """Whether a metric sums up several answers to a question, as pass@5 does."""
-    match = _SEVERAL.search(name.replace("@", "-"))
-    return match is not None and match[1] != "1"
 
 
 def looks_quantised(model: str) -> bool:
