@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
@@ -128,15 +127,7 @@ def folder(found: CheckedFolder) -> Shown:
     pages = [verdict(Headline(word, why), _TONES[found.ok])]
     pages += [remark(visible(each)) for each in edge10_checks.about(found)]
     pages.append(edge10_findings.table(found.findings))
-    if found.mends:
-        does = Counter(each.does for each in found.mends)
-        counted = ", ".join(f"{count} {name}" for name, count in does.items())
-        pages.append(heading(f"What --repair would do: {counted}"))
-        shown = [[each.does, each.source, each.target] for each in found.mends[:_MOST]]
-        pages.append(html_table(("", "from", "to"), cells([[visible(cell) for cell in row] for row in shown])))
-        pages += map(remark, beyond(found.mends, _MOST))
     for name, said in (
-        ("Left to you", found.left),
         ("Not established", found.unchecked),
         ("Not judged", found.remarks),
     ):
