@@ -90,7 +90,7 @@ def _unknown_of_docker(context: HostRuleContext) -> Iterator[Untold]:
     if docker.state is DockerState.UNKNOWN:
         yield Untold("docker's service", docker.why or "what it said is not understood")
     has_release = rules.version_numbers(docker.server or docker.client)
-    if not has_release and docker.state not in (DockerState.MISSING, DockerState.PODMAN):
+    if not has_release and docker.state is not DockerState.MISSING:
         yield Untold("docker's release", "it was not told")
     is_answering = docker.state is DockerState.ANSWERS
     if is_answering and docker.runtimes is None:
@@ -102,9 +102,6 @@ def _unknown_of_docker(context: HostRuleContext) -> Iterator[Untold]:
         yield Untold(f"whether the step's image ({context.step.image}) is there", "name it: --image NAME:TAG")
     elif context.has_image is None:
         yield Untold(f"whether the image {image} is there", why)
-    if architecture := rules.unusual_architecture(context):
-        reason = "it is not here to be looked at, and the guide is silent"
-        yield Untold(f"whether the step's image is for {architecture}", reason)
     if context.has_image is False:
         free = docker.root_free_gib
         space = "how much is free there is not told" if free is None else f"{free:,.1f} GiB are free there"

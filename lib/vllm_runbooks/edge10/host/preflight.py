@@ -43,7 +43,7 @@ def collect(request: HostAsked, *, python: str | None = None) -> EdgeHost:
         taken=moments.now(),
         inventory=inventory.collect(python=python),
         python=python,
-        docker=docker.facts(request.image, request.registry),
+        docker=docker.facts(request.image),
         toolkit=docker.toolkit(),
         folder=None if request.data is None else folder(Path(request.data)),
         environment=redact_environment(variables),

@@ -143,8 +143,7 @@ def _facts(checked: CheckedHost) -> Iterator[str]:
     yield _docker(checked.docker)
     if checked.toolkit is not None:
         programs = ", ".join(checked.toolkit.programs)
-        release = visible(f"{checked.toolkit.version or 'of an unknown release'} ({programs})")
-        yield f"container toolkit: {release if programs else 'not found'}"
+        yield f"container toolkit: {visible(programs) or 'not found'}"
     if checked.folder is not None:
         space = f"{_gib(checked.folder.free_gib)} free of {_gib(checked.folder.total_gib)}"
         yield visible(
