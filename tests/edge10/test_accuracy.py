@@ -157,14 +157,6 @@ def test_intervals_and_tests_of_pairs_are_those_of_others(case: dict[str, Any]) 
     assert intervals.mcnemar(counts.float_alone, counts.quantised_alone) == pytest.approx(case["p_value"], rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("degrees", "reach"), [(1, 12.706204736), (2, 4.302652730), (7, 2.364624252), (19, 2.093024054), (1000, 1.96233908)]
-)
-def test_students_quantiles_are_those_of_scipy(degrees: int, reach: float) -> None:
-    """Of few questions and of many."""
-    assert intervals.student(degrees, 0.95) == pytest.approx(reach, rel=1e-8)
-
-
 @pytest.mark.parametrize("shares", [(0.55, 0.15, 0.1), (0.3, 0.1, 0.3), (0.85, 0.1, 0.02)])
 def test_paired_intervals_hold_as_often_as_they_say(shares: tuple[float, float, float]) -> None:
     """Over all outcomes of 24 questions, by their probabilities; the worst found is a little below 95 %."""
@@ -196,32 +188,12 @@ def test_three_questions_have_an_interval_and_no_verdict() -> None:
     assert only(accuracy.judge(reviewed(1, 1, 1), reviewed(1, 1, 1, model="m-awq"))).verdict is Accuracy.UNKNOWN
 
 
-def test_points_that_all_differ_alike_are_no_certainty() -> None:
-    """Three ROUGE values of 0.5 on both sides have no spread, and no interval of nothing."""
-    row = only(accuracy.judge(reviewed(0.5, 0.5, 0.5), reviewed(0.5, 0.5, 0.5, model="m-awq")))
-
-    assert row.method == accuracy.STUDENT
-    assert row.interval is not None
-    assert row.interval.low == pytest.approx(-(1 - 0.05 ** (1 / 3)))
-    assert row.verdict is Accuracy.UNKNOWN
-
-
 def test_points_of_another_scale_have_no_interval() -> None:
     """Their mean may lie between 0 and 1 all the same."""
     row = only(accuracy.judge(reviewed(3.0, -2.0), reviewed(3.0, -3.0, model="m-awq")))
 
     assert (row.verdict, row.interval, row.difference) == (Accuracy.UNKNOWN, None, -0.5)
-    assert "an answer is worth more than 1 or less than 0" in row.why
-
-
-def test_what_binary_fractions_leave_is_no_spread() -> None:
-    """0.3 - 0.2 and 0.8 - 0.7 differ in the last digit: two questions that lost a tenth each prove no real loss."""
-    assert 0.3 - 0.2 != 0.8 - 0.7
-    row = only(accuracy.judge(reviewed(0.3, 0.8), reviewed(0.2, 0.7, model="m-awq")))
-
-    assert row.interval is not None
-    assert row.interval.high > 0.5
-    assert (row.verdict, row.is_real_loss) == (Accuracy.UNKNOWN, False)
+    assert "answers are worth points" in row.why
 
 
 # ---- what a difference means
@@ -553,14 +525,6 @@ def test_a_table_is_found_in_a_log_with_colours() -> None:
     text += "\n\x1b[0m2026-01-01 - INFO: Output directory | outputs | 3 | 4 | 5 | 6 | 7 | 8\n"
 
     assert len(reports.read([Given("", text.encode())], "log").scores) == 16
-
-
-def test_parts_of_a_metrics_name_keep_metrics_apart() -> None:
-    """BLEU and ROUGE lose the word n-gram, which releases write or not; of any other metric the name stays whole."""
-    names = ("BLEU·n-gram-2", "ROUGE·n-gram-2·Recall", "chrF·n-gram-2", "chrF·2")
-    found = table(*(f"set {name} OVERALL 9 0.5" for name in names))
-
-    assert [each.metric for each in found.scores] == ["bleu-2", "rouge-2-r", "chrf-n-gram-2", "chrf-2"]
 
 
 def test_a_table_of_two_models_or_of_two_runs_is_refused() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import struct
 import subprocess
 import sys
 import threading
@@ -36,7 +35,6 @@ from vllm_runbooks.core.records import Severity
 from vllm_runbooks.edge10.host import asking, docker, docker_texts, preflight, step_rules
 from vllm_runbooks.edge10.host import inspection as hosts
 from vllm_runbooks.edge10.host import snapshots as host_snapshots
-from vllm_runbooks.edge10.host.needs import ModelSizes
 from vllm_runbooks.edge10.host.records import (
     CheckedHost,
     DockerFacts,
@@ -215,7 +213,7 @@ def test_a_snapshot_tells_nothing_of_what_it_was_not_asked_for(
     )  # fmt: skip
 
     assert (found["ok"], ids(found)) == (None, [])
-    assert [each["what"] for each in found["unknown"]] == ["whether the image a/b:2 is there", "disk that is free"]
+    assert [each["what"] for each in found["unknown"]] == ["whether the image a/b:2 is there"]
 
 
 def test_an_inventory_is_a_host_of_which_no_more_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -339,7 +337,7 @@ def judged(asked: HostAsked, **told: Any) -> CheckedHost:
     """A host of which so much is told."""
     facts = catalog.toolchain()
     model = None if asked.model is None else planner.model(asked.model)
-    return hosts.check(EdgeHost(**told), asked, facts, catalog.specs(), model=model)
+    return hosts.check(EdgeHost(**told), asked, facts, model=model)
 
 
 @pytest.mark.parametrize("is_writable", [True, False, None])
@@ -369,20 +367,6 @@ def test_what_the_service_did_not_tell_is_unknown() -> None:
         "whether the image a/b:1 is there",
     ]  # fmt: skip
     assert [each.id for each in found.findings] == []
-
-
-def test_cards_that_are_told_in_part_are_judged_in_part() -> None:
-    """Without their memory or the driver's release that much is unknown; one that is in use has less."""
-    asked = HostAsked("evaluate", "Qwen/Qwen3-1.7B")
-    card = {"index": 0, "name": "NVIDIA A10", "total_mib": 23028}
-    untold = judged(asked, inventory=record(Inventory, {"gpus": [card]}))
-    taken = judged(asked, inventory=record(Inventory, {"driver": "550.1", "gpus": [{**card, "used_mib": 21000}]}))
-    lost = {"index": 1, "error": "GPU is lost"}
-    free = judged(asked, inventory=record(Inventory, {"driver": "550.1", "gpus": [{**card, "used_mib": 0}, lost]}))
-
-    assert {"release of the driver", "GPU memory that is free"} <= {each.what for each in untold.unknown}
-    assert [need.is_enough for need in taken.needs] == [False]
-    assert [(need.is_enough, round(need.there_gib or 0, 3)) for need in free.needs] == [(True, 22.488)]
 
 
 def test_a_python_without_vllm_cannot_serve() -> None:
@@ -433,112 +417,10 @@ def test_threads_of_a_toolchain_are_its_own() -> None:
 
     def severities(value: str) -> list[Severity]:
         host = EdgeHost(inventory=none, environment={"COMPILE_THREAD": value})
-        found = hosts.check(host, HostAsked("compile"), facts, catalog.specs(), model=None)
+        found = hosts.check(host, HostAsked("compile"), facts, model=None)
         return [each.severity for each in found.findings if each.id == "edge10.host_threads"]
 
     assert {value: severities(value) for value in (" 16 ", "32", "1")} == {" 16 ": [Severity.HINT], "32": [], "1": []}
-
-
-@pytest.mark.parametrize("step", ["quantise", "compile"])
-def test_what_a_step_puts_on_cards_is_named_where_there_are_cards(step: str) -> None:
-    """It is not counted as memory of the host; a host without cards hears nothing of them."""
-    card = {"driver": "550.1", "gpus": [{"index": 0}]}
-    with_card, without = (
-        next(
-            need.uncounted
-            for need in judged(HostAsked(step, "Qwen/Qwen3-1.7B"), inventory=record(Inventory, told)).needs
-            if need.what == "memory"
-        )
-        for told in (card, {"why_none": "no driver", "gpus": []})
-    )
-
-    assert "cards" in with_card
-    assert "card" not in without
-
-
-def test_weights_of_both_servers_are_counted() -> None:
-    """Of a model that is quantised its own alone; without cards it is the host's memory."""
-    both = judged(HostAsked("evaluate", "Qwen/Qwen2.5-7B-Instruct")).needs
-    (one,) = judged(HostAsked("evaluate", "Qwen/Qwen2.5-7B-Instruct-AWQ")).needs
-
-    assert [[term.what for term in need.terms] for need in both] == [
-        ["weights of Qwen/Qwen2.5-7B-Instruct", "weights of the quantised model"]
-    ]
-    assert [term.gib for term in one.terms] == [both[0].terms[1].gib]
-    assert (one.what, one.is_enough) == ("memory", None)
-
-
-# What a step takes
-
-
-def checkpoint(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, tuple[str, list[int], int]]) -> Path:
-    """A model's folder with real headers, and no weights behind them."""
-    header, place = {}, 0
-    for name, (dtype, shape, size) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [place, place + size]}
-        place += size
-    text = json.dumps(header).encode()
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(config))
-    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text)
-    return folder
-
-
-def test_sizes_are_those_of_published_checkpoints() -> None:
-    """What is reckoned for AWQ is what the catalog's own AWQ model of the same weights has, to the byte."""
-    facts = catalog.toolchain()
-    for name in ("Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-14B-Instruct"):
-        of_float = ModelSizes(planner.model(name), facts)
-        of_awq = ModelSizes(planner.model(f"{name}-AWQ"), facts)
-        assert of_awq.stored is not None
-        assert of_float.quantised == of_awq.stored == of_awq.quantised
-        assert of_float.loaded is not None
-        assert of_float.loaded > 3 * of_float.quantised / 1.25
-
-
-def test_a_folder_is_as_large_as_its_headers_say(tmp_path: Path) -> None:
-    """Of a family that nobody knows too: its float size is known then, what becomes of it is not."""
-    config = {"architectures": ["OwnForCausalLM"], "model_type": "own", "hidden_size": 64, "torch_dtype": "bfloat16"}
-    folder = checkpoint(tmp_path / "own", config, {"a": ("BF16", [512, 1 << 20], 1 << 30)})
-    half = checkpoint(tmp_path / "wide", {**config, "torch_dtype": "float32"}, {"a": ("F32", [1 << 29], 1 << 31)})
-    facts = catalog.toolchain()
-
-    assert (
-        ModelSizes(planner.model(str(folder)), facts).stored,
-        ModelSizes(planner.model(str(folder)), facts).loaded,
-    ) == (1, 1)
-    assert (ModelSizes(planner.model(str(half)), facts).stored, ModelSizes(planner.model(str(half)), facts).loaded) == (
-        2,
-        1,
-    )
-    assert ModelSizes(planner.model(str(folder)), facts).quantised is None
-
-
-def test_what_is_there_already_is_not_counted_on_the_disk(tmp_path: Path) -> None:
-    """A model in a folder is, one of the catalog has to be fetched; each term has its source."""
-    of_catalog = judged(HostAsked("quantise", "Qwen/Qwen3-1.7B")).needs
-    config = planner.model("Qwen/Qwen3-1.7B").config
-    folder = checkpoint(tmp_path / "q", dict(config), {"a": ("BF16", [1 << 20], 1 << 21)})
-    of_folder = judged(HostAsked("quantise", str(folder))).needs
-
-    assert [term.what for term in of_catalog[0].terms] == [
-        "Qwen/Qwen3-1.7B, to be fetched", "the quantised model", "the converted model",
-    ]  # fmt: skip
-    assert [term.what for term in of_folder[0].terms] == ["the quantised model", "the converted model"]
-    assert all(term.source for need in (*of_catalog, *of_folder) for term in need.terms)
-    assert [need.is_enough for need in of_catalog] == [None, None]
-
-
-def test_too_little_is_too_little_although_a_term_is_unknown(tmp_path: Path) -> None:
-    """What is known alone exceeds it."""
-    config = {"architectures": ["OwnForCausalLM"], "model_type": "own", "torch_dtype": "bfloat16"}
-    folder = checkpoint(tmp_path / "own", config, {"a": ("BF16", [1 << 30], 1 << 31)})
-    inventory = record(Inventory, {"why_none": "none", "host": {"memory_available_mib": 1024}})
-    found = judged(HostAsked("quantise", str(folder)), inventory=inventory)
-
-    memory = next(need for need in found.needs if need.what == "memory")
-    assert (memory.least_gib, memory.is_enough) == (None, False)
-    assert "edge10.host_memory_short" in [each.id for each in found.findings]
 
 
 # What docker tells
@@ -826,9 +708,9 @@ def test_hostile_words_of_docker_are_shown_as_words(meet: Meet, capsys: pytest.C
     assert "&lt;script&gt;" in shown.html
 
 
-@pytest.mark.parametrize("name", ["ready-as-in-the-guide", "nothing-installed", "a-model-of-unknown-size"])
+@pytest.mark.parametrize("name", ["ready-as-in-the-guide", "nothing-installed"])
 def test_a_notebook_is_told_what_a_terminal_is(name: str, meet: Meet) -> None:
-    """Verdict, findings, needs with their sources, and what is not known."""
+    """Verdict, findings, and what is not known."""
     host = meet(name)
     words = host.told["ask"]
     given = dict(zip((each.lstrip("-") for each in words[1::2]), words[2::2], strict=True))
@@ -841,10 +723,6 @@ def test_a_notebook_is_told_what_a_terminal_is(name: str, meet: Meet) -> None:
     flat = " ".join(shown.plain.split())
     for one in found.unknown:
         assert one.what in flat
-    for need in found.needs:
-        for term in need.terms:
-            assert term.what in flat
-            assert term.source in flat
 
 
 def test_the_answer_is_one_document_of_its_schema(meet: Meet, capsys: pytest.CaptureFixture[str]) -> None:
@@ -872,7 +750,7 @@ def test_this_host_is_looked_at_for_real(tmp_path: Path) -> None:
 
     assert (ran.returncode, ran.stderr) == (1, "")
     assert found["ok"] is not True
-    assert "disk and memory that the step takes" in [each["what"] for each in found["unknown"]]
+    assert "whether the toolchain may compile the model" in [each["what"] for each in found["unknown"]]
     assert found["folder"]["free_gib"] > 0
     assert not list(home.iterdir())
 

@@ -39,8 +39,6 @@ _MODE = re.compile(r"\s*(?:\d{1,20}\s+\d{1,20}\s+)?([-dlbcpsh])[-rwxsStTl]{9}[.+
 _DATE = r"(?:\d{4}-\d\d-\d\d\s+\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:\s+[+-]\d{4})?|\S{1,8}\s+\S{1,8}\s+\d[\d:]{3,7})"
 _LONG_FORMAT = re.compile(rf"\d{{1,9}}\s+\S+(?:\s+\S+)?\s+(\d[\d.,]{{0,15}}[KMGTP]?)\s+{_DATE}\s(.*)", re.ASCII)
 _TOTAL = re.compile(r"(?:total|总计|總计|总用量)\s*[\d.,]+[KMGTP]?\s*", re.ASCII)
-_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d(?:[ +T]\d\d:\d\d(?::\d\d(?:\.\d{1,10})?)?)?", re.ASCII)
-_FIND_KINDS = {"d": "folder", "f": "file", "l": "file"}
 
 
 class _Entry(NamedTuple):
@@ -202,7 +200,7 @@ def _unquote(name: str) -> str:
 
 
 def _read_paths(lines: list[str]) -> _Entries | None:
-    """Parse `find`: paths, with sizes and kinds before or after them where `-printf` asked for these."""
+    """Parse `find` or `du -a`: paths, with sizes before or after them."""
     entries = [entry for line in lines if (entry := _path_entry(line))]
     # A blank in the first part of a path is another program's output, as a progress counter or a timestamp.
     paths = [entry for entry in entries if " " not in entry.path.partition("/")[0]]
@@ -217,19 +215,13 @@ def _read_paths(lines: list[str]) -> _Entries | None:
 
 def _path_entry(line: str) -> _Entry | None:
     words = [word for word in line.split("\t" if "\t" in line else " ") if word]
-    kind = _FIND_KINDS[words.pop(0)] if len(words) > 1 and words[0] in _FIND_KINDS else None
     size = None
     for end in (0, -1):
         if size is None and len(words) > 1 and words[end].isdigit() and words[end].isascii():
             size = int(words.pop(end)[:18])
-    for count in (2, 1):
-        if len(words) > count and _TIMESTAMP.fullmatch(" ".join(words[-count:])):
-            del words[-count:]
-    if kind is None and len(words) > 1 and words[-1] in _FIND_KINDS:
-        kind = _FIND_KINDS[words.pop()]
-    path = _unquote(" ".join(words).rstrip(","))
-    kind = "folder" if path.endswith("/") else kind
-    return _Entry(path, None if kind == "folder" else size, kind) if path else None
+    path = _unquote(" ".join(words))
+    kind = "folder" if path.endswith("/") else None
+    return _Entry(path, None if kind else size, kind) if path else None
 
 
 def _read_names(lines: list[str]) -> _Entries | None:

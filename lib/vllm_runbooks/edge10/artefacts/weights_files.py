@@ -21,8 +21,6 @@ INDEX = "model.safetensors.index.json"
 _CONFIG = "config.json"
 _SHARD = re.compile(r"(.{1,100}?)-(\d{5})-of-(\d{5})\.safetensors", re.ASCII)
 _WEIGHTS = ".safetensors"
-_OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".gguf")
-_TRAINING_FILES = frozenset(("training_args.bin", "optimizer.pt", "scheduler.pt"))
 _QWEIGHT = ".qweight"
 _VISION = re.compile(r"(?:^|\.)(?:visual|vision_tower|vision_model|vision_encoder|vit)\.", re.ASCII)
 _BPE_PAIR = {"vocab.json": "merges.txt", "merges.txt": "vocab.json"}
@@ -192,13 +190,7 @@ class _CheckpointCheck:
         shards = self.checkpoint.shards
         indexed = sorted({str(place) for place in self.places.values()})
         if not shards and not indexed:
-            others = [name for name in self.files if name.endswith(_OTHER_WEIGHTS) and "/" not in name]
-            other = next((name for name in others if name not in _TRAINING_FILES), "")
-            if other:
-                text = f"the weights: {other} is no file of safetensors, which vLLM and the compiler read"
-                self.report.unchecked.append(text)
-            else:
-                self.add("edge10.checkpoint_weights_missing", None, "holds no weights (*.safetensors)")
+            self.add("edge10.checkpoint_weights_missing", None, "holds no weights (*.safetensors)")
             return
         for name in indexed or self._numbered(shards):
             if name not in self.files:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from vllm_runbooks.catalog.specs import Specs
 from vllm_runbooks.catalog.tables import FindingText, RuleFinding, load_table
 from vllm_runbooks.catalog.toolchains import AskedModel, Toolchain
 from vllm_runbooks.core.records import Severity
 from vllm_runbooks.edge10.host import step_rules as rules
-from vllm_runbooks.edge10.host.needs import needs
 from vllm_runbooks.edge10.host.records import CheckedHost, DockerState, EdgeHost, HostAsked, Untold
 from vllm_runbooks.edge10.host.step_rules import CONDITIONS, HostRuleContext
 from vllm_runbooks.plan.budget import Subject
@@ -22,7 +20,6 @@ def check(
     host: EdgeHost,
     request: HostAsked,
     facts: Toolchain,
-    specs: Specs,
     *,
     model: Subject | None = None,
     listed: AskedModel | None = None,
@@ -30,8 +27,7 @@ def check(
     """Check a host before a step."""
     if request.data is not None and host.folder is not None and host.folder.path != request.data:
         host = replace(host, folder=None)  # a snapshot of another folder
-    step_needs = () if model is None else needs(host, request.step, model, facts, specs)
-    context = HostRuleContext(host, facts, request, step_needs, model, listed)
+    context = HostRuleContext(host, facts, request, model, listed)
     findings = tuple(_findings(context))
     unknown = tuple(_unknown(context))
     is_wrong = any(finding.severity is not Severity.HINT for finding in findings)
@@ -39,7 +35,6 @@ def check(
         **{name: getattr(host, name) for name in EdgeHost.__dataclass_fields__},
         toolchain=facts.id,
         asked=request,
-        needs=step_needs,
         findings=findings,
         unknown=unknown,
         ok=False if is_wrong else None if unknown else True,
@@ -110,24 +105,12 @@ def _unknown_of_docker(context: HostRuleContext) -> Iterator[Untold]:
 
 
 def _unknown_of_model(context: HostRuleContext) -> Iterator[Untold]:
-    step, listed, model = context.request.step, context.listed, context.model
+    step, listed = context.request.step, context.listed
     if context.request.model is None:
-        yield Untold("disk and memory that the step takes", "name the model: --model NAME, or its folder")
-        return
-    if listed is not None and {"quantise": listed.quantise, "compile": listed.compile}.get(step, True) is None:
+        yield Untold(f"whether the toolchain may {step} the model", "name it: --model NAME, or its folder")
+    elif listed is not None and {"quantise": listed.quantise, "compile": listed.compile}.get(step, True) is None:
         near = f"; near: {', '.join(listed.near)}" if listed.near else ""
         yield Untold(f"whether the toolchain may {step} {listed.name}", f"{listed.why}{near}")
-    for need in context.needs:
-        if need.is_enough is not None:
-            continue
-        if need.there_gib is None:
-            is_named = need.what != "disk" or context.request.data is not None
-            reason = "it was not told" if is_named else "name the folder of models and artefacts: --data DIR"
-            yield Untold(f"{need.what} that is free", reason)
-        if blank := [term.what for term in need.terms if term.gib is None]:
-            missing = model.stock.missing[:4] if model is not None else ()
-            reason = f"; its configuration does not tell {', '.join(missing)}" if missing else ""
-            yield Untold(f"{need.what} for {', '.join(blank)}", f"the model's size is not known{reason}")
 
 
 def _unknown_of_python(context: HostRuleContext) -> Iterator[Untold]:

@@ -126,4 +126,4 @@ def checked(
     model = None if name is None else planner.model(name)
     listed = None if request.model is None else models.asked(request.model, facts)
     host = collect(request, python=python) if snapshot is None else snapshot
-    return hosts.check(host, request, facts, catalog.specs(), model=model, listed=listed)
+    return hosts.check(host, request, facts, model=model, listed=listed)

@@ -141,33 +141,6 @@ class HostAsked:
 
 
 @dataclass(frozen=True)
-class NeedTerm:
-    """A part of what a step takes."""
-
-    what: str
-    gib: float | None
-    """At least; None: not known."""
-    source: str
-
-
-@dataclass(frozen=True)
-class HostNeed:
-    """What a step takes of one thing, beside what is there."""
-
-    what: str
-    """"disk", "memory" or "GPU memory"."""
-    terms: tuple[NeedTerm, ...]
-    least_gib: float | None
-    """All terms together; None: one is not known."""
-    there_gib: float | None
-    where: str
-    is_enough: bool | None
-    """Whether all that is counted fits; None: one of the two is not known."""
-    uncounted: str = ""
-    """What comes on top, and nobody tells beforehand."""
-
-
-@dataclass(frozen=True)
 class Untold:
     """Something that would mean something, and that is not known of a host."""
 
@@ -182,7 +155,6 @@ class CheckedHost(EdgeHost):
     toolchain: str = ""
     """Id of the facts."""
     asked: HostAsked = field(default_factory=lambda: HostAsked(""))
-    needs: tuple[HostNeed, ...] = ()
     findings: tuple[RuleFinding, ...] = ()
     unknown: tuple[Untold, ...] = ()
     ok: bool | None = None

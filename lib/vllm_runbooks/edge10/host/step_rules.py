@@ -17,7 +17,6 @@ from vllm_runbooks.edge10.host.records import (
     DockerState,
     EdgeHost,
     HostAsked,
-    HostNeed,
     ImageFacts,
 )
 from vllm_runbooks.host import inspection as inventories
@@ -53,7 +52,6 @@ class HostRuleContext:
     host: EdgeHost
     facts: Toolchain
     request: HostAsked
-    needs: tuple[HostNeed, ...] = ()
     model: Subject | None = None
     listed: AskedModel | None = None
     """The toolchain's list on the model; None if no model was named."""
@@ -308,7 +306,7 @@ def _image_missing(context: HostRuleContext) -> _Observations:
         yield HostObservation(f"docker has no image {context.image.name}", do=do)
 
 
-# ---- the model, and space for it
+# ---- the model and its folder
 
 
 def _model_refused(context: HostRuleContext) -> _Observations:
@@ -321,17 +319,6 @@ def _model_quantised(context: HostRuleContext) -> _Observations:
     model = context.model
     if context.request.step == "quantise" and model is not None and model.shape.quantization is not None:
         yield HostObservation(f"{model.name} is quantised already ({model.shape.quantization.method})")
-
-
-def _short(what: str, context: HostRuleContext) -> _Observations:
-    folder = context.host.folder
-    for need in context.needs:
-        if need.what == what and need.is_enough is False:
-            terms = {term.what: term.gib for term in need.terms if term.gib is not None}
-            text = f"{need.where} has {need.there_gib:,.1f} GiB, and {sum(terms.values()):,.1f} are needed at least"
-            listed = ", ".join(f"{name} {gib:,.1f} GiB" for name, gib in terms.items())
-            path = folder.path if what == "disk" and folder is not None else None
-            yield HostObservation(f"{text}: {listed}", path=path)
 
 
 def _folder_missing(context: HostRuleContext) -> _Observations:
@@ -416,9 +403,6 @@ CONDITIONS: Mapping[str, Condition] = {
     "image_missing": _image_missing,
     "model_refused": _model_refused,
     "model_quantised": _model_quantised,
-    "disk_short": partial(_short, "disk"),
-    "memory_short": partial(_short, "memory"),
-    "gpu_memory_short": partial(_short, "GPU memory"),
     "folder_missing": _folder_missing,
     "folder_closed": _folder_closed,
     "package_version": _package_version,
