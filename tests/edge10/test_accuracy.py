@@ -895,13 +895,6 @@ def test_of_many_rows_those_that_matter_are_shown() -> None:
     )
 
 
-def test_of_many_error_rates_those_that_rose_are_shown() -> None:
-    """What is worse comes first, also where less is better."""
-    rows = [(f"set wer s{n} 500 0.2", f"set wer s{n} 500 {0.3 if n == 57 else 0.2}") for n in range(60)]
-
-    assert "set, s57" in render.accuracy.shown(both(*rows)).plain
-
-
 def test_what_is_not_compared_is_shown_up_to_a_bound() -> None:
     """Thirty data sets that were not evaluated again."""
     rows = [f"set{n} acc OVERALL 9 0.8" for n in range(31)]

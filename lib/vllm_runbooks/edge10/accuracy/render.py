@@ -90,12 +90,6 @@ def _notes(comparison: JudgedAccuracy, rows: Sequence[JudgedScore]) -> Iterator[
             yield name, texts
 
 
-def _gain(row: JudgedScore) -> float:
-    """The difference; a loss is below 0 for any metric."""
-    difference = row.difference or 0.0
-    return difference if row.higher_is_better is not False else -difference
-
-
 def _about(comparison: JudgedAccuracy) -> Iterator[str]:
     for name, model, kind in (
         ("float", comparison.float_model, comparison.float_kind),
@@ -107,20 +101,13 @@ def _about(comparison: JudgedAccuracy) -> Iterator[str]:
 
 
 def _select(scores: Sequence[JudgedScore]) -> tuple[list[JudgedScore], str]:
-    """The rows to show, those that decide and the largest losses first, and a text on the others."""
+    """The rows to show, those that decide and those that are lost first, and a text on the others."""
+    ranked = sorted(scores, key=lambda row: (not row.is_deciding, row.verdict is not Accuracy.LOST))
     if len(scores) <= _MAX_ROWS:
         return list(scores), ""
-
-    def rank(at: int) -> tuple[bool, float, int]:
-        row = scores[at]
-        loss = -2.0 if row.verdict is Accuracy.LOST else 1.0 if row.difference is None else _gain(row)
-        return not row.is_deciding, loss, at
-
-    ranked = sorted(range(len(scores)), key=rank)
-    lost = sum(scores[at].verdict is Accuracy.LOST for at in ranked[_MAX_ROWS:])
+    lost = sum(row.verdict is Accuracy.LOST for row in ranked[_MAX_ROWS:])
     among = f"{lost:,} of them lost" if lost else "none of which is lost for certain"
-    text = f"{len(scores) - _MAX_ROWS:,} more rows, {among}: see --format json"
-    return [scores[at] for at in sorted(ranked[:_MAX_ROWS])], text
+    return ranked[:_MAX_ROWS], f"{len(scores) - _MAX_ROWS:,} more rows, {among}: see --format json"
 
 
 def _cells(row: JudgedScore) -> tuple[Words, ...]:

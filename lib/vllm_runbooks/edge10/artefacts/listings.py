@@ -224,27 +224,8 @@ def _path_entry(line: str) -> _Entry | None:
     return _Entry(path, None if kind else size, kind) if path else None
 
 
-def _read_names(lines: list[str]) -> _Entries | None:
-    """Parse `ls -R`: names below a line with their folder."""
-    entries: list[_Entry] = []
-    folder = ""
-    for line in lines:
-        if line.endswith(":") and not line[:1].isspace():
-            folder = _unquote(line[:-1])
-            continue
-        names = [_unquote(name) for name in re.split(r"\s{2,}", line.strip())]
-        if not folder or any(" " in name or "/" in name.rstrip("/") for name in names):
-            return None
-        entries += [
-            _Entry(f"{folder}/{name.removesuffix('*')}", None, "folder" if name.endswith("/") else None)
-            for name in names
-        ]
-    return _relative(lines[0][:-1], entries) if entries else None
-
-
 _READERS: tuple[tuple[str, Callable[[list[str]], _Entries | None]], ...] = (
     ("permissions", _read_long),
     ("tree", _read_tree),
     ("find", _read_paths),
-    ("ls", _read_names),
 )

@@ -167,11 +167,9 @@ class _TreeCheck:
             if any(path.startswith(f"{top}/") for path in self.tree.files):
                 continue
             self._drop(needed)
-            copies = [
-                n for n, t in enumerate(self.tree.templates) if t.is_copied and t.renamed_from.startswith(f"{top}/")
-            ]
-            if not any(slot.number in copies for slot in self.tree.final):
-                self._drop(slot for slot in self.missing if slot.number in copies)
+            self._drop(
+                slot for slot in self.missing if self.tree.templates[slot.number].renamed_from.startswith(f"{top}/")
+            )
             self._add("edge10.tree_folder_missing", top, f"nothing is in it, where {_belong(len(needed))}")
 
     def _check_lengths(self) -> None:

@@ -19,7 +19,6 @@ from vllm_runbooks.edge10.artefacts.records import Contents, ListedFile
 
 INDEX = "model.safetensors.index.json"
 _CONFIG = "config.json"
-_SHARD = re.compile(r"(.{1,100}?)-(\d{5})-of-(\d{5})\.safetensors", re.ASCII)
 _WEIGHTS = ".safetensors"
 _QWEIGHT = ".qweight"
 _VISION = re.compile(r"(?:^|\.)(?:visual|vision_tower|vision_model|vision_encoder|vit)\.", re.ASCII)
@@ -192,10 +191,9 @@ class _CheckpointCheck:
         if not shards and not indexed:
             self.add("edge10.checkpoint_weights_missing", None, "holds no weights (*.safetensors)")
             return
-        for name in indexed or self._numbered(shards):
+        for name in indexed:
             if name not in self.files:
-                by = "and the index names it" if indexed else "by the numbers of the others"
-                self.add("edge10.checkpoint_shard_missing", name, f"is missing{', ' if indexed else ' '}{by}")
+                self.add("edge10.checkpoint_shard_missing", name, "is missing, and the index names it")
         if INDEX not in self.files and len(shards) > 1:
             self.add("edge10.checkpoint_index_missing", INDEX, "is missing, and the weights are in several files")
         for path, problem in self.contents.damaged.items():
@@ -206,15 +204,6 @@ class _CheckpointCheck:
                 self.add("edge10.checkpoint_shard_damaged", name, "is empty")
         if not self.contents.tensors:
             self.report.remarks.append("the headers of the weights are not known, so that their form is not judged")
-
-    @staticmethod
-    def _numbered(shards: Sequence[str]) -> list[str]:
-        """The files that belong to those that are there, by the numbers in their names."""
-        match = next((match for name in shards if (match := _SHARD.fullmatch(name))), None)
-        if match is None:
-            return []
-        numbers = range(1, min(int(match[3]), 1_000) + 1)
-        return [f"{match[1]}-{number:05}-of-{match[3]}{_WEIGHTS}" for number in numbers]
 
     # ---- the form after conversion
 
