@@ -200,7 +200,7 @@ def _unquote(name: str) -> str:
 
 
 def _read_paths(lines: list[str]) -> _Entries | None:
-    """Parse `find` or `du -a`: paths, with sizes before or after them."""
+    """Parse `find`: paths, with sizes before or after them."""
     entries = [entry for line in lines if (entry := _path_entry(line))]
     # A blank in the first part of a path is another program's output, as a progress counter or a timestamp.
     paths = [entry for entry in entries if " " not in entry.path.partition("/")[0]]
