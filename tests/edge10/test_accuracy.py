@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +22,6 @@ from ruamel.yaml import YAML
 from command_line import measured, run
 from rows import in_one_test
 from vllm_runbooks import render
-from vllm_runbooks.core import markup
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.edge10.accuracy import comparing as accuracy
 from vllm_runbooks.edge10.accuracy import (
@@ -168,14 +166,6 @@ def test_intervals_and_tests_of_pairs_are_those_of_others(case: dict[str, Any]) 
     assert intervals.mcnemar(counts.float_alone, counts.quantised_alone) == pytest.approx(case["p_value"], rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("degrees", "reach"), [(1, 12.706204736), (2, 4.302652730), (7, 2.364624252), (19, 2.093024054), (1000, 1.96233908)]
-)
-def test_students_quantiles_are_those_of_scipy(degrees: int, reach: float) -> None:
-    """Of few questions and of many."""
-    assert intervals.student(degrees, 0.95) == pytest.approx(reach, rel=1e-8)
-
-
 @pytest.mark.parametrize("shares", [(0.55, 0.15, 0.1), (0.3, 0.1, 0.3), (0.85, 0.1, 0.02)])
 def test_paired_intervals_hold_as_often_as_they_say(shares: tuple[float, float, float]) -> None:
     """Over all outcomes of 24 questions, by their probabilities; the worst found is a little below 95 %."""
@@ -207,32 +197,12 @@ def test_three_questions_have_an_interval_and_no_verdict() -> None:
     assert only(accuracy.judge(reviewed(1, 1, 1), reviewed(1, 1, 1, model="m-awq"))).verdict is Accuracy.UNKNOWN
 
 
-def test_points_that_all_differ_alike_are_no_certainty() -> None:
-    """Three ROUGE values of 0.5 on both sides have no spread, and no interval of nothing."""
-    row = only(accuracy.judge(reviewed(0.5, 0.5, 0.5), reviewed(0.5, 0.5, 0.5, model="m-awq")))
-
-    assert row.method == accuracy.STUDENT
-    assert row.interval is not None
-    assert row.interval.low == pytest.approx(-(1 - 0.05 ** (1 / 3)))
-    assert row.verdict is Accuracy.UNKNOWN
-
-
 def test_points_of_another_scale_have_no_interval() -> None:
     """Their mean may lie between 0 and 1 all the same."""
     row = only(accuracy.judge(reviewed(3.0, -2.0), reviewed(3.0, -3.0, model="m-awq")))
 
     assert (row.verdict, row.interval, row.difference) == (Accuracy.UNKNOWN, None, -0.5)
-    assert "an answer is worth more than 1 or less than 0" in row.why
-
-
-def test_what_binary_fractions_leave_is_no_spread() -> None:
-    """0.3 - 0.2 and 0.8 - 0.7 differ in the last digit: two questions that lost a tenth each prove no real loss."""
-    assert 0.3 - 0.2 != 0.8 - 0.7
-    row = only(accuracy.judge(reviewed(0.3, 0.8), reviewed(0.2, 0.7, model="m-awq")))
-
-    assert row.interval is not None
-    assert row.interval.high > 0.5
-    assert (row.verdict, row.is_real_loss) == (Accuracy.UNKNOWN, False)
+    assert "answers are worth points" in row.why
 
 
 # ---- what a difference means
@@ -423,25 +393,6 @@ def test_different_numbers_of_questions_are_never_taken_for_the_same() -> None:
     assert "missing-questions" in {doubt.id for doubt in found.doubts}
 
 
-def test_percent_and_shares_are_brought_to_one_scale() -> None:
-    """62.24 is 0.6224, and a reader is told that it was read so."""
-    found = both(("mmlu acc OVERALL 14042 0.6224", "mmlu acc OVERALL 14042 59.01"))
-
-    assert found.verdict is Accuracy.LOST
-    assert only(found).quantised_score == pytest.approx(0.5901)
-    assert [doubt.id for doubt in found.doubts] == ["percent"]
-
-
-def test_every_data_set_that_is_read_as_percent_is_named() -> None:
-    """In one doubt; of many the first four, and how many more."""
-    names = ["mmlu", "gsm8k", "arc", "bbh", "ceval", "race"]
-    found = table(*(f"{name} acc OVERALL 100 62.0" for name in names))
-
-    assert [each.text for each in found.doubts] == [
-        "The scores of mmlu, gsm8k, arc, bbh and 2 more data sets lie above 1 and are read as percent."
-    ]
-
-
 @pytest.mark.parametrize("score", ["-", "nan", "—", "622.4", "-0.2"])
 def test_a_score_that_is_none_is_unknown(score: str) -> None:
     """Not a number, or none that a share can be."""
@@ -545,26 +496,6 @@ def test_reviews_are_used_for_the_metrics_that_they_tell() -> None:
         assert [each.answers is not None for each in found.scores] == answered
 
 
-def test_reviews_before_1_0_are_read() -> None:
-    """Each line has the choices and what came of each."""
-    lines = [
-        json.dumps(
-            {"index": n, "raw_input": f"q{n}", "choices": [{"review": {"gold": "A", "pred": "B", "result": n < 15}}]}
-        )
-        for n in range(20)
-    ]
-    found = reports.read(
-        [
-            ResultFile("reports/m/set.json", json.dumps(report()).encode()),
-            ResultFile("reviews/m/set_part.jsonl", "\n".join(lines).encode()),
-        ],
-        "w",
-    )
-
-    assert found.scores[0].answers is not None
-    assert sum(answer.value for answer in found.scores[0].answers.values()) == 15
-
-
 def test_a_weighted_score_is_no_share_of_its_questions() -> None:
     """A mean over categories hides how many questions were right: no interval is made of it."""
     data = report()
@@ -608,14 +539,6 @@ def test_a_table_is_found_in_a_log_with_colours() -> None:
     assert len(reports.read([ResultFile("", text.encode())], "log").scores) == 16
 
 
-def test_parts_of_a_metrics_name_keep_metrics_apart() -> None:
-    """BLEU and ROUGE lose the word n-gram, which releases write or not; of any other metric the name stays whole."""
-    names = ("BLEU·n-gram-2", "ROUGE·n-gram-2·Recall", "chrF·n-gram-2", "chrF·2")
-    found = table(*(f"set {name} OVERALL 9 0.5" for name in names))
-
-    assert [each.metric for each in found.scores] == ["bleu-2", "rouge-2-r", "chrf-n-gram-2", "chrf-2"]
-
-
 def test_a_table_of_two_models_or_of_two_runs_is_refused() -> None:
     """The document's two tables in one file would be compared with themselves."""
     row = "| {} | mmlu | mean_acc | OVERALL | 14042 | {} |\n"
@@ -627,24 +550,8 @@ def test_a_table_of_two_models_or_of_two_runs_is_refused() -> None:
             reports.read([ResultFile("", (HEAD + lines).encode())], "both.txt")
 
 
-def test_vlmevalkits_scores_are_read_as_numbers_of_unknown_weight() -> None:
-    """`*_score.json` tells no number of questions: differences are shown, and not judged."""
-    raw = {"Text Recognition": 180, "Final Score Norm": 0.812, "by": {"task": 0.5}}
-    found = [
-        reports.read(
-            [ResultFile("", json.dumps({**raw, "Final Score Norm": score}).encode())], f"{model}_OCRBench_score.json"
-        )
-        for model, score in (("vl", 0.812), ("vl-awq", 0.79))
-    ]
-    judged = accuracy.judge(*found)
-
-    assert (judged.float_model, judged.quantised_model) == ("vl", "vl-awq")
-    assert judged.verdict is Accuracy.UNKNOWN
-    assert {row.dataset for row in judged.scores} == {"OCRBench"}
-
-
 @pytest.mark.parametrize("kind", ["tsv", "xlsx"])
-def test_vlmevalkits_answers_are_the_same_in_every_form(kind: str) -> None:
+def test_vlmevalkits_answers_are_compared_one_by_one(kind: str) -> None:
     """60 questions with a column `hit`, as a table of text and as a workbook."""
     first, second = (
         results.read(ROOT / f"vlmevalkit/{side}/{model}_MMStar_exact_matching_result.{kind}")
@@ -822,7 +729,7 @@ def test_vlmevalkits_names_are_taken_apart_by_the_folder_or_the_data_set() -> No
 
     assert named("out/my_vl/my_vl_MMBench_DEV_EN_acc.csv") == ("my_vl", "MMBench_DEV_EN")
     assert named("my_vl_MMBench_DEV_EN_gpt-4o_result.xlsx") == ("my_vl", "MMBench_DEV_EN")
-    assert named("a_b_Other_score.json") == ("a_b", "Other")
+    assert named("a_b_Other_acc.csv") == ("a_b", "Other")
 
 
 # ---- what is broken or hostile
@@ -833,7 +740,7 @@ def test_vlmevalkits_names_are_taken_apart_by_the_folder_or_the_data_set() -> No
     [
         ("cut.json", json.dumps(report())[:200].encode(), "is no JSON: line 1"),
         ("deep.json", b"[" * 200_000, "is no JSON: too deep or too long"),
-        ("other.json", b'{"a": "b"}', "no report of EvalScope or VLMEvalKit"),
+        ("other.json", b'{"a": "b"}', "no report of EvalScope"),
         ("none.json", b'{"model_name": "m", "dataset_name": "d", "metrics": []}', "has no score"),
         ("half.json", b'{"model_name": "m", "dataset_name": "d"}', "has no score"),
         ("odd.json", b'{"model_name": "m", "dataset_name": "d", "metrics": [3]}', "metrics\\[0\\] is no metric"),
@@ -846,7 +753,7 @@ def test_vlmevalkits_names_are_taken_apart_by_the_folder_or_the_data_set() -> No
         ("r.jsonl", b"[]\n", "line 1: is no review"),
         ("twice.tsv", b"index\thit\n1\t1\n1\t0\n", "question 1 stands there twice"),
         ("a.csv", b'index,hit\n"' + b"x" * 200_000 + b'",1\n', "field larger than field limit"),
-        ("a.xlsx", b"PK\x03\x04broken", "cannot be read as a workbook"),
+        ("a.xlsx", b"PK\x03\x04broken", "holds no results"),
         ("r.jsonl", b'{"a": 1}\n{"a": 2}\n', "line 1: is no review"),
         ("r.jsonl", b'{"index": 0, \n' + review(1, 1.0).encode(), "line 1: is no JSON"),
     ],
@@ -886,8 +793,6 @@ def test_more_scores_than_are_read_are_refused(monkeypatch: pytest.MonkeyPatch) 
         read(report(metrics=[metric]))
     monkeypatch.setattr(vlmeval_reports, "_MAX_SCORES", 3)
     with pytest.raises(InputError, match="holds more than 3 scores"):
-        reports.read([ResultFile("m_MMVet_score.json", b'{"a": 1, "b": 2, "c": 3, "d": 4}')], "it")
-    with pytest.raises(InputError, match="holds more than 3 scores"):
         reports.read([ResultFile("m_MMStar_acc.csv", b"split,Overall,a,b,c\nnone,0.5,0.5,0.5,0.5\n")], "it")
     with pytest.raises(InputError, match="has more than 20,000 columns"):
         reports.read([ResultFile("m_MMStar_acc.csv", b"," * 20_000)], "it")
@@ -915,41 +820,6 @@ def test_numbers_beyond_reason_are_unknown() -> None:
         data["metrics"][0] |= {"num": number, "score": score, "categories": []}
         row = only(accuracy.judge(read(data), read({**data, "model_name": "q"})))
         assert row.verdict is Accuracy.UNKNOWN
-
-
-def book(sheet: str, compressed: int = zipfile.ZIP_STORED) -> bytes:
-    raw = io.BytesIO()
-    with zipfile.ZipFile(raw, "w", compressed) as archive:
-        archive.writestr("xl/worksheets/sheet1.xml", sheet)
-    return raw.getvalue()
-
-
-def test_a_workbook_with_entities_or_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of it is expanded, and no part is unpacked beyond its bound."""
-    bomb = '<!DOCTYPE a [<!ENTITY b "cccc"><!ENTITY d "&b;&b;&b;">]><sheetData><row><c><v>&d;</v></c></row></sheetData>'
-    with pytest.raises(InputError, match="has a document type of its own"):
-        list(workbooks.rows(book(bomb), "it.xlsx"))
-    monkeypatch.setattr(workbooks, "_MAX_PART", 10_000)
-    with pytest.raises(InputError, match="is larger than"):
-        list(workbooks.rows(book(" " * 20_000, zipfile.ZIP_DEFLATED), "it.xlsx"))
-
-
-def test_a_workbook_of_too_many_cells_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are counted while it is read, with those that a row leaves out before its last."""
-    monkeypatch.setattr(workbooks, "_MAX_CELLS", 3)
-    with pytest.raises(InputError, match="has more than 3 cells"):
-        list(workbooks.rows(book(f"<sheetData><row>{'<c/>' * 4}</row></sheetData>"), "it.xlsx"))
-    with pytest.raises(InputError, match="has more than 3 cells"):
-        list(workbooks.rows(book("<sheetData>" + '<row><c r="B1"/></row>' * 2 + "</sheetData>"), "it.xlsx"))
-
-
-def test_cells_of_a_workbook_stand_where_their_names_say() -> None:
-    """Empty cells are left out of the file, and texts may stand in place."""
-    first = '<row r="1"><c r="B1" t="inlineStr"><is><t>hit</t></is></c></row>'
-    second = '<row><c><v>1</v></c><c r="AA2"><v>2</v></c></row>'
-    found = list(workbooks.rows(book(f"<sheetData>{first}{second}</sheetData>"), "it.xlsx"))
-
-    assert found == [["", "hit"], ["1", *[""] * 25, "2"]]
 
 
 @settings(max_examples=40, deadline=None)
@@ -1006,25 +876,6 @@ def document() -> AccuracyComparison:
     return both(rows, ("ceval acc OVERALL 40 0.6", "ceval acc OVERALL 40 0.55"))
 
 
-def test_the_picture_passes_the_sites_cleaning_and_stays_in_its_frame(document: AccuracyComparison) -> None:
-    """Nothing of it is lost on a page, no text leaves it, and its ink is that of the page around."""
-    svg = render.accuracy.picture(document)
-    kept = markup.clean_html(svg)
-    for attribute in (" x=", " fill=", " d=", " x1=", " stroke=", " viewBox=", " text-anchor=", "<path", "<line"):
-        assert kept.count(attribute) == svg.count(attribute), attribute
-    picture = ET.fromstring(svg)  # noqa: S314 - our own text, of a known size
-    width, height = map(float, picture.attrib["viewBox"].split()[2:])
-
-    assert width <= 440
-    for text in picture.iter("text"):
-        long = float(text.attrib["font-size"]) * 0.52 * len(text.text or "")
-        left = float(text.attrib["x"]) - {"start": 0.0, "middle": long / 2, "end": long}[text.attrib["text-anchor"]]
-        assert left >= -2, text.text
-        assert left + long <= width + 2, text.text
-        assert float(text.attrib["y"]) <= height
-        assert text.attrib["fill"] == "currentColor"
-
-
 def test_a_chance_beyond_telling_is_given_as_a_bound() -> None:
     """Two hundred questions lost, and none won."""
     found = accuracy.judge(reviewed(*[1.0] * 200), reviewed(*[0.0] * 200, model="q"))
@@ -1034,29 +885,7 @@ def test_a_chance_beyond_telling_is_given_as_a_bound() -> None:
     assert "p < 0.000001" in text
 
 
-def test_worse_is_to_the_left_in_a_picture_whatever_the_metric() -> None:
-    """An error rate that rose from none to a half is drawn at the left of no difference."""
-    first, second = (
-        reports.read(
-            [ResultFile(f"reviews/{model}/s.jsonl", "\n".join(lines).replace("accuracy", "wer").encode())], "w"
-        )
-        for model, lines in (("m", [review(n, 0.0) for n in range(60)]), ("q", [review(n, n % 2) for n in range(60)]))
-    )
-    svg = render.accuracy.picture(accuracy.judge(first, second))
-    mark = re.search(r'<path d="M([\d.]+) ', svg)
-
-    assert mark is not None
-    assert float(mark[1]) < 220
-    assert "+0.5000 lost" in svg
-
-
-def test_the_picture_says_in_words_what_it_draws(document: AccuracyComparison) -> None:
-    """For who does not see it: each difference, its interval, its verdict; no picture where nothing is known."""
-    assert "mmlu, accuracy: -0.0323, -0.0439 to -0.0206, lost" in render.accuracy.picture(document)
-    assert render.accuracy.picture(both(("s strange OVERALL 9 0.5", "s strange OVERALL 9 0.5"))) == ""
-
-
-def test_a_notebook_shows_verdict_picture_table_and_doubts(document: AccuracyComparison) -> None:
+def test_a_notebook_shows_verdict_table_and_doubts(document: AccuracyComparison) -> None:
     """All of it in text as well."""
     page = render.accuracy.shown(document)
 
@@ -1064,7 +893,6 @@ def test_a_notebook_shows_verdict_picture_table_and_doubts(document: AccuracyCom
         assert said in page.plain
         assert said in page.html
     assert "-0.0437 to -0.0209" in page.plain
-    assert "<svg" in page.html
 
 
 def test_of_many_rows_those_that_matter_are_shown() -> None:
@@ -1078,13 +906,6 @@ def test_of_many_rows_those_that_matter_are_shown() -> None:
         "37 more rows, 37 of them lost"
         in render.accuracy.shown(both(*[(a, a.replace("0.8", "0.2")) for a, _ in rows])).plain
     )
-
-
-def test_of_many_error_rates_those_that_rose_are_shown() -> None:
-    """What is worse comes first, also where less is better."""
-    rows = [(f"set wer s{n} 500 0.2", f"set wer s{n} 500 {0.3 if n == 57 else 0.2}") for n in range(60)]
-
-    assert "set, s57" in render.accuracy.shown(both(*rows)).plain
 
 
 def test_what_is_not_compared_is_shown_up_to_a_bound() -> None:
@@ -1143,3 +964,38 @@ def test_a_giant_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     assert found.status == 2
     assert "is larger than 64 MiB" in found.err
     assert found.peak_mib < 250
+
+
+def book(sheet: str, compressed: int = zipfile.ZIP_STORED) -> bytes:
+    raw = io.BytesIO()
+    with zipfile.ZipFile(raw, "w", compressed) as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", sheet)
+    return raw.getvalue()
+
+
+def test_a_workbook_with_entities_or_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it is expanded, and no part is unpacked beyond its bound."""
+    bomb = '<!DOCTYPE a [<!ENTITY b "cccc"><!ENTITY d "&b;&b;&b;">]><sheetData><row><c><v>&d;</v></c></row></sheetData>'
+    with pytest.raises(InputError, match="has a document type of its own"):
+        list(workbooks.rows(book(bomb), "it.xlsx"))
+    monkeypatch.setattr(workbooks, "_MAX_PART", 10_000)
+    with pytest.raises(InputError, match="is larger than"):
+        list(workbooks.rows(book(" " * 20_000, zipfile.ZIP_DEFLATED), "it.xlsx"))
+
+
+def test_a_workbook_of_too_many_cells_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are counted while it is read, with those that a row leaves out before its last."""
+    monkeypatch.setattr(workbooks, "_MAX_CELLS", 3)
+    with pytest.raises(InputError, match="has more than 3 cells"):
+        list(workbooks.rows(book(f"<sheetData><row>{'<c/>' * 4}</row></sheetData>"), "it.xlsx"))
+    with pytest.raises(InputError, match="has more than 3 cells"):
+        list(workbooks.rows(book("<sheetData>" + '<row><c r="B1"/></row>' * 2 + "</sheetData>"), "it.xlsx"))
+
+
+def test_cells_of_a_workbook_stand_where_their_names_say() -> None:
+    """Empty cells are left out of the file, and texts may stand in place."""
+    first = '<row r="1"><c r="B1" t="inlineStr"><is><t>hit</t></is></c></row>'
+    second = '<row><c><v>1</v></c><c r="AA2"><v>2</v></c></row>'
+    found = list(workbooks.rows(book(f"<sheetData>{first}{second}</sheetData>"), "it.xlsx"))
+
+    assert found == [["", "hit"], ["1", *[""] * 25, "2"]]

@@ -16,8 +16,6 @@ from vllm_runbooks.catalog.authored import toolchain_files
 from vllm_runbooks.catalog.toolchains import AskedModel
 from vllm_runbooks.core.errors import CatalogError, InputError
 from vllm_runbooks.edge10 import models
-from vllm_runbooks.edge10.host import preflight
-from vllm_runbooks.edge10.host.records import EdgeHost
 from vllm_runbooks.edge10.jobs import job as jobs
 from vllm_runbooks.edge10.jobs import making, names, steps
 
@@ -93,14 +91,6 @@ def test_every_listed_model_has_a_repository_that_the_catalog_confirms(listed: s
 def test_what_is_no_name_of_the_facts_stays_as_it_was_given(name: str) -> None:
     """A folder, another organisation's and a quantised model are other weights than those of the listed name."""
     assert models.weights(name, catalog.toolchain("1.1.7")) == name
-
-
-def test_preflight_reckons_with_the_repository_of_a_listed_name() -> None:
-    """What the list names is a model to the step before as well; a folder of that name is itself."""
-    host = EdgeHost()
-    found = preflight.checked(preflight.read_asked("quantise", model="Qwen/Qwen3-VL-8B"), snapshot=host)
-
-    assert any("Qwen/Qwen3-VL-8B-Instruct" in term.what for need in found.needs for term in need.terms)
 
 
 def test_unknown_names_come_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

@@ -240,12 +240,10 @@ def test_questions_that_cannot_be_judged_are_told_by_their_line(
     [
         ("a.txt", b"\n \n", "holds no text"),
         ("a.txt", b"\xff\xfe", "is no text in UTF-8"),
-        ("a.jsonl", b'{"text": "x"}\n{"test": 1}\n', "a.jsonl:2: is no JSON object with `text` or `messages`"),
-        ("a.jsonl", b"[" * 20000, "a.jsonl:1: is no JSON object"),
     ],
 )
 def test_texts_that_nothing_can_be_calibrated_with_are_told(host: Host, name: str, text: bytes, words: str) -> None:
-    """By their line where one is to blame."""
+    """Before anything is started."""
     (host.folder / name).write_bytes(text)
     with pytest.raises(InputError, match=words):
         host.chain(calibration=str(host.folder / name))

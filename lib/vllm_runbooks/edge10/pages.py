@@ -1,8 +1,7 @@
-"""Show a job for an edge chip in a notebook: settings, scripts, folders between the steps, made files."""
+"""A job for an edge chip, for a notebook: settings, scripts, what lies between its steps, and what is made of it."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
@@ -37,34 +36,34 @@ from vllm_runbooks.edge10.scripts.records import LintedScripts
 from vllm_runbooks.lint import render as issues
 
 _MOST = 30
-"""Repairs and remarks that are shown."""
+"""Mends and remarks that are shown."""
 _TONES = {True: GREEN, False: RED, None: AMBER}
 
 
 # ---- the job
 
 
-def job(read_job: ReadJob, facts: Toolchain, model: AskedModel | None) -> RenderedView:
-    """Show the settings of a job with their sources, or what is wrong with its description."""
+def job(found: ReadJob, facts: Toolchain, model: AskedModel | None) -> RenderedView:
+    """The settings of a job, each with where it comes from; else what is wrong with its description."""
     by = f"{facts.id}: {facts.source}"
-    if read_job.job is None:
-        lines = [redact_text(edge10_jobs.problem_line("job.yaml", answer)) for answer in read_job.problems]
-        headline = Headline("not read", "the description contradicts itself, or the toolchain")
-        paragraphs = "".join(tag("p", prose(line), "max-width:80ch;margin:2px 0") for line in lines)
-        return RenderedView(joined([str(headline), *lines, by]), verdict(headline, RED) + paragraphs + remark(by))
-    rows = [[name, visible(redact_text(value)), source] for name, value, source in _settings(read_job.job)]
+    if found.job is None:
+        lines = [redact_text(edge10_jobs.problem_line("job.yaml", each)) for each in found.problems]
+        said = Headline("not read", "the description contradicts itself, or the toolchain")
+        told = "".join(tag("p", prose(line), "max-width:80ch;margin:2px 0") for line in lines)
+        return RenderedView(joined([str(said), *lines, by]), verdict(said, RED) + told + remark(by))
+    rows = [[name, visible(redact_text(value)), source] for name, value, source in _settings(found.job)]
     head = ("setting", "value", "where from")
-    listed = [f"Of {answer.name}: {answer.why}." for answer in [model] if answer is not None]
-    below = "".join(remark(visible(answer)) for answer in (*listed, *read_job.doubts, by))
+    listed = [f"Of {each.name}: {each.why}." for each in [model] if each is not None]
+    below = "".join(remark(visible(each)) for each in (*listed, *found.doubts, by))
     return RenderedView(
-        joined([grid(head, rows).plain.rstrip("\n"), *listed, *read_job.doubts, by]),
+        joined([grid(head, rows).plain.rstrip("\n"), *listed, *found.doubts, by]),
         html_table(head, cells(rows)) + below,
     )
 
 
 def _settings(job: EdgeJob) -> Iterator[tuple[str, str, str]]:
-    """Settings with their values and sources."""
-    evaluation, fed = job.evaluation, job.calibration
+    """What is set, its value, and where that comes from."""
+    asked, fed = job.evaluation, job.calibration
     values = {
         "model": job.model,
         "quantised": job.quantised,
@@ -79,17 +78,17 @@ def _settings(job: EdgeJob) -> Iterator[tuple[str, str, str]]:
         "gpu": "yes" if job.gpu else "no",
         "calibration.samples": None if fed is None else f"{fed.samples} of {fed.tokens} tokens, {fed.method}",
         "calibration.dataset": None if fed is None else f"{fed.dataset}, {fed.split}, {fed.column}",
-        "evaluation.datasets": ", ".join(evaluation.datasets),
+        "evaluation.datasets": ", ".join(asked.datasets),
         "evaluation.limit": "all questions"
-        if evaluation.limit is None
-        else f"{evaluation.limit} question{'s' * (evaluation.limit != 1)}",
-        "evaluation.ports": f"{evaluation.float_port} float, {evaluation.quantised_port} quantised",
+        if asked.limit is None
+        else f"{asked.limit} question{'s' * (asked.limit != 1)}",
+        "evaluation.ports": f"{asked.float_port} float, {asked.quantised_port} quantised",
         "threshold": None if job.threshold is None else f"{job.threshold:g}",
     }
     for name, value in values.items():
         if value is not None:
-            default = job.taken.get(name) or job.taken.get(name.partition(".")[0], "")
-            yield name, value, default.partition(": ")[2] or "the job"
+            taken = job.taken.get(name) or job.taken.get(name.partition(".")[0], "")
+            yield name, value, taken.partition(": ")[2] or "the job"
 
 
 def _dies(order: Sequence[int]) -> str:
@@ -99,20 +98,20 @@ def _dies(order: Sequence[int]) -> str:
 # ---- the scripts
 
 
-def scripts(linted: Mapping[str, LintedScripts]) -> RenderedView:
-    """Show what is wrong in scripts, file by file, and what each does."""
-    whole = edge10_scripts.merged(linted)
+def scripts(found: Mapping[str, LintedScripts]) -> RenderedView:
+    """What is wrong in scripts, file by file, and what each does."""
+    whole = edge10_scripts.merged(found)
     count = issues.counted(whole.issues)
     is_wrong = bool(issues.wrong(whole.issues))
-    recognised = sum(bool(script.steps) for script in linted.values())
-    headline = Headline("not ok" if is_wrong else "ok", f"{count or 'nothing wrong'} in {_files(len(linted))}")
-    pages = [verdict(headline, _TONES[not is_wrong] if recognised else AMBER)]
-    for name, script in linted.items():
-        does = ", ".join(dict.fromkeys(step.step for step in script.steps)) or edge10_scripts.UNKNOWN
+    known = sum(bool(each.steps) for each in found.values())
+    said = Headline("not ok" if is_wrong else "ok", f"{count or 'nothing wrong'} in {_files(len(found))}")
+    pages = [verdict(said, _TONES[not is_wrong] if known else AMBER)]
+    for name, each in found.items():
+        does = ", ".join(dict.fromkeys(step.step for step in each.steps)) or edge10_scripts.UNKNOWN
         pages.append(heading(f"{visible(name)}: {does}"))
-        pages.append(issues.rows_of(script.issues) or remark("nothing wrong"))
+        pages.append(issues.rows_of(each.issues) or remark("nothing wrong"))
     by = f"Servers and evaluations are judged by vLLM {whole.vllm.version}, which {whole.toolchain} evaluates with."
-    return RenderedView(joined([str(headline), plain(edge10_scripts.view(linted)), by]), "".join(pages) + remark(by))
+    return RenderedView(joined([str(said), plain(edge10_scripts.view(found)), by]), "".join(pages) + remark(by))
 
 
 def _files(count: int) -> str:
@@ -122,40 +121,32 @@ def _files(count: int) -> str:
 # ---- what lies between the steps
 
 
-def folder(checked: CheckedFolder) -> RenderedView:
-    """Show a folder between two steps, and what is wrong with it."""
-    word, why, _ = edge10_checks.STANDINGS[checked.ok]
-    pages = [verdict(Headline(word, why), _TONES[checked.ok])]
-    pages += [remark(visible(item)) for item in edge10_checks.about(checked)]
-    pages.append(edge10_findings.table(checked.findings))
-    if checked.mends:
-        does = Counter(item.does for item in checked.mends)
-        counted = ", ".join(f"{count} {name}" for name, count in does.items())
-        pages.append(heading(f"What --repair would do: {counted}"))
-        rows = [[item.does, item.source, item.target] for item in checked.mends[:_MOST]]
-        pages.append(html_table(("", "from", "to"), cells([[visible(cell) for cell in row] for row in rows])))
-        pages += map(remark, beyond(checked.mends, _MOST))
-    for name, texts in (
-        ("Left to you", checked.left),
-        ("Not established", checked.unchecked),
-        ("Not judged", checked.remarks),
+def folder(found: CheckedFolder) -> RenderedView:
+    """What a folder between two steps is, and what is wrong with it."""
+    word, why, _ = edge10_checks.STANDINGS[found.ok]
+    pages = [verdict(Headline(word, why), _TONES[found.ok])]
+    pages += [remark(visible(each)) for each in edge10_checks.about(found)]
+    pages.append(edge10_findings.table(found.findings))
+    for name, said in (
+        ("Not established", found.unchecked),
+        ("Not judged", found.remarks),
     ):
-        if texts:
-            lines = [*map(visible, texts[:_MOST]), *beyond(texts, _MOST)]
+        if said:
+            lines = [*map(visible, said[:_MOST]), *beyond(said, _MOST)]
             pages.append(heading(name) + "".join(map(remark, lines)))
-    return RenderedView(plain(edge10_checks.view(checked)), "".join(pages))
+    return RenderedView(plain(edge10_checks.view(found)), "".join(pages))
 
 
 # ---- what is made
 
 
 def made(files: Sequence[MadeFile], texts: Mapping[str, str], wrong: Sequence[MadeIssue]) -> RenderedView:
-    """Show the files of a job, each in full and folded, and what the linters report about them."""
-    rows = [[item.name, item.step or "-", item.says] for item in files]
+    """The files of a job with what each does, and each in full, folded; and what the linters say of them."""
+    rows = [[each.name, each.step or "-", each.says] for each in files]
     head = ("file", "step", "what it does")
     judged = edge10_jobs.judged(wrong) or ["The linters find nothing wrong in them."]
-    pages = [html_table(head, cells(rows)), *(remark(visible(item)) for item in judged)]
-    for item in files:
-        summary = f'<summary style="cursor:pointer">{escape(item.name)}</summary>'
-        pages.append(tag("details", summary + preformatted(texts[item.name]), "margin-top:6px"))
+    pages = [html_table(head, cells(rows)), *(remark(visible(each)) for each in judged)]
+    for each in files:
+        summary = f'<summary style="cursor:pointer">{escape(each.name)}</summary>'
+        pages.append(tag("details", summary + preformatted(texts[each.name]), "margin-top:6px"))
     return RenderedView(joined([grid(head, rows).plain.rstrip("\n"), *judged]), "".join(pages))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import fmean, variance
+from statistics import fmean
 from typing import NamedTuple
 
 from vllm_runbooks.core.errors import InputError
@@ -28,11 +28,7 @@ from vllm_runbooks.edge10.accuracy.records import (
 
 THRESHOLD, CONFIDENCE = 0.01, 0.95
 """By default a loss of more than one point of a hundred is too much."""
-NEWCOMBE, PAIRED, STUDENT = (
-    "Newcombe's hybrid score interval, unpaired",
-    "Newcombe's hybrid score interval, paired",
-    "Student's t over differences question by question",
-)
+NEWCOMBE, PAIRED = "Newcombe's hybrid score interval, unpaired", "Newcombe's hybrid score interval, paired"
 _TINY = 1e-9
 
 
@@ -201,26 +197,19 @@ def _compare_answers(
     pairs = [(first[question].value, second[question].value) for question in common]
     missing = len(first.keys() | second.keys()) - len(common)
     number, difference = len(pairs), fmean(b - a for a, b in pairs)
-    counts = p_value = None
-    if all(value in (0.0, 1.0) for pair in pairs for value in pair):
-        tally = Counter(pairs)
-        counts = PairedCounts(tally[1.0, 1.0], tally[1.0, 0.0], tally[0.0, 1.0], tally[0.0, 0.0])
-        changed = counts.float_alone + counts.quantised_alone
-        method, interval = PAIRED, intervals.paired(counts, confidence)
-        spread = (changed + 1) / (number + 2) - difference * difference
-        p_value = intervals.mcnemar(counts.float_alone, counts.quantised_alone)
-    elif all(0 <= value <= 1 for pair in pairs for value in pair):
-        steps = [b - a for a, b in pairs]
-        method, interval = STUDENT, intervals.mean(steps, confidence)
-        spread = variance(steps) if number > 1 else 1.0
-    else:
-        unknown = "an answer is worth more than 1 or less than 0, and the threshold is one of shares"
+    if any(value not in (0.0, 1.0) for pair in pairs for value in pair):
+        unknown = "answers are worth points, and not right or wrong"
         return _Difference(difference, questions=number, unknown=unknown)
+    tally = Counter(pairs)
+    counts = PairedCounts(tally[1.0, 1.0], tally[1.0, 0.0], tally[0.0, 1.0], tally[0.0, 0.0])
+    changed = counts.float_alone + counts.quantised_alone
+    interval = intervals.paired(counts, confidence)
+    spread = max((changed + 1) / (number + 2) - difference * difference, _TINY)
+    p_value = intervals.mcnemar(counts.float_alone, counts.quantised_alone)
     total = number + missing
     low, high = (number * interval.low - missing) / total, (number * interval.high + missing) / total
     widest = AccuracyInterval(max(-1.0, low), min(1.0, high))
-    spread = max(spread, _TINY)
-    return _Difference(difference, interval, widest, number, method, spread, counts, p_value, missing=missing)
+    return _Difference(difference, interval, widest, number, PAIRED, spread, counts, p_value, missing=missing)
 
 
 def _compare_scores(first: EvaluationScore, second: EvaluationScore, confidence: float, repeats: int) -> _Difference:
@@ -281,7 +270,7 @@ def _row(
         float_score=first.value,
         quantised_score=second.value,
         questions=comparison.questions,
-        paired=comparison.method in (PAIRED, STUDENT),
+        paired=comparison.method == PAIRED,
         verdict=verdict,
         why=why,
         difference=comparison.difference,
@@ -394,11 +383,8 @@ def _result_doubts(first: EvaluationResults, second: EvaluationResults, repeats:
         values = " and ".join("unknown" if temperature is None else f"{temperature:g}" for temperature in temperatures)
         text = f"Answers were sampled (temperature {values}): another run gives other scores."
         yield Doubt("sampled", text, "Evaluate with temperature 0, or several times.")
-    scores = (*first.scores, *second.scores)
-    several = next((score.metric for score in scores if score_names.is_of_several(score.metric)), "")
-    if repeats > 1 or several:
-        start = f"Each question was asked {repeats} times" if repeats > 1 else f"{several} sums up several answers"
-        text = f"{start}: answers to one question count as one."
+    if repeats > 1:
+        text = f"Each question was asked {repeats} times: answers to one question count as one."
         yield Doubt("several-answers", text, "Nothing, as long as both were asked equally often.")
     for doubt in dict.fromkeys((*first.doubts, *second.doubts)):
         sides = [name for name, results in (("float", first), ("quantised", second)) if doubt in results.doubts]

@@ -1,7 +1,7 @@
 """Results of EvalScope: reports, answers to each question (`reviews`), settings of the task, and the printed table.
 
-Written after the sources of EvalScope 0.8.2, 0.12.1, 0.17.1, 1.1.0 and 1.14.1: `report/report.py` (before 1.0
-`report/utils.py`), `report/combinator.py`, `api/evaluator/cache.py`, `evaluator/evaluator.py`.
+Written after the sources of EvalScope 1.1.0 and 1.14.1: `report/report.py`, `report/combinator.py`,
+`api/evaluator/cache.py`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ def parse_report(data: Any, where: str) -> EvalScopeReport | None:
         raise InputError(
             f"{where}: is a report of schema_version {str(version)[:20]}; only 2 and those without are read"
         )
-    metrics = data.get("metrics", () if "score" not in data else None)
-    parsed = tuple(_oldest_scores(data, dataset) if metrics is None else _scores(data, metrics, dataset, where))
+    parsed = tuple(_scores(data, dataset, where))
     if not parsed:
         raise InputError(f"{where}: the report has no score; evaluate again, and give what is written then")
     execution = data.get("execution_summary")
@@ -59,19 +58,9 @@ def parse_report(data: Any, where: str) -> EvalScopeReport | None:
     return EvalScopeReport(model, parsed, failed or 0)
 
 
-def _oldest_scores(data: Mapping[str, Any], dataset: str) -> Iterator[ReportedScore]:
-    """Scores of a report before EvalScope 0.9, which counts questions for the whole data set only."""
-    questions, score = scores.whole(data.get("total_num")), data.get("score")
-    by_metric = score if isinstance(score, dict) else {data.get("metric"): score}
-    for name, value in by_metric.items():
-        parsed, metric = scores.number(value), score_names.metric(str(name))
-        is_primary = True if len(by_metric) == 1 else None
-        yield ReportedScore(dataset, None, metric, parsed, questions, ROUNDED, is_primary)
-
-
-def _scores(data: Mapping[str, Any], metrics: Any, dataset: str, where: str) -> Iterator[ReportedScore]:
+def _scores(data: Mapping[str, Any], dataset: str, where: str) -> Iterator[ReportedScore]:
     primary = data.get("primary_metric_identity")
-    for position, entry in enumerate(_list(metrics)):
+    for position, entry in enumerate(_list(data.get("metrics"))):
         if not isinstance(entry, dict):
             raise InputError(f"{where}: metrics[{position}] is no metric; give the report as EvalScope wrote it")
         identity, semantics = entry.get("identity"), _mapping(entry.get("semantics"))
@@ -138,8 +127,6 @@ class Reviews:
     name: str
     """`<data set>_<subset>`."""
     lines: tuple[Review, ...]
-    not_computed: frozenset[str] = frozenset()
-    """Metrics that EvalScope could not compute and counted as 0."""
 
 
 def parse_reviews(text: str, name: str, where: str) -> Reviews:
@@ -149,7 +136,6 @@ def parse_reviews(text: str, name: str, where: str) -> Reviews:
         InputError: A line is none.
     """
     reviews: list[Review] = []
-    not_computed: set[str] = set()
     # Not `splitlines`, which splits at other separators that a question may have.
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -162,29 +148,17 @@ def parse_reviews(text: str, name: str, where: str) -> Reviews:
         if review is None:
             raise InputError(f"{where}: line {number}: is no review; give the file as EvalScope wrote it")
         reviews.append(review)
-        score = _mapping(_mapping(data.get("sample_score")).get("score"))
-        errors = _mapping(_mapping(score.get("metadata")).get("metric_errors"))
-        not_computed.update(score_names.metric(str(metric)).name for metric in errors)
-    return Reviews(name, tuple(reviews), frozenset(not_computed))
+    return Reviews(name, tuple(reviews))
 
 
 def _parse_review(data: Any) -> Review | None:
-    if not isinstance(data, dict):
+    sample = data.get("sample_score") if isinstance(data, dict) else None
+    if not isinstance(sample, dict):
         return None
-    sample = data.get("sample_score")
-    if isinstance(sample, dict):
-        names = (sample.get("group_id"), sample.get("sample_id"), data.get("index"))
-        question = next((name for name in names if name is not None), None)
-        prompt = scores.digest(_prompt(data)) if "messages" in data or "input" in data else ""
-        return Review(str(question), _values(_mapping(sample.get("score")).get("value")), prompt)
-    choices = data.get("choices")  # before EvalScope 1.0
-    if isinstance(choices, list):
-        values = [_values(_mapping(_mapping(choice).get("review")).get("result")) for choice in choices]
-        metrics = {metric for choice in values for metric in choice}
-        means = {metric: fmean(choice[metric] for choice in values if metric in choice) for metric in metrics}
-        prompt = scores.digest(data.get("raw_input")) if "raw_input" in data else ""
-        return Review(str(data.get("index")), means, prompt)
-    return None
+    names = (sample.get("group_id"), sample.get("sample_id"), data.get("index"))
+    question = next((name for name in names if name is not None), None)
+    prompt = scores.digest(_prompt(data)) if "messages" in data or "input" in data else ""
+    return Review(str(question), _values(_mapping(sample.get("score")).get("value")), prompt)
 
 
 def _prompt(data: Mapping[str, Any]) -> Any:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.views import elements
-from vllm_runbooks.core.views.drawing import NARROW, caption, narrow, rule
 from vllm_runbooks.core.views.elements import beyond, cut, tag
 from vllm_runbooks.core.views.styled import (
     BLANK,
@@ -26,21 +25,19 @@ from vllm_runbooks.core.views.styled import (
 from vllm_runbooks.edge10.accuracy.records import Accuracy, AccuracyComparison, AccuracyInterval, ScoreComparison
 
 _MAX_ROWS = 24
-"""Rows of the table and the picture; the JSON document has all."""
+"""Rows of the table; the JSON document has all."""
 _MAX_NAME = 44
 
 
 class _VerdictStyle(NamedTuple):
     ground: str
     tone: Tone
-    stroke: str
-    """In the picture."""
 
 
 _STYLES = {
-    Accuracy.LOST: _VerdictStyle(elements.RED, Tone.BAD, "#d05a4e"),
-    Accuracy.KEPT: _VerdictStyle(elements.GREEN, Tone.GOOD, "#2f9c8f"),
-    Accuracy.UNKNOWN: _VerdictStyle(elements.AMBER, Tone.WARN, "#8a94a0"),
+    Accuracy.LOST: _VerdictStyle(elements.RED, Tone.BAD),
+    Accuracy.KEPT: _VerdictStyle(elements.GREEN, Tone.GOOD),
+    Accuracy.UNKNOWN: _VerdictStyle(elements.AMBER, Tone.WARN),
 }
 _HEAD = ("data set", "questions", "float", "quantised", "difference", "interval", "verdict")
 _NARROW_HEAD = ("data set", "difference", "verdict")
@@ -76,7 +73,6 @@ def shown(comparison: AccuracyComparison) -> RenderedView:
     html = [
         elements.verdict(headline, _STYLES[comparison.verdict].ground),
         *map(elements.remark, _about(comparison)),
-        picture(comparison),
         elements.html_table(_NARROW_HEAD, cells, numeric=(1,), below=below, widest="none"),
         elements.remark(omitted) if omitted else "",
     ]
@@ -94,62 +90,6 @@ def _notes(comparison: AccuracyComparison, rows: Sequence[ScoreComparison]) -> I
             yield name, texts
 
 
-def picture(comparison: AccuracyComparison) -> str:
-    """Each difference with its interval, next to zero and the threshold; empty if none is known."""
-    rows = [row for row in _select(comparison.scores)[0] if row.difference is not None and row.interval is not None]
-    if not rows:
-        return ""
-    reach = max(*(abs(end) for row in rows for end in _ends(row)), comparison.threshold * 1.6, 0.005)
-    left, right = 12.0, NARROW - 12.0
-    middle, scale = (left + right) / 2, (right - left) / 2 / reach
-    bottom = 34.0 + 46 * len(rows)
-    limit = middle - comparison.threshold * scale
-    parts = [
-        caption(middle - 6, 13, "quantised is worse", size=12, anchor="end", faint=True),
-        caption(middle + 6, 13, "better", size=12, faint=True),
-        rule(middle, 20, middle, bottom, colour="currentColor", thick=1.2),
-        # Dashes as strokes: not every page keeps the attribute for dashes.
-        "".join(
-            rule(limit, y, limit, min(y + 4, bottom), colour="#c9862b", thick=1.6) for y in range(20, int(bottom), 8)
-        ),
-        caption(
-            max(limit, 60), bottom + 14, f"threshold -{comparison.threshold:g}", size=11, anchor="middle", faint=True
-        ),
-    ]
-    for number, row in enumerate(rows):
-        parts += _picture_row(row, 38.0 + 46 * number, middle, scale)
-    texts = [
-        f"{_name(row)}: {_difference(row)}, {_interval(row.widest or row.interval)}, {row.verdict.value}"
-        for row in rows
-    ]
-    return narrow(parts, bottom + 20, ". ".join(["Quantised less float, with its interval", *map(visible, texts)]))
-
-
-def _picture_row(row: ScoreComparison, y: float, middle: float, scale: float) -> Iterator[str]:
-    stroke = _STYLES[row.verdict].stroke
-    low, high = (middle + end * scale for end in _ends(row))
-    at = middle + _gain(row) * scale
-    yield caption(0, y, cut(visible(_name(row)), 34), size=12)
-    yield caption(NARROW - 1, y, f"{_difference(row)} {row.verdict.value}", size=12, anchor="end")
-    yield rule(low, y + 15, high, y + 15, colour=stroke, thick=3)
-    for end in (low, high):
-        yield rule(end, y + 9, end, y + 21, colour=stroke, thick=2)
-    yield f'<path d="M{at:.1f} {y + 8:.1f}l6 7l-6 7l-6 -7z" fill="{stroke}" />'
-
-
-def _ends(row: ScoreComparison) -> tuple[float, float]:
-    """The ends of a row's interval; losses are below 0."""
-    interval = row.widest or row.interval
-    low, high = (0.0, 0.0) if interval is None else (interval.low, interval.high)
-    return (low, high) if row.higher_is_better is not False else (-high, -low)
-
-
-def _gain(row: ScoreComparison) -> float:
-    """The difference; a loss is below 0 for any metric."""
-    difference = row.difference or 0.0
-    return difference if row.higher_is_better is not False else -difference
-
-
 def _about(comparison: AccuracyComparison) -> Iterator[str]:
     for name, model, kind in (
         ("float", comparison.float_model, comparison.float_kind),
@@ -161,20 +101,13 @@ def _about(comparison: AccuracyComparison) -> Iterator[str]:
 
 
 def _select(scores: Sequence[ScoreComparison]) -> tuple[list[ScoreComparison], str]:
-    """The rows to show, those that decide and the largest losses first, and a text on the others."""
+    """The rows to show, those that decide and those that are lost first, and a text on the others."""
+    ranked = sorted(scores, key=lambda row: (not row.is_deciding, row.verdict is not Accuracy.LOST))
     if len(scores) <= _MAX_ROWS:
         return list(scores), ""
-
-    def rank(at: int) -> tuple[bool, float, int]:
-        row = scores[at]
-        loss = -2.0 if row.verdict is Accuracy.LOST else 1.0 if row.difference is None else _gain(row)
-        return not row.is_deciding, loss, at
-
-    ranked = sorted(range(len(scores)), key=rank)
-    lost = sum(scores[at].verdict is Accuracy.LOST for at in ranked[_MAX_ROWS:])
+    lost = sum(row.verdict is Accuracy.LOST for row in ranked[_MAX_ROWS:])
     among = f"{lost:,} of them lost" if lost else "none of which is lost for certain"
-    text = f"{len(scores) - _MAX_ROWS:,} more rows, {among}: see --format json"
-    return [scores[at] for at in sorted(ranked[:_MAX_ROWS])], text
+    return ranked[:_MAX_ROWS], f"{len(scores) - _MAX_ROWS:,} more rows, {among}: see --format json"
 
 
 def _cells(row: ScoreComparison) -> tuple[Words, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from vllm_runbooks.core import json_errors
@@ -19,7 +19,7 @@ _ANSWERS, _REPORT, _TABLE = "EvalScope answers", "EvalScope report", "EvalScope 
 _VLMEVALKIT = "VLMEvalKit results"
 _RESULT_FILE = re.compile(
     r"(?:^|/)(?:reports/(?:[^/]+/)?[^/]+\.json|reviews/(?:[^/]+/)?[^/]+\.jsonl|configs/task_config[^/]*\.ya?ml"
-    r"|[^/]+_(?:acc|score)\.(?:csv|json)|[^/]+_result\.(?:tsv|xlsx|csv))$"
+    r"|[^/]+_acc\.csv|[^/]+_result\.(?:tsv|csv|xlsx))$"
 )
 _CIRCULAR = re.compile(r"_(?:vanilla|circular?|circ\d|all)_")
 """Intermediate files of VLMEvalKit, which have each question several times."""
@@ -65,10 +65,7 @@ def read(files_of_results: Iterable[ResultFile], where: str) -> EvaluationResult
         raise InputError(
             f"{where}: holds results of {len(models)} models ({some}); name what is of one, as its folder of reports"
         )
-    not_computed = {metric for file in reviews for metric in file.not_computed}
-    reported = [score for file in files for score in file.scores if not _is_of(score, not_computed)]
-    reported, different = evalscope_reports.add_answers(reported, reviews)
-    reported = [score for score in reported if not _is_of(score, not_computed)]
+    reported, different = evalscope_reports.add_answers([score for file in files for score in file.scores], reviews)
     if not reported:
         raise InputError(f"{where}: holds no results; name a report, or the work folder, of one evaluation")
     settings = [file.settings for file in files if file.settings is not None]
@@ -78,29 +75,18 @@ def read(files_of_results: Iterable[ResultFile], where: str) -> EvaluationResult
         round(len(review.lines) / len({line.question for line in review.lines})) for review in reviews if review.lines
     ]
     repeats = max([*configured, *answered], default=None)
-    combined, doubts = scores.combine_scores(reported, repeats)
-    doubts += _doubts(sum(file.failed for file in files), reviews, settings, different)
+    combined = scores.combine_scores(reported, repeats)
+    doubts = _doubts(sum(file.failed for file in files), settings, different)
     kinds = {file.kind for file in files if file.kind and file.scores} or {_ANSWERS}
     model = models[0] if models else ""
     return EvaluationResults(model, " and ".join(sorted(kinds)), combined, tuple(doubts), temperature, repeats)
 
 
-def _is_of(score: ReportedScore, metrics: Collection[str]) -> bool:
-    """Whether a score is of one of the metrics, or of a part of one, as `bleu-1` is of `bleu`."""
-    name = score.metric.name
-    return any(name == metric or name.startswith(f"{metric}-") for metric in metrics)
-
-
-def _doubts(
-    failed: int, reviews: Sequence[Reviews], settings: Sequence[TaskSettings], different: Sequence[str]
-) -> Iterator[Doubt]:
+def _doubts(failed: int, settings: Sequence[TaskSettings], different: Sequence[str]) -> Iterator[Doubt]:
     if failed:
         requests = "One request failed, and its question counts"
         requests = requests if failed == 1 else f"{failed:,} requests failed, and their questions count"
         yield Doubt("incomplete", f"{requests} for nothing.", "Find out why, and evaluate again.")
-    if missing := ", ".join(sorted({name for file in reviews for name in file.not_computed}))[:200]:
-        text = f"{missing} could not be computed for some answers, stands as 0 there, and is left out."
-        yield Doubt("not-computed", text, "Install what the metric needs and review again, to have it judged.")
     if different:
         names = ", ".join(different[:4])
         text = f"The answers kept of {names} do not come to the score of its report: scores are compared."
@@ -119,8 +105,9 @@ def _parse(file: ResultFile, where: str) -> _ParsedFile:
     ending = ending.casefold()
     model = vlmeval_reports.named(path).model
     if file.raw.startswith(b"PK\x03\x04") or ending == "xlsx":
-        table = vlmeval_reports.parse_table(workbooks.rows(file.raw, where), path, where)
-        return _ParsedFile(_VLMEVALKIT, model, table)
+        return _ParsedFile(
+            _VLMEVALKIT, model, vlmeval_reports.parse_table(workbooks.rows(file.raw, where), path, where)
+        )
     text = file.raw.decode("utf-8-sig", "replace")
     if not text.strip():
         raise InputError(f"{where}: is empty; give a report that was written whole")
@@ -134,7 +121,7 @@ def _parse(file: ResultFile, where: str) -> _ParsedFile:
         reviews = evalscope_reports.parse_reviews(text, stem, where)
         return _ParsedFile(_ANSWERS, score_names.shown(reviewed), reviews=reviews)
     if ending == "json" or text.lstrip()[:1] in "{[":
-        return _parse_json(text, path, where)
+        return _parse_json(text, where)
     table_rows = evalscope_reports.parse_table(text, where)
     models = list(dict.fromkeys(row.model for row in table_rows))
     if len(models) > 1:
@@ -144,15 +131,12 @@ def _parse(file: ResultFile, where: str) -> _ParsedFile:
     return _ParsedFile(_TABLE, models[0], [row.score for row in table_rows])
 
 
-def _parse_json(text: str, path: str, where: str) -> _ParsedFile:
+def _parse_json(text: str, where: str) -> _ParsedFile:
     try:
         data: Any = json_errors.loaded(text)
     except ValueError as error:
         raise InputError(f"{where}: is no JSON: {error}; give the report as it was written, whole") from None
     report = evalscope_reports.parse_report(data, where)
-    if report is not None:
-        return _ParsedFile(_REPORT, report.model, report.scores, report.failed)
-    read_scores = vlmeval_reports.parse_scores(data, path, where)
-    if not read_scores:
-        raise InputError(f"{where}: is JSON, and no report of EvalScope or VLMEvalKit; give one of those")
-    return _ParsedFile(_VLMEVALKIT, vlmeval_reports.named(path).model, read_scores)
+    if report is None:
+        raise InputError(f"{where}: is JSON, and no report of EvalScope; give one of those")
+    return _ParsedFile(_REPORT, report.model, report.scores, report.failed)

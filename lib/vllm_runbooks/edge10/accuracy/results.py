@@ -14,8 +14,6 @@ from vllm_runbooks.edge10.accuracy.reports import ResultFile
 _MAX_FILES = 4_000
 _MAX_VISITED = 100_000
 _REPORTS, _REVIEWS, _CONFIGS = "reports", "reviews", "configs"
-_FORMATS = (".tsv", ".csv", ".json", ".jsonl", ".xlsx")
-"""VLMEvalKit writes a result in several formats: the first of these is read."""
 
 
 def read(path: Path) -> EvaluationResults:
@@ -99,18 +97,17 @@ def _listed(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
+_FORMATS = ".tsv .csv .xlsx"
+"""VLMEvalKit writes a result in several formats: the first of these is read."""
+
+
 def _deduplicate(files: list[Path]) -> list[Path]:
-    """Each result once, whatever formats and links it has."""
-
-    def rank(file: Path) -> tuple[int, int]:
-        return len(file.parts), _FORMATS.index(file.suffix) if file.suffix in _FORMATS else len(_FORMATS)
-
-    by_stem: dict[str, Path] = {}
-    for file in sorted(files, key=rank):
-        stem = file.stem if file.stem.endswith("_result") else f"{file.parent.name}/{file.name}"
-        by_stem.setdefault(stem, file)
+    """Each result once: VLMEvalKit links its results to the folder above."""
+    by_name: dict[str, Path] = {}
+    for file in sorted(files, key=lambda file: (len(file.parts), _FORMATS.find(file.suffix))):
+        by_name.setdefault(file.stem if file.stem.endswith("_result") else f"{file.parent.name}/{file.name}", file)
     by_target: dict[Path, Path] = {}
-    for file in by_stem.values():
+    for file in by_name.values():
         by_target.setdefault(file.resolve(), file)
     return list(by_target.values())
 

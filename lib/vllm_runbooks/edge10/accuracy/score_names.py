@@ -27,8 +27,6 @@ _ALIASES = {
     "average-accuracy": "accuracy",
     "pass-at-1": "pass-1",
 }
-_STATISTICS = {"recall": "r", "precision": "p", "f1": "f"}
-_SEVERAL = re.compile(r"(?:pass|vote|max|avg|mean|best)(?:-hat|-at)?-(\d{1,4})\b|(?:pass|vote|bayes)-(?:at|hat)-[kn]\b")
 _QUANTISED = re.compile(
     r"(?:^|[^a-z0-9])(?:awq|gptq|quant(?:ised|ized)?|int[348]|fp8|fp4|nvfp4|mxfp4|nf4|bnb|gguf|[348]-?bits?|w[348]a\d{1,2}|w[348]|q[348]"
     r"|marlin|smoothquant)(?:$|[^a-z0-9])"
@@ -57,17 +55,12 @@ def metric(name: str) -> EvaluationMetric:
     """The metric of a name: `mean_acc`, `AverageAccuracy` and `Accuracy ↑` are `accuracy`."""
     parts = [key(re.sub("[↑↓]", "", part)) for part in re.split(r"[·:|]", name[:_MAX_NAME])]
     parts = [part for part in parts if part] or ["metric"]
-    if parts[0] in ("rouge", "bleu"):
-        parts[1:] = [part.removeprefix("n-gram-") for part in parts[1:]]
     base = "-".join(parts)
     for prefix in ("mean-", "avg-"):
         if base.startswith(prefix) and not base[len(prefix) :].isdigit():
             base = base.removeprefix(prefix)
     base = base.replace("@", "-")
     base = _ALIASES.get(base, base)
-    if base.startswith("rouge-"):
-        head, _, last = base.rpartition("-")
-        base = f"{head}-{_STATISTICS.get(last, last)}"
     if "↑" in name or "↓" in name:
         return EvaluationMetric(base, True if base in _SHARES else None, "↑" in name)
     return _named(base)
@@ -78,9 +71,6 @@ def identified(identity: Mapping[str, Any]) -> EvaluationMetric:
     aggregation, dimensions = str(identity.get("aggregation", "")), identity.get("dimensions")
     dimensions = dimensions if isinstance(dimensions, Mapping) else {}
     base = metric(str(identity.get("name", ""))).name
-    if base in ("rouge", "bleu"):
-        parts = [base, dimensions.get("variant") or dimensions.get("ngram"), dimensions.get("statistic")]
-        return metric("-".join(str(part) for part in parts if part is not None))
     if aggregation not in ("", "mean", "identity"):
         base = f"{base}-{key(aggregation)}"
     base += "".join(f"-{key(str(name))}-{key(str(value))}" for name, value in sorted(dimensions.items()))
@@ -92,12 +82,6 @@ def _named(name: str) -> EvaluationMetric:
     if _LOWER.search(name):
         return EvaluationMetric(name, False, False)
     return EvaluationMetric(name, is_share, True if is_share or _HIGHER.search(name) else None)
-
-
-def is_of_several(name: str) -> bool:
-    """Whether a metric sums up several answers to a question, as pass@5 does."""
-    match = _SEVERAL.search(name.replace("@", "-"))
-    return match is not None and match[1] != "1"
 
 
 def looks_quantised(model: str) -> bool:

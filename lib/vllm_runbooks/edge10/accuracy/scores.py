@@ -11,7 +11,7 @@ from typing import Any
 
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.edge10.accuracy import score_names
-from vllm_runbooks.edge10.accuracy.records import AnsweredQuestion, Doubt, EvaluationScore
+from vllm_runbooks.edge10.accuracy.records import AnsweredQuestion, EvaluationScore
 from vllm_runbooks.edge10.accuracy.score_names import EvaluationMetric
 
 ROUNDED = 0.00005
@@ -19,7 +19,6 @@ ROUNDED = 0.00005
 ROUNDED_THRICE = 3 * ROUNDED
 """Rounding error of a mean over categories of means over subsets."""
 EXACT = 1e-9
-_MAX_NAMES = 4
 
 
 @dataclass(frozen=True)
@@ -60,9 +59,7 @@ def digest(*parts: Any) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def combine_scores(
-    reported: Iterable[ReportedScore], repeats: int | None
-) -> tuple[tuple[EvaluationScore, ...], list[Doubt]]:
+def combine_scores(reported: Iterable[ReportedScore], repeats: int | None) -> tuple[EvaluationScore, ...]:
     """The scores of a report, each data set before its subsets.
 
     Args:
@@ -76,15 +73,12 @@ def combine_scores(
     for score in reported:
         groups.setdefault((score_names.key(score.dataset), score.metric.name), []).append(score)
     scores: list[EvaluationScore] = []
-    in_percent: dict[str, None] = {}
     for group in groups.values():
-        unique, is_percent = _as_shares(_deduplicate(group))
-        if is_percent:
-            in_percent[unique[0].dataset] = None
+        unique = _deduplicate(group)
         parts = [_evaluate(score, repeats) for score in unique if score.subset is not None]
         total = next((score for score in unique if score.subset is None), None)
         scores += [_total(total, parts, unique[0], repeats), *(parts if len(parts) > 1 else [])]
-    return tuple(scores), [_percent_doubt(list(in_percent))] if in_percent else []
+    return tuple(scores)
 
 
 def _deduplicate(group: Sequence[ReportedScore]) -> list[ReportedScore]:
@@ -106,27 +100,6 @@ def _deduplicate(group: Sequence[ReportedScore]) -> list[ReportedScore]:
             )
         by_subset[name] = max(score, other, key=lambda candidate: (candidate.answers is not None) is is_same)
     return list(by_subset.values())
-
-
-def _as_shares(group: Sequence[ReportedScore]) -> tuple[list[ReportedScore], bool]:
-    """Shares of 1 instead of percent, for a metric that is a share; and whether they were percent."""
-    values = [score.value for score in group if score.value is not None]
-    if not group[0].metric.is_share or not values or not 1 + ROUNDED < max(values) <= 100 or min(values) < 0:
-        return list(group), False
-    return [
-        replace(
-            score,
-            value=None if score.value is None else score.value / 100,
-            rounding=max(score.rounding / 100, ROUNDED),
-        )
-        for score in group
-    ], True
-
-
-def _percent_doubt(datasets: Sequence[str]) -> Doubt:
-    more = f" and {len(datasets) - _MAX_NAMES} more data sets" if len(datasets) > _MAX_NAMES else ""
-    text = f"The scores of {', '.join(datasets[:_MAX_NAMES])}{more} lie above 1 and are read as percent."
-    return Doubt("percent", text, "Nothing, if they are; else give a report whose scores are shares of 1.")
 
 
 def _evaluate(score: ReportedScore, repeats: int | None) -> EvaluationScore:

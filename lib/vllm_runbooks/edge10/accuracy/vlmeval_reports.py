@@ -1,4 +1,4 @@
-"""Results of VLMEvalKit: shares (`*_acc.csv`), scores (`*_score.json`), and answers to each question (`hit`).
+"""Results of VLMEvalKit: shares (`*_acc.csv`), and answers to each question (`hit`).
 
 Written after the sources of ms-vlmeval 0.0.20: `smp/file.py`, `dataset/utils/multiple_choice.py`,
 `dataset/image_mcq.py`.
@@ -10,17 +10,16 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.edge10.accuracy import score_names, scores
 from vllm_runbooks.edge10.accuracy.records import AnsweredQuestion
 from vllm_runbooks.edge10.accuracy.scores import EXACT, ReportedScore
 
-_SUFFIX = re.compile(r"_(?:acc|score|rating|scores|metrics|[A-Za-z0-9.-]{1,40}(?:_matching)?_result|result|judge)$")
+_SUFFIX = re.compile(r"_(?:acc|[A-Za-z0-9.-]{1,40}(?:_matching)?_result|result|judge)$")
 _DATASETS = re.compile(
     r"(?:^|_)((?:MMStar|MMBench|MMMU|MMVet|MME|MMT|MMSci|MathVista|MathVision|MathVerse|AI2D|OCRBench|HallusionBench|SEEDBench|SEED"
     r"|ScienceQA|RealWorldQA|POPE|ChartQA|DocVQA|TextVQA|InfoVQA|BLINK|MUIRBench|CCBench|COCO|Video|LLaVABench|M3CoT|A-)"
@@ -29,7 +28,6 @@ _DATASETS = re.compile(
 """Prefixes of data sets: a model's name may have underscores as well."""
 _MAX_SCORES = 5_000
 _MAX_COLUMNS = 20_000
-_MAX_DEPTH = 4
 _OVERALL = "overall"
 
 
@@ -146,27 +144,6 @@ def _bounded(reported: Iterable[ReportedScore], where: str) -> list[ReportedScor
     if len(read) > _MAX_SCORES:
         raise InputError(f"{where}: holds more than {_MAX_SCORES:,} scores; give VLMEvalKit's *_result file")
     return read
-
-
-def parse_scores(data: Any, path: str, where: str) -> list[ReportedScore]:
-    """Numbers of a `*_score.json` or `*_acc.json`, each as a metric.
-
-    Raises:
-        InputError: There are too many.
-    """
-    dataset = named(path).dataset
-    leaves = ((score_names.metric(name), value) for name, value in _leaves(data, ()))
-    read = _bounded((ReportedScore(dataset, None, metric, value, None, EXACT) for metric, value in leaves), where)
-    return [replace(read[0], is_primary=True)] if len(read) == 1 else read
-
-
-def _leaves(data: Any, path: tuple[str, ...]) -> Iterator[tuple[str, float]]:
-    value = scores.number(data)
-    if value is not None and path:
-        yield " ".join(map(score_names.shown, path)), value
-    elif isinstance(data, dict) and len(path) < _MAX_DEPTH:
-        for name, inner in data.items():
-            yield from _leaves(inner, (*path, name))
 
 
 def _cell(row: Sequence[str], at: int) -> str:

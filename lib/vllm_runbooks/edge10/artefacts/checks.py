@@ -76,7 +76,7 @@ def _read_job(name: str) -> EdgeJob:
 
 
 def without_secrets(checked: CheckedFolder) -> CheckedFolder:
-    """Redact an answer for printing; repairs need the names as they are."""
+    """Redact an answer for printing."""
     files = checked.listing.files
     for file in files:
         if "@" in file.path:

@@ -5,16 +5,14 @@ A link to a file is the file. A link to a folder is not followed, so that there 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import stat
-from collections.abc import Mapping
 from pathlib import Path
 
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.edge10.artefacts.listings import MAX_DEPTH, MAX_FILES
-from vllm_runbooks.edge10.artefacts.records import Contents, ListedFile, Listing, TensorHeader, Vocabulary
+from vllm_runbooks.edge10.artefacts.records import Contents, ListedFile, Listing
 from vllm_runbooks.plan import checkpoints
 
 _MAX_JSON = 64 << 20
@@ -25,9 +23,7 @@ _MAX_SHARDS = 1_000
 _LFS = b"version https://git-lfs"
 _MAX_TEXT = 4 << 20
 """Characters of a text that is kept; a longer one is only parsed."""
-_MAX_DIGITS = 18
 _INDEX = "model.safetensors.index.json"
-_TOKENIZERS = ("tokenizer.json", "vocab.json")
 
 
 def list_folder(folder: Path) -> Listing:
@@ -90,20 +86,17 @@ def read_contents(folder: Path, listing: Listing) -> Contents:
     """Read the JSON files of a folder and the headers of its weights."""
     texts: dict[str, str] = {}
     damaged: dict[str, str] = {}
-    tensors: dict[str, dict[str, TensorHeader]] = {}
-    vocabularies: dict[str, Vocabulary] = {}
+    tensors: dict[str, dict[str, int]] = {}
     budget = _MAX_TOTAL
     for file in (file for file in listing.files if file.kind == "file"):
         name = file.path.rpartition("/")[2]
         if name.endswith(".json") and file.bytes is not None and budget > 0:
             budget -= min(file.bytes, _MAX_JSON)
             try:
-                text, value = _read_json(folder / file.path)
+                text = _read_json(folder / file.path)
             except _UnreadableFileError as error:
                 damaged[file.path] = str(error)
                 continue
-            if name in _TOKENIZERS and (vocabulary := _vocabulary(value)) is not None:
-                vocabularies[file.path] = vocabulary
             if len(text) <= _MAX_TEXT or name == _INDEX:
                 texts[file.path] = text
         elif name.endswith(".safetensors") and len(tensors) < _MAX_SHARDS:
@@ -114,15 +107,15 @@ def read_contents(folder: Path, listing: Listing) -> Contents:
             except OSError as error:
                 damaged[file.path] = f"cannot be read ({error.strerror}); mend its permissions"
             else:
-                tensors[file.path] = {tensor: TensorHeader(*form) for tensor, form in header.items()}
-    return Contents(texts, tensors, damaged, vocabularies)
+                tensors[file.path] = {tensor: size for tensor, (_, _, size) in header.items()}
+    return Contents(texts, tensors, damaged)
 
 
 class _UnreadableFileError(Exception):
     """A file cannot be read; the text says why and quotes nothing of it."""
 
 
-def _read_json(path: Path) -> tuple[str, object]:
+def _read_json(path: Path) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as stream:
@@ -137,28 +130,11 @@ def _read_json(path: Path) -> tuple[str, object]:
         raise _UnreadableFileError("is empty")
     try:
         text = raw.decode()
-        return text, json.loads(text, parse_int=_parse_int, parse_float=len)
+        json.loads(text, parse_int=len, parse_float=len)  # very many digits take very long
     except UnicodeDecodeError as error:
         raise _UnreadableFileError(f"is no text in UTF-8 from byte {error.start} on") from None
     except json.JSONDecodeError as error:
         raise _UnreadableFileError(f"is cut off or no JSON at {error.lineno}:{error.colno}") from None
     except RecursionError:
         raise _UnreadableFileError("is nested too deeply to be read") from None
-
-
-def _parse_int(digits: str) -> int:
-    """A number, or the count of its digits: parsing very many digits takes very long."""
-    return int(digits) if len(digits) <= _MAX_DIGITS else len(digits)
-
-
-def _vocabulary(value: object) -> Vocabulary | None:
-    """Vocabulary of `tokenizer.json` (without added tokens) or `vocab.json`; None if it has none."""
-    if isinstance(value, Mapping) and isinstance(model := value.get("model"), Mapping):
-        value = model.get("vocab")
-    if isinstance(value, Mapping) and value and all(isinstance(number, int) for number in value.values()):
-        rows = sorted(f"{number} {token!r}" for token, number in value.items())
-    elif isinstance(value, list) and value and all(isinstance(row, list) and row for row in value):
-        rows = [repr(row[0])[:1_000] for row in value]  # without its score, which has several spellings
-    else:
-        return None
-    return Vocabulary(len(rows), hashlib.sha256("\n".join(rows).encode("utf-8", "backslashreplace")).hexdigest())
+    return text

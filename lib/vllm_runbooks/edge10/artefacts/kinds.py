@@ -6,7 +6,7 @@ in this order. Where two of them contradict each other, that is a finding and th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
@@ -74,7 +74,7 @@ def check(
                 "checkpoint (config.json, *.safetensors); name the folder that holds one"
             )
         bases = [""]
-    return _plan_copies(_check_trees(context, bases), float_)
+    return _check_trees(context, bases)
 
 
 @dataclass
@@ -91,7 +91,7 @@ class _Context:
         self.findings.append(artefact_finding(finding_id, path, text, do=do, source=self.facts.source))
 
     def result(self, what: str, **details: object) -> CheckedFolder:
-        """The verdict; names that are in use are removed from the repairs."""
+        """The verdict."""
         empty = CheckedFolder(
             toolchain=self.facts.id, name=self.folder.listing.name, what=what,
             kind=self.request.job.kind if self.request.job else None, dies=None, dies_source="", lengths=None,
@@ -99,25 +99,8 @@ class _Context:
         )  # fmt: skip
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in details.items()}
         checked = replace(empty, **values)  # type: ignore[arg-type] # its own fields
-        kinds = {file.path: file.kind for file in self.folder.listing.files}
-        left = [
-            f"{mend.target}: {_OBSTACLES[kinds[mend.target]]} has this name; remove it, and check again"
-            for mend in checked.mends
-            if mend.target in kinds
-        ]
         is_wrong = any(finding.severity is not Severity.HINT for finding in checked.findings)
-        return replace(
-            checked,
-            mends=tuple(mend for mend in checked.mends if mend.target not in kinds),
-            left=(*checked.left, *left),
-            ok=False if is_wrong else None if checked.unchecked else True,
-        )
-
-
-_OBSTACLES = {
-    "file": "a file", "folder": "a folder", "broken link": "a link that leads nowhere",
-    "linked folder": "a link to a folder", "other": "what is no file",
-}  # fmt: skip
+        return replace(checked, ok=False if is_wrong else None if checked.unchecked else True)
 
 
 def _folder_findings(listing: Listing, facts: Toolchain) -> Iterator[RuleFinding]:
@@ -127,14 +110,9 @@ def _folder_findings(listing: Listing, facts: Toolchain) -> Iterator[RuleFinding
     for path, reason in listing.unread.items():
         text = f"could not be listed: {reason}"
         yield artefact_finding("edge10.tree_unread", path or None, text, source=facts.source)
-    links = {
-        "broken link": ("edge10.tree_link", "is a link that leads nowhere"),
-        "linked folder": ("edge10.tree_linked_folder", "is a link to a folder"),
-    }
     for file in listing.files:
-        if file.kind in links:
-            finding_id, text = links[file.kind]
-            yield artefact_finding(finding_id, file.path, text, source=facts.source)
+        if file.kind == "broken link":
+            yield artefact_finding("edge10.tree_link", file.path, "is a link that leads nowhere", source=facts.source)
 
 
 # ---- which kind of folder it is
@@ -179,7 +157,7 @@ def _checkpoint_folder(listing: Listing) -> str | None:
 
 
 def _check_trees(context: _Context, bases: Sequence[str]) -> CheckedFolder:
-    listing, facts, request = context.folder.listing, context.facts, context.request
+    listing, facts = context.folder.listing, context.facts
     parents = {_parent(base) for base in bases}
     if len(parents) > 1:
         folders = ", ".join(sorted(parent or "." for parent in parents)[:4])
@@ -187,48 +165,17 @@ def _check_trees(context: _Context, bases: Sequence[str]) -> CheckedFolder:
         return context.result("compiled")
     name = _model_folder(listing, bases[0], facts)
     settings = names.read(name, facts) if name else None
-    preferred = (settings.dies if settings else None, request.job.dies if request.job else None, request.dies)
-    chosen = [base for base in bases if _dies_of(base, listing, facts) in preferred]
-    if len(bases) > 1 and chosen:
-        for base in bases:
-            if base not in chosen:
-                text = f"lies beside {chosen[0].rstrip('/')}, which is wanted"
-                context.add("edge10.tree_other_dies", base.rstrip("/"), text)
-        bases = chosen
     results = [_check_one_tree(context, base, settings) for base in bases]
     first = results[0]
     tree_findings = [finding for result in results for finding in result.findings]
     if settings is not None:
         _check_name(context, settings, kind=first.kind, dies=first.dies)
-        if request.job is not None:
-            is_contradicted = any(finding.id == "edge10.tree_lengths_contradict" for finding in tree_findings)
-            _compare_with_job(context, settings, request.job, skip=_LENGTHS if is_contradicted else "")
-    remarks = [
-        *_not_compared(settings, request.job, facts),
-        *(remark for result in results for remark in result.remarks),
-    ]
+    remarks = dict.fromkeys(remark for result in results for remark in result.remarks)
     return context.result(
         "compiled", name=name, kind=first.kind, dies=first.dies, dies_source=first.dies_source,
         lengths=first.lengths, lengths_source=first.lengths_source, findings=[*context.findings, *tree_findings],
-        mends=[mend for result in results for mend in result.mends],
-        left=[text for result in results for text in result.left], remarks=list(dict.fromkeys(remarks)),
+        remarks=list(remarks),
     )  # fmt: skip
-
-
-def _plan_copies(checked: CheckedFolder, float_: ScannedFolder | None) -> CheckedFolder:
-    base = "" if float_ is None else _checkpoint_folder(float_.listing) or ""
-    available = set() if float_ is None else {file.path for file in float_.listing.files if file.kind == "file"}
-    mends, left = [], list(checked.left)
-    for mend in checked.mends:
-        if not mend.is_float:
-            mends.append(mend)
-        elif f"{base}{mend.source}" in available:
-            mends.append(replace(mend, source=f"{base}{mend.source}"))
-        else:
-            is_named = float_ is not None
-            reason = "the float model has none either" if is_named else "--float FOLDER names the model to copy it from"
-            left.append(f"{mend.target}: {reason}")
-    return replace(checked, mends=tuple(mends), left=tuple(left))
 
 
 def _parent(base: str) -> str:
@@ -265,10 +212,6 @@ def _check_one_tree(outer: _Context, base: str, settings: FolderName | None) -> 
     facts, request = outer.facts, outer.request
     context = _Context(outer.folder, facts, request)
     files = [replace(file, path=file.path.removeprefix(base)) for file in listing.files if file.path.startswith(base)]
-    siblings = [
-        file for file in listing.files
-        if base and _parent(base) == file.path.rpartition("/")[0] and not file.path.startswith(base)
-    ]  # fmt: skip
     kind = _kind([file.path for file in files], settings, request, facts)
     if any(_is_weights(file.path) for file in files):
         # Without an artifacts_path the compiler writes into the checkpoint's folder.
@@ -288,7 +231,6 @@ def _check_one_tree(outer: _Context, base: str, settings: FolderName | None) -> 
         lengths=lengths,
         damaged=_below(base, contents.damaged),
         unread=[path.removeprefix(base) for path in listing.unread if path.startswith(base)],
-        siblings=siblings,
     )
     report = check_tree(tree, expected, compiled, base, facts)
     if not contents.texts and not contents.damaged:
@@ -296,7 +238,6 @@ def _check_one_tree(outer: _Context, base: str, settings: FolderName | None) -> 
     return context.result(
         "compiled", kind=kind, dies=dies, dies_source=dies_source, lengths=lengths, lengths_source=lengths_source,
         findings=[*context.findings, *report.findings],
-        mends=list({mend.target: mend for mend in report.mends}.values()), left=report.left,
         remarks=[*context.remarks, *report.remarks],
     )  # fmt: skip
 
@@ -388,65 +329,6 @@ def _check_name(context: _Context, settings: FolderName, *, kind: str | None, di
         context.add("edge10.tree_remap", None, text)
 
 
-_ORDER = "order of the dies"
-_LENGTHS = "lengths of a prompt's pieces"
-_SETTINGS: Mapping[str, Callable[[FolderName], object]] = {
-    "context or KV cache": lambda settings: settings.context_tokens,
-    _LENGTHS: lambda settings: settings.prefill and _joined(settings.prefill),
-    "picture": lambda settings: settings.picture and "{}x{}".format(*settings.picture),
-    "modality": lambda settings: settings.modality,
-    _ORDER: lambda settings: settings.remap,
-}
-"""Settings in the name of a compiled model's folder; the dies are compared elsewhere."""
-
-
-def _compare_with_job(context: _Context, settings: FolderName, job: EdgeJob, *, skip: str) -> None:
-    facts = context.facts
-    expected_name = names.compiled(job, facts)
-    expected = names.read(expected_name, facts)
-    if expected is None:
-        return
-    do = f"give the job's folder, {expected_name}; else correct the job or compile again"
-    model = listed(settings.model, facts)
-    is_same_model = model is not None and model.name == job.listed
-    if settings.model.lower() != expected.model.lower() and not is_same_model:
-        text = f"model: {_NAME} tells {settings.model}, the job {expected.model}"
-        context.add("edge10.tree_job_differs", None, text, do=do)
-    if settings.kind != expected.kind:
-        return
-    for what, value_of in _SETTINGS.items():
-        value, other = value_of(settings), value_of(expected)
-        if what == skip or value is None or other is None or value == other:
-            continue
-        if what != _ORDER:
-            text = f"{what}: {_NAME} tells {value}, the job {other}"
-            context.add("edge10.tree_job_differs", None, text, do=do)
-        elif settings.dies == expected.dies and _is_order(settings) and settings.remap not in _remap_digits(job):
-            text = f"its name says the order {value or '0'}, and the job {other or '0'}"
-            context.add("edge10.tree_remap", None, text, do=do)
-
-
-def _remap_digits(job: EdgeJob) -> set[str]:
-    """The digits of the job's order of dies, each part with or without its trailing zeros."""
-    vision, language = (
-        (names.digits(remap), "".join(map(str, remap[: job.dies]))) for remap in (job.vision_remap, job.language_remap)
-    )
-    return {first + second for first in vision for second in language}
-
-
-def _not_compared(settings: FolderName | None, job: EdgeJob | None, facts: Toolchain) -> Iterator[str]:
-    """Say which settings of the job the folder's name does not have."""
-    expected = names.read(names.compiled(job, facts), facts) if job is not None else None
-    if expected is None:
-        return
-    missing = [] if settings is not None else ["model"]
-    for what, value_of in _SETTINGS.items():
-        if value_of(expected) is not None and (settings is None or value_of(settings) is None):
-            missing.append(what)
-    if missing:
-        yield f"{_NAME} does not tell {', '.join(missing)}, which were not compared with the job ({expected.name})"
-
-
 def _is_order(settings: FolderName) -> bool:
     """Whether the digits of a name are two orders of its dies, with or without their trailing zeros."""
     digits, dies = settings.remap or "", settings.dies or 0
@@ -476,11 +358,7 @@ def _check_checkpoint(context: _Context, base: str, float_: ScannedFolder | None
     for option, value in (("--dies", request.dies), ("--lengths", request.lengths)):
         if value is not None:
             unchecked.append(f"what {option} says: it is of a compiled model, and this is a checkpoint")
-    mends = [replace(mend, source=f"{float_base}{mend.source}", target=f"{base}{mend.target}") for mend in report.mends]
-    return context.result(
-        "checkpoint", name=checkpoint.name, kind=kind, mends=mends, left=report.left, unchecked=unchecked,
-        remarks=report.remarks,
-    )  # fmt: skip
+    return context.result("checkpoint", name=checkpoint.name, kind=kind, unchecked=unchecked, remarks=report.remarks)
 
 
 def _as_checkpoint(folder: ScannedFolder, base: str) -> Checkpoint:
@@ -494,6 +372,5 @@ def _as_checkpoint(folder: ScannedFolder, base: str) -> Checkpoint:
         _below(base, read.texts),
         _below(base, read.tensors),
         _below(base, read.damaged),
-        _below(base, read.vocabularies),
     )
     return Checkpoint(files, contents, base.rstrip("/").rpartition("/")[2] or folder.listing.name)

@@ -1,4 +1,4 @@
-"""Listings of folders: what `tree`, `ls`, `find`, `dir /s`, `tar -tv`, `unzip -l`, `zipinfo` and `sha256sum` print.
+"""Listings of folders: what `tree`, `ls` and `find` print.
 
 A format is recognised by its lines. Lines that fit no format are skipped; if too many are, the text is no listing.
 """
@@ -6,14 +6,13 @@ A format is recognised by its lines. Lines that fit no format are skipped; if to
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.edge10.artefacts.records import FILE_KINDS, ListedFile, Listing
+from vllm_runbooks.edge10.artefacts.records import ListedFile, Listing
 
 MAX_FILES = 100_000
 """Files of a listing or folder; a compiled model has some hundreds."""
@@ -38,30 +37,8 @@ _SIZE = re.compile(r"(\d{1,15}(?:[.,]\d{1,6})?)([KMGTP]?)(?:i?B)?", re.ASCII)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 _MODE = re.compile(r"\s*(?:\d{1,20}\s+\d{1,20}\s+)?([-dlbcpsh])[-rwxsStTl]{9}[.+@]?\s+(.*)", re.ASCII)
 _DATE = r"(?:\d{4}-\d\d-\d\d\s+\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:\s+[+-]\d{4})?|\S{1,8}\s+\S{1,8}\s+\d[\d:]{3,7})"
-_ZIP_DATE = r"(?:\d\d-[A-Z][a-z]{2}-\d\d\s\d\d:\d\d|\d{8}\.\d{6})"
-_LONG_FORMATS = tuple(
-    re.compile(pattern, re.ASCII)
-    for pattern in (
-        # zipinfo, tar, ls and find -ls
-        rf"\d{{1,3}}\.\d\s+\w{{1,8}}\s+(\d{{1,18}})\s+\S{{2}}(?:\s+\d{{1,18}})?\s+\w{{1,8}}\s+{_ZIP_DATE}\s(.*)",
-        rf"\S+/\S+\s+(\d{{1,18}})\s+{_DATE}\s(.*)",
-        rf"\d{{1,9}}\s+\S+(?:\s+\S+)?\s+(\d[\d.,]{{0,15}}[KMGTP]?)\s+{_DATE}\s(.*)",
-    )
-)
-_TOTAL = re.compile(
-    r"(?:total|总计|總计|总用量)\s*[\d.,]+[KMGTP]?\s*|Archive:.*|Zip file size:.*|\d{1,9} files?, \d{1,18} bytes.*",
-    re.ASCII,
-)
-_UNZIP = re.compile(r"\s*(\d{1,18})\s+(?:\d{4}-\d\d-\d\d|\d\d-\d\d-\d{2,4})\s+\d\d:\d\d\s+(\S.*)", re.ASCII)
-_DIR_ROW = re.compile(
-    r"\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\s+\d{1,2}:\d\d(?:\s?[AaPp]\.?[Mm]\.?)?\s+"
-    r"(?:<([A-Z]{1,12})>|(\d[\d.,]{0,20}))\s+(\S.*)",
-    re.ASCII,
-)
-_DIR_FOLDER = re.compile(r"(?:^|\s)([A-Za-z]:\\.*|\\\\\w.*)", re.ASCII)
-_DIGEST = re.compile(r"\\?[0-9a-fA-F]{32,128}\s{1,4}\*?(\S.*)", re.ASCII)
-_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d(?:[ +T]\d\d:\d\d(?::\d\d(?:\.\d{1,10})?)?)?", re.ASCII)
-_FIND_KINDS = {"d": "folder", "f": "file", "l": "file"}
+_LONG_FORMAT = re.compile(rf"\d{{1,9}}\s+\S+(?:\s+\S+)?\s+(\d[\d.,]{{0,15}}[KMGTP]?)\s+{_DATE}\s(.*)", re.ASCII)
+_TOTAL = re.compile(r"(?:total|总计|總计|总用量)\s*[\d.,]+[KMGTP]?\s*", re.ASCII)
 
 
 class _Entry(NamedTuple):
@@ -79,7 +56,7 @@ def read(text: str, where: str) -> Listing:
     """Parse a listing.
 
     Args:
-        text: Output of a program, or a JSON document of `edge10 check`.
+        text: Output of a program.
         where: Its name in messages.
 
     Raises:
@@ -87,9 +64,6 @@ def read(text: str, where: str) -> Listing:
     """
     if len(text) > MAX_TEXT:
         raise InputError(f"{where}: is larger than {MAX_TEXT:,} characters; list one folder of artefacts")
-    stripped = text.lstrip("\ufeff \t\r\n")
-    if stripped.startswith("{"):
-        return _read_document(stripped, where)
     lines = list(itertools.islice(_lines(text), _MAX_LINES + 1))
     if not lines:
         raise InputError(f"{where}: is empty; give a folder, or what `tree` or `ls -lR` prints of it")
@@ -120,7 +94,7 @@ def _listing(root: str, entries: Iterable[_Entry], program: str) -> Listing:
     folders: set[str] = set()
     is_cut = False
     for entry in entries:
-        parts = [part for part in entry.path.replace("\\", "/").split("/") if part not in ("", ".")]
+        parts = [part for part in entry.path.split("/") if part not in ("", ".")]
         if not parts or ".." in parts or len(entry.path) > _MAX_PATH:
             continue
         if len(parts) > MAX_DEPTH or len(by_path) >= MAX_FILES:
@@ -136,40 +110,13 @@ def _listing(root: str, entries: Iterable[_Entry], program: str) -> Listing:
 
 
 def _folder_name(path: str) -> str:
-    """The last part of a folder's path; empty for `.`, `..`, `~` and `C:.`."""
-    name = _unquote(path.strip()).replace("\\", "/").rstrip("/").rpartition("/")[2]
-    return "" if name in (".", "..", "~") or re.fullmatch(r"[A-Za-z]:\.?", name) else name
-
-
-def _read_document(text: str, where: str) -> Listing:
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InputError(f"{where}: is no JSON; write it again, or give the folder itself") from None
-    data = document.get("listing", document)
-    if not isinstance(data, dict) or not isinstance(data.get("files"), list):
-        raise InputError(f"{where}: has no list of files; give what `edge10 check --format json` prints")
-    entries = [_document_entry(file, f"{where}: files[{number}]") for number, file in enumerate(data["files"])]
-    listing = _listing("", entries, "vllm-runbooks")
-    name, unread = data.get("name") or "", data.get("unread") or {}
-    if not isinstance(name, str) or not isinstance(unread, dict):
-        raise InputError(f"{where}: name or unread have another form; give what `edge10 check --format json` prints")
-    reasons = {str(path): str(reason) for path, reason in unread.items()}
-    is_cut = listing.is_cut or data.get("is_cut") is True
-    return Listing(name, listing.files, reasons, is_cut, str(data.get("by") or ""))
-
-
-def _document_entry(file: object, where: str) -> _Entry:
-    data = file if isinstance(file, dict) else {}
-    path, size, kind = data.get("path"), data.get("bytes"), data.get("kind", "file")
-    is_size = size is None or (isinstance(size, int) and not isinstance(size, bool) and size >= 0)
-    if not isinstance(path, str) or not is_size or kind not in FILE_KINDS:
-        raise InputError(f"{where}: is no file with path, bytes and kind; write the listing again")
-    return _Entry(path, size, str(kind))
+    """The last part of a folder's path; empty for `.`, `..` and `~`."""
+    name = _unquote(path.strip()).rstrip("/").rpartition("/")[2]
+    return "" if name in (".", "..", "~") else name
 
 
 def _read_tree(lines: list[str]) -> _Entries | None:
-    """Parse `tree`, and `tree /F` of Windows, which draws branches to folders only."""
+    """Parse `tree`."""
     if not any(map(_BRANCHES.search, lines)):
         return None
     texts = [line.expandtabs(4) for line in lines]
@@ -213,7 +160,7 @@ def _tree_name(text: str) -> _Entry:
 
 
 def _read_long(lines: list[str]) -> _Entries | None:
-    """Parse lines with permissions: `ls -l`, `ls -lR`, `find -ls`, `tar -tv` and `zipinfo`."""
+    """Parse lines with permissions: `ls -l`, `ls -lR` and `find -ls`."""
     entries: list[_Entry] = []
     folder = root = ""
     matched = 0
@@ -226,14 +173,14 @@ def _read_long(lines: list[str]) -> _Entries | None:
                 root = root if matched or root else folder
             matched += is_folder or bool(_TOTAL.fullmatch(line))
             continue
-        row = next((match for pattern in _LONG_FORMATS if (match := pattern.fullmatch(mode[2]))), None)
+        row = _LONG_FORMAT.fullmatch(mode[2])
         if row is None:
             continue
         matched += 1
-        name = _unquote(row[2].strip()).partition(" -> " if mode[1] == "l" else " link to ")[0]
-        kind = "folder" if mode[1] == "d" else "file" if mode[1] in "-lh" else "other"
+        name = _unquote(row[2].strip()).partition(" -> ")[0]
+        kind = "folder" if mode[1] == "d" else "file" if mode[1] in "-l" else "other"
         # The size of a link is not that of its target.
-        size = _parse_size(row[1]) if mode[1] in "-h" else None
+        size = _parse_size(row[1]) if mode[1] == "-" else None
         name = name.removesuffix("*") if "x" in line.split(None, 1)[0] else name
         entries.append(_Entry(f"{folder}/{name}" if folder else name, size, kind))
     if not entries or matched < _MIN_SHARE * len(lines):
@@ -252,41 +199,11 @@ def _unquote(name: str) -> str:
     return name[1:-1] if len(name) > 1 and name[0] == name[-1] and name[0] in "'\"" else name
 
 
-def _read_unzip(lines: list[str]) -> _Entries | None:
-    rows = [match for line in lines if (match := _UNZIP.fullmatch(line))]
-    if not rows or len(rows) < _MIN_SHARE * (len(lines) - 5):
-        return None
-    return "", [_Entry(row[2], int(row[1]), "folder" if row[2].endswith("/") else "file") for row in rows]
-
-
-def _read_dir(lines: list[str]) -> _Entries | None:
-    """Parse `dir /s`: rows below a line with their folder."""
-    root = folder = ""
-    entries: list[_Entry] = []
-    folders: set[str] = set()
-    for line in lines:
-        row, place = _DIR_ROW.fullmatch(line), _DIR_FOLDER.search(line)
-        if row is not None and folder:
-            mark, number, name = row.groups()
-            size = int(re.sub("[.,]", "", number)) if number else None
-            kind = {"DIR": "folder", "SYMLINK": "file", None: "file"}.get(mark, "linked folder")
-            entries.append(_Entry(f"{folder}\\{name.partition(' [')[0] if mark else name}", size, kind))
-            folders.add(folder)
-        elif place is not None:
-            folder = place[1].removesuffix(" 的目录")
-            root = root or folder
-    if not entries or 2 * len(entries) < len(lines) - 3 * len(folders):
-        return None
-    if not all(entry.path.startswith(f"{root}\\") for entry in entries):
-        return "", entries
-    return root, [entry._replace(path=entry.path.removeprefix(root)) for entry in entries]
-
-
 def _read_paths(lines: list[str]) -> _Entries | None:
-    """Parse `find`: paths, with sizes and kinds before or after them where `-printf` asked for these."""
+    """Parse `find`: paths, with sizes before or after them."""
     entries = [entry for line in lines if (entry := _path_entry(line))]
     # A blank in the first part of a path is another program's output, as a progress counter or a timestamp.
-    paths = [entry for entry in entries if " " not in entry.path.replace("\\", "/").partition("/")[0]]
+    paths = [entry for entry in entries if " " not in entry.path.partition("/")[0]]
     has_folders = any("/" in entry.path.strip("/").removeprefix("./") for entry in paths)
     is_other = any(line.endswith(":") or (line[0] == " " and not line.split()[0].isdigit()) for line in lines)
     if not has_folders or is_other or len(paths) < _MIN_SHARE * len(lines):
@@ -298,50 +215,17 @@ def _read_paths(lines: list[str]) -> _Entries | None:
 
 def _path_entry(line: str) -> _Entry | None:
     words = [word for word in line.split("\t" if "\t" in line else " ") if word]
-    kind = _FIND_KINDS[words.pop(0)] if len(words) > 1 and words[0] in _FIND_KINDS else None
     size = None
     for end in (0, -1):
         if size is None and len(words) > 1 and words[end].isdigit() and words[end].isascii():
             size = int(words.pop(end)[:18])
-    for count in (2, 1):
-        if len(words) > count and _TIMESTAMP.fullmatch(" ".join(words[-count:])):
-            del words[-count:]
-    if kind is None and len(words) > 1 and words[-1] in _FIND_KINDS:
-        kind = _FIND_KINDS[words.pop()]
-    path = _unquote(" ".join(words).rstrip(","))
-    kind = "folder" if path.endswith("/") else kind
-    return _Entry(path, None if kind == "folder" else size, kind) if path else None
-
-
-def _read_digests(lines: list[str]) -> _Entries | None:
-    rows = [match for line in lines if (match := _DIGEST.fullmatch(line))]
-    return _read_paths([row[1] for row in rows]) if len(rows) == len(lines) else None
-
-
-def _read_names(lines: list[str]) -> _Entries | None:
-    """Parse `ls -R`: names below a line with their folder."""
-    entries: list[_Entry] = []
-    folder = ""
-    for line in lines:
-        if line.endswith(":") and not line[:1].isspace():
-            folder = _unquote(line[:-1])
-            continue
-        names = [_unquote(name) for name in re.split(r"\s{2,}", line.strip())]
-        if not folder or any(" " in name or "/" in name.rstrip("/") for name in names):
-            return None
-        entries += [
-            _Entry(f"{folder}/{name.removesuffix('*')}", None, "folder" if name.endswith("/") else None)
-            for name in names
-        ]
-    return _relative(lines[0][:-1], entries) if entries else None
+    path = _unquote(" ".join(words))
+    kind = "folder" if path.endswith("/") else None
+    return _Entry(path, None if kind else size, kind) if path else None
 
 
 _READERS: tuple[tuple[str, Callable[[list[str]], _Entries | None]], ...] = (
     ("permissions", _read_long),
     ("tree", _read_tree),
-    ("unzip", _read_unzip),
-    ("dir", _read_dir),
-    ("digests", _read_digests),
     ("find", _read_paths),
-    ("ls", _read_names),
 )

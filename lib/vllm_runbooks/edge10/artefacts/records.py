@@ -1,4 +1,4 @@
-"""Records of folders between the steps to an edge chip: what lies there, what is wrong, what was mended."""
+"""Records of folders between the steps to an edge chip: what lies there, and what is wrong."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vllm_runbooks.catalog.tables import RuleFinding
-from vllm_runbooks.core.record_forms import OMIT_NONE
 
 
 @dataclass(frozen=True)
@@ -41,63 +40,14 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class TensorHeader:
-    """A tensor of a file of weights, as its header tells."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """What a tokenizer knows, for comparison alone."""
-
-    entries: int
-    digest: str
-    """Of all entries with their numbers."""
-
-
-@dataclass(frozen=True)
 class Contents:
     """What stands in the files of a folder, as far as it is judged; all by path."""
 
     texts: Mapping[str, str] = field(default_factory=dict)
-    tensors: Mapping[str, Mapping[str, TensorHeader]] = field(default_factory=dict)
+    tensors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Bytes of each tensor, by file and name."""
     damaged: Mapping[str, str] = field(default_factory=dict)
     """What is wrong with a file that could not be read."""
-    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class RepairStep:
-    """A file that is copied or renamed where `--repair` asks for it."""
-
-    does: str
-    """Of `MENDS`."""
-    source: str
-    """Path of the file below the folder, or below the float model's."""
-    target: str
-    """Below the folder."""
-    is_float: bool
-    """Whether the source is the float model's."""
-    why: str
-
-
-MENDS = ("copy", "rename")
-
-
-@dataclass(frozen=True)
-class RepairRecord:
-    """What `--repair` did in a folder, as it is kept beside it."""
-
-    folder: str
-    float_folder: str
-    done: tuple[RepairStep, ...]
-    undo: tuple[str, ...]
-    """What takes each back, the last first."""
-    failed: Mapping[str, str] = field(default_factory=dict)
-    """By target why it was not done."""
 
 
 @dataclass(frozen=True)
@@ -118,18 +68,12 @@ class CheckedFolder:
     lengths_source: str
     listing: Listing
     findings: tuple[RuleFinding, ...]
-    mends: tuple[RepairStep, ...] = ()
-    """What `--repair` would do."""
-    left: tuple[str, ...] = ()
-    """What could be mended in more than one way, or from no file that is known: it is the reader's."""
     unchecked: tuple[str, ...] = ()
     """What was asked for, and could not be established."""
     remarks: tuple[str, ...] = ()
     """What the answer does not cover, or takes from the files themselves."""
     ok: bool | None = None
     """None: nothing was found, and something that was asked for could not be established."""
-    repaired: RepairRecord | None = field(default=None, metadata=OMIT_NONE)
-    """What was done before this was found; None: nothing was."""
 
 
 ARTEFACTS = ("compiled", "checkpoint")

@@ -6,18 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.views.elements import beyond, cut
-from vllm_runbooks.core.views.styled import (
-    BLANK,
-    SentenceLines,
-    TextBlock,
-    Tone,
-    Words,
-    bulleted,
-    headed,
-    parted,
-    styled,
-)
-from vllm_runbooks.edge10.artefacts.records import CheckedFolder, RepairStep
+from vllm_runbooks.core.views.styled import BLANK, SentenceLines, TextBlock, Tone, bulleted, headed, parted, styled
+from vllm_runbooks.edge10.artefacts.records import CheckedFolder
 from vllm_runbooks.edge10.findings_render import blocks, one_line, path
 
 STANDINGS = {
@@ -32,7 +22,7 @@ _MAX_TEXT = 600
 
 
 def view(checked: CheckedFolder) -> list[TextBlock]:
-    """Render the verdict, the findings and the repairs."""
+    """Render the verdict and the findings."""
     word, why, tone = STANDINGS[checked.ok]
     sections: list[list[TextBlock]] = [
         [SentenceLines(styled(word, tone) + f": {why}"), *map(SentenceLines, about(checked))]
@@ -42,20 +32,9 @@ def view(checked: CheckedFolder) -> list[TextBlock]:
         if items:
             sections.append(headed(name, [*rows, *map(bulleted, beyond(items, _MAX_ROWS))]))
 
-    if checked.repaired is not None:
-        failed = [
-            bulleted(styled("not done", Tone.BAD) + f" {path(target)}: {reason}")
-            for target, reason in checked.repaired.failed.items()
-        ]
-        sections.append(headed("DONE", [*map(_repair_row, checked.repaired.done), *failed]))
     findings = [block for finding in checked.findings[:_MAX_ROWS] for block in blocks(finding)]
     add("WHAT IS WRONG", checked.findings, findings)
-    add("WHAT --repair WOULD DO", checked.mends, list(map(_repair_row, checked.mends[:_MAX_ROWS])))
-    for name, texts in (
-        ("LEFT TO YOU", checked.left),
-        ("NOT ESTABLISHED", checked.unchecked),
-        ("NOT JUDGED", checked.remarks),
-    ):
+    for name, texts in (("NOT ESTABLISHED", checked.unchecked), ("NOT JUDGED", checked.remarks)):
         add(name, texts, [bulleted(visible(cut(one_line(text), _MAX_TEXT))) for text in texts[:_MAX_ROWS]])
     return [*parted(sections), BLANK]
 
@@ -71,8 +50,3 @@ def about(checked: CheckedFolder) -> Iterator[str]:
     sizes = [file.bytes for file in checked.listing.files if file.kind == "file"]
     total = f", {sum(size or 0 for size in sizes):,} bytes" if sizes and None not in sizes else ""
     yield f"{len(sizes):,} {'file' if len(sizes) == 1 else 'files'}{total}"
-
-
-def _repair_row(mend: RepairStep) -> TextBlock:
-    origin: Words = styled("of the float model ", Tone.FAINT) if mend.is_float else ""
-    return bulleted(styled(mend.does, Tone.COMMAND) + " " + origin + f"{path(mend.source)} to {path(mend.target)}")

@@ -7,42 +7,27 @@ before conversion is undocumented and not checked.
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.catalog.toolchains import CheckpointFile, Toolchain
 from vllm_runbooks.edge10.artefacts.findings import artefact_finding, meaning
-from vllm_runbooks.edge10.artefacts.records import Contents, ListedFile, RepairStep, TensorHeader
+from vllm_runbooks.edge10.artefacts.records import Contents, ListedFile
 
 INDEX = "model.safetensors.index.json"
 _CONFIG = "config.json"
-_SHARD = re.compile(r"(.{1,100}?)-(\d{5})-of-(\d{5})\.safetensors", re.ASCII)
 _WEIGHTS = ".safetensors"
-_OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".gguf")
-_TRAINING_FILES = frozenset(("training_args.bin", "optimizer.pt", "scheduler.pt"))
-_PARTIAL = re.compile(
-    r".{1,250}(?:\.tmp|\.part|\.partial|\.incomplete|\.temp|\.swp|\.lock|~)(?:\.?\w{0,16})?", re.ASCII
-)
-_QWEIGHT, _QZEROS, _SCALES = ".qweight", ".qzeros", ".scales"
+_QWEIGHT = ".qweight"
 _VISION = re.compile(r"(?:^|\.)(?:visual|vision_tower|vision_model|vision_encoder|vit)\.", re.ASCII)
-_HEAD = re.compile(r"(?:^|\.)lm_head\.(?:weight|qweight)$", re.ASCII)
 _BPE_PAIR = {"vocab.json": "merges.txt", "merges.txt": "vocab.json"}
 """Files of a byte-pair tokenizer, each useless without the other."""
-_MODEL_KEYS = (
-    "architectures", "model_type", "hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size",
-    "intermediate_size",
-)  # fmt: skip
-_BYTES_PER_GROUP = 2.5
-"""For one row: a scale of 16 bits and a zero point of 4."""
-_MIN_GROUP = 32
-_MAX_OVERHEAD = 1.02
-"""Factor by which a checkpoint may be larger than its tensors."""
 _INCOMPLETE = tuple(f"edge10.checkpoint_{word}" for word in ("shard", "weights", "not_converted", "vision_missing"))
 """Prefixes of findings after which sizes are not compared."""
+_MAX_OVERHEAD = 1.02
+"""Factor by which a checkpoint may be larger than its tensors."""
 _BITS = 4
 
 
@@ -62,11 +47,9 @@ class Checkpoint:
         self.config = _parse_object(self.contents.texts.get(_CONFIG))
 
     @property
-    def tensors(self) -> dict[str, tuple[str, TensorHeader]]:
-        """File and form of each tensor by name; empty if no header was read."""
-        return {
-            name: (path, tensor) for path, tensors in self.contents.tensors.items() for name, tensor in tensors.items()
-        }
+    def tensors(self) -> dict[str, tuple[str, int]]:
+        """File and bytes of each tensor by name; empty if no header was read."""
+        return {name: (path, size) for path, tensors in self.contents.tensors.items() for name, size in tensors.items()}
 
     @property
     def shards(self) -> list[str]:
@@ -86,7 +69,7 @@ class Checkpoint:
     def weight_bytes(self) -> int | None:
         """Bytes of the tensors, else of the files; None if unknown."""
         if self.tensors:
-            return sum(tensor.bytes for _, tensor in self.tensors.values())
+            return sum(size for _, size in self.tensors.values())
         sizes = [self.files[name].bytes for name in self.shards]
         return sum(size or 0 for size in sizes) if sizes and None not in sizes else None
 
@@ -116,8 +99,6 @@ class CheckpointReport:
     """Result of a check."""
 
     findings: list[RuleFinding] = field(default_factory=list)
-    mends: list[RepairStep] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
@@ -180,15 +161,14 @@ class _CheckpointCheck:
                 continue
             if reason := self._reason_for(row):
                 name = next((name for name in row.names if self._float_has(name)), row.names[0])
-                self._add_missing(row, name, reason)
+                is_packed_config = name == _CONFIG and (self.step == "convert" or bool(self.packed))
+                do = meaning("edge10.checkpoint_unsaid").do if is_packed_config else ""
+                self.add("edge10.checkpoint_file_missing", name, reason, do=do)
                 # Without the float model any of the names may be the right one.
                 missing.update(row.names if self.float is None else (name,))
         for path, problem in self.contents.damaged.items():
             if not path.endswith(_WEIGHTS):
                 self.add("edge10.checkpoint_json_damaged", path, problem)
-        for path in self.files:
-            if _PARTIAL.fullmatch(path):
-                self.add("edge10.checkpoint_leftover", path, "is what is left where writing broke off")
 
     def _float_has(self, name: str) -> bool:
         return self.float is not None and name in self.float.files
@@ -203,78 +183,27 @@ class _CheckpointCheck:
         partner = _BPE_PAIR.get(row.names[0], "")
         return f"is missing, and {partner} is there, which is of no use without it" if partner in self.files else ""
 
-    def _add_missing(self, row: CheckpointFile, name: str, reason: str) -> None:
-        if len(row.names) > 1 and self.float is not None and not self._float_has(name):
-            reason += f" (or {', '.join(row.names[1:])})"
-        if name == _CONFIG and (self.step == "convert" or self.packed):
-            do = meaning("edge10.checkpoint_unsaid").do
-            self.add("edge10.checkpoint_file_missing", name, reason, do=do)
-            self.report.left.append(f"{name}: the float model's does not say how the weights are packed; {do}")
-            return
-        self.add("edge10.checkpoint_file_missing", name, reason)
-        if row.is_copied and self._float_has(name):
-            self.report.mends.append(RepairStep("copy", name, name, is_float=True, why=row.says))
-        elif row.is_copied and self.float is None:
-            self.report.left.append(f"{name}: --float FOLDER names the model to copy it from")
-        elif row.is_copied:
-            self.report.left.append(f"{name}: the float model has none either")
-
     # ---- weights
 
     def _check_weights(self) -> None:
         shards = self.checkpoint.shards
         indexed = sorted({str(place) for place in self.places.values()})
         if not shards and not indexed:
-            others = [name for name in self.files if name.endswith(_OTHER_WEIGHTS) and "/" not in name]
-            other = next((name for name in others if name not in _TRAINING_FILES), "")
-            if other:
-                text = f"the weights: {other} is no file of safetensors, which vLLM and the compiler read"
-                self.report.unchecked.append(text)
-            else:
-                self.add("edge10.checkpoint_weights_missing", None, "holds no weights (*.safetensors)")
+            self.add("edge10.checkpoint_weights_missing", None, "holds no weights (*.safetensors)")
             return
-        stale, expected = self._sets(shards, indexed)
-        for name in expected:
+        for name in indexed:
             if name not in self.files:
-                by = "and the index names it" if indexed else "by the numbers of the others"
-                self.add("edge10.checkpoint_shard_missing", name, f"is missing{', ' if indexed else ' '}{by}")
-        if stale:
-            other = "the index tells" if indexed else "the other files of weights"
-            self.add("edge10.checkpoint_shards_mixed", stale[0], f"{_are(stale)} of another save than {other}")
-        if self.index is not None and not self.places and shards:
-            count = "one file" if len(shards) == 1 else f"{len(shards):,} files"
-            self.add("edge10.checkpoint_index_empty", INDEX, f"names no tensor, beside {count} of weights")
-        if INDEX not in self.files and len(set(shards) - set(stale)) > 1:
+                self.add("edge10.checkpoint_shard_missing", name, "is missing, and the index names it")
+        if INDEX not in self.files and len(shards) > 1:
             self.add("edge10.checkpoint_index_missing", INDEX, "is missing, and the weights are in several files")
         for path, problem in self.contents.damaged.items():
-            if path.endswith(_WEIGHTS) and path not in stale:
+            if path.endswith(_WEIGHTS):
                 self.add("edge10.checkpoint_shard_damaged", path, problem)
         for name in shards:
-            if self.files[name].bytes == 0 and name not in stale and name not in self.contents.damaged:
+            if self.files[name].bytes == 0 and name not in self.contents.damaged:
                 self.add("edge10.checkpoint_shard_damaged", name, "is empty")
-        for path, tensors in self.contents.tensors.items():
-            lost = sorted(name for name, place in self.places.items() if place == path and name not in tensors)
-            if lost:
-                text = f"does not hold {_and_more(lost)}, which the index has there"
-                self.add("edge10.checkpoint_index_differs", path, text)
         if not self.contents.tensors:
             self.report.remarks.append("the headers of the weights are not known, so that their form is not judged")
-
-    @staticmethod
-    def _sets(shards: Sequence[str], indexed: Sequence[str]) -> tuple[list[str], Sequence[str]]:
-        """Files of another save, and the files that belong together, by the index or by their numbers."""
-        if indexed:
-            return [name for name in shards if name not in indexed], indexed
-        sets: dict[tuple[str, str], list[str]] = {}
-        for name in shards:
-            if match := _SHARD.fullmatch(name):
-                sets.setdefault((match[1], match[3]), []).append(name)
-        if not sets:
-            return [], ()
-        stem, total = max(sets, key=lambda key: len(sets[key]))
-        stale = sorted(name for key, names in sets.items() if key != (stem, total) for name in names)
-        numbers = range(1, min(int(total), 1_000) + 1)
-        return stale, [f"{stem}-{number:05}-of-{total}{_WEIGHTS}" for number in numbers]
 
     # ---- the form after conversion
 
@@ -300,11 +229,11 @@ class _CheckpointCheck:
         if bits != _BITS:
             number = bits if isinstance(bits, int) else "nothing of"
             self.add("edge10.checkpoint_bits", _CONFIG, f"says {number} bits, where weights are {_BITS} bits wide")
-        if self.packed:
-            self._check_groups(settings)
-            self._check_companions()
-            self._check_vision(settings)
-        elif self.names:
+        quantised = [name for name in self.packed if _VISION.search(name)]
+        if quantised and self.kind == "vlm" and not self.facts.calibration.vision:
+            text = f"holds {_and_more(quantised)}: packed weights of the vision part"
+            self.add("edge10.checkpoint_vision_quantised", self._file_of(quantised[0]), text)
+        if self.names and not self.packed:
             text = "says that weights are packed, and no tensor is (*.qweight)"
             self.add("edge10.checkpoint_not_converted", _CONFIG, text)
 
@@ -319,49 +248,8 @@ class _CheckpointCheck:
             text = "it is not converted, or not quantised at all: its form before conversion is not told by the source"
             self.report.remarks.append(text + ("" if self.step else "; --step convert asks for the converted form"))
 
-    def _check_groups(self, settings: Mapping[str, Any]) -> None:
-        size = settings.get("group_size", settings.get("q_group_size"))
-        for name in self.packed:
-            module = name.removesuffix(_QWEIGHT)
-            weight, scales = self.tensors.get(name), self.tensors.get(f"{module}{_SCALES}")
-            if weight is None or scales is None or len(weight[1].shape) != 2 or len(scales[1].shape) != 2:
-                continue
-            rows, groups = weight[1].shape[0], scales[1].shape[0]
-            group = rows if size == -1 else size
-            if not groups or not isinstance(group, int) or group < 1 or -(-rows // group) != groups:
-                text = f"says groups of {size}, and {module} has {groups} of {rows // groups if groups else 0}"
-                self.add("edge10.checkpoint_group_size", _CONFIG, text)
-                return
-
-    def _check_companions(self) -> None:
-        lost = [
-            (name, part)
-            for name in self.packed
-            for part in (_QZEROS, _SCALES)
-            if f"{name.removesuffix(_QWEIGHT)}{part}" not in self.names
-        ]
-        if lost:
-            name, part = lost[0]
-            text = f"holds {name}, and {part[1:]} of it {_are(lost)} nowhere"
-            self.add("edge10.checkpoint_tensor_missing", self._file_of(name), text)
-
     def _file_of(self, tensor: str) -> str:
         return self.tensors[tensor][0] if tensor in self.tensors else INDEX
-
-    def _check_vision(self, settings: Mapping[str, Any]) -> None:
-        if self.kind != "vlm":
-            return
-        quantised = [name for name in self.packed if _VISION.search(name)]
-        if quantised and not self.facts.calibration.vision:
-            text = f"holds {_and_more(quantised)}: packed weights of the vision part"
-            self.add("edge10.checkpoint_vision_quantised", self._file_of(quantised[0]), text)
-        # vLLM 0.11.0 skips a module whose name, `visual.…` without `model.`, contains one of these.
-        modules = settings.get("modules_to_not_convert")
-        skipped = [str(module) for module in modules] if isinstance(modules, list) else []
-        vision = [name.removeprefix("model.") for name in self.names if _VISION.search(name)]
-        if vision and not quantised and not any(module in name for module in skipped for name in vision):
-            text = "does not except the vision part (modules_to_not_convert)"
-            self.add("edge10.checkpoint_vision_not_excepted", _CONFIG, text)
 
     # ---- the float model
 
@@ -370,56 +258,20 @@ class _CheckpointCheck:
             text = "no float model is given (--float), so that sizes and optional files are not compared"
             self.report.remarks.append(text)
             return
-        for key in _MODEL_KEYS:
-            value, other = self.checkpoint.setting(key), self.float.setting(key)
-            if value is not None and other is not None and value != other:
-                text = f"says {key} {str(value)[:40]}, the float model's {str(other)[:40]}"
-                self.add("edge10.checkpoint_other_model", _CONFIG, text)
-                return
-        for name, theirs in self.float.contents.vocabularies.items():
-            ours = self.contents.vocabularies.get(name, theirs)
-            if ours != theirs:
-                text = (
-                    f"has a vocabulary of {ours.entries:,} entries, which is not the float model's of "
-                    f"{theirs.entries:,}"
-                )
-                self.add("edge10.checkpoint_other_tokenizer", name, text)
-                break
-        self._compare_size(self.float)
-
-    def _compare_size(self, float_model: Checkpoint) -> None:
         if any(finding.id.startswith(_INCOMPLETE) for finding in self.report.findings):
             return
-        size, float_size = self.checkpoint.weight_bytes, float_model.weight_bytes
+        size, float_size = self.checkpoint.weight_bytes, self.float.weight_bytes
         if size is None or not float_size:
             self.report.remarks.append("sizes of the weights are not told, and not compared")
             return
-        if float_model.tensors and self.tensors and self.packed:
-            least, most = _bounds(float_model.tensors, (name.removesuffix(_QWEIGHT) for name in self.packed))
-            reason = "its tensors at 4 bits where they are packed and 16 bits elsewhere"
-        else:
-            least, most = float_size * _BITS / 16, float_size * (0.95 if self.step == "convert" else _MAX_OVERHEAD)
-            reason = "4 to 16 of the float model's 16 bits a weight"
+        least, most = float_size * _BITS / 16, float_size * (0.95 if self.step == "convert" else _MAX_OVERHEAD)
         if not least <= size <= most:
-            text = f"has {size:,} bytes of weights, where {round(least):,} to {round(most):,} are plausible: {reason}"
+            text = (
+                f"has {size:,} bytes of weights, where {round(least):,} to {round(most):,} are plausible: 4 to 16 of "
+                "the float model's 16 bits a weight"
+            )
             self.add("edge10.checkpoint_size", None, text)
 
 
 def _and_more(items: Sequence[object]) -> str:
     return f"{items[0]} and {len(items) - 1} more" if len(items) > 1 else f"{items[0]}"
-
-
-def _are(items: Sequence[object]) -> str:
-    return "is" if len(items) == 1 else f"and {len(items) - 1} more are"
-
-
-def _bounds(tensors: Mapping[str, tuple[str, TensorHeader]], packed: Iterable[str]) -> tuple[float, float]:
-    """The least and most bytes of a model once some of its weights are packed."""
-    modules = {f"{module}.weight" for module in packed}
-    least = most = 0.0
-    for name, (_, tensor) in tensors.items():
-        count = math.prod(tensor.shape)
-        size = count / 2 if name in modules else min(tensor.bytes, count * 2)
-        least += 0 if _HEAD.search(name) and name not in modules else size
-        most += size + (count / _MIN_GROUP * _BYTES_PER_GROUP if name in modules else 0)
-    return least, most * _MAX_OVERHEAD

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import selectors
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
 LIMIT_S = 5.0
 """How long a program may take."""
+_TICK_S = 0.01
 MOST = 4 << 20
-"""Bytes of its output, and of standard error, that are kept."""
+"""Bytes of its output, and of standard error: it is ended beyond."""
 
 
 class ProgramAnswer(NamedTuple):
@@ -29,53 +30,28 @@ class ProgramAnswer(NamedTuple):
 
 
 def ask(argv: Sequence[str]) -> ProgramAnswer:
-    """Run a command of `catalog.host_commands` to its end or the limit, without input."""
+    """Run a command of `core.host_commands` to its end or the limits, without input."""
     try:
-        program = subprocess.Popen(  # noqa: S603 - a row of the table
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd="/",
-            start_new_session=True,
-        )
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            program = subprocess.Popen(  # noqa: S603 - a row of the table
+                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, cwd="/", start_new_session=True
+            )
+            deadline = time.monotonic() + LIMIT_S
+            try:
+                while program.poll() is None and time.monotonic() < deadline:
+                    if max(os.fstat(file.fileno()).st_size for file in (output, errors)) > MOST:
+                        break
+                    time.sleep(_TICK_S)
+            finally:
+                status = program.poll()
+                if status is None:
+                    with contextlib.suppress(OSError):
+                        os.killpg(program.pid, signal.SIGKILL)
+                    program.wait()
+            texts = []
+            for file in (output, errors):
+                file.seek(0)
+                texts.append(file.read(MOST).decode("utf-8", "replace"))
     except (OSError, ValueError) as error:
         return ProgramAnswer(None, errors=getattr(error, "strerror", None) or str(error))
-    output, errors = bytearray(), bytearray()
-    is_complete = False
-    try:
-        is_complete = _read(program, (output, errors), time.monotonic() + LIMIT_S)
-    finally:
-        if not is_complete:
-            with contextlib.suppress(OSError):
-                os.killpg(program.pid, signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                program.wait(1.0)
-        for pipe in (program.stdout, program.stderr):
-            if pipe is not None:
-                pipe.close()
-    status = program.returncode if is_complete else None
-    return ProgramAnswer(
-        status, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace"), is_late=not is_complete
-    )
-
-
-def _read(program: subprocess.Popen[bytes], buffers: tuple[bytearray, bytearray], deadline: float) -> bool:
-    """Read the output to its end; False at the deadline. Output beyond the bound is discarded."""
-    with selectors.DefaultSelector() as selector:
-        for pipe, buffer in zip((program.stdout, program.stderr), buffers, strict=True):
-            if pipe is not None:
-                selector.register(pipe, selectors.EVENT_READ, buffer)
-        while selector.get_map():
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
-                return False
-            for key, _ in selector.select(remaining):
-                piece = os.read(key.fd, 1 << 16)
-                key.data.extend(piece[: MOST - len(key.data)])
-                if not piece:
-                    selector.unregister(key.fileobj)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        program.wait(max(deadline - time.monotonic(), 0.1))
-        return True
-    return False
+    return ProgramAnswer(status, texts[0], texts[1], is_late=status is None)

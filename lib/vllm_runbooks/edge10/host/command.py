@@ -20,7 +20,7 @@ from vllm_runbooks.edge10.options import VERSION
     )
 )
 @click.argument("step", type=click.Choice(HOST_STEPS))
-@click.option("--model", metavar="NAME|FOLDER", type=complete.MODEL, help="The model, by whose size room is reckoned.")
+@click.option("--model", metavar="NAME|FOLDER", type=complete.MODEL, help="The model, which the toolchain may refuse.")
 @click.option("--data", metavar="DIR", help="The folder of models and artefacts, which the container is given.")
 @click.option("--image", metavar="NAME:TAG", help="The step's container image, which is looked for and not fetched.")
 @click.option(
@@ -44,7 +44,7 @@ def preflight(
     version: str | None,
     form: str,
 ) -> int:
-    """Say what on this host stands in the way of a step: driver, docker, its settings, image, disk, memory.
+    """Say what on this host stands in the way of a step: driver, docker, its settings, image, folder.
 
     Docker is asked, with a limit of 5 seconds for each question; nothing is fetched, started, changed or logged in to,
     and of docker's logins it is read whether there is one. What cannot be known is listed, and is never a pass.

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from vllm_runbooks.catalog.specs import Specs
 from vllm_runbooks.catalog.tables import FindingText, RuleFinding, load_table
 from vllm_runbooks.catalog.toolchains import AskedModel, Toolchain
 from vllm_runbooks.core.records import Severity
 from vllm_runbooks.edge10.host import step_rules as rules
-from vllm_runbooks.edge10.host.needs import needs
 from vllm_runbooks.edge10.host.records import CheckedHost, DockerState, EdgeHost, HostCheckRequest, UnknownHostFact
 from vllm_runbooks.edge10.host.step_rules import CONDITIONS, EdgeRuleContext
 from vllm_runbooks.plan.budget import PlannedModel
@@ -22,7 +20,6 @@ def check(
     host: EdgeHost,
     request: HostCheckRequest,
     facts: Toolchain,
-    specs: Specs,
     *,
     model: PlannedModel | None = None,
     listed: AskedModel | None = None,
@@ -30,8 +27,7 @@ def check(
     """Check a host before a step."""
     if request.data is not None and host.folder is not None and host.folder.path != request.data:
         host = replace(host, folder=None)  # a snapshot of another folder
-    step_needs = () if model is None else needs(host, request.step, model, facts, specs)
-    context = EdgeRuleContext(host, facts, request, step_needs, model, listed)
+    context = EdgeRuleContext(host, facts, request, model, listed)
     findings = tuple(_findings(context))
     unknown = tuple(_unknown(context))
     is_wrong = any(finding.severity is not Severity.HINT for finding in findings)
@@ -39,7 +35,6 @@ def check(
         **{name: getattr(host, name) for name in EdgeHost.__dataclass_fields__},
         toolchain=facts.id,
         asked=request,
-        needs=step_needs,
         findings=findings,
         unknown=unknown,
         ok=False if is_wrong else None if unknown else True,
@@ -90,7 +85,7 @@ def _unknown_of_docker(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:
     if docker.state is DockerState.UNKNOWN:
         yield UnknownHostFact("docker's service", docker.why or "what it said is not understood")
     has_release = rules.version_numbers(docker.server or docker.client)
-    if not has_release and docker.state not in (DockerState.MISSING, DockerState.PODMAN):
+    if not has_release and docker.state is not DockerState.MISSING:
         yield UnknownHostFact("docker's release", "it was not told")
     is_answering = docker.state is DockerState.ANSWERS
     if is_answering and docker.runtimes is None:
@@ -102,9 +97,6 @@ def _unknown_of_docker(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:
         yield UnknownHostFact(f"whether the step's image ({context.step.image}) is there", "name it: --image NAME:TAG")
     elif context.has_image is None:
         yield UnknownHostFact(f"whether the image {image} is there", why)
-    if architecture := rules.unusual_architecture(context):
-        reason = "it is not here to be looked at, and the guide is silent"
-        yield UnknownHostFact(f"whether the step's image is for {architecture}", reason)
     if context.has_image is False:
         free = docker.root_free_gib
         space = "how much is free there is not told" if free is None else f"{free:,.1f} GiB are free there"
@@ -113,24 +105,12 @@ def _unknown_of_docker(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:
 
 
 def _unknown_of_model(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:
-    step, listed, model = context.request.step, context.listed, context.model
+    step, listed = context.request.step, context.listed
     if context.request.model is None:
-        yield UnknownHostFact("disk and memory that the step takes", "name the model: --model NAME, or its folder")
-        return
-    if listed is not None and {"quantise": listed.quantise, "compile": listed.compile}.get(step, True) is None:
+        yield UnknownHostFact(f"whether the toolchain may {step} the model", "name it: --model NAME, or its folder")
+    elif listed is not None and {"quantise": listed.quantise, "compile": listed.compile}.get(step, True) is None:
         near = f"; near: {', '.join(listed.near)}" if listed.near else ""
         yield UnknownHostFact(f"whether the toolchain may {step} {listed.name}", f"{listed.why}{near}")
-    for need in context.needs:
-        if need.is_enough is not None:
-            continue
-        if need.there_gib is None:
-            is_named = need.what != "disk" or context.request.data is not None
-            reason = "it was not told" if is_named else "name the folder of models and artefacts: --data DIR"
-            yield UnknownHostFact(f"{need.what} that is free", reason)
-        if blank := [term.what for term in need.terms if term.gib is None]:
-            missing = model.stock.missing[:4] if model is not None else ()
-            reason = f"; its configuration does not tell {', '.join(missing)}" if missing else ""
-            yield UnknownHostFact(f"{need.what} for {', '.join(blank)}", f"the model's size is not known{reason}")
 
 
 def _unknown_of_python(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:

@@ -44,7 +44,7 @@ def collect(request: HostCheckRequest, *, python: str | None = None) -> EdgeHost
         taken=moments.now(),
         inventory=inventory.collect(python=python),
         python=python,
-        docker=docker.facts(request.image, request.registry),
+        docker=docker.facts(request.image),
         toolkit=docker.toolkit(),
         folder=None if request.data is None else folder(Path(request.data)),
         environment=redact_environment(variables),
@@ -131,4 +131,4 @@ def checked(
     model = None if name is None else planner.model(name)
     listed = None if request.model is None else models.find_model(request.model, facts)
     host = collect(request, python=python) if snapshot is None else snapshot
-    return hosts.check(host, request, facts, catalog.specs(), model=model, listed=listed)
+    return hosts.check(host, request, facts, model=model, listed=listed)

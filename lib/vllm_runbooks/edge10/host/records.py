@@ -29,8 +29,6 @@ class DockerState(StrEnum):
     """It gave no answer within the limit, and was left."""
     REMOTE = "remote"
     """It is on another host, and was not asked."""
-    PODMAN = "podman"
-    """The program is podman's, which has no such service."""
     UNKNOWN = "unknown"
     """What it said is not understood."""
 
@@ -44,8 +42,6 @@ class DaemonFile:
     """None: it may not be read."""
     problem: str = ""
     """Why the service refuses it, with the line; empty: nothing."""
-    twice: tuple[str, ...] = ()
-    """Settings that it has more than once: the last one counts."""
     insecure_registries: tuple[str, ...] | None = None
     """None: it is not known; empty: it names none."""
     runtimes: tuple[str, ...] | None = None
@@ -59,16 +55,6 @@ class ImageFacts:
     """As it was asked for."""
     is_there: bool | None = None
     size_gib: float | None = None
-    architecture: str | None = None
-    """Of processors, as in amd64."""
-
-
-@dataclass(frozen=True)
-class RegistryLogin:
-    """Whether this user's docker has a login for a registry; what it is was not read."""
-
-    registry: str
-    is_there: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -86,11 +72,6 @@ class DockerFacts:
     """Where the program looks for the service."""
     context: str | None = None
     """Name of the program's setting that says where."""
-    system: str | None = None
-    """That the service runs on, as in "Docker Desktop"."""
-    architecture: str | None = None
-    """Of processors, as in x86_64."""
-    is_rootless: bool | None = None
     root_folder: str | None = None
     """Where images are kept."""
     root_free_gib: float | None = None
@@ -98,17 +79,9 @@ class DockerFacts:
     runtimes: tuple[str, ...] | None = None
     insecure_registries: tuple[str, ...] | None = None
     """Registries that the running service talks to without a certificate."""
-    insecure_networks: tuple[str, ...] | None = None
-    """Networks of registries of which the same holds, as in 10.0.0.0/8."""
-    is_in_group: bool | None = None
-    """Whether this process may use the group of the service's socket."""
-    is_listed: bool | None = None
-    """Whether the system lists the user in that group."""
     files: tuple[DaemonFile, ...] | None = None
     """Where the service may have settings from."""
     images: tuple[ImageFacts, ...] = ()
-    """Those that were asked for."""
-    logins: tuple[RegistryLogin, ...] = ()
     """Those that were asked for."""
 
 
@@ -116,7 +89,6 @@ class DockerFacts:
 class ToolkitFacts:
     """What gives containers the cards of NVIDIA."""
 
-    version: str | None = None
     programs: tuple[str, ...] = ()
     """Of it, those that are found."""
 
@@ -169,33 +141,6 @@ class HostCheckRequest:
 
 
 @dataclass(frozen=True)
-class NeedTerm:
-    """A part of what a step takes."""
-
-    what: str
-    gib: float | None
-    """At least; None: not known."""
-    source: str
-
-
-@dataclass(frozen=True)
-class HostNeed:
-    """What a step takes of one thing, beside what is there."""
-
-    what: str
-    """"disk", "memory" or "GPU memory"."""
-    terms: tuple[NeedTerm, ...]
-    least_gib: float | None
-    """All terms together; None: one is not known."""
-    there_gib: float | None
-    where: str
-    is_enough: bool | None
-    """Whether all that is counted fits; None: one of the two is not known."""
-    uncounted: str = ""
-    """What comes on top, and nobody tells beforehand."""
-
-
-@dataclass(frozen=True)
 class UnknownHostFact:
     """Something that would mean something, and that is not known of a host."""
 
@@ -210,7 +155,6 @@ class CheckedHost(EdgeHost):
     toolchain: str = ""
     """Id of the facts."""
     asked: HostCheckRequest = field(default_factory=lambda: HostCheckRequest(""))
-    needs: tuple[HostNeed, ...] = ()
     findings: tuple[RuleFinding, ...] = ()
     unknown: tuple[UnknownHostFact, ...] = ()
     ok: bool | None = None

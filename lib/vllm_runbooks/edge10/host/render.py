@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 
 from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog.toolchains import AskedModels
 from vllm_runbooks.core.display import RenderedView, to_json, visible
 from vllm_runbooks.core.record_forms import document
-from vllm_runbooks.core.views.elements import AMBER, GREEN, RED, Headline, cut, heading, html_table, remark, verdict
+from vllm_runbooks.core.views.elements import AMBER, GREEN, RED, Headline, cut, heading, remark, verdict
 from vllm_runbooks.core.views.styled import (
     BLANK,
     SentenceLines,
@@ -24,12 +23,11 @@ from vllm_runbooks.core.views.styled import (
     styled,
 )
 from vllm_runbooks.edge10 import findings_render
-from vllm_runbooks.edge10.host.records import CheckedHost, DockerFacts, DockerState, EdgeHost, HostNeed
+from vllm_runbooks.edge10.host.records import CheckedHost, DockerFacts, DockerState, EdgeHost
 
 _UNKNOWN = "unknown"
 _ANSWERS = {True: styled("yes", Tone.GOOD), False: styled("no", Tone.BAD), None: styled(_UNKNOWN, Tone.WARN)}
 _MODELS_HEAD = ("model", "quantise", "compile", "kind", "why")
-_NEEDS_HEAD = ("what", "at least", "there", "enough")
 _VERDICTS = {
     True: ("ok", "nothing that can be known beforehand stands in the way", GREEN, Tone.GOOD),
     False: ("not ok", "the step would fail or suffer", RED, Tone.BAD),
@@ -75,14 +73,8 @@ def host(checked: CheckedHost) -> list[TextBlock]:
     if checked.constructed:
         text = f"constructed, not read on a host: {visible(checked.source or 'from no source')}"
         lead.append(SentenceLines(cut(text, 400)))
-    needs: list[TextBlock] = []
-    if checked.needs:
-        rows = [_need_row(need) for need in checked.needs]
-        needs = [Table([styled(name, Tone.FAINT) for name in _NEEDS_HEAD], rows)]
-        needs += [bulleted(f"{need.what}: {text}") for need in checked.needs for text in _terms(need)]
     sections: tuple[tuple[str, list[TextBlock]], ...] = (
         ("HOST", list(map(bulleted, _facts(checked)))),
-        ("WHAT THE STEP TAKES", needs),
         ("WHAT IT MEANS", [block for finding in checked.findings for block in findings_render.blocks(finding)]),
         ("WHAT THE COMMANDS CHANGE", list(map(bulleted, _commands(checked)))),
         ("NOT KNOWN", [bulleted(visible(f"{unknown.what} ({unknown.why})")) for unknown in checked.unknown]),
@@ -94,10 +86,6 @@ def host(checked: CheckedHost) -> list[TextBlock]:
 def host_shown(checked: CheckedHost) -> RenderedView:
     """A checked host for a notebook."""
     html = verdict(_headline(checked), _VERDICTS[checked.ok][2]) + "".join(map(remark, _facts(checked)))
-    if checked.needs:
-        rows = [[escape(str(cell)) for cell in _need_row(need)] for need in checked.needs]
-        terms = [f"terms, each at least: {'; '.join(_terms(need))}" for need in checked.needs]
-        html += heading("What the step takes") + html_table(_NEEDS_HEAD, rows, below=terms)
     if checked.findings:
         html += findings_render.table(checked.findings) + "".join(map(remark, _commands(checked)))
     if checked.unknown:
@@ -113,23 +101,6 @@ def _commands(checked: CheckedHost) -> Iterator[str]:
             yield visible(f"{command}: {row.effect}; to undo it: {host_commands.undo(command)}")
 
 
-def _need_row(need: HostNeed) -> tuple[Words, ...]:
-    least = sum(term.gib for term in need.terms if term.gib is not None)
-    return (
-        f"{need.what}, {visible(cut(need.where, 60))}",
-        f"{least:,.1f} GiB{' and what is unknown' if need.least_gib is None else ''}",
-        _gib(need.there_gib),
-        _ANSWERS[need.is_enough],
-    )
-
-
-def _terms(need: HostNeed) -> Iterator[str]:
-    for term in need.terms:
-        yield visible(f"{term.what} {_gib(term.gib)} ({term.source})")
-    if need.uncounted:
-        yield f"not counted: {need.uncounted}"
-
-
 def _gib(size: float | None) -> str:
     return _UNKNOWN if size is None else f"{size:,.1f} GiB"
 
@@ -143,8 +114,7 @@ def _facts(checked: CheckedHost) -> Iterator[str]:
     yield _docker(checked.docker)
     if checked.toolkit is not None:
         programs = ", ".join(checked.toolkit.programs)
-        release = visible(f"{checked.toolkit.version or 'of an unknown release'} ({programs})")
-        yield f"container toolkit: {release if programs else 'not found'}"
+        yield f"container toolkit: {visible(programs) or 'not found'}"
     if checked.folder is not None:
         space = f"{_gib(checked.folder.free_gib)} free of {_gib(checked.folder.total_gib)}"
         yield visible(

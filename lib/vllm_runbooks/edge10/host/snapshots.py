@@ -9,7 +9,7 @@ from vllm_runbooks.core.display import SCHEMA
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.json_errors import loaded
 from vllm_runbooks.core.record_forms import record
-from vllm_runbooks.core.redaction.redact import redact_name, redact_record, redact_text
+from vllm_runbooks.core.redaction.redact import redact_record, redact_text
 from vllm_runbooks.edge10.host.records import HOST_KIND, CheckedHost, EdgeHost
 from vllm_runbooks.host import inspection as inventories
 from vllm_runbooks.host.records import KIND as INVENTORY
@@ -48,9 +48,6 @@ def read(text: str, where: str) -> EdgeHost:
     inventories.check(EdgeHost, values, where)
     host = record(EdgeHost, values)
     inventories.check_host(host.inventory, where)
-    if host.docker is not None:
-        logins = tuple(replace(login, registry=redact_name(login.registry)) for login in host.docker.logins)
-        host = replace(host, docker=replace(host.docker, logins=logins))
     if host.environment is not None:
         host = replace(host, environment=redact_environment(host.environment))
     return redact_record(host)

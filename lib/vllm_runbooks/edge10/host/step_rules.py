@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from vllm_runbooks.edge10.host.records import (
     DockerState,
     EdgeHost,
     HostCheckRequest,
-    HostNeed,
     ImageFacts,
 )
 from vllm_runbooks.host import inspection as inventories
@@ -30,10 +28,6 @@ READ_VARIABLES = (THREADS, "CUDA_VISIBLE_DEVICES", "DOCKER_HOST", "DOCKER_CONTEX
 """Environment variables that a step or its container reads."""
 _SETTINGS = "/etc/docker/daemon.json"
 _NVIDIA = "nvidia"
-_DESKTOP = "Docker Desktop"
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
-"""The kernel's names of processors to those of images."""
-_DEFAULT_ARCHITECTURE = "amd64"
 _LOCAL_STATES = (
     DockerState.ANSWERS, DockerState.STOPPED, DockerState.DENIED, DockerState.SILENT, DockerState.UNKNOWN,
 )  # fmt: skip
@@ -58,7 +52,6 @@ class EdgeRuleContext:
     host: EdgeHost
     facts: Toolchain
     request: HostCheckRequest
-    needs: tuple[HostNeed, ...] = ()
     model: PlannedModel | None = None
     listed: AskedModel | None = None
     """The toolchain's list on the model; None if no model was named."""
@@ -149,7 +142,6 @@ _STATES = {
     DockerState.DENIED: "this user may not talk to docker's service",
     DockerState.SILENT: "docker's service gave no answer in time",
     DockerState.REMOTE: "docker's program talks to another host",
-    DockerState.PODMAN: "the program docker is podman's",
 }
 
 
@@ -158,31 +150,18 @@ def _docker_state(state: DockerState, context: EdgeRuleContext) -> _Observations
     if docker is not None and docker.state is state:
         at = f" at {docker.endpoint}" if docker.endpoint else ""
         why = f": {docker.why}" if docker.why else ""
-        do = ""
-        if state is DockerState.DENIED and docker.is_listed is True and docker.is_in_group is False:
-            do = "log out and in again: the system lists you in docker's group, and this login is older"
-        yield HostObservation(f"{_STATES[state]}{at}{why}", do=do)
+        yield HostObservation(f"{_STATES[state]}{at}{why}")
 
 
 def _docker_old(context: EdgeRuleContext) -> _Observations:
     docker, least = context.docker, context.facts.host.docker_above
-    if docker is None or docker.state is DockerState.PODMAN:
+    if docker is None:
         return
     version = docker.server or docker.client
     order = _compare_versions(version, least)
     if order is not None and order <= 0:
         severity = None if order < 0 else Severity.DEGRADED
         yield HostObservation(f"docker is {version}, and the guide asks for one above {least}", severity)
-
-
-def _docker_desktop(context: EdgeRuleContext) -> _Observations:
-    if context.docker is not None and context.docker.system == _DESKTOP:
-        yield HostObservation(f"docker is {_DESKTOP}")
-
-
-def _docker_rootless(context: EdgeRuleContext) -> _Observations:
-    if context.docker is not None and context.docker.is_rootless:
-        yield HostObservation("docker runs rootless")
 
 
 # ---- GPUs in containers
@@ -217,8 +196,7 @@ def _driver_old(context: EdgeRuleContext) -> _Observations:
 
 def _toolkit_missing(context: EdgeRuleContext) -> _Observations:
     docker, toolkit = context.docker, context.host.toolkit
-    states = (*_LOCAL_STATES, DockerState.MISSING, DockerState.PODMAN)
-    if docker is None or toolkit is None or docker.state not in states or docker.system == _DESKTOP:
+    if docker is None or toolkit is None or docker.state is DockerState.REMOTE:
         return
     if not toolkit.programs and _NVIDIA not in (docker.runtimes or ()):
         text = f"no program of the {context.facts.host.toolkit} is found, and docker has no runtime of it"
@@ -249,12 +227,6 @@ def _daemon_broken(context: EdgeRuleContext) -> _Observations:
             yield HostObservation(f"{file.path}: {file.problem}", path=file.path)
 
 
-def _daemon_twice(context: EdgeRuleContext) -> _Observations:
-    for file in context.settings_files:
-        if file.twice:
-            yield HostObservation(f"{file.path} has {', '.join(file.twice[:4])} more than once", path=file.path)
-
-
 def accepts_registry(context: EdgeRuleContext) -> bool | None:
     """Whether docker's service accepts the named registry without a certificate; None if unknown.
 
@@ -264,7 +236,7 @@ def accepts_registry(context: EdgeRuleContext) -> bool | None:
     if docker is None or registry is None or docker.state not in _LOCAL_STATES:
         return None
     if docker.insecure_registries is not None:
-        return registry in docker.insecure_registries or _is_in_network(registry, docker.insecure_networks or ())
+        return registry in docker.insecure_registries
     if _settings_with_registry(context, registry):
         return True
     files = docker.files
@@ -272,26 +244,9 @@ def accepts_registry(context: EdgeRuleContext) -> bool | None:
     return False if is_known else None
 
 
-def _is_in_network(registry: str, networks: Sequence[str]) -> bool:
-    """Whether a registry's address is in a network; names are not looked up."""
-    host = registry.rpartition(":")[0].strip("[]") or registry
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host == "localhost"
-    for network in networks:
-        try:
-            if address in ipaddress.ip_network(network, strict=False):
-                return True
-        except ValueError:
-            continue
-    return False
-
-
 def _settings_with_registry(context: EdgeRuleContext, registry: str) -> str:
     for file in context.settings_files:
-        names = file.insecure_registries or ()
-        if registry in names or _is_in_network(registry, names):
+        if registry in (file.insecure_registries or ()):
             return file.path
     return ""
 
@@ -333,20 +288,6 @@ def _fetch_severity(context: EdgeRuleContext) -> Severity | None:
     return Severity.HINT if context.has_image else None
 
 
-def _registry_login(context: EdgeRuleContext) -> _Observations:
-    docker, registry = context.docker, context.request.registry
-    if docker is None or registry is None or context.has_image is not False:
-        return
-    if any(login.registry == registry and login.is_there is False for login in docker.logins):
-        host, _, port = registry.rpartition(":")
-        command = _command("docker-login", url_host=host, port=port) or "docker's login"
-        yield HostObservation(
-            f"docker's program has no login for {registry}",
-            do=f"where the registry asks for one: {command}, which asks for the password; one on the command line is "
-            "seen by every user of this host, and stays in the shell's history",
-        )
-
-
 def _command(name: str, **values: str) -> str:
     """A command to print; empty if a value does not fit, as a registry without a port."""
     try:
@@ -365,24 +306,7 @@ def _image_missing(context: EdgeRuleContext) -> _Observations:
         yield HostObservation(f"docker has no image {context.image.name}", do=do)
 
 
-def _image_foreign(context: EdgeRuleContext) -> _Observations:
-    docker, image = context.docker, context.image
-    if docker is None or image is None or image.architecture is None or docker.architecture is None:
-        return
-    architecture = _ARCHITECTURES.get(docker.architecture, docker.architecture)
-    if image.architecture != architecture:
-        text = f"the image {image.name} is for {image.architecture}, and docker runs on {architecture}"
-        yield HostObservation(text)
-
-
-def unusual_architecture(context: EdgeRuleContext) -> str:
-    """This host's architecture, if an image that is not here may be for another one; else empty."""
-    architecture = (context.docker.architecture if context.docker else None) or ""
-    is_default = _ARCHITECTURES.get(architecture, architecture) in ("", _DEFAULT_ARCHITECTURE)
-    return "" if is_default or context.has_image else architecture
-
-
-# ---- the model, and space for it
+# ---- the model and its folder
 
 
 def _model_refused(context: EdgeRuleContext) -> _Observations:
@@ -395,17 +319,6 @@ def _model_quantised(context: EdgeRuleContext) -> _Observations:
     model = context.model
     if context.request.step == "quantise" and model is not None and model.shape.quantization is not None:
         yield HostObservation(f"{model.name} is quantised already ({model.shape.quantization.method})")
-
-
-def _short(what: str, context: EdgeRuleContext) -> _Observations:
-    folder = context.host.folder
-    for need in context.needs:
-        if need.what == what and need.is_enough is False:
-            terms = {term.what: term.gib for term in need.terms if term.gib is not None}
-            text = f"{need.where} has {need.there_gib:,.1f} GiB, and {sum(terms.values()):,.1f} are needed at least"
-            listed = ", ".join(f"{name} {gib:,.1f} GiB" for name, gib in terms.items())
-            path = folder.path if what == "disk" and folder is not None else None
-            yield HostObservation(f"{text}: {listed}", path=path)
 
 
 def _folder_missing(context: EdgeRuleContext) -> _Observations:
@@ -479,25 +392,17 @@ def _threads(context: EdgeRuleContext) -> _Observations:
 CONDITIONS: Mapping[str, Condition] = {
     **{f"docker_{state.value}": partial(_docker_state, state) for state in _STATES},
     "docker_old": _docker_old,
-    "docker_desktop": _docker_desktop,
-    "docker_rootless": _docker_rootless,
     "driver_missing": _driver_missing,
     "gpu_missing": _gpu_missing,
     "driver_old": _driver_old,
     "toolkit_missing": _toolkit_missing,
     "runtime_missing": _runtime_missing,
     "daemon_broken": _daemon_broken,
-    "daemon_twice": _daemon_twice,
     "registry_unloaded": _registry_unloaded,
     "registry_unlisted": _registry_unlisted,
-    "registry_login": _registry_login,
     "image_missing": _image_missing,
-    "image_foreign": _image_foreign,
     "model_refused": _model_refused,
     "model_quantised": _model_quantised,
-    "disk_short": partial(_short, "disk"),
-    "memory_short": partial(_short, "memory"),
-    "gpu_memory_short": partial(_short, "GPU memory"),
     "folder_missing": _folder_missing,
     "folder_closed": _folder_closed,
     "package_version": _package_version,
