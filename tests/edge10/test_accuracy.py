@@ -753,7 +753,7 @@ def test_vlmevalkits_names_are_taken_apart_by_the_folder_or_the_data_set() -> No
         ("r.jsonl", b"[]\n", "line 1: is no review"),
         ("twice.tsv", b"index\thit\n1\t1\n1\t0\n", "question 1 stands there twice"),
         ("a.csv", b'index,hit\n"' + b"x" * 200_000 + b'",1\n', "field larger than field limit"),
-        ("a.xlsx", b"PK\x03\x04broken", "holds no results"),
+        ("a.xlsx", b"PK\x03\x04broken", "cannot be read as a workbook"),
         ("r.jsonl", b'{"a": 1}\n{"a": 2}\n', "line 1: is no review"),
         ("r.jsonl", b'{"index": 0, \n' + review(1, 1.0).encode(), "line 1: is no JSON"),
     ],
