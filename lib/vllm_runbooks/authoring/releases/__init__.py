@@ -1,13 +1,8 @@
-"""Generate the data of `catalog/releases` from a release's own package.
-
-`dump_parser` dumps the release's parser in a Python that can import it; the rest is read from its sources. A release is
-stored as the difference to the one before.
-"""
+"""Generate the data of `catalog/releases` from a release's own package."""
 
 from __future__ import annotations
 
 import ast
-import hashlib
 import json
 import os
 import re
@@ -22,11 +17,11 @@ from typing import Any
 
 from vllm_runbooks.authoring.releases import call_sites, supported
 from vllm_runbooks.authoring.releases.bounds import argument_bounds
-from vllm_runbooks.authoring.releases.call_sites import Reworded, Unworded
-from vllm_runbooks.authoring.releases.serve_checks import object_checks, serve_checks
+from vllm_runbooks.authoring.releases.call_sites import Reworded
+from vllm_runbooks.authoring.releases.serve_checks import object_checks, parsed, serve_checks
 from vllm_runbooks.catalog import compiled, folders, host_commands, options
 from vllm_runbooks.catalog.authored import compiling
-from vllm_runbooks.catalog.sites import SITES, WORDINGS, read_wordings, wording
+from vllm_runbooks.catalog.sites import SITES, WORDINGS, digest, read_wordings, wording
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
 from vllm_runbooks.runbooks import claims_file
@@ -51,7 +46,7 @@ class Added:
     records: int
     changed: tuple[str, ...]
     """Names of the files that were written; none: the data was there already."""
-    unworded: tuple[Unworded, ...] = ()
+    unworded: tuple[Reworded, ...] = ()
     """Patterns of the catalog, said to be vLLM's, that match no message of any release."""
     reworded: tuple[Reworded, ...] = ()
     """Those that this release newly prints, or no longer."""
@@ -66,18 +61,10 @@ def add(
     folder: Path | None = None,
     time_limit: float = TIME_LIMIT,
 ) -> Added:
-    """Make the data of a release and store it between its neighbours.
+    """Make the data of a release, such as 0.34.0, and store it between its neighbours; raises InputError.
 
-    Args:
-        version: The release, such as 0.34.0; no development build.
-        python: A Python with the requirements of one vLLM for CPU.
-        source: A folder that holds the unpacked package `vllm/`; without it the package is downloaded.
-        dockerfile: The release's own docker/Dockerfile; without it the image's entry point stays as it was known.
-        folder: Where the data goes; the catalog's own folder if None.
-        time_limit: Seconds for the dump.
-
-    Raises:
-        InputError: The release cannot be had, its Dockerfile cannot be read, or that Python cannot import it.
+    `python` has the requirements of one vLLM for CPU. Without `source`, the folder of the unpacked package, it is
+    downloaded; without `dockerfile` the image's entry point stays as it was known; `time_limit` is that of a dump.
     """
     if options.version_key(version) is None or not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise InputError(f"{version}: is no release of vLLM; give one such as 0.33.0")
@@ -110,7 +97,7 @@ def _read(path: Path) -> str:
         raise InputError(f"{path}: cannot be read ({error}); name the release's docker/Dockerfile") from None
 
 
-def _add_others(package: Path, version: str, folder: Path) -> tuple[list[str], list[Unworded], list[Reworded]]:
+def _add_others(package: Path, version: str, folder: Path) -> tuple[list[str], list[Reworded], list[Reworded]]:
     """Store the other data of the sources; returns changed files, patterns without a release, and changed patterns."""
     paths = [folder / "support.json", folder / "logs" / SITES, folder / "logs" / WORDINGS]
     before = [path.read_bytes() if path.is_file() else b"" for path in paths]
@@ -138,7 +125,6 @@ def claimed_lines() -> dict[str, list[str]]:
 
 
 def _download(version: str, scratch: Path) -> tuple[str, Path]:
-    """Name of the package and the folder of its files."""
     message = ""
     for package in PACKAGES:
         target = scratch / package
@@ -278,15 +264,11 @@ def records_of(dump: Mapping[str, Any], package: Path, dockerfile: str | None = 
     for name in dump["objects"]:
         if name in conditions and f"object {name}" in records:
             records[f"object {name}"] |= {"conditions": conditions[name]}
-    records |= {f"check {_digest(check['when'])}": check for check in serve_checks(package)}
+    records |= {f"check {digest(_json(check['when']))}": check for check in serve_checks(package)}
     bounds, places = argument_bounds(package)  # places change more often than bounds
     records |= {f"bound {name}": data for name, data in bounds.items()} | ({"place bounds": places} if places else {})
     records |= {f"default {name}": data for name, data in moving_defaults(package, dump).items()}
     return records
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(_json(value).encode()).hexdigest()[:10]
 
 
 def _name(option: Mapping[str, Any]) -> str:
@@ -295,7 +277,6 @@ def _name(option: Mapping[str, Any]) -> str:
 
 
 def _option(option: Mapping[str, Any]) -> dict[str, Any]:
-    """Record of an option, without usual values."""
     name, strings, takes = _name(option), option["option_strings"], option["nargs"] != 0
     usual = {text: not text.startswith("--no-") for text in strings}
     metavar = option["metavar"]
@@ -320,7 +301,6 @@ def _option(option: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _variable(variable: Mapping[str, Any]) -> dict[str, Any]:
-    """Record of an environment variable, from what reading it gave for a list of texts."""
     probes = variable["probes"]
     values = {text: outcome["value"] for text, outcome in probes.items() if "value" in outcome}
     refused = sorted(text for text, outcome in probes.items() if "error" in outcome)
@@ -448,10 +428,7 @@ def image_entry(dockerfile: str) -> str | None:
 
 def moving_defaults(package: Path, dump: Mapping[str, Any]) -> dict[str, Any]:
     """Values of engine arguments that the release computes, as far as its sources tell them in a plain way."""
-    try:
-        tree = ast.parse((package / "engine" / "arg_utils.py").read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):
-        return {}
+    tree = parsed(package / "engine" / "arg_utils.py")
     engine = "v1" if dump["environment"].get("VLLM_USE_V1", {"default": True}).get("default") else "v0"
     arguments = {name for name, data in dump["python_api"]["EngineArgs"].items() if data["default"] is None}
     settings: dict[str, Any] = {}
@@ -489,7 +466,9 @@ def _tables(function: ast.FunctionDef) -> dict[str, list[dict[str, Any]]]:
         rows: dict[str, list[dict[str, Any]]] = {}
         branch: ast.If | None = statement
         while branch is not None:
-            _rows(branch.body, _conditions(branch.test, names), rows)
+            test = branch.test
+            parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+            _rows(branch.body, [_condition(part, names) for part in parts], rows)
             rest = branch.orelse
             branch = rest[0] if len(rest) == 1 and isinstance(rest[0], ast.If) else None
             if branch is None and rest:
@@ -522,13 +501,7 @@ def _by_context(node: ast.expr) -> Any:
     return None
 
 
-def _conditions(test: ast.expr, names: Mapping[str, str]) -> list[dict[str, Any]]:
-    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    return [_condition(part, names) for part in parts]
-
-
 def _locals(function: ast.FunctionDef) -> dict[str, str]:
-    """Expressions that a function assigns to its local names, the last of each."""
     values: dict[str, str] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Attribute, ast.Call)):

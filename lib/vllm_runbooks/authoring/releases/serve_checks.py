@@ -53,8 +53,6 @@ def object_checks(sources: Path) -> dict[str, list[dict[str, Any]]]:
     ]
     by_class: dict[str, list[dict[str, Any]]] = {}
     for path in paths:
-        if not path.is_file():
-            continue
         tree = parsed(path)
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
@@ -68,9 +66,7 @@ def _of_class(owner: ast.ClassDef, tree: ast.Module, sources: Path) -> Iterator[
     for function in owner.body:
         if not isinstance(function, ast.FunctionDef):
             continue
-        if function.name in ("__post_init__", "model_post_init"):
-            yield from CheckReader(tree, sources, "self", 0).checks(function)
-        if any(True for _ in validators(function, "model_validator")):
+        if function.name in ("__post_init__", "model_post_init") or any(validators(function, "model_validator")):
             yield from CheckReader(tree, sources, "self", 0).checks(function)
         for decorator in validators(function, "field_validator"):
             for name in decorator.args if len(function.args.args) > 1 else ():
@@ -91,7 +87,11 @@ def validators(function: ast.FunctionDef, kind: str) -> Iterator[ast.Call]:
 
 
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    """The tree of a module; an empty one if it is missing or cannot be parsed."""
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return ast.Module([], [])
 
 
 def _function(tree: ast.Module, name: str) -> ast.FunctionDef | None:
@@ -144,9 +144,8 @@ class CheckReader:
         return {"when": joined(guards), "error": error, "says": says}
 
     def _if(self, statement: ast.If, guards: list[Any]) -> Any:
-        try:
-            condition = self.read(statement.test)
-        except UnreadableError:
+        condition = self.readable(statement.test)
+        if condition is None:
             for inner in ast.walk(statement):
                 self._forget(inner)
             # What cannot be judged keeps its block from being told; the rest goes on unless the block leaves.
@@ -165,10 +164,7 @@ class CheckReader:
 
     def _loop(self, statement: ast.For, guards: list[Any]) -> Iterator[dict[str, Any]]:
         """`for item in values: if condition: raise`."""
-        try:
-            values = self.read(statement.iter)
-        except UnreadableError:
-            values = None
+        values = self.readable(statement.iter)
         if values is None or not isinstance(statement.target, ast.Name) or _leaves(statement.body):
             for inner in ast.walk(statement):
                 self._forget(inner)
@@ -184,10 +180,7 @@ class CheckReader:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         for target in targets:
             if isinstance(target, ast.Name) and statement.value is not None:
-                try:
-                    self.local[target.id] = self.read(statement.value)
-                except UnreadableError:
-                    self.local[target.id] = None
+                self.local[target.id] = self.readable(statement.value)
             else:
                 self._forget(target)
 
@@ -201,9 +194,8 @@ class CheckReader:
                 self.local[target.id] = None
 
     def _assert(self, statement: ast.Assert, guards: list[Any]) -> Iterator[dict[str, Any]]:
-        try:
-            condition = self.read(statement.test)
-        except UnreadableError:
+        condition = self.readable(statement.test)
+        if condition is None:
             return
         says = " ".join("".join(_texts(statement.msg)).split()) if statement.msg else "an assertion fails"
         yield self.check_record(statement, [*guards, ["not", condition]], "AssertionError", says)
@@ -212,21 +204,21 @@ class CheckReader:
         """Checks of a function that is called with the parsed values, or with one of them."""
         if not isinstance(call.func, ast.Name) or not self.depth or len(call.args) != 1:
             return
-        tree: ast.Module | None = self.tree
-        function = _function(self.tree, call.func.id)
+        tree = self.tree
+        function = _function(tree, call.func.id)
         module = _imports(self.tree).get(call.func.id)
         if function is None and module is not None:
             path = self.sources.parent / Path(*module.split(".")).with_suffix(".py")
-            tree = parsed(path) if path.is_file() else None
-            function = _function(tree, call.func.id) if tree else None
-        if function is None or tree is None or not function.args.args:
+            tree = parsed(path)
+            function = _function(tree, call.func.id)
+        if function is None or not function.args.args:
             return
         reader = CheckReader(tree, self.sources, self.subject, self.depth - 1)
         if not self._is_subject(call.args[0]):
-            try:
-                reader.local[function.args.args[0].arg] = self.read(call.args[0])
-            except UnreadableError:
+            value = self.readable(call.args[0])
+            if value is None:
                 return
+            reader.local[function.args.args[0].arg] = value
         yield from reader.checks(function, guards)
 
     # ---- expressions
@@ -234,8 +226,15 @@ class CheckReader:
     def _is_subject(self, node: ast.AST) -> bool:
         return isinstance(node, ast.Name) and node.id == self.subject
 
+    def readable(self, node: ast.AST) -> Any:
+        """An expression as a condition; None if it is none."""
+        try:
+            return self.read(node)
+        except UnreadableError:
+            return None
+
     def read(self, node: ast.AST) -> Any:
-        """An expression as a condition."""
+        """An expression as a condition; raises UnreadableError if it is none."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float | bool | None):
             return ["const", node.value]
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
@@ -320,7 +319,6 @@ class CheckReader:
         raise UnreadableError
 
     def _listed(self, node: ast.ListComp | ast.GeneratorExp) -> Any:
-        """Items of a list that meet a condition."""
         generator = node.generators[0]
         if len(node.generators) > 1:
             raise UnreadableError
@@ -395,7 +393,6 @@ def _member(tree: ast.Module, owner: str, name: str) -> Any:
 
 
 def _asked(condition: Any) -> Iterator[str]:
-    """Names of the values in a condition."""
     if isinstance(condition, list) and condition:
         if condition[0] == "arg":
             yield condition[1]
