@@ -15,7 +15,6 @@ from vllm_runbooks.reading.shell import Word
 _MAX_DEPTH = 20
 _MAX_KEYS = 300
 SUFFIXES = (".yaml", ".yml")
-"""Suffixes that vLLM accepts."""
 _SWITCHES = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 _NOTHING = ("", "~", "null", "Null", "NULL")
 _WHOLE = re.compile(r"[-+]?[0-9][0-9_]{0,30}\Z", re.ASCII)
@@ -24,8 +23,6 @@ _FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]{0,30})?\.[0-9_]{0,30}(?:[eE][-+][0-9]{
 
 @dataclass(frozen=True)
 class Config:
-    """Content of a config file."""
-
     values: Mapping[str, Any]
     """By key, typed as vLLM's YAML reader does."""
     lines: Mapping[str, int]

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options
-from vllm_runbooks.catalog.options import EnvironmentVariable, NameLifetime, PastNames, ReleaseData, past, standing
+from vllm_runbooks.catalog.options import EnvironmentVariable, NameLifetime, ReleaseData, past, standing
 from vllm_runbooks.core.excerpt import LineIndex, Replacement
 from vllm_runbooks.lint.hits import Edits, Hit
 from vllm_runbooks.lint.option_rules import Tables, put
@@ -64,8 +64,6 @@ def of_page(
 
 
 class _ValueFault(NamedTuple):
-    """What is wrong with a value."""
-
     rule: str = "environment.wrong-value"
     choices: str = ""
     note: str = ""
@@ -75,8 +73,6 @@ class _ValueFault(NamedTuple):
 
 @dataclass(frozen=True)
 class _SettingRules:
-    """Checks the settings of a page."""
-
     page: LaunchFile
     data_of: Callable[[WrittenLaunch | None], ReleaseData]
     tables: Tables
@@ -105,10 +101,6 @@ class _SettingRules:
         return lives
 
     @cached_property
-    def past(self) -> PastNames:
-        return past()
-
-    @cached_property
     def places(self) -> LineIndex:
         return LineIndex(self.page.text)
 
@@ -118,11 +110,8 @@ class _SettingRules:
             return setting.start in self.owners
         return setting.is_exported
 
-    def data(self, setting: Setting) -> ReleaseData:
-        return self.data_of(self.owners.get(setting.start))
-
     def of_setting(self, setting: Setting) -> Iterator[Hit]:
-        data = self.data(setting)
+        data = self.data_of(self.owners.get(setting.start))
         named = self._of_name(setting, data)
         if named is not None:
             yield named
@@ -142,7 +131,7 @@ class _SettingRules:
         if name in data.environment or not (name.startswith(_PREFIX) or replaced) or self._is_others(name):
             return None
         more = [self.read_elsewhere[name]] if name in self.read_elsewhere else []
-        stands = standing(name, data, self.past, more)
+        stands = standing(name, data, past(), more)
         if stands.kind == "gone":
             instead, edits = self._replaced(setting, data)
             says |= {"last": stands.last, "gone": stands.gone, "note": (replaced or {}).get("note", ""), **instead}
@@ -157,7 +146,6 @@ class _SettingRules:
         return self._at_name("environment.unknown", setting, says | ({"nearest": near[0]} if near else {}))
 
     def _wrong_name(self, setting: Setting, data: ReleaseData) -> Mapping[str, Any] | None:
-        """Return the table row of a misspelt name."""
         table = self.tables["environment.wrong-name"]
         row = table.get("names", {}).get(setting.name)
         names = table.get("known", ())
@@ -170,7 +158,6 @@ class _SettingRules:
         return row if is_read else None
 
     def _is_set(self, name: str | None, beside: Setting) -> bool:
-        """Whether a variable is set for the same launch, or for any if the launch is unknown."""
         owner = self.owners.get(beside.start)
         return name in (owner.environment if owner is not None else self.exported)
 
@@ -246,7 +233,6 @@ class _SettingRules:
             yield Hit("environment.allocator-split", *place, says, (), setting.form == "table")
 
     def _of_gpus(self, setting: Setting, value: str) -> Iterator[Hit]:
-        """Check `CUDA_VISIBLE_DEVICES` for missing and repeated GPUs."""
         if setting.name not in self.tables["environment.no-such-gpu"].get("variables", ()):
             return
         count, at, seen = self._gpus_for(setting), 0, list[str]()
@@ -272,7 +258,6 @@ class _SettingRules:
         return gpus.count if gpus is not None and gpus.count is not None else self.gpus
 
     def _value_fault(self, setting: Setting, value: str, data: ReleaseData) -> _ValueFault | None:
-        """Check a value; None if it is right or unknown."""
         for row in self.tables["environment.refused-value"].get("variables", {}).get(setting.name, ()):
             is_excused = any(self._is_set(name, setting) for name in row.get("unless", ()))
             if options.is_within(data.version, row) and not is_excused:
@@ -303,7 +288,6 @@ class _SettingRules:
         yield self._at_name("environment.not-exported", setting, {"name": name}, edits)
 
     def _is_read_later(self, setting: Setting) -> bool:
-        """Whether a later launch of the script would read the variable."""
         name, text = setting.name, self.page.text
         names = self.tables["environment.wrong-name"].get("known", ())
         inherited = self.tables["environment.not-exported"].get("inherited", ())
@@ -317,7 +301,6 @@ class _SettingRules:
     # ---- settings that belong together
 
     def of_interfaces(self) -> Iterator[Hit]:
-        """Report NCCL and Gloo bound to different interfaces."""
         table = self.tables["environment.different-interfaces"]
         reported: set[tuple[int, int]] = set()
         for launch in (*self.page.nodes, *self.page.starts):
@@ -336,7 +319,6 @@ class _SettingRules:
                 yield Hit("environment.different-interfaces", *_place(second.value), says)
 
     def of_addresses(self) -> Iterator[Hit]:
-        """Report a head and a worker with the same address."""
         name = self.tables["environment.one-address-for-two-nodes"].get("variable", "")
         heads: dict[str, int] = {}
         nodes = sorted(self._nodes(name))
@@ -371,7 +353,6 @@ class _SettingRules:
 
 
 def _as_option(option: str, how: Any, data: ReleaseData) -> dict[str, str]:
-    """Name the option that replaced a variable, if the release has it."""
     if option not in data.by_string:
         return {}
     if isinstance(how, Mapping) and "key" in how:
@@ -382,7 +363,6 @@ def _as_option(option: str, how: Any, data: ReleaseData) -> dict[str, str]:
 
 
 def _by_row(value: str, row: Mapping[str, Any]) -> _ValueFault | None:
-    """Check a value by a table row."""
     folded = value.upper() if row.get("ignore_case") else value
 
     def same(text: str) -> str:
@@ -425,7 +405,6 @@ def _is_pair(part: str, keys: Mapping[str, str]) -> bool:
 
 
 def _by_release(value: str, variable: EnvironmentVariable) -> _ValueFault | None:
-    """Check a value by how the release reads the variable."""
     if variable.choices is not None:
         choices = [str(choice) for choice in variable.choices if choice is not None]
         allowed = choices if variable.is_case_sensitive else [choice.lower() for choice in choices]

@@ -1,8 +1,4 @@
-"""Rules about a launch on its release, model and GPUs.
-
-A rule needs all its facts. If one is unknown (a value, a model or GPU outside the catalog, a table that the release
-lacks) the rule does not apply.
-"""
+"""Rules about a launch on its release, model and GPUs; a rule with an unknown fact does not apply."""
 
 from __future__ import annotations
 
@@ -51,8 +47,6 @@ _NEARLY = 8
 
 @dataclass(frozen=True)
 class LaunchFacts:
-    """Known facts of a launch."""
-
     flags: Mapping[str, Any]
     """Explicit options by dest; a value of another type is unknown."""
     support: Support
@@ -104,7 +98,6 @@ class LaunchFacts:
 
     @property
     def visible(self) -> int | None:
-        """Number of GPUs that the launch sees."""
         return len(dict.fromkeys(self.devices)) if self.devices is not None else self.device_count
 
     @property
@@ -126,8 +119,6 @@ class LaunchFacts:
 
 @dataclass(frozen=True)
 class BrokenRule:
-    """A rule that a launch breaks."""
-
     rule: str
     dests: tuple[str, ...]
     """Options involved, the most relevant first."""
@@ -191,7 +182,6 @@ def _vocabulary(command: LaunchFacts) -> Iterator[BrokenRule]:
 
 
 def _layers(command: LaunchFacts) -> Iterator[BrokenRule]:
-    """Check that width and quantization groups of the feed-forward layers divide."""
     if not (split := _split(command)):
         return
     model, size = split
@@ -239,7 +229,6 @@ def _needed(command: LaunchFacts) -> int | None:
 
 
 def _replicas(command: LaunchFacts) -> int | None:
-    """Data-parallel replicas on this host."""
     if "data_parallel_rank" in command.flags:
         return 1
     if "data_parallel_size_local" in command.flags:
@@ -395,7 +384,6 @@ def _quantization(command: LaunchFacts) -> Iterator[BrokenRule]:
 
 
 def _other_quantization(command: LaunchFacts) -> Iterator[BrokenRule]:
-    """Compare the method with the checkpoint's, for models of the Hub."""
     chosen, stored = command.word("quantization"), _stored(command)
     reads = command.methods.get(chosen or "", {}).get("reads")
     if stored is None or reads is None:
@@ -618,7 +606,6 @@ _RULES: tuple[Callable[[LaunchFacts], Iterator[BrokenRule]], ...] = (
 
 
 def rules_broken(command: LaunchFacts) -> Iterator[BrokenRule]:
-    """Yield the rules that a launch breaks."""
     for rule in _RULES:
         yield from rule(command)
 

@@ -42,8 +42,6 @@ class Fault(NamedTuple):
 
 @dataclass
 class _JsonChecker:
-    """Collects the faults of a value."""
-
     objects: Mapping[str, Any]
     faults: list[Fault] = field(default_factory=list)
 
@@ -88,7 +86,6 @@ class _JsonChecker:
         return self._wrong(value, path, " or ".join(dict.fromkeys(described(kind) for kind in kinds)))
 
     def _checked(self, value: Any, kind: Mapping[str, Any], path: tuple[str | int, ...]) -> bool:
-        """Check a value by the samples that the release's function was tried with."""
         tried = _tried(value, kind)
         if tried is None and isinstance(value, dict) and kind.get("any_keys") is False:
             return self.check(value, kind["checked"], path)
@@ -155,7 +152,6 @@ class _JsonChecker:
     def _conditions(
         self, value: Mapping[str, Any], name: str, entries: Mapping[str, Any], path: tuple[str | int, ...]
     ) -> bool:
-        """Check the conditions of a class on values of the right types."""
 
         def current(key: str) -> Any:
             entry = entries.get(key)
@@ -236,7 +232,6 @@ def _is_right(value: Any, kind: Any, objects: Mapping[str, Any]) -> bool:
 
 
 def _tried(value: Any, kind: Mapping[str, Any]) -> bool | None:
-    """Whether a tried sample or word was accepted; None if untried."""
     if any(_same(value, sample) for sample in kind.get("accepts", ())):
         return True
     if any(_same(value, sample) for sample in kind.get("refuses", ())):
@@ -255,7 +250,6 @@ def _beneath(kind: Mapping[str, Any]) -> Any:
 
 
 def _is_like_refused(value: Any, kind: Mapping[str, Any]) -> bool:
-    """Whether a sample of the same type was rejected."""
     refuses = kind.get("refuses", ())
     if isinstance(value, list):
         return bool(value) and any(_same(["abc"], item) for item in refuses) and all(isinstance(i, str) for i in value)
@@ -317,7 +311,6 @@ def _integer(value: Any) -> int | None:
 _MAX_WHOLE = 2.0**63
 """A float stands for an integer below this."""
 _MAX_DIGITS = 4300
-"""Longest text that stands for an integer."""
 
 
 def _number(value: Any) -> float | None:
@@ -380,7 +373,6 @@ def read(text: str) -> tuple[Any, Fault | None]:
 
 
 def _why(text: str, at: int) -> dict[str, str]:
-    """Guess why a text is not JSON."""
     character, before = text[at : at + 1], text[:at].rstrip()[-1:]
     if not text.strip():
         return {"hint": "empty"}

@@ -1,8 +1,4 @@
-"""Rewrite the words of a command as vLLM does before argparse, keeping track of their places.
-
-Releases differ in underscores, in JSON options by key (`--option.key value`, `--option.key+ value`), and in `-O3`,
-`--model` and `--config`. These differences are `features` of the release data, not of release numbers.
-"""
+"""Rewrite the words of a command as vLLM does before argparse, keeping their places; releases differ by `features`."""
 
 from __future__ import annotations
 
@@ -38,7 +34,6 @@ class Token:
     text: str | None
     """None if unknown."""
     word: int
-    """Index of the word of the command."""
     shift: int = 0
     """Offset in that word."""
     made: Any = UNKNOWN
@@ -62,8 +57,6 @@ class Remark(NamedTuple):
 
 @dataclass
 class Rewritten:
-    """The words for argparse."""
-
     tokens: list[Token] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
     consumed: dict[int, tuple[str, str, int]] = field(default_factory=dict)
@@ -146,7 +139,6 @@ def _is_model(text: str, features: Mapping[str, Any]) -> bool:
 
 
 def _with_config(tokens: list[Token], settings: _Settings, done: Rewritten) -> list[Token]:
-    """Insert the content of the config file where the release does."""
     places = [i for i, token in enumerate(tokens) if token.text == "--config"]
     for token in tokens:
         if token.text is not None and token.text.startswith("--config="):
@@ -239,7 +231,6 @@ def _dashed(text: str, features: Mapping[str, Any]) -> str:
 
 
 def _leveled(token: Token, text: str, features: Mapping[str, Any], level: str, done: Rewritten) -> Iterator[Token]:
-    """Rewrite `-O3`, `-O=3` and `-O.key=value`."""
     if text[2] == ".":
         how = features.get("level_dot")
         if how == "kept":
@@ -354,7 +345,6 @@ def _merged(old: dict[str, Any], new: dict[str, Any], depth: int = 0) -> dict[st
 
 
 def _text(value: Any) -> str | None:
-    """Dump as JSON; None if a part is unknown."""
     try:
         return json.dumps(value)
     except (TypeError, RecursionError):

@@ -1,7 +1,4 @@
-"""A launch as data, rendered for shell, docker, compose or systemd.
-
-Secrets are references to variables, never values.
-"""
+"""A launch as data, rendered for shell, docker, compose or systemd, with references instead of secrets."""
 
 from __future__ import annotations
 
@@ -58,7 +55,6 @@ class Deployment:
 
     @classmethod
     def of(cls, launch: WrittenLaunch) -> Deployment:
-        """Describe a launch of a document."""
         gpus = launch.gpus
         seen: tuple[str, ...] | int | None = None
         if gpus is not None:
@@ -209,7 +205,6 @@ def _shell_groups(deployment: Deployment) -> list[str]:
 
 
 def _grouped(deployment: Deployment, references: Mapping[int, Reference], written: Sequence[str]) -> list[str]:
-    """Join each option with its values."""
     groups: list[list[str]] = []
     for index, (word, text) in enumerate(zip(deployment.words, written, strict=True)):
         begins = is_option(word) if word is not None else bool(references[index].lead)
@@ -289,7 +284,6 @@ def _variable(option: str, names: set[str]) -> str:
 
 
 def _image(deployment: Deployment) -> str:
-    """The named image, else the one that vLLM publishes for the release."""
     if deployment.image:
         return deployment.image
     if not _PUBLISHED.fullmatch(deployment.release or ""):
@@ -303,7 +297,6 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def _port(deployment: Deployment) -> str:
-    """Port of the server: a number, or a variable."""
     words, references = deployment.words, references_of(deployment)
     port = "8000"
     for index, word in enumerate(words):
@@ -352,8 +345,6 @@ def behind(parsed: Parsed, index: int) -> int:
 
 
 class ParsedWords:
-    """Arguments as a release parses them."""
-
     def __init__(self, words: Sequence[str | None], release: ReleaseData, entry: str) -> None:
         self.words, self.release, self.entry = words, release, entry
         self.parsed = arguments.parse(list(words), release, entry)
@@ -370,7 +361,6 @@ class ParsedWords:
         return sorted(set(groups))
 
     def written(self, dest: str, value: Any) -> list[str]:
-        """Words that set an option."""
         if dest in {"model", "model_tag"}:
             is_option = any(words[0] < words[1] - 1 for words in self.groups("model")) or self.entry != "serve"
             return ["--model", str(value)] if is_option else [str(value)]

@@ -1,15 +1,11 @@
-"""Edit a launch in place, in its file.
-
-An edit keeps order and comments. The result is read again, and dropped unless exactly the requested argument or
-variable has changed.
-"""
+"""Edit a launch in place; an edit is dropped unless the text, read again, has exactly the requested change."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -148,7 +144,6 @@ def _is_alone(launch: WrittenLaunch, setting: Setting, key: str) -> bool:
 
 
 def _key_of(page: LaunchFile, setting: Setting, key: str) -> tuple[int, int] | None:
-    """Lines of a key with a single setting."""
     text = page.text
     span = next(launch.keys[key] for launch in page.starts if _is_alone(launch, setting, key))
     line = text.rfind("\n", 0, span[0]) + 1
@@ -158,7 +153,6 @@ def _key_of(page: LaunchFile, setting: Setting, key: str) -> tuple[int, int] | N
 
 
 def _merged(made: list[Replacement]) -> list[Replacement]:
-    """Join insertions at the same offset."""
     merged: list[Replacement] = []
     for replacement in sorted(made, key=lambda edit: edit[:2]):
         if merged and merged[-1].start == merged[-1].end == replacement.start == replacement.end:
@@ -169,15 +163,12 @@ def _merged(made: list[Replacement]) -> list[Replacement]:
 
 
 class _LaunchEditor:
-    """Edits one launch in a text."""
-
     def __init__(self, text: str, launch: WrittenLaunch, release: ReleaseData, *, is_compact: bool) -> None:
         self.text, self.launch, self.release, self.is_compact = text, launch, release, is_compact
         self.is_compose = launch.kind == "compose"
         self.values = [word.value for word in launch.words]
 
     def replacements(self, change: Edit) -> list[Replacement]:
-        """Return the replacements for one edit."""
         if change.op == "env":
             return self._set_variable(change.name, "" if change.value is None else str(change.value))
         if self.launch.entry in CALLS:
@@ -318,7 +309,6 @@ class _LaunchEditor:
         return self.launch.language in {"yaml", "python", "json"}
 
     def _may_break(self) -> bool:
-        """Whether a line break may separate words."""
         for layer in self.launch.within:
             opening = self.text[layer.start : layer.start + 1]
             if layer.language == "yaml":
@@ -361,7 +351,8 @@ class _LaunchEditor:
             return [Replacement(line, line, f"Environment={systemd_quoted(f'{name}={value}', is_command=False)}\n")]
         if self.launch.kind == "dockerfile":
             line = self._line(self.launch.start)
-            return [Replacement(line, line, f"ENV {name}={_docker_quoted(value)}\n")]
+            quoted = re.sub(r'([\\"$])', r"\\\1", value)
+            return [Replacement(line, line, f'ENV {name}="{quoted}"\n')]
         if self.launch.kind in {"compose", "kubernetes"} and self.launch.keys:
             return [self._new_in_manifest(name, value)]
         if self.launch.kind == "docker" and self.launch.image is not None and self.launch.container:
@@ -420,7 +411,6 @@ class _LaunchEditor:
         return written
 
     def _new_option(self, name: str, value: str) -> Replacement:
-        """Add an option of `docker run` before the image."""
         image = self.launch.image
         if image is None or any(layer.start <= image.start < layer.end for layer in self.launch.within[-1:]):
             raise EditRefusedError
@@ -520,16 +510,10 @@ class _LaunchEditor:
 
 def _quoted_in(language: str, value: str, like: str, *, is_compose: bool = False) -> str:
     """Quote a word in a language; `like` is the first character of a neighbor."""
-    if language == "shell":
-        return shlex.quote(value)
-    if language == "systemd":
-        return systemd_quoted(value)
-    if language == "json":
-        return json.dumps(value)
+    if language in _QUOTED:
+        return _QUOTED[language](value)
     if language == "python":
         return _python_quoted(value, like)
-    if language == "compose":
-        return _compose_quoted(value)
     if language != "yaml":
         raise EditRefusedError
     if is_compose:
@@ -544,7 +528,6 @@ def _quoted_in(language: str, value: str, like: str, *, is_compose: bool = False
 
 
 def _compose_quoted(value: str) -> str:
-    """Quote a word of a command that compose splits."""
     if value and PLAIN.match(value):
         return value
     if "'" not in value:
@@ -552,8 +535,9 @@ def _compose_quoted(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _docker_quoted(value: str) -> str:
-    return '"' + re.sub(r'([\\"$])', r"\\\1", value) + '"'
+_QUOTED: Mapping[str, Callable[[str], str]] = {
+    "shell": shlex.quote, "systemd": systemd_quoted, "json": json.dumps, "compose": _compose_quoted,
+}  # fmt: skip
 
 
 def _python_quoted(value: str, like: str) -> str:
@@ -573,7 +557,6 @@ def _python_literal(value: Any) -> str:
 
 
 def _within(layer: Within, text: str, written: str, *, is_compose: bool) -> str:
-    """Escape a text for a layer around it."""
     opening = text[layer.start : layer.start + 1]
     if layer.language == "yaml":
         if is_compose:
@@ -622,7 +605,6 @@ def _is_as_asked(
     release: ReleaseData,
     replacements: Sequence[Replacement],
 ) -> bool:
-    """Whether the text, read again, has the edits and no others."""
     again = documents.read(page.changed(replacements), kind=page.kind)
     if len(again.starts) != len(page.starts):
         return False

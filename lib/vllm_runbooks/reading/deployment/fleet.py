@@ -1,7 +1,4 @@
-"""A layout as servers: one deployment per instance, and files for each host.
-
-Every instance is complete: its command names its GPUs, port and sizes, so that it can be checked alone.
-"""
+"""A layout as servers: one complete deployment per instance, and files for each host."""
 
 from __future__ import annotations
 
@@ -47,8 +44,6 @@ _HOSTNAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?\Z", r
 
 @dataclass(frozen=True)
 class Host:
-    """GPUs of a host."""
-
     devices: tuple[str, ...]
     """Indices as in nvidia-smi, or UUIDs."""
     node: str | None = None
@@ -66,8 +61,6 @@ class Host:
 
 @dataclass(frozen=True)
 class ParallelSizes:
-    """Parallel sizes of an instance."""
-
     tp: int = 1
     pp: int = 1
     dp: int = 1
@@ -75,7 +68,6 @@ class ParallelSizes:
 
     @property
     def cards(self) -> int:
-        """GPUs of one instance."""
         return self.tp * self.pp * self.dp * self.pcp
 
     @property
@@ -109,7 +101,6 @@ class InstancePart:
 
     @property
     def name(self) -> str:
-        """Name of its service and unit."""
         return self.deployment.name
 
     @property
@@ -141,11 +132,10 @@ def instances(
     master_port: int | None = None,
     by_ray: bool = False,
 ) -> tuple[InstancePart, ...]:
-    """Lay out the servers of a layout over hosts, in order.
+    """Lay out the servers of a layout over hosts, in order; an instance stays on one host if it fits.
 
-    An instance stays on one host if it fits. On a single host a server listens on loopback, behind a proxy; on several
-    by the host's name, with a key. A single `api_key` becomes the variable that vLLM reads. `flags` are further
-    arguments by dest, without those that the layout decides; `master_port` and `first_port` count up per instance.
+    On a single host a server listens on loopback, behind a proxy; on several by the host's name, with a key. `flags`
+    are further arguments by dest; `master_port` and `first_port` count up per instance.
     """
     _check(hosts, replicas, split, first_port)
     if master_port is not None:
@@ -202,10 +192,7 @@ _OF_WORKERS = "VLLM_HOST_IP"
 
 
 def _driver_environment(hosts: Sequence[Host], head: Host) -> dict[str, str]:
-    """Variables of a server that Ray joins hosts for; those that differ by host are set where Ray is started.
-
-    The driver's NCCL_ variables replace those of all workers (0.32.0 v1/executor/ray_executor.py:323).
-    """
+    """Variables of a server that Ray joins hosts for; its NCCL_ variables replace those of all workers."""
     pairs = [dict(host.environment) for host in hosts]
     first = {name: value for name, value in pairs[0].items() if all(others.get(name) == value for others in pairs)}
     if _OF_WORKERS in pairs[0]:
@@ -221,7 +208,6 @@ def _bracketed(address: str) -> str:
 
 
 def check_host(name: str | None) -> None:
-    """Refuse an invalid host name."""
     if name is not None and not _HOSTNAME.match(name):
         raise InputError(f"{name[:80]!r} is no name of a host")
 
@@ -252,7 +238,6 @@ def _check_ports(what: str, count: int, first: int) -> None:
 
 
 def _assigned(hosts: Sequence[Host], replicas: int, split: ParallelSizes) -> list[list[Host]]:
-    """GPUs of each instance, by host."""
     left = [list(host.devices) for host in hosts]
     instances: list[list[Host]] = []
     for _ in range(replicas):
@@ -396,7 +381,6 @@ def comments(sentences: Sequence[str]) -> list[str]:
 
 
 def _bare(part: InstancePart) -> Deployment:
-    """Keep only the variables that are set at launch."""
     return replace(part.deployment, environment=tuple((name, None) for name in part.deployment.handed))
 
 
@@ -471,11 +455,7 @@ def shown(parts: Sequence[InstancePart]) -> str:
 
 
 def compose(parts: Sequence[InstancePart], notes: Sequence[str] = ()) -> str:
-    """Render a compose file with a service for each instance of one host.
-
-    They share the host's network, so that a proxy on the host reaches them without published ports. The image's Python
-    checks the health, as it is certain to exist.
-    """
+    """Render a compose file with a service for each instance of one host, on the host's network."""
     check_one_host(parts)
     if any(part.joined for part in parts):
         raise InputError(NOT_IN_A_CONTAINER)
@@ -515,7 +495,6 @@ def folders(part: InstancePart) -> list[str]:
 
 
 def health(part: InstancePart) -> list[str]:
-    """Health check of a server for a compose file."""
     command = host_commands.argv("health-by-python", url_host=part.asked_at, port=str(part.port))
     test = ", ".join(yaml_quoted(word) for word in ("CMD", *command))
     lines = [
@@ -530,10 +509,7 @@ def health(part: InstancePart) -> list[str]:
 
 
 def systemd(parts: Sequence[InstancePart], notes: Sequence[str] = ()) -> dict[str, str]:
-    """Render a unit for each instance of one host, by file name.
-
-    No template unit: its command would be complete in no file, so it could not be checked before it runs.
-    """
+    """Render a unit for each instance of one host, by file name."""
     check_one_host(parts)
     notes_of = {part.name: "".join(f"{line}\n" for line in comments([*notes, *part.unwritten])) for part in parts}
     return {f"{part.name}.service": notes_of[part.name] + _unit(part) for part in parts}
@@ -582,7 +558,6 @@ def _described(part: InstancePart) -> str:
 
 
 def check_one_host(parts: Sequence[InstancePart]) -> None:
-    """Refuse parts of several hosts."""
     if not parts or len({part.node for part in parts}) > 1:
         raise InputError("a file is for the instances of one host; give those of one")
 
