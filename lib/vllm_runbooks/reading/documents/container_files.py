@@ -7,8 +7,8 @@ import re
 from dataclasses import replace
 
 from vllm_runbooks.core.excerpt import Excerpt
-from vllm_runbooks.reading.documents import programs
-from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, excerpt_of_characters, literal
+from vllm_runbooks.reading.documents import placed_words, programs
+from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Setting
 from vllm_runbooks.reading.shell import Word
 
@@ -18,7 +18,6 @@ _PAIR = re.compile(
 )
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*+\"")
 _CHARACTER = re.compile(r"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|\\u[\da-fA-F]{4}|\\.|.", re.DOTALL)
-"""A character of a JSON string, as it is written."""
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w{0,200})(?::-([^{}]{0,400}))?\}|([A-Za-z_]\w{0,200}))")
 
 
@@ -87,11 +86,11 @@ def _settings(rest: Excerpt) -> list[Setting]:
         if rest.text[start : start + 1] != "'":
             inner = _unescaped(inner)
         why = "variable" if UNKNOWN in inner.text else ""
-        value = literal(inner, start=rest.at[start], end=rest.at[end], why=why)
+        value = placed_words.literal(inner, start=rest.at[start], end=rest.at[end], why=why)
         settings.append(Setting(match[1], value, rest.at[match.start()], rest.at[end], "dockerfile"))
     alone = re.match(r"([A-Za-z_]\w{0,200})[ \t]+(.+)", rest.text) if not settings else None
     if alone:
-        value = literal(rest.part(alone.start(2), len(rest.text.rstrip())))
+        value = placed_words.literal(rest.part(alone.start(2), len(rest.text.rstrip())))
         settings.append(Setting(alone[1], value, rest.at[0], rest.at[len(rest.text)], "dockerfile"))
     return settings
 
@@ -102,11 +101,10 @@ def _unescaped(source: Excerpt) -> Excerpt:
         (UNKNOWN if match[0] == "$" else match[0][-1], source.at[match.end() - 1])
         for match in re.finditer(r'\\[\\"$ ]|.', source.text, re.DOTALL)
     ]
-    return excerpt_of_characters(characters, source.at[len(source.text)])
+    return placed_words.excerpt_of_characters(characters, source.at[len(source.text)])
 
 
 def _image(source: Excerpt, defaults: dict[str, str]) -> Word:
-    """The image, arguments with a default filled in."""
     text = source.text
     values = [defaults.get(match[1] or match[3], match[2]) for match in _VARIABLE.finditer(text)]
     first, last = source.at[0], source.at[len(text)]
@@ -132,10 +130,10 @@ def _exec_words(rest: Excerpt | None) -> tuple[Word, ...] | None:
 
 def json_word(source: Excerpt, start: int, end: int) -> Word:
     """A JSON string, from its opening quote to behind its closing one, as a word with the place of each character."""
-    characters = json_characters(source, start, end)
-    value = "".join(character for character, _ in characters)
-    places = tuple(place for _, place in characters)
-    return Word(value, source.at[start], source.at[end - 1] + 1, source.text[start:end], "", places)
+    raw = source.text[start:end]
+    return placed_words.word_of_characters(
+        json_characters(source, start, end), source.at[start], source.at[end - 1] + 1, raw
+    )
 
 
 def json_characters(source: Excerpt, start: int, end: int) -> Characters:

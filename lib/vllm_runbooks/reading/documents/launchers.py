@@ -11,33 +11,21 @@ from vllm_runbooks.reading.documents import gpus
 from vllm_runbooks.reading.documents.placed_words import cut, of_pair, setting_of
 from vllm_runbooks.reading.documents.starts import Gpus, Setting
 from vllm_runbooks.reading.shell import Word
+from vllm_runbooks.reading.shell.word_lists import word_list
 
 _RUNTIMES = {"docker", "podman", "nerdctl", "nvidia-docker", "docker.exe"}
 _LOOPBACK = re.compile(r"(?:127(?:\.\d{1,3}){3}|\[?::1\]?):", re.ASCII)
 _COMPOSERS = {"docker-compose", "podman-compose"}
 _SANDBOXES = {"apptainer", "singularity"}
 _SANDBOX_IMAGE = re.compile(r"(?:docker|oras|library|shub|docker-daemon|docker-archive)://|.*\.(?:sif|simg|img|sqsh)\Z")
-_BOOLEAN = {
-    *("--rm", "--init", "--privileged", "--detach", "--interactive", "--tty", "--read-only", "--no-healthcheck"),
-    *("--oom-kill-disable", "--publish-all", "--sig-proxy", "--disable-content-trust", "--use-api-socket", "--quiet"),
-    *("--replace", "--rmi", "--no-hosts", "--no-hostname", "--env-host", "--http-proxy", "--passwd", "--tls-verify"),
-    *("--read-only-tmpfs", "--rootfs", "--unsetenv-all", "--help", "--all"),
-}
-"""Options of `docker run` (and of podman) without a value: all others take one."""
 _SHORT_BOOLEAN = "Pditq"
-_GLOBAL_VALUED = {
-    *("-H", "--host", "-c", "--context", "--config", "-l", "--log-level", "-n", "--namespace", "--connection"),
-    "--kubeconfig",
-}
 
 
 class ContainerLauncher(NamedTuple):
     """Where a command starts something in a container."""
 
     at: int
-    """Index of the launcher's own word."""
     begin: int
-    """Index of what it is given."""
     how: str
     """"run" (an image), "exec" (in a container that runs), "kubectl" or "sandbox"."""
 
@@ -57,7 +45,7 @@ def launcher(values: Sequence[str], heads: Sequence[str]) -> ContainerLauncher |
 def _of_runtime(values: Sequence[str], index: int, head: str) -> ContainerLauncher | None:
     at = index + 1
     while at < len(values) and values[at].startswith("-"):
-        at += 2 if values[at] in _GLOBAL_VALUED else 1
+        at += 2 if values[at] in word_list("docker-global-options") else 1
     if at < len(values) and values[at] == "container":
         at += 1
     command = values[at] if at < len(values) else ""
@@ -83,7 +71,8 @@ class Options:
     network: str | None = None
     rest: tuple[Word, ...] = ()
     size: int = 0
-    """Words up to the image, and with it."""
+    is_run: bool = False
+    """Whether the rest is for the image's entry point, rather than in its place."""
 
 
 def container_options(words: Sequence[Word], *, is_all: bool = False) -> Options:
@@ -111,14 +100,13 @@ def container_options(words: Sequence[Word], *, is_all: bool = False) -> Options
 
 
 def _option(words: Sequence[Word], index: int) -> tuple[str, Word | None, int]:
-    """Name and value of the option at an index, and the index behind both."""
     word = words[index]
     value = word.value or ""
     if value.startswith("--"):
         name, equals, _ = value.partition("=")
         if equals:
             return name, cut(word, len(name) + 1), index + 1
-        is_boolean = name in _BOOLEAN
+        is_boolean = name in word_list("docker-flags")
     else:
         at = len(value) - len(value[1:].lstrip(_SHORT_BOOLEAN))
         is_boolean = at >= len(value)
@@ -158,12 +146,7 @@ def _take(options: Options, name: str, argument: Word | None, word: Word) -> Non
 
 
 def are_local(ports: Sequence[str | None], network: str | None) -> bool:
-    """Whether ports of a container are published, and all of them at an address that its host alone reaches.
-
-    Args:
-        ports: As docker and compose write them: an address in front, or none for every address.
-        network: Of the container; in that of its host nothing is published.
-    """
+    """Whether ports as docker writes them are published, all at an address that their host alone reaches."""
     return bool(ports) and network != "host" and all(port is not None and _LOOPBACK.match(port) for port in ports)
 
 
@@ -172,51 +155,29 @@ def is_node(options: Options) -> bool:
     return any("ray start" in (word.value or word.raw) or "RAY" in word.raw for word in options.rest)
 
 
-@dataclass(frozen=True)
-class Pod:
-    """What `kubectl run` or `kubectl exec` is given."""
-
-    image: Word | None = None
-    """None of `exec`."""
-    settings: tuple[Setting, ...] = ()
-    rest: tuple[Word, ...] = ()
-    """The words behind `--`."""
-    is_command: bool = False
-    """Whether these are in place of the image's entry point."""
-
-
-def pod(words: Sequence[Word]) -> Pod:
+def pod(words: Sequence[Word]) -> Options:
     """Read the words behind `kubectl run` or `kubectl exec`."""
-    result = Pod()
+    result = Options(is_run=True)
     for index, word in enumerate(words):
         value = word.value or ""
         if value == "--":
-            return replace(result, rest=tuple(words[index + 1 :]))
+            result.rest = tuple(words[index + 1 :])
+            break
         if value.startswith("--image="):
-            result = replace(result, image=cut(word, len("--image=")))
+            result.image = cut(word, len("--image="))
         elif value == "--image" and index + 1 < len(words):
-            result = replace(result, image=words[index + 1])
+            result.image = words[index + 1]
         elif value.startswith("--env=") and "=" in value[6:]:
             pair = cut(word, len("--env="))
-            setting = of_pair(pair, (pair.value or "").index("=") + 1, "option")
-            result = replace(result, settings=(*result.settings, setting))
+            result.settings.append(of_pair(pair, (pair.value or "").index("=") + 1, "option"))
         elif value == "--command":
-            result = replace(result, is_command=True)
+            result.is_run = False
     return result
 
 
-class Sandbox(NamedTuple):
-    """What `apptainer run [options] IMAGE [arguments]` is given, and `exec`, which begins nothing by itself."""
-
-    image: Word | None
-    behind: int
-    """Index behind the image, or of what is given where none is named."""
-    is_run: bool
-
-
-def sandbox(words: Sequence[Word], begin: int) -> Sandbox:
-    """Read the words of apptainer or singularity from an index."""
+def sandbox(words: Sequence[Word], begin: int) -> Options:
+    """Read what `apptainer run [options] IMAGE [arguments]` is given, from an index; its size counts all words."""
     values = [word.value or "" for word in words]
     at = next((index for index in range(begin, len(words)) if _SANDBOX_IMAGE.match(values[index])), None)
     verb = next((value for value in values[begin:at] if value in {"run", "exec", "shell", "instance"}), "")
-    return Sandbox(None, begin, is_run=False) if at is None else Sandbox(words[at], at + 1, verb == "run")
+    return Options(size=begin) if at is None else Options(image=words[at], size=at + 1, is_run=verb == "run")

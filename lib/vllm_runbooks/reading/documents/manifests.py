@@ -12,12 +12,8 @@ from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, wo
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Gpus, Setting, Within
 from vllm_runbooks.reading.documents.yaml_places import Node, Scalar, YamlError
 from vllm_runbooks.reading.shell import Trouble, Word
+from vllm_runbooks.reading.shell.word_lists import word_list
 
-_RUNS = {
-    *("run", "script", "cmd", "cmds", "command", "commands", "shell", "exec", "args", "setup", "entrypoint", "start"),
-    *("before_script", "after_script", "scripts", "bash", "sh", "inline", "startcommand", "start_command"),
-}
-"""Keys whose text other programs hand to a shell."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][-A-Za-z0-9_.]{0,200})\)")
 _PAIR = re.compile(
@@ -37,18 +33,17 @@ _PLAIN = re.compile(r"[A-Za-z/][\w./@+-]{0,400}")
 """What needs no quotes in YAML, unless it is a word with a meaning there."""
 _FURTHER = re.compile(r"(?i)(?:extra|additional|vllm|engine|server|serve|more)_?(?:args|arguments|flags)")
 """Keys of charts whose list is added to the arguments of a start."""
-_MAX_DOCUMENTS = 300
-"""Documents of one stream that are read."""
-_MAX_NESTED = 8
-"""Defaults within defaults (`${A:-${B:-…}}`)."""
+_INTEREST = re.compile(r"vllm|--[a-z]|VLLM|CUDA_|NCCL_|GLOO_")
+_MAX_DOCUMENTS = 300  # documents of one stream that are read
+_MAX_NESTED = 8  # defaults within defaults (`${A:-${B:-…}}`)
 
 
 def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     """Add what the documents of a YAML stream start; one that is no YAML becomes a trouble."""
     count = 0
     for document in yaml_places.documents(source):
-        if not _is_of_interest(document.text):
-            continue
+        if not _INTEREST.search(document.text):
+            continue  # YAML is slow to read
         if count >= _MAX_DOCUMENTS:
             details = {"says": f"more than {_MAX_DOCUMENTS} documents"}
             reading.troubles.append(Trouble("file.not-yaml", document.at[0], document.at[0], details))
@@ -64,20 +59,12 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
             _Manifest(root, around, reading).read()
 
 
-def _is_of_interest(text: str) -> bool:
-    """Whether a document is worth the reading: YAML is slow to read."""
-    return re.search(r"vllm|--[a-z]|VLLM|CUDA_|NCCL_|GLOO_", text) is not None
-
-
 class _Manifest:
-    """One document being read."""
-
     def __init__(self, root: Node, around: Around, reading: DocumentReading) -> None:
         self.root, self.around, self.reading = root, around, reading
         self.is_applied = _at(root, "apiVersion") is not None and _at(root, "kind") is not None
         """Whether the document is handed to Kubernetes as it is, rather than to a template."""
         self.done: set[int] = set()
-        """Nodes that were read as part of a container."""
 
     def read(self) -> None:
         root = self.root
@@ -138,12 +125,11 @@ class _Manifest:
     def _scalar(self, path: tuple[str, ...], node: Scalar) -> None:
         """A script within: `run: |` of a workflow, a file of a ConfigMap."""
         key = next((part for part in reversed(path) if part != "-"), "")
-        if key.lower() in _RUNS or key.endswith((".sh", ".bash")):
+        if key.lower() in word_list("script-keys") or key.endswith((".sh", ".bash")):
             around = replace(self.around, within=(Within("yaml", node.start, node.end),), is_certain=False)
             programs.read_script(node.text, around, self.reading)
 
     def _service(self, name: str, values: Mapping[str, Node], node: yaml_places.Mapping) -> None:
-        """A service of docker compose."""
         text = values.get("command") or values.get("entrypoint")
         environment = self._environment(values.get("environment"), is_interpolated=True)
         image = self._image(values.get("image"), is_interpolated=True)
@@ -166,7 +152,6 @@ class _Manifest:
         self._run(None if is_own else tuple(entry), tuple(words), image, around, node)
 
     def _container(self, values: Mapping[str, Node], node: yaml_places.Mapping) -> None:
-        """A container of Kubernetes."""
         environment = self._environment(values.get("env"), is_interpolated=False)
         variables = {key: setting.value.value for key, setting in environment.items()}
         name = values.get("name")
@@ -217,7 +202,6 @@ class _Manifest:
             self._report_values(node.get("env"))
 
     def _report_items(self, listed: yaml_places.Sequence, places: set[tuple[int, int]], kind: str) -> None:
-        """Report items of a list that are not exactly one word; `places` are those of vLLM's arguments."""
         for item in listed.items:
             if not isinstance(item, Scalar):
                 self._report_collection(item, kind)
@@ -285,7 +269,7 @@ class _Manifest:
             return Word(f"{name.value}:{tag.value}", name.start, name.end, f"{name.value}:{tag.value}")
         if not isinstance(node, Scalar):
             return None
-        return self._interpolated_word(node) if is_interpolated else _word(node)
+        return self._filled(_word(node), is_interpolated=is_interpolated)
 
     def _environment(self, node: Node | None, *, is_interpolated: bool) -> dict[str, Setting]:
         settings: list[Setting] = []
@@ -334,9 +318,6 @@ class _Manifest:
         characters, why = self._interpolated(Excerpt(word.value, [*word.at, word.end]))
         return word_of_characters(characters, word.start, word.end, word.raw, why or "unset variable")
 
-    def _interpolated_word(self, scalar: Scalar) -> Word:
-        return self._filled(_word(scalar), is_interpolated=True)
-
     def _interpolated(self, text: Excerpt) -> tuple[Characters, str]:
         """A compose file's text with its variables replaced, and why a part is unknown."""
         characters: Characters = []
@@ -350,7 +331,7 @@ class _Manifest:
     def _compose_words(self, node: Node | None) -> list[Word]:
         """The arguments that compose makes of a command: a list's items, or a text split by its own rules."""
         if isinstance(node, yaml_places.Sequence):
-            return [self._interpolated_word(item) for item in node.items if isinstance(item, Scalar)]
+            return [self._filled(_word(item), is_interpolated=True) for item in node.items if isinstance(item, Scalar)]
         if not isinstance(node, Scalar) or (node.style == "plain" and node.value in {"", "~", "null"}):
             return []
         if node.has_template:
@@ -395,7 +376,6 @@ def _is_of_arguments(node: Node | None) -> bool:
 
 
 def _is_emptied(node: Node | None) -> bool:
-    """Whether a value is given, and is empty."""
     if isinstance(node, Scalar):
         return not node.value and node.style != "plain"
     return isinstance(node, yaml_places.Sequence) and not node.items
@@ -408,7 +388,6 @@ def _scalars(node: Node | None) -> list[Scalar]:
 
 
 def _keys(node: yaml_places.Mapping) -> dict[str, tuple[int, int]]:
-    """Where each pair of a mapping in block style stands."""
     if node.is_flow:
         return {}
     return {key.value: (key.start, value.end) for key, value in node.pairs if isinstance(key, Scalar)}
@@ -468,7 +447,6 @@ def _interpolate(
 
 
 def _closing(text: str, start: int, end: int) -> int:
-    """Index of the brace that closes the one at `start`; the end where none does."""
     depth = 0
     for match in re.compile(r"\$\{|[{}]").finditer(text, start, end):
         if match[0] == "}":
@@ -481,11 +459,7 @@ def _closing(text: str, start: int, end: int) -> int:
 
 
 def _split(characters: Characters, why: str, troubles: list[Trouble]) -> list[Word]:
-    r"""Split a command as compose does: quotes and backslashes, and nothing else of a shell.
-
-    A backslash before a line end does not continue the line: it makes the line end a part of a word. An operator
-    (`; & | < >`) ends the command, and what follows is dropped.
-    """
+    """Split a command as compose does, where an escaped line end is part of a word and an operator ends the command."""
     words: list[Word] = []
     word: Characters = []
     begun: int | None = None
@@ -575,7 +549,6 @@ def _count(node: Scalar) -> int | None:
 
 
 def _reserved(node: yaml_places.Mapping, values: Mapping[str, Node]) -> Gpus | None:
-    """GPUs that a compose service reserves."""
     gpus = values.get("gpus")
     if isinstance(gpus, Scalar):
         return Gpus(None, _count(gpus), gpus.start, gpus.end)
@@ -592,7 +565,6 @@ def _reserved(node: yaml_places.Mapping, values: Mapping[str, Node]) -> Gpus | N
 
 
 def _is_local(values: Mapping[str, Node]) -> bool:
-    """Whether a compose service publishes its ports to its host alone."""
     network = values.get("network_mode")
     ports: list[str | None] = []
     for port in _items(values.get("ports")):
@@ -603,7 +575,6 @@ def _is_local(values: Mapping[str, Node]) -> bool:
 
 
 def _limits(values: Mapping[str, Node]) -> Gpus | None:
-    """GPUs that a Kubernetes container is limited to."""
     for part in ("limits", "requests"):
         limits = _at(values.get("resources"), part)
         for key, value in limits.items() if isinstance(limits, yaml_places.Mapping) else []:

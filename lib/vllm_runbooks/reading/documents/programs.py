@@ -10,26 +10,16 @@ from dataclasses import replace
 from vllm_runbooks.catalog import options
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
 from vllm_runbooks.reading import shell
-from vllm_runbooks.reading.documents import gpus, images, launchers, placeholders
-from vllm_runbooks.reading.documents.placed_words import (
-    cut,
-    excerpt_of,
-    is_escaped_blank,
-    setting_of,
-    without_escaped_blanks,
-)
+from vllm_runbooks.reading.documents import gpus, images, launchers, placed_words, placeholders
 from vllm_runbooks.reading.documents.placeholders import filled
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, LooseOption, Setting, Within, WrittenLaunch
 from vllm_runbooks.reading.shell import Assignment, Invocation, Trouble, Word
+from vllm_runbooks.reading.shell.word_lists import word_list
 
-_MAX_WITHIN = 6
-"""How deep a script may stand within a word of a script, and a container's start within one's."""
-_MAX_KEPT = 100
-"""Commands kept in variables that are read."""
-_MAX_BEFORE = 12
-"""Words in front of another that are looked at for the program that it is given to."""
-_MIN_TEXT = 8
-"""Characters that a word with a command in it has at least."""
+_MAX_WITHIN = 6  # how deep a script may stand within a word of a script, and a container's start within one's
+_MAX_KEPT = 100  # commands kept in variables that are read
+_MAX_BEFORE = 12  # words in front of another that are looked at for the program that it is given to
+_MIN_TEXT = 8  # characters that a word with a command in it has at least
 _LEAD = re.compile(
     r"([ \t>]*)(?:(?:\([\w.-]{1,60}\)[ \t]*)?"
     r"(?:\[?[\w.-]{1,64}@[^\"'\n]{1,200}[#$%]\]?|[$%\u276f\u279c]|>{3})[ \t]+|![ \t]*)?"
@@ -39,8 +29,7 @@ _FAULTS = {"unexpected-token", "unclosed-bracket", "unclosed-quote"}
 """Troubles of a text that is no shell script."""
 _HIDING = {"prompt", "command-as-names"}
 """Troubles by which a shell runs something else than intended; what hides the command is removed before reading."""
-_MAX_SEEN = 1000
-"""Invocations, and words of each, that are looked through for what runs them."""
+_MAX_SEEN = 1000  # invocations, and words of each, that are looked through for what runs them
 _SUBCOMMANDS = {"serve", "run-batch"}
 _BENCHMARKS = {"latency", "throughput", "startup"}
 _MODULES = {
@@ -50,23 +39,6 @@ _MODULES = {
 }
 _CLI_MODULES = {"vllm.entrypoints.cli.main", "vllm.entrypoints.cli", "vllm.scripts", "vllm"}
 _SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "ash"}
-_WRAPPERS = {
-    *("sudo", "doas", "nohup", "exec", "env", "time", "command", "builtin", "setsid", "nice", "ionice", "chrt"),
-    *("stdbuf", "taskset", "numactl", "timeout", "unbuffer", "dumb-init", "tini", "uv", "uvx", "poetry", "pdm"),
-    *("pixi", "pipenv", "conda", "mamba", "micromamba", "nsys", "ncu", "strace", "catchsegv", "srun", "setpriv"),
-    *("gosu", "su-exec", "pipx", "rye", "hatch", "systemd-run", "flock", "unshare", "nsenter", "chroot", "cgexec"),
-    *("prlimit", "runuser", "mpirun", "mpiexec", "ltrace", "perf", "apptainer", "singularity", "enroot", "watch"),
-    *("torchrun", "accelerate", "firejail", "s6-setuidgid", "chpst", "systemd-inhibit", "caffeinate"),
-}
-_NOT_RUN = {
-    *("echo", "printf", "grep", "egrep", "fgrep", "rg", "pkill", "pgrep", "killall", "kill", "cat", "tee", "which"),
-    *("type", "man", "pip", "pip3", "apt", "apt-get", "git", "curl", "wget", "sed", "awk", "test", "[", "[["),
-    *("history", "help", "ls", "cd", "source", ".", "mkdir", "cp", "mv", "rm", "chmod", "touch", "read", "set"),
-    *("declare", "systemctl", "hash", "journalctl", "alias", "whereis", "export", "unset", "local", "head", "tail"),
-    *("less", "vim", "nano", "hf", "huggingface-cli", "modelscope", "helm", "logger", "trap", "complete", "dpkg"),
-    *("rpm", "yum", "dnf", "brew", "ps"),
-}
-"""Programs whose arguments may look like a start and are none."""
 _NAMES_NEXT = {
     **{program: {"-u", "-g", "--user", "--group"} for program in ("sudo", "doas", "runuser")},
     **{program: {"-n", "--name"} for program in ("conda", "mamba", "micromamba")},
@@ -76,11 +48,6 @@ _NAMES_NEXT = {
     "screen": {"-S", "-t"},
 }
 """Options of programs whose value may be the word `vllm`."""
-_HANDS_TO_SHELL = {
-    *("ssh", "tmux", "screen", "script", "watch", "su", "runuser", "parallel", "sbatch", "xterm", "gnome-terminal"),
-    *("pdsh", "clush", "mosh", "flock", "at", "bsub"),
-}
-"""Programs that hand a word to a shell, so that the shell's rules hold for it."""
 _SUBSTITUTION = re.compile(
     r"[\"']?(?:\$\(|`)(?:which|command[ \t]+-v|type[ \t]+-[pP]+)[ \t]+([\w./-]{1,200})[^|;&)`]{0,40}[)`][\"']?"
 )
@@ -97,13 +64,7 @@ _START = re.compile(
 )
 """Where a text may hold a start."""
 _OWN = ("--served-model-name", "--tensor-parallel-size", "--max-model-len", "--gpu-memory-utilization", "--model=")
-_COMMON = {
-    *("--host", "--port", "--config", "--seed", "--root-path", "--log-level", "--uvicorn-log-level", "--api-key"),
-    *("--device", "--help", "--version", "--workers", "--ssl-keyfile", "--ssl-certfile", "--revision"),
-}
-"""Options that other servers have as well."""
-_TELLING = 2
-"""Options of vLLM's that tell a command as its own."""
+_TELLING = 2  # options of vLLM's that tell a command as its own
 
 
 def may_start(text: str) -> bool:
@@ -126,21 +87,20 @@ def read_script(source: Excerpt, around: Around, reading: DocumentReading) -> No
     for setting in sorted(settings, key=lambda setting: setting.start):
         by_name.setdefault(setting.name, []).append(setting)
     followed: Word | None = None
-    """The script of the last `bash -c SCRIPT`: the commands in it come next, and are not read twice."""
     is_read = False
     scripts: dict[int, int] = {}
     for invocation in script.invocations:
         words = tuple(filled(word) for word in invocation.words)
         prefix = [_assigned(assignment) for assignment in invocation.assignments]
         reading.settings += prefix
-        inner = replace(around, environment=_environment(invocation, prefix, by_name, around))
+        inner = replace(around, environment=_environment(invocation, prefix, by_name, around), invocation=invocation)
         if followed is not None and followed.start <= invocation.start and invocation.end <= followed.end:
             if is_read:
                 continue
             inner = replace(inner, within=(*inner.within, Within(around.language, followed.start, followed.end)))
         else:
             followed = None
-        script_word = read_command(words, inner, reading, invocation=invocation)
+        script_word = read_command(words, inner, reading)
         if script_word is not None and followed is None:
             followed, is_read = script_word, not _has_arguments(words, script_word)
             scripts[followed.start] = followed.end
@@ -214,10 +174,7 @@ def _indented(edits: Sequence[Replacement], source: Excerpt, file: str) -> tuple
 
 
 def _lead(offset: int, source: Excerpt, file: str) -> tuple[int, str | None]:
-    """Where a script's line begins that has an offset of the file, and what the file has in front of it.
-
-    None for the latter where the script's lines are not lines of the file.
-    """
+    """Where the script's line of an offset begins, and what the file has before it; None if that is no line."""
     begin = source.text.rfind("\n", 0, bisect_left(source.at, offset)) + 1
     if begin and file[source.at[begin - 1]] != "\n":
         return begin, None
@@ -240,7 +197,6 @@ def _has_arguments(words: Sequence[Word], script: Word) -> bool:
 
 
 def _last_before(settings: Sequence[Setting], offset: int) -> Setting | None:
-    """The last of the settings, which are in order, that begins before an offset."""
     at = bisect_right(settings, offset, key=lambda setting: setting.start)
     return settings[at - 1] if at else None
 
@@ -256,9 +212,7 @@ def _read_kept(script: shell.Script, around: Around, reading: DocumentReading) -
             _read_word(item.value, replace(around, is_certain=False, language="shell"), reading)
 
 
-def read_command(
-    words: tuple[Word, ...], around: Around, reading: DocumentReading, *, invocation: Invocation | None = None
-) -> Word | None:
+def read_command(words: tuple[Word, ...], around: Around, reading: DocumentReading) -> Word | None:
     """Add what one command starts, whose words are those that a program is given; the word that is a script, if any."""
     if not words or around.depth > _MAX_WITHIN:
         return None
@@ -266,7 +220,7 @@ def read_command(
     if first.startswith("--") and re.match(r"--[A-Za-z]", first):
         reading.loose += options_of(words, "bare")
         return None
-    return _Command(words, around, reading, invocation).read()
+    return _Command(words, around, reading).read()
 
 
 def options_of(words: Sequence[Word], where: str) -> list[LooseOption]:
@@ -275,30 +229,26 @@ def options_of(words: Sequence[Word], where: str) -> list[LooseOption]:
     for word in words:
         if word.value is not None and re.match(r"--?[A-Za-z]", word.value):
             groups.append([word])
-        elif groups and not is_escaped_blank(word):
+        elif groups and not placed_words.is_escaped_blank(word):
             groups[-1].append(word)
     return [LooseOption(tuple(group), where, group[0].start, group[-1].end) for group in groups]
 
 
 class _Command:
-    """One command being taken apart."""
-
-    def __init__(
-        self, words: tuple[Word, ...], around: Around, reading: DocumentReading, invocation: Invocation | None
-    ) -> None:
-        self.words, self.around, self.reading, self.invocation = words, around, reading, invocation
+    def __init__(self, words: tuple[Word, ...], around: Around, reading: DocumentReading) -> None:
+        self.words, self.around, self.reading = words, around, reading
         self.values = [word.value or "" for word in words]
         self.heads = [_program(word) for word in words]
 
     def read(self) -> Word | None:
         head = self.heads[0]
-        if head in _NOT_RUN:
+        if head in word_list("runs-nothing"):
             return None
         if head in {"parallel", "xargs"} and self._read_for_each():
             return None
-        launch = self._launch()
-        if launch is not None:
-            self._read_container(launch)
+        launcher = launchers.launcher(self.values, self.heads)
+        if launcher is not None and not any(self._begun(index) for index in range(launcher.at)):
+            self._read_container(launcher)
             return None
         for index in range(len(self.words)):
             begun = self._begun(index)
@@ -323,7 +273,7 @@ class _Command:
             else word
             for word in self.words[1:end]
         ]
-        inner = _Command(tuple(words), replace(self.around, is_certain=False), self.reading, self.invocation)
+        inner = _Command(tuple(words), replace(self.around, is_certain=False), self.reading)
         count = len(self.reading.starts)
         index = next((index for index in range(len(words)) if inner._begun(index)), None)
         begun = None if index is None else inner._begun(index)
@@ -351,7 +301,7 @@ class _Command:
             return False
         word = self.words[at + 1]
         around = self._with_settings(index)
-        self.reading.code.append((excerpt_of(word), around.inside(word)))
+        self.reading.code.append((placed_words.excerpt_of(word), around.inside(word)))
         return True
 
     def _begun(self, index: int) -> tuple[str, int] | None:
@@ -384,15 +334,17 @@ class _Command:
 
     def _with_settings(self, until: int) -> Around:
         """What the command is run in, with the settings that wrappers (`env`, `sudo`) in front of it are given."""
-        words = self.words[:until] if self.heads[0] in _WRAPPERS else ()
-        settings = {setting.name: setting for word in words if (setting := setting_of(word, "option")) is not None}
+        words = self.words[:until] if self.heads[0] in word_list("wrappers") else ()
+        settings = {
+            setting.name: setting for word in words if (setting := placed_words.setting_of(word, "option")) is not None
+        }
         self.reading.settings += settings.values()
         return replace(self.around, environment={**self.around.environment, **settings})
 
     def _add(self, index: int, entry: str, size: int) -> None:
         words, begin = self.words, index + size
         prefix = words[:begin]
-        is_certain = index == 0 or self.heads[0] in _WRAPPERS or _is_python_run(self.heads[:index])
+        is_certain = index == 0 or self.heads[0] in word_list("wrappers") or _is_python_run(self.heads[:index])
         images_before = (
             word
             for word in prefix
@@ -401,10 +353,9 @@ class _Command:
         around = self._with_settings(index)
         image = around.image or next(images_before, None)
         around = replace(around, image=image, is_certain=is_certain and around.is_certain)
-        _add_start(entry, words[begin:], words, around, self.reading, prefix=prefix, invocation=self.invocation)
+        _add_start(entry, words[begin:], words, around, self.reading, prefix=prefix)
 
     def _script_at(self, index: int) -> int | None:
-        """Index of the script in `bash -c SCRIPT`."""
         if self.heads[index] not in _SHELLS or self.values[index][:1] == "-":
             return None
         at, is_script = index + 1, False
@@ -419,13 +370,13 @@ class _Command:
 
     def _read_within(self, at: int, index: int) -> Word:
         around, word = self._with_settings(index), self.words[at]
-        if self.invocation is None or not _has_arguments(self.words, word) or index:
+        if self.around.invocation is None or not _has_arguments(self.words, word) or index:
             _read_word(word, around, self.reading)
         return word
 
     def _read_strings(self) -> None:
         """Read words of other programs that hold a command: `tmux new -d 'vllm serve …'`, `ssh host "…"`."""
-        is_shell = any(head in _HANDS_TO_SHELL for head in self.heads[:_MAX_SEEN])
+        is_shell = any(head in word_list("hands-to-shell") for head in self.heads[:_MAX_SEEN])
         for word in self.words[1:]:
             value = word.raw if word.value is None else word.value
             if len(value) <= _MIN_TEXT or not may_start(value) or not any(blank in value for blank in " \n"):
@@ -433,7 +384,7 @@ class _Command:
             name = _NAMED.match(value)  # `sbatch --wrap="…"`
             inner = DocumentReading(file=self.reading.file)
             is_cut = name is not None and word.value is not None and not _is_set_in_front(value[name.end() :])
-            text = cut(word, name.end()) if name is not None and is_cut else word
+            text = placed_words.cut(word, name.end()) if name is not None and is_cut else word
             _read_word(text, replace(self.around, is_certain=False), inner)
             if not is_shell:
                 inner.loose.clear()
@@ -459,27 +410,17 @@ class _Command:
             self.around, kind="docker", environment=settings, image=image, gpus=options.gpus, name="", keys={},
             is_local=False,
         )  # fmt: skip
-        start = _start("node", (), self.words, around, prefix=self.words, invocation=self.invocation)
+        start = _start("node", (), self.words, around, prefix=self.words)
         self.reading.starts.append(replace(start, container=self.words))
 
-    def _launch(self) -> launchers.ContainerLauncher | None:
-        """What starts a container in front of any start of vLLM."""
-        launcher = launchers.launcher(self.values, self.heads)
-        return None if launcher is None or any(self._begun(index) for index in range(launcher.at)) else launcher
-
     def _read_container(self, launcher: launchers.ContainerLauncher) -> None:
-        begin, words = launcher.begin, self.words
         if launcher.how == "exec":
-            self._read_inside(words[begin:])
-        elif launcher.how == "kubectl":
-            self._read_kubectl(begin)
-        elif launcher.how == "sandbox":
-            self._read_sandbox(begin)
-        else:
-            self._read_run(begin)
+            self._read_inside(self.words[launcher.begin :])
+            return
+        readers = {"kubectl": self._read_kubectl, "sandbox": self._read_sandbox, "run": self._read_run}
+        readers[launcher.how](launcher.begin)
 
     def _read_run(self, begin: int) -> None:
-        """Read `docker run` from its options on."""
         words = self.words
         options = launchers.container_options(words[begin:])
         self.reading.settings += options.settings
@@ -498,7 +439,7 @@ class _Command:
         before = words[: begin + options.size]
         count = len(self.reading.starts)
         entry = (options.entrypoint,) if options.entrypoint is not None else None
-        run_image(entry, options.rest, image, around, self.reading, invocation=self.invocation, before=before)
+        run_image(entry, options.rest, image, around, self.reading, before=before)
         self.reading.change_starts(
             count,
             lambda start: replace(
@@ -507,7 +448,7 @@ class _Command:
                 end=max(words[-1].end, start.end),
                 prefix=(*before, *(word for word in start.prefix if word not in before)),
                 container=words[begin : begin + options.size - 1],
-                invocation=self.invocation,
+                invocation=self.around.invocation,
             ),
         )
         if count == len(self.reading.starts) and "vllm" in (image.value or "") and launchers.is_node(options):
@@ -529,17 +470,17 @@ class _Command:
         image = sandbox.image
         around = replace(self.around, image=image, depth=self.around.depth + 1)
         count = len(self.reading.starts)
-        before = self.words[: sandbox.behind]
+        before = self.words[: sandbox.size]
         rest = self.words[len(before) :]
         if image is not None:
             self.reading.images.append(image)
         if sandbox.is_run:
             around = replace(around, kind="docker" if around.kind == "shell" else around.kind)
-            run_image(None, rest, image, around, self.reading, invocation=self.invocation, before=before)
+            run_image(None, rest, image, around, self.reading, before=before)
         else:
-            first = _Command(rest, around, self.reading, self.invocation).command_at()
+            first = _Command(rest, around, self.reading).command_at()
             if first is not None:
-                read_command(rest[first:], around, self.reading, invocation=self.invocation)
+                read_command(rest[first:], around, self.reading)
                 before = (*before, *rest[:first])
         self.reading.change_starts(
             count,
@@ -547,7 +488,7 @@ class _Command:
                 start,
                 start=min(self.words[0].start, start.start),
                 prefix=start.prefix if start.prefix[: len(before)] == before else (*before, *start.prefix),
-                invocation=self.invocation,
+                invocation=self.around.invocation,
             ),
         )
 
@@ -560,13 +501,13 @@ class _Command:
 
     def _read_inside(self, words: tuple[Word, ...]) -> None:
         """Read the command of `docker exec [options] NAME COMMAND`: it begins where a start is found."""
-        first = _Command(words, replace(self.around, environment={}), self.reading, self.invocation).command_at()
+        first = _Command(words, replace(self.around, environment={}), self.reading).command_at()
         if first is not None:
             options = launchers.container_options(words[:first])
             settings = {setting.name: setting for setting in options.settings}
             self.reading.settings += options.settings
             around = replace(self.around, environment=settings, depth=self.around.depth + 1)
-            read_command(words[first:], around, self.reading, invocation=self.invocation)
+            read_command(words[first:], around, self.reading)
 
     def _read_kubectl(self, begin: int) -> None:
         pod = launchers.pod(self.words[begin:])
@@ -582,11 +523,11 @@ class _Command:
             image=pod.image,
             depth=self.around.depth + 1,
         )
-        if pod.is_command:
-            read_command(pod.rest, around, self.reading, invocation=self.invocation)
+        if not pod.is_run:
+            read_command(pod.rest, around, self.reading)
         else:
             before = self.words[: len(self.words) - len(pod.rest)]
-            run_image(None, pod.rest, pod.image, around, self.reading, invocation=self.invocation, before=before)
+            run_image(None, pod.rest, pod.image, around, self.reading, before=before)
 
 
 def run_image(
@@ -596,18 +537,14 @@ def run_image(
     around: Around,
     reading: DocumentReading,
     *,
-    invocation: Invocation | None = None,
     before: tuple[Word, ...] = (),
     is_ours: bool = False,
 ) -> None:
-    """Add what a container starts: its own entry point, else that given, with the arguments behind it.
-
-    `is_ours`: it is vLLM, whatever its image and arguments.
-    """
+    """Add what a container starts; `is_ours`: it is vLLM, whatever its image and arguments."""
     if entrypoint is not None:
         # An empty one takes the image's own away.
         words = (*(word for word in entrypoint if word.value != ""), *rest)
-        read_command(words, replace(around, depth=around.depth + 1), reading, invocation=invocation)
+        read_command(words, replace(around, depth=around.depth + 1), reading)
         return
     name = image.value if image is not None else None
     count = len(reading.starts)
@@ -615,7 +552,7 @@ def run_image(
     is_option = first is not None and first.startswith("-")
     is_command = bool(rest) and not is_option and (_is_program(first) or not images.has_entry_point(name))
     if is_command:
-        read_command(rest, replace(around, depth=around.depth + 1), reading, invocation=invocation)
+        read_command(rest, replace(around, depth=around.depth + 1), reading)
         if len(reading.starts) > count and images.has_entry_point(name) and _is_program(first):
             first_argument = [word.start for word in reading.starts[count].words[:1]]
             # A command stands in front of its arguments; a script is one as a whole.
@@ -629,7 +566,7 @@ def run_image(
         return
     places = [*before, *rest] or ([image] if image is not None else [])
     around = replace(around, image=image, is_certain=around.is_certain and images.has_entry_point(name))
-    _add_start("image", rest, places, around, reading, prefix=before, invocation=invocation)
+    _add_start("image", rest, places, around, reading, prefix=before)
 
 
 def _add_start(
@@ -640,15 +577,14 @@ def _add_start(
     reading: DocumentReading,
     *,
     prefix: tuple[Word, ...],
-    invocation: Invocation | None,
 ) -> None:
     """Add a start with these arguments, unless it only asks for help; `places` are the words that it consists of."""
     arguments, is_elided = placeholders.arguments(words, is_page=around.is_page)
     if arguments is None:
         return
-    arguments, is_pasted = without_escaped_blanks(arguments)
+    arguments, is_pasted = placed_words.without_escaped_blanks(arguments)
     around = replace(around, is_reconstructed=around.is_reconstructed or is_pasted)
-    start = _start(entry, tuple(arguments), places, around, prefix=prefix, invocation=invocation)
+    start = _start(entry, tuple(arguments), places, around, prefix=prefix)
     reading.starts.append(replace(start, is_elided=is_elided))
 
 
@@ -659,7 +595,6 @@ def _start(
     around: Around,
     *,
     prefix: tuple[Word, ...],
-    invocation: Invocation | None,
 ) -> WrittenLaunch:
     return WrittenLaunch(
         kind=around.kind,
@@ -679,14 +614,13 @@ def _start(
         keys=around.keys,
         is_certain=around.is_certain,
         is_reconstructed=around.is_reconstructed,
-        invocation=invocation,
+        invocation=around.invocation,
         is_local=around.is_local,
     )
 
 
 def _read_word(word: Word, around: Around, reading: DocumentReading) -> None:
-    """Read a word as a script of its own."""
-    read_script(excerpt_of(word), around.inside(word), reading)
+    read_script(placed_words.excerpt_of(word), around.inside(word), reading)
 
 
 def _program(word: Word) -> str:
@@ -721,7 +655,7 @@ def _is_python_run(heads: Sequence[str]) -> bool:
     if at is None:
         return False
     return all(head.startswith("-") or head in {"ignore", "default", "error"} for head in heads[at + 1 :]) and (
-        at == 0 or heads[0] in _WRAPPERS
+        at == 0 or heads[0] in word_list("wrappers")
     )
 
 
@@ -734,7 +668,7 @@ def _is_set_in_front(text: str) -> bool:
 def _is_program(value: str | None) -> bool:
     """Whether the first argument of a container is a program rather than a model."""
     head = (value or "").rsplit("/", 1)[-1]
-    return head in _SHELLS or head in _WRAPPERS or _is_python(head) or head in {"vllm", "ray", "torchrun"}
+    return head in _SHELLS or head in word_list("wrappers") or _is_python(head) or head in {"vllm", "ray", "torchrun"}
 
 
 def are_own(words: Sequence[Word]) -> bool:
@@ -742,7 +676,8 @@ def are_own(words: Sequence[Word]) -> bool:
     values = [word.value or "" for word in words]
     if any(value.startswith(_OWN) for value in values):
         return True
-    names = {value.partition("=")[0].replace("_", "-") for value in values if re.match(r"--[a-z]", value)} - _COMMON
+    names = {value.partition("=")[0].replace("_", "-") for value in values if re.match(r"--[a-z]", value)}
+    names -= word_list("common-options")
     if len(names) < _TELLING:
         return False
     options_of_vllm = options.load(options.known_releases()[-1]).by_string
