@@ -132,10 +132,7 @@ class Agent:
         return {"group": number, "pid": group.pid}
 
     def _read(self, request: Mapping[str, Any]) -> Answer:
-        """Output of a `group` from `begin` on, in base64, at most a MiB; what lies before is dropped.
-
-        The answer's `begin` is later if too much was printed meanwhile. With `processes` it lists those as well.
-        """
+        """At most a MiB of a `group`'s output from `begin` on, later if too much was printed; with its `processes`."""
         group = self._groups[str(request["group"])]
         is_running = group.is_running
         begin, raw = group.read(int(request.get("begin", 0)))
@@ -150,7 +147,6 @@ class Agent:
         }
 
     def _signal(self, request: Mapping[str, Any]) -> Answer:
-        """Hand the signal `number` on to the command of a `group`."""
         if request["number"] not in _SIGNALS:
             return {"sent": False}
         self._groups[str(request["group"])].signal(int(request["number"]))
@@ -164,14 +160,6 @@ class Agent:
         if request.get("forget"):
             self._groups.forget(str(request["group"]))
         return outcome
-
-
-def serve(name: str) -> None:
-    """Answer what stands on standard input until it ends."""
-    # Whatever a library prints must not stand between the answers.
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
-        os.dup2(2, 1)
-        _serve(Agent(name), answers)
 
 
 def _serve(agent: Agent, answers: Any) -> None:
@@ -214,7 +202,10 @@ def main(arguments: list[str]) -> None:
         signal.signal(number, lambda *_: sys.exit(143))  # the block that ends what was started is left
     # Ctrl-C of a terminal is for who asked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    serve(arguments[0] if arguments else os.uname().nodename)
+    # Whatever a library prints must not stand between the answers.
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)
+        _serve(Agent(arguments[0] if arguments else os.uname().nodename), answers)
     os._exit(0)  # a question that still waits, for a resolver perhaps, holds nobody up
 
 

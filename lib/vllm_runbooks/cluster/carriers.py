@@ -26,9 +26,7 @@ _BEAT_S = UNHEARD_S / 4
 _HELLO_S = 25.0
 """How long a node may take until it answers first: ssh, and a Python that starts."""
 _RAY_S = 60.0
-"""How long Ray may take to be joined and to start a process on each node."""
 _AT_ONCE = 64
-"""Nodes that are asked side by side."""
 _HEEDLESS = "what was started there did not end with its input and may still run there: look, and end it"
 """Of what is no agent of ours; sshd ends nothing when it is left."""
 
@@ -41,7 +39,6 @@ class Carrier(ABC):
 
     def __init__(self) -> None:
         self.unread: tuple[Unread, ...] = ()
-        """Nodes that could not be asked at all."""
         self.head: str | None = None
         """The node that others join, where it is known."""
 
@@ -51,11 +48,7 @@ class Carrier(ABC):
 
     @abstractmethod
     def ask(self, node: str, request: Mapping[str, Any], timeout_s: float) -> Answer:
-        """A node's answer to a question of `agent.Agent`.
-
-        Raises:
-            UnansweredError: it is gone, did not answer in time, or answered with an error.
-        """
+        """A node's answer to a question of `agent.Agent`; raises UnansweredError."""
 
     @abstractmethod
     def close(self) -> None:
@@ -149,7 +142,6 @@ class Ssh(Processes):
 
 
 def _ssh(host: SshHost, config: str | None) -> list[str]:
-    """The command that starts a host's agent."""
     login = f"{host.user}@{host.address}" if host.user else host.address
     where = ["-F", config] if config is not None else []
     port = ["-p", str(host.port)] if host.port else []
@@ -170,19 +162,13 @@ class Ray(Carrier):
 
     by = "ray"
 
-    def __init__(self, address: str, *, expected: int | None = None, python: str | None = None) -> None:
-        """Join the cluster and start an actor on each of its nodes.
-
-        Args:
-            address: As `10.0.0.1:6379`, or `auto` for the cluster of this host.
-            expected: Number of nodes; missing ones are reported.
-            python: Another Python with this package and Ray that joins.
-        """
+    def __init__(self, address: str, *, expected: int | None = None) -> None:
+        """Join the cluster at `10.0.0.1:6379` or `auto`; reports the nodes that are missing of those expected."""
         super().__init__()
         self._names: tuple[str, ...] = ()
         self._wire: Wire | None = None
         try:
-            self._wire = Wire([python or sys.executable, "-P", "-m", "vllm_runbooks.cluster.ray_bridge", address])
+            self._wire = Wire([sys.executable, "-P", "-m", "vllm_runbooks.cluster.ray_bridge", address])
             answer = self._wire.ask({"do": "join"}, _RAY_S)
         except UnansweredError as error:
             self.unread = (Unread(address, str(error)),)
@@ -194,13 +180,11 @@ class Ray(Carrier):
         alive = len(self._names)
         if expected is not None and alive + len(unread) < expected:
             missing = expected - alive - len(unread)
-            unread.append(
-                Unread(
-                    f"{missing} more" if missing > 1 else "one more",
-                    f"{expected} nodes are expected, and the cluster at {address} has {alive}: what has not joined is "
-                    "unknown to it; look at its own log, or ask it over ssh (--hosts)",
-                )
+            why = (
+                f"{expected} nodes are expected, and the cluster at {address} has {alive}: what has not joined is "
+                "unknown to it; look at its own log, or ask it over ssh (--hosts)"
             )
+            unread.append(Unread(f"{missing} more" if missing > 1 else "one more", why))
         self.unread = tuple(unread)
 
     def nodes(self) -> tuple[str, ...]:

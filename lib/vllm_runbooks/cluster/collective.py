@@ -32,7 +32,6 @@ _HEEDED = ("GLOO_", "NCCL_", "VLLM_HOST_IP", "MASTER_", "TORCH_")
 """How variables begin that a collective heeds."""
 
 Variables = Mapping[str, Mapping[str, str]]
-"""By node, by name."""
 
 
 def run(
@@ -47,14 +46,8 @@ def run(
 ) -> tuple[Collective, ...] | None:
     """Run an all-reduce as the nodes are, and if it fails with the advised environment; None without an address.
 
-    Args:
-        carrier: Asks the nodes.
-        cluster: The nodes with their reachability.
-        pythons: By node, a Python with torch; None for the agent's own.
-        port: Of the head, where the ranks meet.
-        limit_s: For every rank, once torch is imported.
-        advise: Returns the environments that are advised.
-        say: Reports progress.
+    `pythons` names each node's Python with torch (None: the agent's own); the ranks meet at `port` of the head and have
+    `limit_s` seconds once torch is imported.
     """
     names = [node.name for node in cluster.nodes]
     head = cluster.head or names[0]
@@ -109,7 +102,6 @@ class _AllReduceRun:
 
     carrier: Carrier
     ranked: Sequence[str]
-    """Nodes, by rank."""
     address: str
     port: int
     backend: str
@@ -193,8 +185,6 @@ def _outcomes(outcomes: Sequence[RankOutcome]) -> tuple[RankOutcome, ...]:
 
 
 class _Rank:
-    """One rank of an all-reduce, as it is seen from here."""
-
     def __init__(self, node: str, number: int, started: Any) -> None:
         self._node, self._number = node, number
         self.group: str | None = None
@@ -213,21 +203,17 @@ class _Rank:
 
     @property
     def is_open(self) -> bool:
-        """Whether more is to be heard of it."""
         return self.group is not None and not self._is_over
 
     @property
     def has_imported(self) -> bool:
-        """Whether torch is there."""
         return bool(self._said)
 
     @property
     def has_failed(self) -> bool:
-        """Whether it is over and not well."""
         return not self.is_open and not any(message["state"] == "done" for message in self._said)
 
     def take(self, answer: Any) -> None:
-        """Take in what was read of it."""
         if isinstance(answer, UnansweredError):
             self._why, self._is_over = str(answer), True
             return
@@ -248,7 +234,6 @@ class _Rank:
             self._line = line.decode("utf-8", "replace")
 
     def outcome(self, limit_s: float) -> RankOutcome:
-        """How it went."""
         last = self._said[-1] if self._said else {}
         state = last.get("state")
         if state == RankState.DONE:

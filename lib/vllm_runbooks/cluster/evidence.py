@@ -30,10 +30,8 @@ from vllm_runbooks.runbooks import plan_evidence
 _NO_LOG = "No log of a start over these nodes is given; name those of all ranks in logs, separated by commas."
 _ONE_HOST = "dist.one_host"
 _BEGINNING = 4096
-"""Characters by which it is told whether a file is a snapshot or a log."""
 _OBJECT = re.compile(r'[\ufeff\s]{0,1000}\{\s{0,1000}"(?P<name>[a-z_]{1,40})"', re.ASCII)
 _FIELDS = frozenset({"schema", *(field.name for kind in (Cluster, NodeFacts, Inventory) for field in fields(kind))})
-"""What a snapshot may begin with."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +42,8 @@ class NodesEvidence:
     """As they were recorded or asked; else why there are none."""
     logs: Evidence | None
     answer: Answer | None
-    """What the logs say."""
     recorded: Evidence | None
-    """The nodes as they were recorded, where they were."""
     case: Case | None = None
-    """What is examined, where it is recorded."""
 
 
 def read(
@@ -97,17 +92,9 @@ def _is_nodes(evidence: Evidence) -> bool:
     """Whether it holds nodes, or a host, and no log: some of these begin with a brace as well."""
     if evidence.case is not None:
         return evidence.case.kind in (CaseKind.NODES, CaseKind.SNAPSHOT)
-    match = _OBJECT.match(_beginning(evidence)) if len(evidence.documents) == 1 else None
+    documents = evidence.documents
+    match = _OBJECT.match(sources.beginning(documents[0], _BEGINNING)) if len(documents) == 1 else None
     return match is not None and match["name"] in _FIELDS
-
-
-def _beginning(evidence: Evidence) -> str:
-    text = ""
-    for piece in evidence.documents[0].pieces():
-        text += piece[:_BEGINNING]
-        if len(text) >= _BEGINNING:
-            break
-    return text
 
 
 def logged(evidence: NodesEvidence) -> RenderedView:
@@ -142,7 +129,6 @@ def remedies(evidence: NodesEvidence) -> RenderedView:
 
 
 def _alone(answer: Answer) -> Finding | None:
-    """What says that all ranks ran on one host, where that is said."""
     return next((finding for finding in answer.findings if finding.symptom == _ONE_HOST), None)
 
 
@@ -204,7 +190,6 @@ def _logged(evidence: NodesEvidence) -> tuple[str | None, Mapping[str, Any], str
 
 
 def _seen(nodes: CheckedCluster) -> str:
-    """The model that was looked at on the nodes, by the name of its folder."""
     path = next((node.model.path for node in nodes.nodes if node.model is not None), "")
     return PurePosixPath(path).name
 

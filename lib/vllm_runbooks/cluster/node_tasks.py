@@ -53,11 +53,7 @@ class Content(NamedTuple):
 
 
 def pack(path: Path) -> Content:
-    """Read a file or folder to send it to a node.
-
-    Raises:
-        InputError: it cannot be read, or is too large.
-    """
+    """Read a file or folder to send it to a node; raises InputError."""
     try:
         files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
         if (size := sum(file.stat().st_size for file in files)) > MOST_BYTES:
@@ -119,13 +115,8 @@ def execute(
 ) -> dict[str, Any]:
     """Execute one run; return its answer, and the files that it wrote.
 
-    Args:
-        tag: Tag of the suite's processes.
-        index: Number of the run.
-        order: As for `Bench`, with paths of the asking host.
-        luggage: What the contents are.
-        board: Actor that is told when the run begins.
-        contents: Files that the run reads.
+    `order` is as for `Bench`, with paths of the asking host; `luggage` says what the `contents` are; `board` is the
+    actor that is told when the run begins.
     """
     import ray
 

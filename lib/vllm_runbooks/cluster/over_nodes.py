@@ -12,12 +12,11 @@ import os
 import signal
 import threading
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from vllm_runbooks.cluster.carriers import Carrier
@@ -26,13 +25,12 @@ from vllm_runbooks.cluster.wires import UnansweredError
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import record
 from vllm_runbooks.host.progress import Sight
-from vllm_runbooks.host.running import ending_of, handled_by
+from vllm_runbooks.host.running import StoppableRun, ending_of, handled_by
 from vllm_runbooks.serve import places
 
 _START_S = 30.0
 _ANSWER_S = 10.0
 _MISSES = 2
-"""Questions in a row after which a node that leaves them unanswered is lost."""
 _EVERY_S = 0.3
 _SIGHTS_S = 1.0
 _HEAD_S = 6.0
@@ -55,12 +53,11 @@ class _EndedCommand(NamedTuple):
     node: str
     status: int | None = None
     refused: str = ""
-    """Why its command could not be run."""
     lost: str = ""
     """Why the node answers no more: what runs there is not known."""
 
 
-class OverNodes:
+class OverNodes(StoppableRun):
     """A server over nodes; leaving the block ends all of it.
 
     SIGINT, SIGTERM and SIGHUP end it in order, a second one immediately, in the main thread.
@@ -68,20 +65,17 @@ class OverNodes:
 
     def __init__(self, carrier: Carrier, parts: Sequence[NodeCommand], folder: Path, number: int) -> None:
         """Prepare a try: the first part serves, the others' logs go into `folder`."""
-        self.id = uuid.uuid4().hex
-        self.status: int | None = None
-        self.stopped_by: int | None = None
-        self.signalled: int | None = None
+        super().__init__()
         self._carrier, self._parts = carrier, list(parts)
         self._head = parts[0].node
         self._logs = {part.node: folder / places.node_log_name(number, part.node) for part in parts[1:]}
         self._files = dict[str, int]()
         self._groups = dict[str, str]()
         self._open = set[str]()
-        """Nodes whose part has not ended."""
         self._lost = set[str]()
-        self._said = ""
         self._refused = ""
+        self._is_decided = False
+        """Whether `status` is that of the first part that ended, of which the others were ended."""
         self._came: SimpleQueue[tuple[str, bytes] | _EndedCommand] = SimpleQueue()
         self._orders: SimpleQueue[int | None] = SimpleQueue()
         self._sights = dict[str, dict[int, Sight]]()
@@ -89,7 +83,6 @@ class OverNodes:
         self._is_head_over = threading.Event()
         self._give_up_at = float("inf")
         self._threads = list[threading.Thread]()
-        self._blocks = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as undone:
@@ -102,7 +95,6 @@ class OverNodes:
         return self
 
     def _start(self) -> None:
-        """Start every part; raises InputError."""
         requests = {
             part.node: {
                 "do": "start",
@@ -135,11 +127,6 @@ class OverNodes:
         if self._refused:
             raise InputError(f"{self._refused}; check the program there, or name its Python with --python") from error
 
-    @property
-    def ending(self) -> str:
-        """How it ended, in words."""
-        return self._said or ending_of(self.status)
-
     def sights(self) -> Mapping[int, Sight]:
         """The processes on all nodes, as they were last told; the key holds the node's number as well."""
         return {
@@ -164,24 +151,17 @@ class OverNodes:
                 with contextlib.suppress(OSError):  # a full disk must not cost a server that runs
                     os.write(self._files[came[0]], came[1])
 
-    def stop(self, number: int, said: str) -> None:
-        """Hand a signal on to the part that serves, then end the others; `said` tells how it ended then."""
-        self.stopped_by = self.stopped_by or number
-        self._said = self._said or said
+    def _send(self, number: int) -> None:
         self._orders.put(number)
 
-    def _hand_on(self, number: int, _frame: FrameType | None) -> None:
-        self.signalled = self.signalled or number
-        self.stop(number, f"was stopped by {signal.Signals(number).name}")
-
     def _take_end(self, ended: _EndedCommand) -> None:
-        """A part has ended: so do the others."""
         is_first = self._open == set(self._groups)
         self._open.discard(ended.node)
         self._sights.pop(ended.node, None)
         if ended.refused:
             self._refused = self._refused or f"{ended.node}: {self._parts[0].command[0]} cannot be run: {ended.refused}"
         if is_first and self.stopped_by is None:
+            self._is_decided = True
             self.status = ended.status
             where = "the part that serves" if ended.node == self._head else "a part that computes"
             self._said = (
@@ -193,11 +173,10 @@ class OverNodes:
             return
         if ended.lost:
             self._said = f"{self.ending}; {_unknown(ended.node, ended.lost)}"
-        if ended.node == self._head and self.status is None:
+        if ended.node == self._head and not self._is_decided:
             self.status = ended.status
 
     def _follow(self, node: str) -> None:
-        """Read what a node's part prints and does, to its end."""
         begin, misses, seen_at = 0, 0, 0.0
         while not self._is_left.is_set():
             is_due = time.monotonic() - seen_at >= _SIGHTS_S
@@ -261,7 +240,6 @@ class OverNodes:
         return self._carrier.ask_all(requests, _ANSWER_S)
 
     def _end(self) -> None:
-        """End what is left, and forget it."""
         self._is_left.set()
         self._orders.put(None)
         for node, answer in self._ask([*self._groups], {"do": "end", "forget": True}).items():
@@ -279,7 +257,6 @@ def _unknown(node: str, why: str) -> str:
 
 
 def _seen(documents: Sequence[Any], node: str) -> dict[int, Sight]:
-    """What a node tells of its processes, each with the node in its name."""
     sights = {}
     for item in documents:
         sight = record(Sight, item)

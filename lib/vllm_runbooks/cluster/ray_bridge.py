@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import IO, Any
 
 from vllm_runbooks.cluster.agent import Agent
 from vllm_runbooks.core.errors import InputError, RunbooksError
@@ -27,7 +27,6 @@ from vllm_runbooks.core.redaction.redact import redact_text
 _DIAL_S = 4.0
 _JOIN_S = 30.0
 _ACTOR_S = 25.0
-"""How long a node may take to start a process."""
 _AT_ONCE = 8
 
 
@@ -73,19 +72,14 @@ class Bridge:
         return {"nodes": [{k: node[k] for k in ("name", "address", "why")} for node in nodes], "head": head}
 
     def _start(self, nodes: list[dict[str, Any]]) -> None:
-        """Start an actor on each node that is alive; one that cannot be started says so in `why`."""
         import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        kind = ray.remote(NodeActor)
+        kind: Any = ray.remote(NodeActor)
         hellos = {}
         for node in nodes:
             if not node["why"]:
-                pinned = NodeAffinitySchedulingStrategy(node["id"], soft=False)
-                actor: Any = kind.options(num_cpus=0, scheduling_strategy=pinned, max_concurrency=_AT_ONCE).remote(
-                    node["name"]
-                )
-                self._actors[node["name"]] = actor
+                options = kind.options(num_cpus=0, scheduling_strategy=pinned(node["id"]), max_concurrency=_AT_ONCE)
+                actor = self._actors[node["name"]] = options.remote(node["name"])
                 hellos[node["name"]] = actor.answer.remote({"do": "hello"})
         ends_at = time.monotonic() + _ACTOR_S
         for node in nodes:
@@ -116,11 +110,7 @@ class Bridge:
 
 
 def join_cluster(address: str) -> list[dict[str, Any]]:
-    """Join the cluster with this process; its nodes, with `why` for one that is dead.
-
-    Raises:
-        InputError: nothing listens there, or there is no Ray here.
-    """
+    """Join the cluster with this process; its nodes, with `why` for one that is dead; raises InputError."""
     # Ray imports jsonschema, and that a grammar which takes longer to build than all of Ray (rfc3987-syntax 1.1.0)
     # where JupyterLab has brought it; nobody in this process reads such addresses.
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
@@ -155,7 +145,6 @@ def join_cluster(address: str) -> list[dict[str, Any]]:
 
 
 def _name(node: Mapping[str, Any]) -> str:
-    """A node's name without characters that a path or a terminal would interpret."""
     return re.sub(r"[^A-Za-z0-9_.:-]", "_", str(node["NodeName"]))[:80]
 
 
@@ -182,16 +171,28 @@ def first_line(error: Exception) -> str:
     return redact_text(f"{type(error).__name__}: {text}")[:600]
 
 
-def main(arguments: list[str]) -> None:
-    """The program."""
+def open_answers() -> IO[str]:
+    """The standard output of a program that joins Ray, which prints there as it likes; signals end it at once."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: os._exit(143))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return answers
+
+
+def pinned(node: str) -> Any:
+    """Have Ray place something on the node of this id, and on no other."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node, soft=False)
+
+
+def main(arguments: list[str]) -> None:
+    """The program."""
     bridge = Bridge(arguments[0])
     lock = threading.Lock()
-    # Ray prints on standard output as it likes.
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
-        os.dup2(2, 1)
+    with open_answers() as answers:
 
         def reply(request: dict[str, Any]) -> None:
             line = json.dumps({"id": request.get("id"), **bridge.answer(request)})

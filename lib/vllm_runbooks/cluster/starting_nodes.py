@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
@@ -28,28 +27,23 @@ from vllm_runbooks.plan import planner
 from vllm_runbooks.plan import requests as plan_requests
 from vllm_runbooks.plan.records import Plan
 from vllm_runbooks.plan.render import words as render_plan_words
-from vllm_runbooks.probe.starts import Check, Guarded, LaunchResult
+from vllm_runbooks.probe.starts import Check, LaunchResult
 from vllm_runbooks.reading.deployment import fleet
 from vllm_runbooks.serve import preflight
 from vllm_runbooks.serve.guard import LaunchRequest, Run
 from vllm_runbooks.serve.subject import ServedLaunch
 
 NAMES = ("nodes", *preflight.NAMES)
-"""The checks that can be left out."""
 _OF_START = ("VLLM_HOST_IP", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 """What a start sets on each node where the node does not itself."""
 _OF_RAY = frozenset({"nodes.ray_differs", "nodes.ray_token_differs"})
 """Findings about what joins nodes; here vLLM does that itself."""
 _CHECKED_S = 60.0
-"""How long a node may take for its own checks, beside the waits."""
 
 
 class _Round(NamedTuple):
-    """Checks that the nodes make themselves before others are begun."""
-
     names: tuple[str, ...]
     is_in_order: bool = False
-    """Whether one node makes them after the other."""
     says: str = ""
     """What may take its time."""
 
@@ -73,7 +67,6 @@ class ClusterLaunch:
     """Options of `vllm serve`, without those that follow from the nodes."""
     vllm: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables of every node."""
     pythons: Mapping[str, str] = field(default_factory=dict)
     """By node, the Python that vLLM runs with there; of a node without one its `vllm` is looked for on the path."""
     port: int = 8000
@@ -92,11 +85,7 @@ class CheckedLaunchNodes:
 
 
 def measure_nodes(carrier: Carrier, launch: ClusterLaunch, say: Callable[[str], None]) -> CheckedLaunchNodes:
-    """Ask and measure the nodes; the check fails if a launch would fail.
-
-    Raises:
-        InputError: the launch cannot be planned on nodes that are fine so far.
-    """
+    """Ask and measure the nodes; the check fails if a launch would fail; raises InputError."""
     is_wanted = "nodes" not in launch.request.left_out
 
     def is_planned(nodes: Cluster) -> None:
@@ -126,25 +115,19 @@ def measure_nodes(carrier: Carrier, launch: ClusterLaunch, say: Callable[[str], 
 def _environments(
     cluster: Cluster, advised: Mapping[str, Mapping[str, str]], variables: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
-    """What a launch sets on each node: given variables, else the node's own, else the advised ones."""
     by_node = {}
     for node in cluster.nodes:
-        node_variables = {name: value for name, value in (node.environment or {}).items() if name in _OF_START}
-        launch_variables = {name: value for name, value in variables.items() if name in _OF_START}
-        by_node[node.name] = {**advised.get(node.name, {}), **node_variables, **launch_variables}
+        own_variables = {**(node.environment or {}), **variables}.items()
+        of_start = {name: value for name, value in own_variables if name in _OF_START}
+        by_node[node.name] = {**advised.get(node.name, {}), **of_start}
     return by_node
 
 
 def _as_started(cluster: Cluster, environments: Mapping[str, Mapping[str, str]]) -> Cluster:
-    """The nodes with the launch's variables, and only the collectives that ran with these."""
     like = [
         run
         for run in cluster.collectives or ()
-        if all(
-            run.environments.get(node, {}).get(k) == v
-            for node, variables in environments.items()
-            for k, v in variables.items()
-        )
+        if all(launch.items() <= {**run.environments.get(node, {})}.items() for node, launch in environments.items())
     ]
     return replace(clusters.with_variables(cluster, environments), collectives=tuple(like) or cluster.collectives)
 
@@ -169,35 +152,17 @@ def _line(finding: NodeFinding) -> str:
     return f"{', '.join(finding.nodes)}: {finding.text} ({finding.id}); {finding.do}"
 
 
-def refused_launch(looked: CheckedLaunchNodes, vllm: str | None) -> Guarded:
-    """A start over nodes that came to nothing, as they are."""
-    return Guarded(uuid.uuid4().hex, vllm, (looked.check,), (), status=1)
-
-
-def check_key(variables: Mapping[str, str]) -> None:
-    """Check that the API key is set; raises InputError."""
-    _own(fleet.KEY, variables)
-
-
-def _own(name: str, variables: Mapping[str, str]) -> str:
+def required(name: str, variables: Mapping[str, str]) -> str:
     """A variable that the user has to set; raises InputError."""
     if name not in variables:
         raise InputError(f"{name}: is not set; servers that others reach need it: set it and start again")
     return variables[name]
 
 
-class _Planned(NamedTuple):
-    request: plan_requests.PlanningRequest
-    plan: Plan
-    parts: tuple[fleet.InstancePart, ...]
-
-
-def _plan_launch(launch: ClusterLaunch, nodes: Cluster, environments: Mapping[str, Mapping[str, str]]) -> _Planned:
-    """Plan one server over several of these nodes.
-
-    Raises:
-        InputError: it cannot be planned, or is no such server.
-    """
+def _plan_launch(
+    launch: ClusterLaunch, nodes: Cluster, environments: Mapping[str, Mapping[str, str]]
+) -> tuple[plan_requests.PlanningRequest, Plan, Sequence[fleet.InstancePart]]:
+    """Plan one server over several of these nodes; raises InputError."""
     request = planner.on_nodes(
         launch.model,
         nodes,
@@ -218,7 +183,7 @@ def _plan_launch(launch: ClusterLaunch, nodes: Cluster, environments: Mapping[st
         )
     if any(part.joined for part in parts):
         raise InputError(f"{launch.model}: only Ray joins these cards to one server; `cluster files` writes that")
-    return _Planned(request, plan, tuple(parts))
+    return request, plan, parts
 
 
 class PlannedClusterLaunch:
@@ -240,9 +205,8 @@ class PlannedClusterLaunch:
         return replace(self._asked.request, subject=self.subject, gpus=self._gpus, elsewhere=self)
 
     def _part(self, part: fleet.InstancePart) -> NodeCommand:
-        """A planned part with its variables."""
         environment = {
-            name: _own(name, os.environ) if value is None else value for name, value in part.deployment.environment
+            name: required(name, os.environ) if value is None else value for name, value in part.deployment.environment
         }
         python = self._asked.pythons.get(str(part.node)) or self._carrier.python(str(part.node))
         program, *first = part.deployment.command

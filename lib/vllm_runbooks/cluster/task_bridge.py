@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import threading
 import time
@@ -62,18 +61,12 @@ class Spread:
         self._say({"nodes": nodes, "here": node_tasks.facts()})
 
     def run(self, request: Mapping[str, Any]) -> None:
-        """Execute runs, and report when each begins and ends.
-
-        Args:
-            request: `tag`, `runs` with `index`, `order` and perhaps `node`; `fit`, ids of nodes that may be used;
-                `limit`, how many concurrently; `catalogs` and `environment` of the runs.
-        """
+        """Execute `runs`, `limit` at a time on nodes with an id in `fit` or their own; report what becomes of each."""
         import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        on_this_node = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         kind: Any = ray.remote(node_tasks.Board)
-        board = kind.options(num_cpus=0, scheduling_strategy=on_this_node).remote()
+        pinned = ray_bridge.pinned(ray.get_runtime_context().get_node_id())
+        board = kind.options(num_cpus=0, scheduling_strategy=pinned).remote()
         contents = _Contents(request["catalogs"])
         waiting = deque(request["runs"])
         running = dict[Any, dict[str, Any]]()
@@ -103,12 +96,10 @@ class Spread:
                 self._end(run, ref, began.get(run["index"], []))
                 moved_at = time.monotonic()
             for ref, run in list(running.items()):
-                if (
-                    time.monotonic() - begun_at.get(run["index"], time.monotonic())
-                    > run["order"]["timeout_s"] + _OVERRUN_S
-                ):
+                limit_s = run["order"]["timeout_s"]
+                if time.monotonic() - begun_at.get(run["index"], time.monotonic()) > limit_s + _OVERRUN_S:
                     running.pop(ref)
-                    self._drop(ref, run, too_long(run["order"]["timeout_s"]), began.get(run["index"], []))
+                    self._drop(ref, run, too_long(limit_s), began.get(run["index"], []))
             if time.monotonic() - moved_at > _STUCK_S:
                 self._give_up(running, waiting, began)
         self._ask_suspects({node for nodes in began.values() for node in nodes[:-1]})
@@ -123,7 +114,6 @@ class Spread:
                 self._lose(self._nodes[id_])
 
     def _begin(self, run: Mapping[str, Any], fit: Sequence[str] | None, arguments: tuple[Any, ...]) -> Any:
-        """Hand a run to Ray; the reference to what comes of it."""
         if run.get("node"):
             return self._on(run["node"], node_tasks.execute, *arguments, cpus=1, retries=_RETRIES)
         import ray
@@ -134,16 +124,11 @@ class Spread:
 
     @staticmethod
     def _on(node: str, function: Callable[..., Any], *arguments: Any, cpus: float, retries: int = 0) -> Any:
-        """Have a function called on one node and no other."""
         import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        pinned = NodeAffinitySchedulingStrategy(node, soft=False)
-        return (
-            ray.remote(function)
-            .options(num_cpus=cpus, max_retries=retries, scheduling_strategy=pinned)
-            .remote(*arguments)
-        )
+        task = ray.remote(function)
+        pinned = ray_bridge.pinned(node)
+        return task.options(num_cpus=cpus, max_retries=retries, scheduling_strategy=pinned).remote(*arguments)
 
     def _end(self, run: Mapping[str, Any], ref: Any, began: Sequence[str]) -> None:
         """Say what a run came to, once what it wrote lies where it was asked for."""
@@ -173,14 +158,12 @@ class Spread:
         seconds: float = 0.0,
     ) -> None:
         lost_on = list(dict.fromkeys(self._name(id_) for id_ in others))
-        report = {"done": run["index"], "answer": answer, "seconds": seconds, "node": node, "lost_on": lost_on}
-        self._say(report)
+        self._say({"done": run["index"], "answer": answer, "seconds": seconds, "node": node, "lost_on": lost_on})
 
     def _name(self, node: str) -> str:
         return self._nodes[node]["name"] if node in self._nodes else node[:12]
 
     def _look(self) -> None:
-        """Say which nodes were lost since."""
         import ray
 
         for entry in ray.nodes():
@@ -193,7 +176,6 @@ class Spread:
         self._say({"lost": node["name"], "why": "it was lost while runs were executed"})
 
     def _give_up(self, running: dict[Any, dict[str, Any]], waiting: deque[Any], began: Mapping[int, list[str]]) -> None:
-        """Give up what no node is left for."""
         able = {id_ for id_, node in self._nodes.items() if not node["is_lost"] and node["cpus"] >= 1}
         for ref, run in list(running.items()):
             usable = {run["node"]} if run.get("node") else able
@@ -213,14 +195,11 @@ class Spread:
 
 
 class _Contents:
-    """What runs read, each file or folder given to Ray once."""
-
     def __init__(self, catalogs: Sequence[str]) -> None:
         self._catalogs = catalogs
         self._known: dict[str, Any] = {}
 
     def of(self, order: Mapping[str, Any]) -> tuple[list[Any], dict[str, int]]:
-        """References to what an order reads, and which of them stands for what."""
         named = {name: order[name] for name in ("input", "alone") if name in order}
         evidence = (order.get("parameters") or {}).get("evidence")
         if isinstance(evidence, str) and Path(evidence).is_absolute() and Path(evidence).exists():
@@ -257,7 +236,6 @@ _GONE = {
     "WorkerCrashedError": "Ray's process was ended each time it began",
     "OutOfMemoryError": "its node had no memory left, and Ray ended it",
 }
-"""What errors of Ray mean here."""
 
 
 def _inside(folder: Path, name: str) -> Path:
@@ -270,12 +248,7 @@ def _inside(folder: Path, name: str) -> Path:
 
 def main(arguments: list[str]) -> None:
     """The program."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: os._exit(143))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Ray prints on standard output as it likes.
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
-        os.dup2(2, 1)
+    with ray_bridge.open_answers() as answers:
 
         def say(report: Mapping[str, Any]) -> None:
             answers.write(json.dumps(report) + "\n")

@@ -1,8 +1,5 @@
 """Execute a suite's runs on the nodes of a Ray cluster: the executor of `check --ray`.
 
-    with OnRay("10.0.0.1:6379", say=output.say) as nodes:
-        run_all(nodes.requests(requests, every_node=False), out=out, executor=nodes)
-
 Ray stays in its own process (`task_bridge`), so that a join that never ends, for instance, cannot block this one.
 """
 
@@ -10,24 +7,23 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import IO, Any, Self, cast
 
 from vllm_runbooks.catalog.folders import own_catalogs
 from vllm_runbooks.catalog.languages import LANG
 from vllm_runbooks.cluster import hosts
+from vllm_runbooks.cluster.wires import end_process, kill_group
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.host.nodes.records import NodePart
 from vllm_runbooks.runbooks.bench import module
 from vllm_runbooks.runbooks.suite import DECISIVE, RunbookRequest, Suite, refusal
 
 _JOIN_S = 180.0
-"""How long it may take until Ray is joined and each node has said what it is."""
 _END_S = 5.0
 
 
@@ -41,21 +37,14 @@ class RayExecutor:
         """
         hosts.check_ray(address)
         self._address, self._say, self._jobs = address, say, jobs
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[str]
         self._thread: threading.Thread | None = None
         self._is_stopped = False
         self.nodes: tuple[NodePart, ...] = ()
-        """By name, those that are lost included."""
         self._ids: dict[str, str] = {}
-        self._fit: frozenset[str] = frozenset()
-        """Names of nodes that judge as this host does."""
 
     def __enter__(self) -> Self:
-        """Join the cluster.
-
-        Raises:
-            RunbooksError: there is none, or it cannot be joined.
-        """
+        """Join the cluster; raises RunbooksError."""
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             [*module("cluster.task_bridge"), self._address],
             stdin=subprocess.PIPE,
@@ -64,33 +53,30 @@ class RayExecutor:
             start_new_session=True,
             encoding="utf-8",
         )
-        timer = threading.Timer(_JOIN_S, self._kill)
+        timer = threading.Timer(_JOIN_S, kill_group, [self._process])
         timer.start()
-        try:
-            report = self._read()
-        except BaseException:
-            self.__exit__()
-            raise
-        finally:
-            timer.cancel()
-        if report is None or "error" in report:
-            self.__exit__()
-            why = report["error"] if report else f"it did not let itself be joined within {_JOIN_S:.0f} s"
-            raise RunbooksError(f"--ray {self._address}: {why}")
+        with ExitStack() as undone:
+            undone.callback(self.__exit__)
+            try:
+                report = self._read()
+            finally:
+                timer.cancel()
+            if report is None or "error" in report:
+                why = report["error"] if report else f"it did not let itself be joined within {_JOIN_S:.0f} s"
+                raise RunbooksError(f"--ray {self._address}: {why}")
+            undone.pop_all()
         host_facts = report["here"]
         self._ids = {entry["name"]: entry["id"] for entry in report["nodes"]}
         self.nodes = tuple(_part(entry, host_facts) for entry in report["nodes"])
-        self._fit = frozenset(node.name for node in self.nodes if node.is_used)
         for node in self.nodes:
             if node.why:
                 self._say(f"node {node.name}: {node.why}")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._leave()
+        end_process(self._process, _END_S)
         self.join()
-        if self._process is not None:
-            cast("IO[str]", self._process.stdout).close()
+        cast("IO[str]", self._process.stdout).close()
 
     @property
     def is_whole(self) -> bool:
@@ -155,7 +141,7 @@ class RayExecutor:
         open_runs = {run["index"]: False for run in request["runs"]}
         try:
             with suppress(OSError, ValueError):
-                pipe = cast("IO[str]", cast("subprocess.Popen[str]", self._process).stdin)
+                pipe = cast("IO[str]", self._process.stdin)
                 pipe.write(json.dumps(request) + "\n")
                 pipe.flush()
             while (report := self._read()) is not None and "through" not in report:
@@ -184,10 +170,8 @@ class RayExecutor:
         suite.nodes = self.nodes
 
     def _read(self) -> dict[str, Any] | None:
-        """The next thing that is said; None: nothing will be."""
-        process = cast("subprocess.Popen[str]", self._process)
         try:
-            line = cast("IO[str]", process.stdout).readline()
+            line = cast("IO[str]", self._process.stdout).readline()
             return dict(json.loads(line)) if line.endswith("\n") else None
         except (OSError, ValueError):
             return None
@@ -195,34 +179,15 @@ class RayExecutor:
     def stop(self) -> None:
         """Leave the cluster, which ends what it executes."""
         self._is_stopped = True
-        self._leave()
+        end_process(self._process, _END_S)
 
     def join(self) -> None:
         """Wait for the last report."""
         if self._thread is not None:
             self._thread.join()
 
-    def _leave(self) -> None:
-        process = self._process
-        if process is None:
-            return
-        with suppress(OSError, ValueError):
-            cast("IO[str]", process.stdin).close()
-        try:
-            process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._kill()
-            process.wait()
-
-    def _kill(self) -> None:
-        process = self._process
-        if process is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-
 
 def _part(node: Mapping[str, Any], host_facts: Mapping[str, Any]) -> NodePart:
-    """A node, with why no run of a suite that is spread goes to it."""
     facts = node["facts"]
     why, is_used = node["why"], facts is not None
     other = [what for what in DECISIVE if facts is not None and facts.get(what) != host_facts.get(what)]

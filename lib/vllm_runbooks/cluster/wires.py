@@ -19,11 +19,9 @@ from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.redaction.redact import redact_text
 
 ENDING_S = 12.0
-"""How long it may take to end what it has started."""
 _TAIL = 4096
 """Bytes of what it says beside its answers; the last line tells why it ended."""
 _HARMLESS = ("Could not chdir to home directory", "Warning: Permanently added")
-"""How lines begin that ssh and its server say and go on."""
 _SSH_FAILED = 255
 """Exit status of ssh itself (ssh(1), EXIT STATUS)."""
 
@@ -37,15 +35,30 @@ def one_line(words: str, most: int = 600) -> str:
     return redact_text(" ".join("".join(c if c.isprintable() else " " for c in words).split()))[:most]
 
 
+def kill_group(process: subprocess.Popen[Any]) -> None:
+    """Kill the leader of a process group with its group."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def end_process(process: subprocess.Popen[Any], patience_s: float) -> bool:
+    """Close a process's input, and kill its group if it does not end by itself then; whether it did."""
+    with suppress(OSError, ValueError):
+        cast("IO[Any]", process.stdin).close()
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        kill_group(process)
+        process.wait()
+        return False
+    return True
+
+
 class Wire:
     """A process that answers lines of JSON with lines of JSON."""
 
     def __init__(self, argv: Sequence[str]) -> None:
-        """Start the process.
-
-        Raises:
-            UnansweredError: there is no such program.
-        """
+        """Start the process; raises UnansweredError."""
         self._waiting = dict[int, Future[Any]]()
         self._lock, self._writing = threading.Lock(), threading.Lock()
         self._numbers = count(1)
@@ -65,11 +78,7 @@ class Wire:
             thread.start()
 
     def ask(self, request: Mapping[str, Any], timeout_s: float) -> Any:
-        """The answer to a request.
-
-        Raises:
-            UnansweredError: it has ended, does not answer in time, or answers with an error.
-        """
+        """The answer to a request; raises UnansweredError."""
         number = next(self._numbers)
         waiting: Future[Any] = Future()
         with self._lock:
@@ -126,7 +135,6 @@ class Wire:
                 self._tail = (self._tail + chunk)[-_TAIL:]
 
     def _ending(self) -> str:
-        """Why it answers no more."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(2)
         for thread in self._threads:  # its last words may not have been heard yet
@@ -144,16 +152,7 @@ class Wire:
     def end(self, patience_s: float = ENDING_S) -> bool:
         """Let it end by itself, which ends what it started; else kill it. Whether it ended by itself."""
         self._is_left.set()
-        with suppress(OSError, ValueError):
-            cast("IO[bytes]", self.process.stdin).close()
-        has_ended = True
-        try:
-            self.process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            has_ended = False
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+        has_ended = end_process(self.process, patience_s)
         for thread, stream in zip(self._threads, (self.process.stderr, self.process.stdout), strict=True):
             thread.join(2)
             with suppress(OSError, ValueError):

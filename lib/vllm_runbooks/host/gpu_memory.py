@@ -41,11 +41,8 @@ class GpuMemory:
     busy_percent: float | None = None
     holders: tuple[GpuProcess, ...] | None = None
     is_parted: bool | None = None
-    """Whether it is divided into MIG instances."""
     reserved_mib: float | None = None
-    """Part of the total that the driver reserves."""
     error: str | None = None
-    """The driver's error instead of access."""
 
     @property
     def usable_mib(self) -> float | None:
@@ -97,7 +94,6 @@ class Source(Protocol):
     """Where readings come from."""
 
     says: str
-    """Description."""
 
     def read(self) -> MemoryReading:
         """Read the memory now."""
@@ -125,8 +121,6 @@ class Recorded:
 
 @dataclass(frozen=True)
 class _SeriesProcess:
-    """A process of a line."""
-
     pid: int
     name: str | None = None
     used_mib: float | None = None
@@ -134,8 +128,6 @@ class _SeriesProcess:
 
 @dataclass(frozen=True)
 class _SeriesGpu:
-    """A GPU of a line."""
-
     index: int
     name: str | None = None
     uuid: str | None = None
@@ -148,29 +140,20 @@ class _SeriesGpu:
 
 @dataclass(frozen=True)
 class _SeriesLine:
-    """A line of a series."""
-
     at_s: float
     gpus: tuple[_SeriesGpu, ...] = ()
 
 
 def series(path: Path) -> tuple[MemoryReading, ...]:
-    """Read a recorded series, in order.
-
-    Raises:
-        InputError: the file cannot be read, is no such series, or has impossible values.
-    """
+    """Read a recorded series, in order; raises InputError."""
     try:
-        pieces, size = [], 0
-        for piece in evidence.document(path).pieces():
-            pieces.append(piece)
-            size += len(piece)
-            if size > _MAX_SERIES:
-                raise InputError(f"{path}: is larger than {_MAX_SERIES >> 20} MiB; give the part that matters")
+        text = evidence.beginning(evidence.document(path), _MAX_SERIES)
     except WrongFileError as error:
         raise InputError(f"{error.wrong}; give a file with a series of GPU memory") from None
+    if len(text) > _MAX_SERIES:
+        raise InputError(f"{path}: is larger than {_MAX_SERIES >> 20} MiB; give the part that matters")
     readings: list[MemoryReading] = []
-    for number, line in enumerate("".join(pieces).splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         readings.append(_reading(line, f"{path}:{number}"))
@@ -212,7 +195,6 @@ class DriverMemory(NamedTuple):
     reserved: float | None
     """None where the driver counts it as used."""
     used: float
-    free: float
 
 
 class Nvml:
@@ -221,20 +203,14 @@ class Nvml:
     says = "read from the driver (NVML)"
 
     def __init__(self) -> None:
-        """Connect to the driver.
-
-        Raises:
-            InputError: there is no driver, or it does not answer.
-        """
+        """Connect to the driver; raises InputError."""
         import pynvml
 
         self._nvml = pynvml
         # The driver names processes by the host's numbers, whoever asks.
         self.is_inside = not here().has_hosts_numbers
         self.handles: dict[int, Any] = {}
-        """Handles by number."""
         self.lost: dict[int, str] = {}
-        """Errors by number, of GPUs without access."""
         try:
             pynvml.nvmlInit()
             count = pynvml.nvmlDeviceGetCount()
@@ -270,9 +246,9 @@ class Nvml:
             index=index,
             name=self.ask("nvmlDeviceGetName", handle),
             uuid=self.ask("nvmlDeviceGetUUID", handle),
-            total_mib=None if memory is None else memory.total,
-            reserved_mib=None if memory is None else memory.reserved,
-            used_mib=None if memory is None else memory.used,
+            total_mib=memory and memory.total,
+            reserved_mib=memory and memory.reserved,
+            used_mib=memory and memory.used,
             busy_percent=None if busy is None else float(busy.gpu),
             is_parted=self.is_parted(handle),
             holders=self.holders(handle),
@@ -284,7 +260,7 @@ class Nvml:
         info = None if version is None else self.ask("nvmlDeviceGetMemoryInfo", handle, version)
         reserved = None if info is None else info.reserved / _MIB
         info = info or self.ask("nvmlDeviceGetMemoryInfo", handle)
-        return None if info is None else DriverMemory(info.total / _MIB, reserved, info.used / _MIB, info.free / _MIB)
+        return None if info is None else DriverMemory(info.total / _MIB, reserved, info.used / _MIB)
 
     def is_parted(self, handle: Any) -> bool | None:
         """Whether a GPU is divided into instances (MIG)."""

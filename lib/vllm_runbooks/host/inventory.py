@@ -29,9 +29,7 @@ from vllm_runbooks.host.records import GpuFacts, GpuPair, GpuProcess, GpuUse, Ho
 _MIB = 1 << 20
 _MAX_COMMAND = 400
 _MAX_RECORDS = 50_000
-"""Lines of the kernel's log that are looked at."""
 _ASKED_S = 60.0
-"""How long another Python may take to name its packages."""
 _PACKAGES = re.compile(
     r"(?:vllm|torch|nvidia|flashinfer|flash[-_.]attn|ray|triton|transformers|xformers|tokenizers|numpy|cuda|nccl|pyarrow)"
     r"(?:[-_.][\w.-]{1,60})?",
@@ -64,9 +62,7 @@ _READ, _WRITE, _NVLINK, _ATOMICS = range(4)
 def collect(*, starts: Path | None = None, python: str | None = None) -> Inventory:
     """Take a snapshot of this host; without a driver it has no GPUs, and the reason.
 
-    Args:
-        starts: Folder of supervised launches, to find orphans; None to skip that.
-        python: Another Python whose packages are listed.
+    `starts` is the folder of supervised launches, to find orphans; `python` another one whose packages are listed.
     """
     version, packages = _software(python)
     host = _host()
@@ -75,7 +71,8 @@ def collect(*, starts: Path | None = None, python: str | None = None) -> Invento
         driver = Nvml()
     except InputError as error:
         return redact_record(replace(snapshot, why_none=_why(str(error), host)))
-    orphans = {} if starts is None or driver.is_inside else _orphans(starts)
+    left = [] if starts is None or driver.is_inside else leftovers.find_leftovers(starts)
+    orphans = {int(leftover.name): leftover.proof for leftover in left if leftover.kind == "process"}
     xids = _xids()
     return redact_record(
         replace(
@@ -163,7 +160,6 @@ def _use(number: int, looks: Sequence[tuple[GpuMemory, ...]], totals: Mapping[in
 
 
 def _gpus(driver: Nvml, orphans: Mapping[int, str], xids: Sequence[tuple[str, int]] | None) -> tuple[GpuFacts, ...]:
-    """All cards by their numbers, those that the driver gives no access to among them."""
     readable = [_gpu(driver, *item, orphans, xids) for item in driver.handles.items()]
     lost = [GpuFacts(index, error=error) for index, error in driver.lost.items()]
     return tuple(sorted([*readable, *lost], key=lambda gpu: gpu.index))
@@ -244,14 +240,8 @@ def _parts(driver: Nvml, handle: Any) -> tuple[MigPart, ...]:
         part = driver.ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
         if part is not None:
             memory = driver.memory(part)
-            parts.append(
-                MigPart(
-                    driver.ask("nvmlDeviceGetName", part),
-                    driver.ask("nvmlDeviceGetUUID", part),
-                    None if memory is None else memory.total,
-                    None if memory is None else memory.used,
-                )
-            )
+            name, uuid = driver.ask("nvmlDeviceGetName", part), driver.ask("nvmlDeviceGetUUID", part)
+            parts.append(MigPart(name, uuid, memory and memory.total, memory and memory.used))
     return tuple(parts)
 
 
@@ -292,7 +282,6 @@ def _pair(driver: Nvml, number: int, other_number: int) -> GpuPair:
 
 
 def _process(holder: GpuProcess, orphans: Mapping[int, str]) -> GpuProcess:
-    """What is known here of a process that the driver names."""
     import psutil
 
     if holder.is_of_host:
@@ -309,14 +298,6 @@ def _process(holder: GpuProcess, orphans: Mapping[int, str]) -> GpuProcess:
     return replace(holder, user=user, command=command, container=container, orphan=orphans.get(holder.pid, ""))
 
 
-def _orphans(starts: Path) -> dict[int, str]:
-    return {
-        int(leftover.name): leftover.proof
-        for leftover in leftovers.find_leftovers(starts)
-        if leftover.kind == "process"
-    }
-
-
 def _xids(log_file: str = "/dev/kmsg") -> list[tuple[str, int]] | None:
     """Errors that the kernel's log names, with the card's place; None: it may not be read."""
     try:
@@ -324,19 +305,13 @@ def _xids(log_file: str = "/dev/kmsg") -> list[tuple[str, int]] | None:
     except OSError:
         return None
     errors = []
-    try:
+    # Reading ends with an error where the log does, or no more may be read.
+    with os.fdopen(log, "rb", buffering=0) as lines, contextlib.suppress(OSError):
         for _ in range(_MAX_RECORDS):
-            try:
-                line = os.read(log, 8192).decode("utf-8", "replace")
-            except BrokenPipeError:
-                continue  # that line was overwritten meanwhile
-            except OSError:
-                break  # its end, or no more may be read
-            if not line:
-                break
-            errors += [(at, int(number)) for at, number in _XID.findall(line)]
-    finally:
-        os.close(log)
+            with contextlib.suppress(BrokenPipeError):  # that line was overwritten meanwhile
+                if not (line := lines.read(8192)):
+                    break
+                errors += [(at, int(number)) for at, number in _XID.findall(line.decode("utf-8", "replace"))]
     return errors
 
 
@@ -396,7 +371,6 @@ def _count(folder: Path) -> int | None:
 
 
 def _amd(nodes: Path) -> int | None:
-    """Cards of AMD that compute, as their driver lists them."""
     if not Path("/sys").is_dir():
         return None
     count = 0
@@ -416,7 +390,6 @@ def _why(reason: str, host: HostFacts) -> str:
 
 
 def _software(python: str | None) -> tuple[str | None, dict[str, str]]:
-    """The version of a Python and those of its packages that matter to vLLM, its own for None."""
     if python is None:
         from importlib import metadata
 

@@ -43,7 +43,7 @@ def sweep(tag: str, *, root: int | None = None, patience_s: float = 3.0) -> None
 
 def end_descendants(root: int, *, patience_s: float = 3.0) -> None:
     """End every process that descends from `root`, as `sweep` does, whatever it carries; `root` itself stays."""
-    _end(lambda: (set(), _descendants(_processes(root))), patience_s)
+    _end(lambda: (set(), descendants(root)), patience_s)
 
 
 def _end(find: Callable[[], tuple[set[psutil.Process], set[psutil.Process]]], patience_s: float) -> None:
@@ -89,8 +89,12 @@ def _belonging(tag: str, root: int | None) -> tuple[set[psutil.Process], set[psu
     return workers, others - workers
 
 
+def descendants(root: int) -> set[psutil.Process]:
+    """Every process that runs below this one, but for the caller."""
+    return _descendants(_processes(root))
+
+
 def _processes(pid: int) -> set[psutil.Process]:
-    """The process of this number, where there is one."""
     import psutil
 
     with contextlib.suppress(psutil.Error, OSError):
@@ -99,7 +103,6 @@ def _processes(pid: int) -> set[psutil.Process]:
 
 
 def _descendants(parents: Iterable[psutil.Process]) -> set[psutil.Process]:
-    """Find what runs below these processes, but for this one."""
     import psutil
 
     descendants: set[psutil.Process] = set()
@@ -137,11 +140,7 @@ def reap() -> None:
 def guard(suite_id: str, runtime: str, out: str, how: str = "") -> None:
     """Wait for the caller's end; unless it said "done", end what the suite started and remove what it left.
 
-    Args:
-        suite_id: Tag of the processes.
-        runtime: Folder that is removed.
-        out: Folder whose unfinished files are removed.
-        how: "apart" to leave the caller's children, which may be killed with it.
+    The folder `runtime` is removed, and unfinished files of `out`; `how` "apart" has it leave the caller's children.
     """
     if how == "apart" and os.fork():
         os._exit(0)

@@ -23,7 +23,6 @@ _OPTIONS = {
     "limit": "--limit",
     "ssh_config": "--ssh-config",
 }
-"""By argument the option that only counts where nodes are asked."""
 
 
 @click.group()
@@ -97,26 +96,22 @@ def check(*, snapshots: tuple[str, ...], model: str, out: Path | None, form: str
         if not snapshots:
             raise click.UsageError(_NO_NODES)
         return _show(node_loading.nodes(*snapshots, model=model), out, form)
-    return _show(_measured(model=model, **asked), out, form)
+    return _show(_measured(model, **asked), out, form)
 
 
 def _measured(
-    *,
-    ray: str | None,
-    hosts: str | None,
-    expect: int | None,
     model: str,
+    *,
     pythons: tuple[str, ...],
     ports: tuple[str, ...],
     no_collective: bool,
     limit: float | None,
-    ssh_config: str | None,
+    **where: Any,
 ) -> CheckedCluster:
-    """The nodes that answer, asked, measured and compared."""
     from vllm_runbooks.cluster import measuring, named
 
     tried, programs = named.read_ports(ports), named.read_pythons(pythons)
-    with named.open_carrier(ray=ray, hosts=hosts, expected=expect, ssh_config=ssh_config) as carrier:
+    with named.open_carrier(**where) as carrier:
         return named.measure_and_check(
             carrier,
             model=model,
@@ -124,12 +119,11 @@ def _measured(
             tried=tried,
             say=output.say,
             is_collective_run=not no_collective,
-            limit_s=measuring.LIMIT_S if limit is None else limit,
+            limit_s=limit or measuring.LIMIT_S,
         )
 
 
 def _show(cluster: CheckedCluster, out: Path | None, form: str) -> int:
-    """Keep the nodes where that is wanted, and say what they mean."""
     from vllm_runbooks.core.console import terminal
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.files import store

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from vllm_runbooks.core.records import Severity
-from vllm_runbooks.host.nodes import compared
-from vllm_runbooks.host.nodes.compared import listed
+from vllm_runbooks.host.nodes.compared import grouped, listed
 from vllm_runbooks.host.nodes.records import BACKENDS, Interface, NodeFacts, RankOutcome, RankState, Reachability
-from vllm_runbooks.host.nodes.view import ClusterRuleContext, NodeWords, RuleHit, grouped_hits
+from vllm_runbooks.host.nodes.view import ClusterRuleContext, NodeWords, RuleHit, difference_hits, grouped_hits
 from vllm_runbooks.host.nodes.ways import (
     GLOO,
     HOST_IP,
@@ -42,10 +41,7 @@ def ip_missing(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 def ip_shared(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """One `VLLM_HOST_IP` on several nodes."""
-    by_address: dict[str, list[str]] = {}
-    for node in context.nodes:
-        if address := variable(node, HOST_IP):
-            by_address.setdefault(address, []).append(node.name)
+    by_address = grouped((variable(node, HOST_IP), node.name) for node in context.nodes if variable(node, HOST_IP))
     for address, names in by_address.items():
         if len(names) > 1:
             yield RuleHit(tuple(names), f"{HOST_IP} is {address} on {listed(names)}: each node needs its own")
@@ -94,7 +90,6 @@ def name_apart(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 
 def _wrong_address(node: NodeFacts) -> str | None:
-    """What the node's host name wrongly resolves to; None if it is right or unknown."""
     resolved, node_addresses = node.resolves_to, addresses(node)
     if resolved is None:
         return None
@@ -136,7 +131,6 @@ def _is_excepted(address: str, exceptions: str) -> bool:
 
 
 def _selections(context: ClusterRuleContext) -> Iterator[tuple[NodeFacts, str, tuple[Interface, ...]]]:
-    """Each variable of a node that selects interfaces, with those that it selects."""
     for node in context.nodes:
         for name in (NCCL, GLOO):
             interfaces = selected_interfaces(node, name)
@@ -146,9 +140,7 @@ def _selections(context: ClusterRuleContext) -> Iterator[tuple[NodeFacts, str, t
 
 def _hits_by_value(faults: Iterable[tuple[NodeFacts, str, str]]) -> Iterator[RuleHit]:
     """One hit for each value, of one variable or both; a fault is a node, a variable and what is wrong with it."""
-    by_node: dict[tuple[str, str | None, str], list[str]] = {}
-    for node, name, wrong in faults:
-        by_node.setdefault((node.name, variable(node, name), wrong), []).append(name)
+    by_node = grouped(((node.name, variable(node, name), wrong), name) for node, name, wrong in faults)
     yield from grouped_hits(
         (node, NodeWords(f"{_are(names)} {value} on", f", {wrong}")) for (node, value, wrong), names in by_node.items()
     )
@@ -191,7 +183,7 @@ def interface_apart(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 def interfaces_disagree(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """NCCL and Gloo on different interfaces of a node."""
-    by_values: dict[tuple[str, str], list[str]] = {}
+    pairs = []
     for node in context.nodes:
         nccl, gloo = variable(node, NCCL), variable(node, GLOO)
         if nccl is None or gloo is None:
@@ -203,8 +195,8 @@ def interfaces_disagree(context: ClusterRuleContext) -> Iterator[RuleHit]:
             # Where one selects nothing, another rule applies.
             is_apart = bool(by_nccl and by_gloo) and not {i.name for i in by_nccl} & {i.name for i in by_gloo}
         if is_apart:
-            by_values.setdefault((nccl, gloo), []).append(node.name)
-    for (nccl, gloo), names in by_values.items():
+            pairs.append(((nccl, gloo), node.name))
+    for (nccl, gloo), names in grouped(pairs).items():
         text = f"{NCCL} is {nccl} and {GLOO} is {gloo} on {listed(names)}: two networks for one server"
         yield RuleHit(tuple(names), text)
 
@@ -232,17 +224,14 @@ def interface_unset(context: ClusterRuleContext) -> Iterator[RuleHit]:
 def interface_names(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Interfaces that lead to the others under different names."""
     names = {name: None if route is None else route.interface for name, route in context.matrix.chosen.items()}
-    if compared.differ(names) and any(node.inventory.gpus for node in context.nodes):
-        text = f"the interface that leads to the others has not one name: {compared.phrase(names)}"
-        yield RuleHit(compared.odd(names), text)
+    if any(node.inventory.gpus for node in context.nodes):
+        yield from difference_hits("the interface that leads to the others has not one name", names)
 
 
 def mtu(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Different MTUs of the interfaces that lead to the others."""
     sizes = {node.name: None if (size := context.matrix.mtu(node)) is None else str(size) for node in context.nodes}
-    if compared.differ(sizes):
-        text = f"the largest packet (MTU) of the interfaces differs: {compared.phrase(sizes)}"
-        yield RuleHit(compared.odd(sizes), text)
+    yield from difference_hits("the largest packet (MTU) of the interfaces differs", sizes)
 
 
 # ---- reachability
@@ -257,18 +246,14 @@ def slow(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 
 def blocked(*states: Reachability, one_way: bool = False) -> Callable[[ClusterRuleContext], Iterator[RuleHit]]:
-    """Ports that are blocked in one of these states, with or without a way back.
-
-    Blocks that are alike are one hit: by target, then by source, then in both directions.
-    """
+    """Ports blocked in one of these states; those alike are one hit: by target, by source, then both ways."""
 
     def condition(context: ClusterRuleContext) -> Iterator[RuleHit]:
-        by_target: dict[tuple[Reachability, tuple[str, ...], str], list[BlockedPorts]] = {}
-        for block in context.blocks:
-            state = block.reaches[0].state
-            if state in states and (block.is_whole and block.is_open_back) is one_way:
-                ports = tuple(sorted({f"{attempt.port} ({attempt.use})" for attempt in block.reaches}))
-                by_target.setdefault((state, ports, block.target), []).append(block)
+        by_target = grouped(
+            ((block.reaches[0].state, block.ports, block.target), block)
+            for block in context.blocks
+            if block.reaches[0].state in states and (block.is_whole and block.is_open_back) is one_way
+        )
         by_sources: dict[tuple[Reachability, tuple[str, ...], frozenset[str]], list[BlockedPorts]] = {}
         for (state, ports, _), blocks in by_target.items():
             by_sources.setdefault((state, ports, frozenset(block.source for block in blocks)), []).extend(blocks)
@@ -287,7 +272,6 @@ def blocked(*states: Reachability, one_way: bool = False) -> Callable[[ClusterRu
 def _blocked_hit(
     blocks: Sequence[BlockedPorts], back: Sequence[BlockedPorts], state: Reachability, ports: Sequence[str]
 ) -> RuleHit:
-    """One hit for blocks from some nodes to others, and those that are the same the other way."""
     sources, targets = (tuple(dict.fromkeys(getattr(block, end) for block in blocks)) for end in ("source", "target"))
     ends = dict.fromkeys((block.target, block.address) for block in (*blocks, *back))
     places = [f"{name} at {address}" for name, address in ends]
@@ -312,10 +296,11 @@ CLOSED = tuple(_STATES)
 
 def stream_lost(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Open ports on which a stream of data broke off."""
-    by_target: dict[tuple[str, str, str], list[str]] = {}
-    for attempt in context.cluster.reaches or ():
-        if attempt.state is Reachability.OPEN and attempt.why and attempt.bandwidth_mbit_s is None:
-            by_target.setdefault((attempt.target, attempt.address, attempt.why), []).append(attempt.source)
+    by_target = grouped(
+        ((attempt.target, attempt.address, attempt.why), attempt.source)
+        for attempt in context.cluster.reaches or ()
+        if attempt.state is Reachability.OPEN and attempt.why and attempt.bandwidth_mbit_s is None
+    )
     for (target, address, why), sources in by_target.items():
         verb = "reaches" if len(sources) == 1 else "reach"
         text = f"{listed(sources)} {verb} {target} at {address}, and {' '.join(why.split())[:200]}"

@@ -48,8 +48,6 @@ _MAX_NAME = 40
 
 
 class _Outcome(NamedTuple):
-    """How a check of nodes ended."""
-
     head: Headline
     ground: str
     tone: Tone
@@ -84,7 +82,9 @@ def view(cluster: CheckedCluster) -> list[TextBlock]:
     rows = _matrix(cluster)
     if rows:
         table = faint_table(["from, to", *_columns(cluster)], rows)
-        parts.append(headed("WHICH NODE REACHES WHICH", [table, _ports_block(cluster)]))
+        parts.append(
+            headed("WHICH NODE REACHES WHICH", [table, SentenceLines(styled(_ports(cluster), Tone.FAINT), "")])
+        )
     if cluster.findings:
         parts.append(headed("WHAT IT MEANS", finding_blocks(cluster.findings)))
     if cluster.differences:
@@ -180,10 +180,11 @@ def _matrix(cluster: CheckedCluster) -> list[tuple[str, ...]]:
         return []
     names = [cluster.nodes[number].name for number in _picked(cluster)]
     columns = frozenset(names)
-    by_pair: dict[tuple[str, str], list[Reach]] = {}
-    for attempt in cluster.reaches:
-        if attempt.source in columns and attempt.target in columns:
-            by_pair.setdefault((attempt.source, attempt.target), []).append(attempt)
+    by_pair = compared.grouped(
+        ((attempt.source, attempt.target), attempt)
+        for attempt in cluster.reaches
+        if attempt.source in columns and attempt.target in columns
+    )
     addresses = {environment.node: environment.variables.get(HOST_IP) for environment in cluster.environments}
 
     def way(source: str, target: str) -> str:
@@ -206,10 +207,6 @@ def _cell(attempts: Sequence[Reach], address: str | None) -> str:
     return f"{'; '.join(closed)}{_ELSE_OPEN * (Reachability.OPEN in by_state)}"
 
 
-def _ports_block(cluster: CheckedCluster) -> TextBlock:
-    return SentenceLines(styled(_ports(cluster), Tone.FAINT), "")
-
-
 def _ports(cluster: CheckedCluster) -> str:
     uses = dict.fromkeys(f"{attempt.port} ({attempt.use})" for attempt in cluster.reaches or ())
     many = f"; {_MOST} of {len(cluster.nodes):,} nodes are shown, first those with most that is closed or differs"
@@ -227,9 +224,7 @@ def _row(difference: Difference) -> tuple[Words, ...]:
 
 
 def _values(values: Mapping[str, str | None]) -> str:
-    by_value: dict[str, list[str]] = {}
-    for node, value in values.items():
-        by_value.setdefault(_UNKNOWN if value is None else value, []).append(node)
+    by_value = compared.grouped((_UNKNOWN if value is None else value, node) for node, value in values.items())
     return "; ".join(f"{value}: {_listed(nodes)}" for value, nodes in by_value.items())
 
 
@@ -274,10 +269,7 @@ def _sentence(text: str) -> RenderedView:
 
 
 def nodes(checked: CheckedCluster | str, *, is_whole: bool = True) -> RenderedView:
-    """The nodes, a column each; what differs is marked by a word, what does not is listed once.
-
-    `checked` may be the reason why there are no nodes; without `is_whole` only what differs is shown.
-    """
+    """The nodes, a column each, or why there are none; without `is_whole` only what differs, marked by a word."""
     if isinstance(checked, str):
         return _sentence(checked)
     head, ground = _head(checked), _OUTCOMES[checked.ok].ground
@@ -308,18 +300,14 @@ _PARAGRAPH = "max-width:80ch;margin:4px 0"
 
 
 class _FactRow(NamedTuple):
-    """A fact of the nodes."""
-
     what: str
     values: tuple[str | None, ...]
     usual: str | None = None
-    """The value of more than half of all nodes."""
     differs: bool = False
     matters: bool = False
 
 
 def _compared(cluster: CheckedCluster) -> Iterator[tuple[str, tuple[str | None, ...]]]:
-    """Facts that do not differ, with their values by node."""
     differing = {difference.what for difference in cluster.differences}
     for fact in compared.FACTS:
         if fact.what not in differing:
@@ -332,7 +320,6 @@ def _value(value: str | None, cluster: Cluster) -> str | None:
 
 
 def _alike(cluster: CheckedCluster) -> Iterator[str]:
-    """Facts that are known of all nodes and the same everywhere."""
     for what, values in _compared(cluster):
         if len(values) > 1 and values[0] is not None and len({*values}) == 1:
             yield f"{what} {cut(values[0], 80)}"
@@ -353,7 +340,6 @@ def _difference_fact(difference: Difference) -> _FactRow:
 
 
 def _usual(values: Mapping[str, str | None]) -> str | None:
-    """The value of more than half of the nodes; None if there is none."""
     counts = Counter(value for value in values.values() if value is not None)
     return next((value for value, count in counts.most_common(1) if count * 2 > counts.total()), None)
 
@@ -397,13 +383,12 @@ def reach(checked: CheckedCluster | str) -> RenderedView:
     cells = [[escape(source), *map(_way, ways)] for source, *ways in rows]
     speeds = _speeds(checked)
     return RenderedView(
-        plain([faint_table(head, rows), _ports_block(checked), *map(Line, speeds)]),
+        plain([faint_table(head, rows), SentenceLines(_ports(checked), ""), *map(Line, speeds)]),
         elements.html_table(head, cells, widest="none") + "".join(map(remark, (_ports(checked), *speeds))),
     )
 
 
 def _speeds(cluster: CheckedCluster) -> list[str]:
-    """The slowest way that was open, for which a server over all of them waits."""
     waits = [attempt.latency_ms for attempt in cluster.reaches or () if attempt.latency_ms is not None]
     rates = [attempt.bandwidth_mbit_s for attempt in cluster.reaches or () if attempt.bandwidth_mbit_s is not None]
     limits = [f"at most {max(waits):.3g} ms there and back"] if waits else []
@@ -438,11 +423,8 @@ _UNMEASURED = "Not measured"
 
 
 def _unmeasured_by_nodes(cluster: CheckedCluster) -> list[str]:
-    """What was not measured, one line for the same nodes."""
     every = tuple(node.name for node in cluster.nodes)
-    by_nodes: dict[tuple[str, ...], list[str]] = {}
-    for fact in cluster.unmeasured:
-        by_nodes.setdefault(fact.nodes, []).append(f"{fact.what}{_because(fact)}")
+    by_nodes = compared.grouped((fact.nodes, f"{fact.what}{_because(fact)}") for fact in cluster.unmeasured)
     return [
         f"Of {'all nodes' if names == every else _listed(names)}: {'; '.join(facts)}."
         for names, facts in by_nodes.items()
