@@ -73,7 +73,6 @@ def observe(request: ProbeRequest, serving: Serving, *, say: Callable[[str], Non
 
 
 def _climbed(ladder: HealthChecker) -> Iterator[Rung]:
-    """Checks of a diagnosis; no tool call is tried if chat fails."""
     for rung in ladder.climb(RUNGS[: RUNGS.index(LOAD)]):
         yield rung
         if rung.name == "chat" and rung.result is not LaunchResult.PASSED:
@@ -91,8 +90,6 @@ def _borne(load: LoadMeasured) -> Rung:
 
 
 class _Sampling:
-    """Readings of the metrics, as far as they are kept."""
-
     def __init__(self, request: ProbeRequest, serving: Serving, began: float) -> None:
         self._asking = HttpClient(request.target, min(request.patience_s, _METRICS_S))
         self._request, self._serving, self._began = request, serving, began
@@ -117,7 +114,6 @@ class _Sampling:
         )
 
     def _read(self) -> bool:
-        """Take a sample; return whether to go on."""
         try:
             reply = self._asking.get("/metrics", most=MAX_METRICS)
         except Unanswered as failure:
@@ -142,7 +138,6 @@ class _Sampling:
             self.notes.append(note)
 
     def quiet(self) -> None:
-        """Sample the metrics without a load."""
         count = min(max(FEWEST, int(self._request.seconds) + 1), _MOST)
         for number in range(count):
             if number:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
 
@@ -107,7 +107,6 @@ def _rung_rows(health: Health) -> list[tuple[str, str, str, str]]:
 
 _NO_FIGURES = "The server told no figures of itself."
 _Grid = tuple[list[str], list[list[str]], str]
-"""Head, rows and the text below."""
 
 
 def _figures_view(grid_: _Grid | None) -> list[TextBlock]:
@@ -210,7 +209,16 @@ def load(health: Health) -> RenderedView:
 
 
 def _loaded(health: Health, measured: LoadMeasured) -> _Grid:
-    rows = [list(row) for row in _load_rows(measured)]
+    times = (
+        ("time to first token", measured.first_token),
+        ("time per further token", measured.each_token),
+        ("whole answer", measured.whole),
+    )
+    fewest = {"p50_ms": 1, "p95_ms": FEWEST_P95, "p99_ms": FEWEST_P99}
+    rows = [
+        [what, *(_milliseconds(getattr(values, name), measured, least) for name, least in fewest.items())]
+        for what, values in times
+    ]
     return ["", "p50", "p95", "p99"], rows, _load_words(measured) + _of_the_cache(health)
 
 
@@ -219,7 +227,6 @@ _MUCH_FOUND = 0.05
 
 
 def _of_the_cache(health: Health) -> str:
-    """A note if tokens came from the prefix cache, since no two prompts of a load begin alike."""
     share = health.facts.get("prefix_hit_share")
     if share is None or share <= _MUCH_FOUND:
         return ""
@@ -227,20 +234,6 @@ def _of_the_cache(health: Health) -> str:
         f" Meanwhile {shown(share, 'share')} of the tokens were found in the prefix cache. The load's own prompts do "
         "not repeat, so other clients' do, and the times are comparable only with those of a load with the same share."
     )
-
-
-def _load_rows(measured: LoadMeasured) -> Iterator[tuple[str, str, str, str]]:
-    for what, times in (
-        ("time to first token", measured.first_token),
-        ("time per further token", measured.each_token),
-        ("whole answer", measured.whole),
-    ):
-        yield (
-            what,
-            _milliseconds(times.p50_ms, measured, 1),
-            _milliseconds(times.p95_ms, measured, FEWEST_P95),
-            _milliseconds(times.p99_ms, measured, FEWEST_P99),
-        )
 
 
 def _milliseconds(value: float | None, measured: LoadMeasured, fewest: int) -> str:

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import document
@@ -25,7 +25,6 @@ from vllm_runbooks.runbooks.notebook import SCHEMA
 from vllm_runbooks.runbooks.worker import SOCKET_PATH_MAX, too_long
 
 _GRACE_S = 5.0
-"""Time beyond the limit for a worker to store the notebook."""
 _BELOW_TEMPORARY = "/vr01234567/k01234567/k-5"
 """Longest suffix of a socket's path."""
 
@@ -48,11 +47,9 @@ class Bench:
     tag: str
     """Value of `host.processes.TAG` of its processes."""
     runtime: Path
-    """Folder for sockets and the worker's log."""
     name: str
     gate: Gate
     _worker: subprocess.Popen[str] | None = None
-    """Started with the first run."""
 
     def execute(self, index: int, order: Mapping[str, Any]) -> dict[str, Any]:
         """Execute an order (of `worker`, or `alone`: a case's folder) and end all its processes."""
@@ -62,7 +59,6 @@ class Bench:
             return {"reason": f"the worker could not be started: {error}"}
 
     def _ask(self, index: int, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Send the order to the worker and wait for its answer, up to the time limit."""
         worker = self._start_worker()
         if worker is None or worker.stdin is None or worker.stdout is None:
             return {"reason": "interrupted"}
@@ -98,19 +94,11 @@ class Bench:
         return {"reason": f"the worker died ({_ending(worker.returncode)}); no verdict was written"}
 
     def _judge(self, index: int, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Check a case without a runbook in a process of its own."""
         with self.gate.starting:
             if self.gate.is_closed:
                 return {"reason": "interrupted"}
-            process = subprocess.Popen(  # noqa: S603 - our own module
-                [*module("runbooks.bench"), order["alone"]],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, TAG: f"{self.tag}.{index}"},
-                start_new_session=True,
-                encoding="utf-8",
-            )
+            words = [*module("runbooks.bench"), order["alone"]]
+            process = _started(words, f"{self.tag}.{index}", subprocess.DEVNULL, subprocess.DEVNULL)
         try:
             line, _ = process.communicate(timeout=order["timeout_s"])
         except subprocess.TimeoutExpired:
@@ -128,16 +116,8 @@ class Bench:
                 return None
             if self._worker is None or self._worker.poll() is not None:
                 with (self.runtime / f"worker-{self.name}.log").open("ab") as log:
-                    self._worker = subprocess.Popen(  # noqa: S603 - our own module
-                        [*module("runbooks.worker"), str(self.runtime)],
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        stderr=log,
-                        env={**os.environ, TAG: self.tag},
-                        # A terminal sends its signals to the whole group; ending the workers is the caller's part.
-                        start_new_session=True,
-                        encoding="utf-8",
-                    )
+                    words = [*module("runbooks.worker"), str(self.runtime)]
+                    self._worker = _started(words, self.tag, subprocess.PIPE, log)
             return self._worker
 
     def close(self) -> None:
@@ -151,6 +131,19 @@ class Bench:
         if worker.poll() is None:
             worker.kill()
             worker.communicate()
+
+
+def _started(words: list[str], tag: str, stdin: int, stderr: int | IO[bytes]) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603 - our own module
+        words,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        env={**os.environ, TAG: tag},
+        # A terminal sends its signals to the whole group; ending the processes is the caller's part.
+        start_new_session=True,
+        encoding="utf-8",
+    )
 
 
 def judge_alone(folder: str) -> dict[str, Any]:
@@ -172,7 +165,6 @@ def module(name: str) -> list[str]:
 
 
 def temporary_folder() -> str | None:
-    """Folder for sockets: the default, unless its path is too long."""
     default = tempfile.gettempdir()
     too_long = len(os.fsencode(default + _BELOW_TEMPORARY)) > SOCKET_PATH_MAX
     if too_long and os.access("/tmp", os.W_OK):  # noqa: S108 - mkdtemp is used in it

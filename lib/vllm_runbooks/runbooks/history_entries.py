@@ -45,7 +45,6 @@ class Runs:
         inputs: Mapping[str, Any] | None = None,
         cluster: RunNodes | None = None,
     ) -> None:
-        """Runs to record; `whole` names the check that they are part of."""
         self._kept, self._requests = kept, requests
         self._whole, self._asked = whole, inputs or {}
         self._cluster = cluster
@@ -152,7 +151,6 @@ _WORST = (Verdict.INTERRUPTED, Verdict.ERROR, Verdict.FAIL, Verdict.PASS)
 
 
 def _evidence(parameters: Mapping[str, Any]) -> str | None:
-    """The evidence's name; None if there is none, or the run is live."""
     named = parameters.get("evidence")
     return Path(named).name[:200] or None if isinstance(named, str) and parameters.get("live") is not True else None
 
@@ -162,21 +160,17 @@ def _subject(runbook: str, case: str | None, node: str | None = None) -> str:
 
 
 class _Inputs:
-    """What runs are given; files are read once."""
-
     def __init__(self) -> None:
         self._digest, self._defaults = cache(_digest), cache(_defaults)
 
     @cached_property
     def catalog(self) -> str:
-        """Key of the catalog and the user's own folders."""
         from vllm_runbooks.catalog import compiled, folders
 
         roots = [folders.catalog_dir(), *map(Path, folders.own_catalogs())]
         return "+".join(key for root in roots for key in (compiled.key(root), compiled.rules_key(root)))
 
     def of(self, request: RunbookRequest) -> dict[str, Any]:
-        """A run's parameters with defaults, and digests of its files."""
         if request.is_alone:
             return {"case": request.case, "case_digest": self._digest(request.path), "catalog": self.catalog}
         parameters = {**self._defaults(request.path), **request.parameters} if request.refused is None else {}
@@ -208,16 +202,11 @@ def _defaults(path: Path) -> dict[str, Any]:
 
 def _digest(path: Path) -> str | None:
     with contextlib.suppress(OSError, ValueError):
-        return _digest_of_files(path)
+        files = sorted(filter(Path.is_file, path.rglob("*"))) if path.is_dir() else [path]
+        if all(map(Path.is_file, files)) and sum(file.stat().st_size for file in files) <= _MOST_HASHED:
+            digest = hashlib.sha256()
+            for file in files:
+                digest.update(file.relative_to(path).as_posix().encode("utf-8", "surrogateescape") + b"\0")
+                digest.update(hashlib.sha256(file.read_bytes()).digest())
+            return digest.hexdigest()[:20]
     return None
-
-
-def _digest_of_files(path: Path) -> str | None:
-    files = sorted(filter(Path.is_file, path.rglob("*"))) if path.is_dir() else [path]
-    if not all(file.is_file() for file in files) or sum(file.stat().st_size for file in files) > _MOST_HASHED:
-        return None
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.relative_to(path).as_posix().encode("utf-8", "surrogateescape") + b"\0")
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()[:20]

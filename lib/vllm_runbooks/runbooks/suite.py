@@ -39,7 +39,7 @@ from vllm_runbooks.host.nodes.records import Difference, NodePart
 from vllm_runbooks.host.processes import TAG, sweep
 from vllm_runbooks.runbooks import steps
 from vllm_runbooks.runbooks.bench import Bench, Gate, module, temporary_folder
-from vllm_runbooks.runbooks.notebook import held_back, parse_judgement
+from vllm_runbooks.runbooks.notebook import parse_judgement
 from vllm_runbooks.runbooks.report import write_report
 from vllm_runbooks.runbooks.worker import one_line
 
@@ -52,8 +52,6 @@ Progress = Callable[["RunbookRequest", RunResult | None], None]
 
 @dataclass(frozen=True)
 class RunbookRequest:
-    """A requested run."""
-
     runbook: str
     path: Path
     """The runbook, or the folder of a case without one."""
@@ -64,19 +62,15 @@ class RunbookRequest:
     refused: str | None = None
     """Why the run cannot start."""
     is_alone: bool = False
-    """Whether the case is checked without a runbook."""
     is_resumed: bool = False
     """Whether results of earlier steps are reused."""
     step: str | None = None
-    """The only step to run."""
     step_tries: int | None = None
     step_timeout_s: float | None = None
     node: str | None = None
-    """The only node to run on."""
 
 
 _TICK_S = 1.0
-"""Max delay of a signal."""
 
 
 class RunExecutor(Protocol):
@@ -220,7 +214,6 @@ class Suite:
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Run a guard process that cleans up if this process dies."""
         guard = subprocess.Popen(  # noqa: S603 - our own module
             [*module("host.processes"), self.id, str(self.runtime), str(self.out)],
             stdin=subprocess.PIPE,
@@ -234,7 +227,6 @@ class Suite:
             guard.communicate(b"done")
 
     def _collect(self, parts: int) -> None:
-        """Take results until all parts are done, or a signal ends the suite."""
         while parts:
             try:
                 event = self.events.get(timeout=_TICK_S)
@@ -258,7 +250,6 @@ class Suite:
                 self._progress(self.requests[index], result)
 
     def _save(self, *, final: bool = False) -> None:
-        """Store the results; a full disk is reported at the end."""
         self.results = [
             replace(result, notebook=name if (self.out / name).is_file() else None)
             for name, result in zip(self.outputs, self.results, strict=True)
@@ -276,8 +267,6 @@ class Suite:
 
 
 class Local:
-    """Executes runs on this host."""
-
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
         self._slots: list[threading.Thread] = []
@@ -397,7 +386,6 @@ def _result(
 
 
 def _output_names(requests: Sequence[RunbookRequest]) -> list[str]:
-    """Unique, harmless names `<runbook>--<case>.ipynb`."""
     names: list[str] = []
     for request in requests:
         joined = "--".join(filter(None, [request.runbook, request.case, request.node]))
@@ -413,26 +401,9 @@ def _steps_folder(out: Path, notebook: str) -> Path:
     return (out / notebook).with_suffix(".steps")
 
 
-def done_steps(request: RunbookRequest, out: Path) -> dict[str, tuple[int, int] | None]:
-    """Steps that are done in a run's folder, with their version."""
-    folder = _steps_folder(out, _output_names([request])[0])
-    return {path.stem: steps.stamp(path) for path in folder.glob("*.json") if steps.is_done(path)}
-
-
-def kept_steps(request: RunbookRequest, out: Path, before: Mapping[str, object], result: RunResult) -> list[str]:
-    """Steps whose earlier results a run used, in the notebook's order; `before` are those done at its start."""
-    if result.notebook is None:
-        return []
-    after = done_steps(request, out)
-    kept = {name for name, stood in before.items() if after.get(name) == stood}
-    cells = json.loads((out / result.notebook).read_text("utf-8"))["cells"] if kept else []
-    return [
-        name
-        for cell in cells
-        if (name := cell.get("id")) in kept
-        and cell.get("execution_count") is not None
-        and not held_back(request.path, name, request.parameters)
-    ]
+def kept_steps(request: RunbookRequest, out: Path) -> list[str]:
+    """Steps whose earlier results the last run used, in the order of their use."""
+    return steps.kept(_steps_folder(out, _output_names([request])[0]))
 
 
 def _junit(results: Sequence[RunResult]) -> str:

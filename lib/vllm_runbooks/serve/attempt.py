@@ -37,9 +37,7 @@ class Limits:
 
     ready_s: float | None = None
     hung_s: float | None = 600.0
-    """How long a hang is tolerated."""
     patience_s: float = 60.0
-    """Time limit per answer."""
     probe_every_s: float | None = None
     look_s: float = 1.0
     """Interval of looks at the processes during startup; doubled after it, and between health checks."""
@@ -70,25 +68,20 @@ class LaunchRunner:
     path: Path
     """File for its output."""
     show: Show
-    """Shows that output, secrets replaced."""
     say: Say
     limits: Limits
     on_ready: Sequence[Callable[[], None]] = ()
     looks: Sequence[Look] = ()
-    """Further looks at the processes, called at each tick."""
     usual: Mapping[str, Usual] = field(default_factory=dict)
-    """Usual time of each phase."""
     is_computing: Callable[[], bool | None] = lambda: None
-    """Whether a GPU of it is busy; None if unknown."""
     proof: Proof | None = None
-    """Run when it is ready, after which it is ended; None to serve until a signal comes."""
     is_cancelled: Callable[[], bool] = lambda: False
     launch: Callable[[], AbstractContextManager[Run]] | None = None
     """Launches it on other hosts; it is ended if a rank is gone."""
 
     def __post_init__(self) -> None:
         self.ran = LaunchOutcome()
-        self._proving: _InThread | None = None
+        self._proving: threading.Thread | None = None
         self._is_gone = threading.Event()
         self._climbing: _HealthRun | None = None
         self._climb_at = 0.0
@@ -121,9 +114,9 @@ class LaunchRunner:
                 log.close()
             self._is_gone.set()
             if self._proving is not None:
-                self._proving.wait(_PROOF_ENDS_S)
+                self._proving.join(_PROOF_ENDS_S)
             if self._climbing is not None and not self.watch.is_ready:
-                self._climbing.wait(2.0)
+                self._climbing.join(2.0)
                 self.ran.rungs = max(self.ran.rungs, tuple(self._climbing.rungs), key=len)
         self.ran.seconds = time.monotonic() - self.began
         self.ran.ending, self.ran.status = running.ending, running.status
@@ -136,7 +129,6 @@ class LaunchRunner:
         return SupervisedCommand(words, environment={**environment, "SPT_NOENV": "1"})
 
     def _take_start(self, start: ServerRun) -> None:
-        """Report the phases that the log shows."""
         self._is_up = start.outcome.is_healthy
         for phase in start.timeline[len(self.ran.phases) :]:
             at = time.monotonic() - self.began
@@ -165,7 +157,7 @@ class LaunchRunner:
         if gone is not None and self.launch is not None:
             self._give_up(running, gone.says)
             return
-        if self._proving is not None and not self._proving.is_running:
+        if self._proving is not None and not self._proving.is_alive():
             self.ran.proved = True
             running.stop(signal.SIGTERM, "was ended, as no more was asked for")
             return
@@ -190,8 +182,7 @@ class LaunchRunner:
             self.say(f"not ready: {failed.name}: {failed.says}")
         self._failed = failure
         most = _SAME_FAILURES * (4 if failed.name in ("port", "health") else 1)
-        is_alive = failed.is_alive
-        is_left = is_alive and self.proof is None
+        is_left = failed.is_alive and self.proof is None
         if self._same == most and is_left:
             self.say("it answers, so it is left running; what it offers is not proved")
         if self._same >= most and not is_left and running.stopped_by is None:
@@ -205,23 +196,20 @@ class LaunchRunner:
         for rung in self.ran.rungs:
             if rung.result is not LaunchResult.LEFT_OUT:
                 self.say(f"asked for {rung.name}: {rung.result.value}: {rung.says}")
-        where = (
-            self.subject.target.place
-            if self.subject.is_target_known
-            else "by its log alone; where it answers is not known"
-        )
+        by_log = "by its log alone; where it answers is not known"
+        where = self.subject.target.place if self.subject.is_target_known else by_log
         self.say(f"ready after {self.ran.ready_s:.1f} s: {where}")
         for action in self.on_ready:
             action()
         if self.proof is not None:
-            self._proving = _InThread(self._prove)
+            self._proving = threading.Thread(target=self._prove, daemon=True)
+            self._proving.start()
 
     def _prove(self) -> None:
         if self.proof is not None:
             self.ran.measured = self.proof(self._is_gone.is_set)
 
     def _climb(self, running: Run, now: float) -> None:
-        """Run the health checks until the server is ready, and from time to time after that."""
         climb = self._climbing
         if not self.subject.is_target_known:
             if self._is_up and not self.watch.is_ready:
@@ -231,8 +219,7 @@ class LaunchRunner:
             due = self._next_probe if self.watch.is_ready else self._climb_at
             if due is not None and now >= due and (self.watch.is_ready or is_open(self.subject.target)):
                 self._climbing = _HealthRun(self.subject.target, self.limits.patience_s)
-            return
-        if climb.is_running:
+        if climb is None or climb.is_alive():
             return
         self._climbing = None
         rungs = climb.rungs
@@ -251,32 +238,16 @@ class LaunchRunner:
         self._become_ready(now)
 
 
-class _InThread:
-    """Something that is done while the log goes on."""
-
-    def __init__(self, action: Callable[[], None]) -> None:
-        self._thread = threading.Thread(target=action, daemon=True)
-        self._thread.start()
-
-    def wait(self, seconds: float) -> None:
-        self._thread.join(seconds)
-
-    @property
-    def is_running(self) -> bool:
-        return self._thread.is_alive()
-
-
-class _HealthRun(_InThread):
-    """The ladder."""
-
+class _HealthRun(threading.Thread):
     def __init__(self, target: Target, patience_s: float) -> None:
+        super().__init__(daemon=True)
         self.rungs: list[Rung] = []
-        self._target, self._patience_s = target, patience_s
-        super().__init__(self._run)
+        self._server, self._patience_s = target, patience_s
+        self.start()
 
-    def _run(self) -> None:
+    def run(self) -> None:
         try:
-            for rung in health_checks.climb(self._target, patience_s=self._patience_s):
+            for rung in health_checks.climb(self._server, patience_s=self._patience_s):
                 self.rungs.append(rung)
         except Exception as error:  # noqa: BLE001 - an answer of a form that nobody foresaw proves nothing
             name = health_checks.NAMES[min(len(self.rungs), len(health_checks.NAMES) - 1)]

@@ -57,8 +57,6 @@ class Neighbours:
 
 
 class Killings:
-    """The kernel's count of processes killed for memory in this control group."""
-
     def __init__(self, began: float, count: Callable[[], int | None] = memory_limit.kills) -> None:
         self._began, self._count = began, count
         self._before = count()
@@ -79,7 +77,6 @@ class Segments:
         self.own: dict[str, int] = {}
         """Names and inodes."""
         self._looked: dict[tuple[str, int], int] = {}
-        """Looks at segments without an owner."""
         self._next = 0.0
 
     def look(self, processes: Collection[int], now: float) -> bool:

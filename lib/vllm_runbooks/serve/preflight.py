@@ -44,7 +44,6 @@ class LaunchHost(NamedTuple):
     """Source of GPU memory; None if no GPU can be read."""
     why_none: str
     numbers: tuple[int, ...]
-    """Numbers of the visible GPUs, in order."""
     spec: str | None
     """GPUs for the plan, as in 2xA100-80GB; None if unknown."""
 
@@ -54,26 +53,18 @@ def host_of(subject: ServedLaunch, source: Source | None, why_none: str, spec: s
     if source is None:
         return LaunchHost(None, why_none, (), spec)
     chosen = visible_cards(subject, source)[: subject.cards]
-    if spec is None:
-        spec = _spec(chosen)
-    return LaunchHost(source, "", tuple(card.index for card in chosen), spec)
+    return LaunchHost(source, "", tuple(card.index for card in chosen), _spec(chosen) if spec is None else spec)
 
 
 def visible_cards(subject: ServedLaunch, source: Source) -> list[GpuMemory]:
-    """GPUs that the launch may use, in its order."""
+    """GPUs that the launch may use, in its order: those that it names, up to the first unknown one."""
     gpus = source.read().cards
-    visible = subject.visible
-    return [card for card in gpus if card.error is None] if visible is None else _visible(visible, gpus)
-
-
-def _visible(variable: str, gpus: Sequence[GpuMemory]) -> list[GpuMemory]:
-    """GPUs that the variable names, by number or UUID prefix, up to the first unknown one."""
+    if subject.visible is None:
+        return [card for card in gpus if card.error is None]
     visible: list[GpuMemory] = []
-    for word in (part.strip() for part in variable.split(",")):
-        gpu = next(
-            (card for card in gpus if word == str(card.index) or (word and card.uuid and card.uuid.startswith(word))),
-            None,
-        )
+    for word in map(str.strip, subject.visible.split(",")):
+        named = (gpu for gpu in gpus if word == str(gpu.index) or (word and gpu.uuid and gpu.uuid.startswith(word)))
+        gpu = next(named, None)
         if gpu is None or gpu in visible:
             break
         visible.append(gpu)
@@ -81,7 +72,6 @@ def _visible(variable: str, gpus: Sequence[GpuMemory]) -> list[GpuMemory]:
 
 
 def _spec(cards: Sequence[GpuMemory]) -> str | None:
-    """The GPUs by the catalog's names; None if one is unknown."""
     names = []
     for card in cards:
         try:
@@ -123,8 +113,7 @@ def _command(subject: ServedLaunch, host: LaunchHost, say: Callable[[str], None]
     is_script = subject.script is not None
     text = subject.page.text if is_script else shlex.join(subject.argv)
     name = str(subject.script) if is_script else ""
-    spec = host.spec
-    linted = checking.lint_text(text, name=name, vllm=subject.vllm, gpus=spec)
+    linted = checking.lint_text(text, name=name, vllm=subject.vllm, gpus=host.spec)
     by = {severity: [item for item in linted.issues if item.severity is severity] for severity in IssueSeverity}
     for issue in (*by[IssueSeverity.ERROR], *by[IssueSeverity.WARNING]):
         say(f"command: {issue.severity.value}: {issue.message}")
@@ -144,12 +133,10 @@ def _model(subject: ServedLaunch) -> Check:
         return Check("model", LaunchResult.UNKNOWN, "its files lie in the container, or are mounted there")
     folder = Path(name)
     if folder.is_dir():
-        problems = _missing(folder, subject)
-        if problems:
+        if problems := _missing(folder, subject):
             return Check("model", LaunchResult.FAILED, "; ".join(problems[:3]))
-        return Check(
-            "model", LaunchResult.PASSED, f"{folder}: configuration, tokenizer and weights are there and whole"
-        )
+        whole = f"{folder}: configuration, tokenizer and weights are there and whole"
+        return Check("model", LaunchResult.PASSED, whole)
     if folder.is_file():
         return Check("model", LaunchResult.UNKNOWN, f"{name}: is one file, which is not looked into")
     if folder.is_absolute() or name.startswith((".", "~")):
@@ -158,9 +145,8 @@ def _model(subject: ServedLaunch) -> Check:
     if snapshot is not None:
         problems = _missing(snapshot, subject)
         if problems and not _is_offline(subject):
-            return Check(
-                "model", LaunchResult.UNKNOWN, f"not whole in the cache, the rest will be fetched: {problems[0]}"
-            )
+            why = f"not whole in the cache, the rest will be fetched: {problems[0]}"
+            return Check("model", LaunchResult.UNKNOWN, why)
         if problems:
             return Check("model", LaunchResult.FAILED, "; ".join(problems[:3]))
         return Check("model", LaunchResult.PASSED, f"{name}: whole in the cache")
@@ -211,8 +197,7 @@ def _plan(subject: ServedLaunch, host: LaunchHost) -> Check:
     skipped = ("model", "model_tag", "api_key", "config")
     options = {name: value for name, value in subject.flags.items() if name not in skipped}
     try:
-        request = planner.request(subject.model, host.spec, vllm=subject.vllm, options=options)
-        plan = planned.plan(request)
+        plan = planned.plan(planner.request(subject.model, host.spec, vllm=subject.vllm, options=options))
     except InputError as error:
         return Check("plan", LaunchResult.UNKNOWN, str(error))
     result = {True: LaunchResult.PASSED, False: LaunchResult.FAILED, None: LaunchResult.UNKNOWN}[plan.fits]
@@ -220,16 +205,12 @@ def _plan(subject: ServedLaunch, host: LaunchHost) -> Check:
 
 
 def _port(subject: ServedLaunch) -> Check:
-    target = subject.target
+    target, host = subject.target, subject.flags.get("host")
     if not subject.is_target_known:
         return Check("port", LaunchResult.UNKNOWN, "the port is set in a file or a variable that is not read here")
     if target.uds is not None:
         return Check("port", LaunchResult.LEFT_OUT, f"it listens to {target.uds}")
-    host_option = subject.flags.get("host")
-    host = host_option if isinstance(host_option, str) else None
-    if subject.is_container:
-        host = None
-    conflict = ports.taken(host, target.port)
+    conflict = ports.taken(host if isinstance(host, str) and not subject.is_container else None, target.port)
     if conflict is None:
         return Check("port", LaunchResult.PASSED, f"{target.port} is free")
     if not conflict.is_in_use:
@@ -282,14 +263,12 @@ def memory(
             return Check("memory", LaunchResult.FAILED, "not waited for any more: the start is not wanted")
         time.sleep(steady.every_s)
         readings.append(host.source.read())
-    lacking = _lacking(subject, readings[-1].of(host.numbers))
-    span = (steady.samples - 1) * steady.every_s
-    if lacking:
+    cards = readings[-1].of(host.numbers)
+    if lacking := _lacking(subject, cards):
         return Check("memory", LaunchResult.FAILED, lacking)
+    span = (steady.samples - 1) * steady.every_s
     free = ", ".join(
-        f"GPU {card.index}: {card.free_mib / _MIB_PER_GIB:.2f} GiB free"
-        for card in readings[-1].of(host.numbers)
-        if card.free_mib is not None
+        f"GPU {card.index}: {card.free_mib / _MIB_PER_GIB:.2f} GiB free" for card in cards if card.free_mib is not None
     )
     return Check("memory", LaunchResult.PASSED, f"stable for {span:g} s; {free} ({host.source.says})")
 

@@ -92,7 +92,6 @@ class ServedLaunch:
 
     @cached_property
     def found(self) -> WrittenLaunch:
-        """The server's launch in the command or script."""
         starts = [launch for launch in self.page.starts if not launch.keywords and launch.entry in options.SERVERS]
         if len(starts) != 1:
             self._check_program()
@@ -101,7 +100,6 @@ class ServedLaunch:
         return starts[0]
 
     def _check_program(self) -> None:
-        """Raise InputError if the program or script does not exist."""
         words = self._words
         if words and shutil.which(words[0], path=self.environment.get("PATH")) is None:
             raise InputError(f"{redact_text(words[0])}: no such command; check its name, and the path")
@@ -151,10 +149,8 @@ class ServedLaunch:
         }
         if not self.is_container:
             return {**self.environment, **command_variables}
-        handed_on = {
-            name for name, setting in settings.items() if setting.value.why == "handed on"
-        } & self.environment.keys()
-        return {**command_variables, **{name: self.environment[name] for name in handed_on}}
+        handed_on = [name for name, setting in settings.items() if setting.value.why == "handed on"]
+        return {**command_variables, **{name: self.environment[name] for name in handed_on if name in self.environment}}
 
     @property
     def visible(self) -> str | None:
@@ -198,32 +194,23 @@ class ServedLaunch:
             host, port = _published([word.value or "" for word in self.found.container], port)
         uds = self.flags.get("uds")
         key = self.flags.get("api_key") or self.variables.get("VLLM_API_KEY")
+        keys = [key] if isinstance(key, str) else key or ()
         return Target(
             host=host if isinstance(host, str) and host not in ("0.0.0.0", "::", "") else "127.0.0.1",  # noqa: S104
             port=port,
             is_tls=bool(self.flags.get("ssl_certfile") or self.flags.get("ssl_keyfile")),
             uds=uds if isinstance(uds, str) and uds else None,
-            key=next(
-                (
-                    candidate
-                    for candidate in ([key] if isinstance(key, str) else key or ())
-                    if isinstance(candidate, str)
-                ),
-                None,
-            ),
+            key=next((text for text in keys if isinstance(text, str)), None),
             has_template=bool(self.flags.get("chat_template")),
             has_tools=bool(self.flags.get("enable_auto_tool_choice")),
         )
 
     @cached_property
     def python(self) -> str | None:
-        """The Python that runs vLLM; None if unknown."""
         if self.is_container:
             return None
         path = self._program
-        if path is None:
-            return None
-        if Path(path).name.startswith("python"):
+        if path is None or Path(path).name.startswith("python"):
             return path
         with contextlib.suppress(OSError), Path(path).open("rb") as file:
             head = file.readline(300)

@@ -28,23 +28,16 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("logs", nargs=-1, type=complete.LOG, metavar="[LOG…|FOLDER|CASE|-]")
-@click.option("--command", metavar="FILE", type=complete.SCRIPT, help="The script or manifest that the log belongs to.")
-@click.option(
-    "--gpus",
-    metavar="SPEC",
-    type=complete.CARDS,
-    help="The cards of the start: 8xRTX3090, a snapshot's file or case, or local, this host's.",
+@given.value("--command FILE", "The script or manifest that the log belongs to.", complete.SCRIPT)
+@given.value(
+    "--gpus SPEC",
+    "The cards of the start: 8xRTX3090, a snapshot's file or case, or local, this host's.",
+    complete.CARDS,
 )
-@click.option(
-    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that wrote the log, where the log does not say."
-)
-@click.option(
-    "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the last)."
-)
+@given.value("--vllm VERSION", "Release that wrote the log, where the log does not say.", complete.RELEASE)
+@given.value("--start N", "Which of several starts, from 1 (default: the last).", click.IntRange(min=1))
 @click.option("--no-inventory", is_flag=True, help="Leave out what this host has.")
-@click.option(
-    "-o", "--output", "out", metavar="FILE.zip", type=given.FILE, help="Write it there (default: LOG-pack.zip, here)."
-)
+@given.value("-o --output out FILE.zip", "Write it there (default: LOG-pack.zip, here).", given.FILE)
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @click.option("--issue", is_flag=True, help="Print the issue's text; an archive is written only where -o names one.")
 @given.FORMAT
@@ -123,7 +116,6 @@ def _evidence(logs: tuple[str, ...], command: str | None, vllm: str | None) -> E
 
 
 def _name(logs: tuple[str, ...], command: str | None) -> str:
-    """The default file name: of the first log, without secrets."""
     from vllm_runbooks.core.redaction.redact import redact_name
 
     name = Path(logs[0] if logs else command or "").resolve().name if logs != ("-",) else "startup"
@@ -155,16 +147,12 @@ def _view(made: Packed, target: Path) -> list[TextBlock]:
         for member in manifest.members
     ]
     head = [styled(name, Tone.FAINT) for name in ("file", "bytes", "replaced in it")]
-    replaced = ", ".join(f"{count} {kind}" for kind, count in manifest.hidden.items())
+    counts = ", ".join(f"{count} {kind}" for kind, count in manifest.hidden.items())
+    replaced = f"Replaced: {counts or 'nothing that was recognised'}. Look through the logs before you hand it on."
     parts: list[list[TextBlock]] = [
         [Line(styled(str(target), Tone.HEADING) + f"  ·  {outcome}")],
         [Table(head, rows, numeric=frozenset({1}), indent="  ")],
-        [
-            Prose(
-                f"Replaced: {replaced or 'nothing that was recognised'}. Look through the logs before you hand it on.",
-                "",
-            )
-        ],
+        [Prose(replaced, "")],
     ]
     if manifest.notes:
         parts.append(headed("NOTES", [bulleted(note) for note in manifest.notes]))
