@@ -12,7 +12,7 @@ from adapters_of_vllm import ask
 from rows import in_one_test
 from vllm_runbooks.plan.adapters import LoraDemand, counted_in, refusals, room
 from vllm_runbooks.plan.budget import Budget, Device, budget, subject
-from vllm_runbooks.plan.settings import LaunchSettings, settle
+from vllm_runbooks.plan.settings import LaunchSettings, LoraSettings, settle
 from vllm_runbooks.plan.shape import shape
 from vllm_runbooks.plan.terms import GIB, Band
 from vllm_runbooks.plan.weights import Ranks, inventory
@@ -87,7 +87,11 @@ def asked_of(case: dict[str, Any], version: str, **more: Any) -> LoraDemand:
         "slots": case.get("loras", 2), "width": 2, "model_width": 2, "is_sharded": case.get("sharded", False),
         "extra_words": 256 if key < (0, 12) else 0, "has_bias": False, "tokens": 0,
     }  # fmt: skip
-    return LoraDemand(**{**told, **more})
+    told |= more
+    lora = LoraSettings(
+        told["rank"], told["slots"], told["width"], told["is_sharded"], told["extra_words"], told["has_bias"]
+    )
+    return LoraDemand(told["release"], told["ranks"], lora, told["model_width"], told["tokens"])
 
 
 def sizes(case: dict[str, Any], version: str, **more: Any) -> list[Band | None]:

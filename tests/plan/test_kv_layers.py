@@ -106,8 +106,6 @@ def test_recorded_starts_are_reproduced_from_the_configuration(
         (_SLIDING, replace(_8K, block_tokens=64), "0.27.1", [("sliding", 16, 65_536, 4)]),
         (_SLIDING, replace(_8K, block_tokens=64), "0.30.0", [("sliding", 64, 262_144, 4)]),
         (_CHUNKED, _8K, "0.19.0", [("chunked", 16, 65_536, 4)]),
-        (_FULL, replace(_8K, is_cpu=True), "0.10.2", [("full", 16, 65_536, 4)]),
-        (_FULL, replace(_8K, is_cpu=True), "0.19.0", [("full", 128, 524_288, 4)]),
         (replace(_FULL, kind="encoder"), _8K, "0.19.0", []),
         (replace(_FULL, shares_cache_of=1), _8K, "0.19.0", []),
         # Latents: every rank holds all of them, in blocks as the backend of the card wants them.

@@ -11,9 +11,19 @@ from vllm_runbooks.catalog.specs import MAX_GPUS, Gpu, HostGpu
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import ComparedTerm, Facts, PlanComparison, PrintedFigure, Residual, ServerRun
 from vllm_runbooks.plan import costs
-from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel, RankBudget, budget, subject
+from vllm_runbooks.plan.budget import (
+    Budget,
+    Calibrate,
+    Device,
+    PlannedModel,
+    RankBudget,
+    budget,
+    settled_on,
+    subject,
+    total,
+)
 from vllm_runbooks.plan.calibration import NEWER_ENGINE, RULES
-from vllm_runbooks.plan.settings import LaunchSettings, settle
+from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band
 
 _JSON_OPTIONS = (
@@ -78,23 +88,12 @@ class LaunchPlace:
     gpu: Gpu | None = None
     """The first GPU, where it is known by name."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables that are set for the start."""
 
     def settings(self, model: PlannedModel, options: Mapping[str, Any]) -> LaunchSettings:
         """What a start with these options comes to."""
-        gpu, total = self.gpu, self.devices[0].total
+        total = self.devices[0].total
         printed = None if total is None else total.expected / GIB
-        return settle(
-            model.shape,
-            options,
-            self.release,
-            environment=self.environment,
-            gpu_name=(gpu.aliases or (gpu.name,))[0] if gpu is not None else None,
-            memory_gib=gpu.memory_gib if gpu is not None else printed,
-            capability=gpu.version if gpu is not None else None,
-            config=model.config,
-            draft=model.draft,
-        )
+        return settled_on(model, options, self.release, self.gpu, environment=self.environment, memory_gib=printed)
 
     def cards(self, settings: LaunchSettings) -> tuple[Device, ...]:
         """The GPUs of one replica.
@@ -187,7 +186,6 @@ class _Figure:
         return "; ".join(notes)
 
     def record(self) -> ComparedTerm:
-        """As documents show it."""
         low, expected, high = (side / GIB for side in self.planned) if self.planned else (None, None, None)
         return ComparedTerm(self.name, expected, low, high, self.actual, self.explained)
 
@@ -385,14 +383,7 @@ def _is_sized(planned: Budget) -> bool:
 
 
 def _sum(rank: RankBudget, names: Sequence[str]) -> Band | None:
-    """Terms of a GPU together; None where one of them is not known."""
-    total = NOTHING
-    for term in rank.terms:
-        if term.name in names:
-            if term.band is None:
-                return None
-            total = total.plus(term.band)
-    return total
+    return total(term for term in rank.terms if term.name in names)
 
 
 def _known(rank: RankBudget, names: Sequence[str]) -> Band:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 from vllm_runbooks.catalog.eras import NEVER, Key
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core.record_forms import AUTHORED
+from vllm_runbooks.plan.settings import LoraSettings
 from vllm_runbooks.plan.shape import Shape
 from vllm_runbooks.plan.tensors import ModelTensor
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term
@@ -86,20 +87,9 @@ class LoraDemand(NamedTuple):
 
     release: Key
     ranks: Ranks
-    rank: int
-    """`--max-lora-rank`."""
-    slots: int
-    """`--max-loras`: adapters that one batch can use."""
-    width: int
-    """Bytes of a value of an adapter."""
+    lora: LoraSettings
     model_width: int
     """Bytes of a value of the model."""
-    is_sharded: bool
-    """`--fully-sharded-loras`."""
-    extra_words: int
-    """`--lora-extra-vocab-size`."""
-    has_bias: bool
-    """`--enable-lora-bias`."""
     tokens: int
     """Of a batch."""
 
@@ -117,8 +107,8 @@ def refusals(shape: Shape, demand: LoraDemand) -> Iterator[str]:
         yield f"vLLM {number} has no LoRA for {architecture}"
         return
     tensor = demand.ranks.tensor
-    if demand.is_sharded and demand.rank % tensor:
-        yield f"--fully-sharded-loras divides the rank of adapters: {demand.rank} is no multiple of {tensor} cards"
+    if demand.lora.is_sharded and demand.lora.rank % tensor:
+        yield f"--fully-sharded-loras divides the rank of adapters: {demand.lora.rank} is no multiple of {tensor} cards"
     if model is not None and model.has_known_layers and model.has_ends(demand.release):
         most = next(words for words, until in _LARGEST_VOCABULARY if demand.release < until)
         if shape.vocabulary_size > most:
@@ -142,19 +132,19 @@ class _Room:
 
     def __init__(self, demand: LoraDemand) -> None:
         self.asked = demand
-        self.each = demand.slots * demand.width
+        self.each = demand.lora.slots * demand.lora.value_bytes
 
     def linear(self, tensor: ModelTensor, *, with_a: bool) -> int:
         """Of one linear layer; without A where it shares that of another one."""
         demand, tp = self.asked, self.asked.ranks.tensor
         _, outputs, inputs = on_rank(tensor, demand.ranks)
-        rank_of_a = demand.rank
-        if demand.is_sharded and tp > 1 and tensor.split in ("column", "kv"):
+        rank_of_a = demand.lora.rank
+        if demand.lora.is_sharded and tp > 1 and tensor.split in ("column", "kv"):
             rank_of_a //= tp
-        elif demand.is_sharded and tp > 1 and tensor.split == "row":
+        elif demand.lora.is_sharded and tp > 1 and tensor.split == "row":
             outputs //= tp
-        bias = outputs if demand.has_bias else 0
-        return self.each * ((rank_of_a * inputs if with_a else 0) + outputs * demand.rank + bias)
+        bias = outputs if demand.lora.has_bias else 0
+        return self.each * ((rank_of_a * inputs if with_a else 0) + outputs * demand.lora.rank + bias)
 
     def experts(self, tensor: ModelTensor) -> int:
         """Of one matrix of all experts; a GPU has a part of each of them, or some of them whole."""
@@ -166,44 +156,43 @@ class _Room:
         inner = -(-(tensor.columns if is_last else tensor.rows) // tp)
         hidden = tensor.rows if is_last else tensor.columns
         # The side of the hidden state is divided only where all of it is: by the rank of A, by the output of B.
-        outer = hidden * demand.rank // (tp if demand.is_sharded else 1)
-        return self.each * count * (outer + inner * demand.rank)
+        outer = hidden * demand.lora.rank // (tp if demand.lora.is_sharded else 1)
+        return self.each * count * (outer + inner * demand.lora.rank)
 
     def embedding(self, words: int, hidden: int) -> int:
         """Of the embedding, which no ranks divide."""
         demand = self.asked
-        extra = demand.slots * demand.extra_words * hidden * demand.model_width
-        return self.each * (words + demand.extra_words + hidden) * demand.rank + extra
+        extra = demand.lora.slots * demand.lora.extra_words * hidden * demand.model_width
+        return self.each * (words + demand.lora.extra_words + hidden) * demand.lora.rank + extra
 
     def head(self, words: int, hidden: int) -> int:
         """Of the head, whose B no ranks divide."""
         demand = self.asked
-        rows, table = words + demand.extra_words, 0
+        rows, table = words + demand.lora.extra_words, 0
         if demand.release < _EXTRA_UNTIL:
             rows = round_up(rows, _HEAD_ROWS)
         if demand.ranks.tensor > 1:
             # Where each word of the gathered logits belongs, 8 bytes each.
             table = 8 * self.rows_of_head(words)
-        extra = demand.slots * demand.extra_words * hidden * demand.model_width
-        return self.each * (hidden + rows) * demand.rank + extra + table
+        extra = demand.lora.slots * demand.lora.extra_words * hidden * demand.model_width
+        return self.each * (hidden + rows) * demand.lora.rank + extra + table
 
     def rows_of_head(self, words: int) -> int:
-        """Rows that all GPUs' parts of the head have together."""
         demand = self.asked
         if demand.release >= _EXTRA_UNTIL:
             return round_up(words, VOCABULARY_PADDING)
-        return round_up(round_up(words, _HEAD_ROWS) + demand.extra_words, _HEAD_ROWS)
+        return round_up(round_up(words, _HEAD_ROWS) + demand.lora.extra_words, _HEAD_ROWS)
 
     def words(self, count: int, hidden: int, *, is_head: bool) -> int:
         """What the embedding or the head itself grows by for the adapters' own words."""
         demand = self.asked
-        if not demand.extra_words:
+        if not demand.lora.extra_words:
             return 0
         before = round_up(count, VOCABULARY_PADDING)
         after = (
             self.rows_of_head(count)
             if is_head
-            else round_up(before + demand.extra_words * demand.slots, VOCABULARY_PADDING)
+            else round_up(before + demand.lora.extra_words * demand.lora.slots, VOCABULARY_PADDING)
         )
         return (after - before) // demand.ranks.tensor * hidden * demand.model_width
 
@@ -260,7 +249,7 @@ def room(stock: TensorInventory, demand: LoraDemand) -> tuple[Term, ...]:
     model, sizes = _lora_model(shape.architecture) or LoraModel(), _Room(demand)
     layer_sizes = [(variant.layers, *_layer(variant, model, sizes)) for variant in stock.variants]
     tables = demand.tokens * _TOKEN_BYTES
-    source = f"{demand.slots} of rank {demand.rank}, set aside when the model is loaded: vllm lora/layers"
+    source = f"{demand.lora.slots} of rank {demand.lora.rank}, set aside when the model is loaded: vllm lora/layers"
     terms, start = [], 0
     for stage, count in enumerate(stages(shape.layers, demand.ranks, demand.release)):
         size = _ends(shape, model, sizes, is_first=stage == 0, is_last=stage == pipeline - 1)

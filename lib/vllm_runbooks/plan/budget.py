@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from math import ceil
 from typing import Any, NamedTuple
 
-from vllm_runbooks.catalog.specs import HostGpu, Specs
+from vllm_runbooks.catalog.specs import Gpu, HostGpu, Specs
 from vllm_runbooks.catalog.start_rules import start_rules
 from vllm_runbooks.plan import adapters, costs, drafts
 from vllm_runbooks.plan.drafts import Drafting, DraftModel
@@ -16,7 +16,7 @@ from vllm_runbooks.plan.encoder_profile import EncoderProfile, profile
 from vllm_runbooks.plan.json_options import speculative
 from vllm_runbooks.plan.kv_cache import Demand, KvPool, KvRefusedError, KvUnknownError, pool, rules
 from vllm_runbooks.plan.kv_layers import CacheOptions, kv_layers
-from vllm_runbooks.plan.settings import LaunchSettings, mismatch
+from vllm_runbooks.plan.settings import LaunchSettings, mismatch, settle
 from vllm_runbooks.plan.shape import Experts, Shape, shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term, tried
 from vllm_runbooks.plan.weights import Ranks, TensorInventory, inventory, load, stages
@@ -32,7 +32,6 @@ class PlannedModel:
     config: Mapping[str, Any] = field(repr=False)
     shape: Shape
     source: str | None = None
-    """Where the configuration can be opened."""
     checkpoint_bytes: int | None = None
     """Of all tensors in the model's files, as their headers say; None: the files are not at hand."""
     is_partial: bool = False
@@ -57,6 +56,29 @@ def subject(
 ) -> PlannedModel:
     """A model from its configuration; with `is_partial` what the configuration leaves out is unknown."""
     return PlannedModel(name, config, shape(config, is_partial=is_partial), source, checkpoint_bytes, is_partial, draft)
+
+
+def settled_on(
+    model: PlannedModel,
+    options: Mapping[str, Any],
+    release: str,
+    gpu: Gpu | None,
+    *,
+    environment: Mapping[str, str],
+    memory_gib: float | None = None,
+) -> LaunchSettings:
+    """What a start with these options comes to on a GPU; `memory_gib` is its memory where the GPU is not known."""
+    return settle(
+        model.shape,
+        options,
+        release,
+        environment=environment,
+        gpu_name=(gpu.aliases or (gpu.name,))[0] if gpu is not None else None,
+        memory_gib=gpu.memory_gib if gpu is not None else memory_gib,
+        capability=gpu.version if gpu is not None else None,
+        config=model.config,
+        draft=model.draft,
+    )
 
 
 def subject_in_catalog(name: str, specs: Specs) -> PlannedModel | None:
@@ -109,7 +131,6 @@ class RankBudget:
     device: Device
     terms: tuple[Term, ...]
     requested: Band | None
-    """What the utilization allows vLLM."""
     available: Band | None
     """Of it for the cache; may be below zero. None: a term is not known."""
     captured: Term
@@ -131,51 +152,46 @@ class Budget:
     limits: tuple[str, ...]
     """What decides, a sentence each; what is missing is named."""
     calibrated: tuple[str, ...] = ()
-    """What corrected the terms, a sentence each."""
-
-    def _available(self, side: int) -> tuple[int, ...] | None:
-        """Bytes for the cache on the poorest GPU of each stage, by the low (0), expected (1) or high (2) estimate."""
-        least: dict[int, int] = {}
-        for rank in self.ranks:
-            if rank.available is None:
-                return None
-            least[rank.stage] = min(least.get(rank.stage, rank.available[side]), rank.available[side])
-        return tuple(least[stage] for stage in sorted(least))
 
     @cached_property
     def available(self) -> tuple[tuple[int, ...], ...] | None:
-        """Bytes for the cache by stage: low, expected and high; None if unknown."""
-        sides = [self._available(side) for side in range(3)]
-        return None if None in sides else tuple(side for side in sides if side is not None)
+        """Bytes for the cache on the poorest GPU of each stage: low, expected and high; None if unknown."""
+        by_stage: dict[int, list[Band]] = {}
+        for rank in self.ranks:
+            if rank.available is None:
+                return None
+            by_stage.setdefault(rank.stage, []).append(rank.available)
+        return tuple(tuple(min(b[side] for b in by_stage[stage]) for stage in sorted(by_stage)) for side in range(3))
+
+    def _by_side(self, measure: Callable[[KvPool, tuple[int, ...]], int]) -> Band | None:
+        if self.pool is None or self.available is None:
+            return None
+        low, expected, high = (measure(self.pool, side) for side in self.available)
+        return Band(low, expected, high)
 
     @cached_property
     def blocks(self) -> Band | None:
         """Blocks of the cache on every GPU; 0 where nothing is left."""
-        if self.pool is None or self.available is None:
-            return None
-        low, expected, high = (self.pool.blocks(side) for side in self.available)
-        return Band(low, expected, high)
+        return self._by_side(KvPool.blocks)
 
     @cached_property
     def longest(self) -> Band | None:
         """Tokens of the longest request that is served, at most `max_model_len`."""
-        if self.pool is None or self.available is None:
-            return None
-        low, expected, high = (self.pool.longest_context(side) for side in self.available)
-        return Band(low, expected, high)
+        return self._by_side(KvPool.longest_context)
 
 
 Calibrate = Callable[[PlannedModel, tuple[Term, ...], Device, LaunchSettings], tuple[tuple[Term, ...], tuple[str, ...]]]
 """Corrects a GPU's terms by what earlier starts printed: the terms in their order, and what was corrected by what."""
 
 
-def _summed(terms: Sequence[Term]) -> Band | None:
-    total = NOTHING
+def total(terms: Iterable[Term]) -> Band | None:
+    """Terms together; None where one of them is not known."""
+    whole = NOTHING
     for term in terms:
         if term.band is None:
             return None
-        total = total.plus(term.band)
-    return total
+        whole = whole.plus(term.band)
+    return whole
 
 
 @lru_cache(maxsize=_KEPT_POOLS)
@@ -260,12 +276,10 @@ class _Loading(NamedTuple):
     offloaded: int
     """Bytes on the host instead."""
     drafting: Drafting | None = None
-    """None: no model of its own drafts."""
 
 
 @lru_cache(maxsize=_KEPT_POOLS)
 def _weights(model: PlannedModel, how: _Loading) -> tuple[Term, ...]:
-    """What each stage loads; a model of its own that drafts is on the last one."""
     *others, last = _own_weights(model, how)
     if model.draft is None or how.drafting is None:
         return (*others, last)
@@ -291,7 +305,6 @@ def _weights(model: PlannedModel, how: _Loading) -> tuple[Term, ...]:
 
 
 def _own_weights(model: PlannedModel, how: _Loading) -> tuple[Term, ...]:
-    """What each stage loads of the model itself."""
     loaded = load(
         model.stock,
         how.ranks,
@@ -326,21 +339,11 @@ def _room(model: PlannedModel, demand: adapters.LoraDemand) -> tuple[Term, ...]:
 
 def _asked(settings: LaunchSettings) -> adapters.LoraDemand:
     return adapters.LoraDemand(
-        settings.key,
-        settings.ranks,
-        settings.lora.rank,
-        settings.lora.slots,
-        settings.lora.value_bytes,
-        settings.value_bytes,
-        settings.lora.is_sharded,
-        settings.lora.extra_words,
-        settings.lora.has_bias,
-        settings.scheduler.batched_tokens,
+        settings.key, settings.ranks, settings.lora, settings.value_bytes, settings.scheduler.batched_tokens
     )
 
 
 def _with_adapters(terms: Sequence[Term], room: Term, release: tuple[int, ...]) -> list[Term]:
-    """The terms with the adapters in the one that the release counts them in; of their own where it is not known."""
     name = adapters.counted_in(release)
     if room.band is None or name is None:
         return [*terms, room]
@@ -536,14 +539,13 @@ class _GpuBudget:
         self.settings, self.device, self.stage, self.groups = settings, device, stage, groups
         self.terms, self.captured, self.encoder = made
         self.requested = device.total and Band(*(ceil(side * settings.utilization) for side in device.total))
-        used = _summed(self.terms)
+        used = total(self.terms)
         self.available = self.requested.less(used) if self.requested is not None and used is not None else None
         if settings.cache.size is not None:
             self.available = Band(*(settings.cache.size,) * 3)
         self.fits: bool | None = None
 
     def judge(self, problems: _Problems) -> None:
-        """Whether the GPU goes through the start; says what stops it."""
         mine = _Problems()
         for term in self.terms:
             if term.band is None:

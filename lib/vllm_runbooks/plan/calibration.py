@@ -46,7 +46,6 @@ class _CalibrationRule(NamedTuple):
     """How rows of a term correct a plan."""
 
     shifts: str
-    """Term that is corrected."""
     of: tuple[str, ...]
     """Terms that were printed as one figure; the difference is a share of their sum. Empty: it is an amount."""
     levels: tuple[frozenset[str], ...]
@@ -99,7 +98,7 @@ class Shipped(NamedTuple):
 
 
 def read(text: str, where: str) -> tuple[Residual, ...]:
-    """Rows of a calibration file, JSON or YAML.
+    """Rows of a calibration file.
 
     Raises:
         InputError: It is something else; in one line.
@@ -118,34 +117,10 @@ def _parsed(text: str, where: str) -> Mapping[str, Any]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        data = _yaml(text, where)
+        raise InputError(f"{where}: is no JSON; `plan --from-log LOG -o FILE` writes one") from None
     if not isinstance(data, Mapping):
         raise InputError(f"{where}: holds no mapping with a list `rows`")
     return data
-
-
-def _yaml(text: str, where: str) -> Any:
-    """What a text says that is no JSON; numbers and `null` are read as JSON has them."""
-    from vllm_runbooks.core.excerpt import Excerpt
-    from vllm_runbooks.reading.documents import yaml_places
-
-    def value(node: yaml_places.Node | None) -> Any:
-        if isinstance(node, yaml_places.Sequence):
-            return [value(item) for item in node.items]
-        if isinstance(node, yaml_places.Mapping):
-            return {key.value: value(inner) for key, inner in node.items()}
-        if node is None or node.style != "plain":
-            return None if node is None else node.value
-        try:
-            return json.loads(node.value)
-        except ValueError:
-            return None if node.value in ("", "~") else node.value
-
-    try:
-        return value(yaml_places.read(Excerpt.whole(text)))
-    except yaml_places.YamlError as error:
-        line = text.count("\n", 0, error.at) + 1
-        raise InputError(f"{where}: line {line}: is neither JSON nor YAML: {error}") from None
 
 
 _TEXTS = ("release", "term", "source")
@@ -239,8 +214,6 @@ def load(user_file: str | Path | None = None) -> Calibrate:
 
 
 class _CalibrationTarget(NamedTuple):
-    """What a plan is for."""
-
     key: Key
     is_v0: bool
     gpu: str

@@ -43,7 +43,6 @@ def tensor_bytes(folder: Path) -> int | None:
 
 
 def _is_size(value: object) -> bool:
-    """Whether it is a number of bytes: JSON as Python reads it has Infinity, NaN and fractions too."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
@@ -112,7 +111,6 @@ def _header_bytes(path: Path) -> int:
 
 
 def _header(path: Path) -> dict[str, tuple[int, int]]:
-    """Where each tensor of a file begins and ends."""
     damaged = InputError(f"{path}: its header is damaged; fetch the file again")
     with path.open("rb") as stream:
         start = stream.read(8)
@@ -211,7 +209,6 @@ def _json_problem(path: Path, *, is_config: bool) -> str | None:
 
 
 def _names_kind(config: dict[str, Any]) -> bool:
-    """Whether a configuration tells which model it is of."""
     kind, classes = config.get("model_type"), config.get("architectures")
     if (isinstance(kind, str) and kind.strip()) or any(config.get(name) for name in _KINDS):
         return True

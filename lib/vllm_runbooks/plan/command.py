@@ -17,10 +17,7 @@ from vllm_runbooks.plan.records import Find, Layouts, Plan
 
 
 class _PlanCommand(click.Command):
-    """A command that takes the options of the engine as well, and offers them."""
-
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Options of its own that begin so, then those of the engine."""
         items = super().shell_complete(ctx, incomplete)
         names = {item.value for item in items}
         return [*items, *(item for item in complete.engine_options(incomplete) if item.value not in names)]
@@ -176,7 +173,6 @@ def _own_options_told(arguments: tuple[str, ...]) -> Iterator[None]:
 
 
 def _check_model(model: str | None) -> None:
-    """Refuse an option in the place of the model: none of this command, as those are read, wherever they stand."""
     if model is None or not model.startswith("-"):
         return
     name = model.partition("=")[0]
@@ -194,7 +190,6 @@ def _variable(text: str) -> tuple[str, str]:
 
 
 def _from_log(log: str, *, gpus: str | None, vllm: str | None, start: int | None, out: Path | None, form: str) -> int:
-    """What a start printed, beside what is planned for it."""
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.diagnosis import diagnosing
     from vllm_runbooks.plan import planner

@@ -136,7 +136,6 @@ _MARLIN_DIRECT_UNTIL: Mapping[str, Key] = {
 
 
 def _held(shape: Shape, settings: LaunchSettings, capability: Capability | None) -> _KeptResults:
-    """What of the experts' results stays: by how they are stored, the GPU and the release."""
     if settings.is_v0 or settings.key < _MODULAR:
         return _FREED
     method = settings.quantization or (shape.quantization.method if shape.quantization else None)
@@ -159,8 +158,6 @@ def _held(shape: Shape, settings: LaunchSettings, capability: Capability | None)
 
 @dataclass(frozen=True)
 class _Figures:
-    """What of a model the activation depends on."""
-
     hidden: int
     vocabulary: int
     split: int
@@ -275,8 +272,6 @@ def _expert_bytes(figures: _Figures, settings: LaunchSettings, width: int) -> tu
 
 
 class _RankPlace(NamedTuple):
-    """Where a GPU stands among the ranks."""
-
     is_first: bool
     is_last: bool
     samples: bool
@@ -370,7 +365,6 @@ def _activation(shape: Shape, settings: LaunchSettings, place: _RankPlace) -> _A
 
 
 def _missing(shape: Shape, settings: LaunchSettings) -> str | None:
-    """Why the activation is not known; None: it is."""
     if not shape.kinds or not shape.hidden_size or not shape.vocabulary_size:
         return "the activation is not known: " + (", ".join(shape.missing) or "the configuration names no layers")
     if not settings.scheduler.batched_tokens or not settings.scheduler.sequences:

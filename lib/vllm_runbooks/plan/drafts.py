@@ -26,12 +26,10 @@ class DraftModel:
     """A model that drafts, read once."""
 
     name: str
-    """As the start names it."""
     config: Mapping[str, Any] = field(repr=False)
     """What vLLM reads of its `config.json`."""
     shape: Shape
     source: str | None = None
-    """Where the configuration can be opened."""
     tensors: frozenset[str] | None = None
     """Names in the checkpoint's files; None: they are not at hand."""
 
@@ -51,7 +49,6 @@ class Drafting(NamedTuple):
     method: str
     """"draft_model" (a whole model), "eagle", "eagle3" or "medusa"."""
     tokens: int
-    """Speculated at once."""
     length: int = 0
     """The longest context of the model that is drafted for."""
 
@@ -84,7 +81,6 @@ transformers_utils/configs/speculators/algos.py:16)."""
 
 
 def _plain(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A file of speculators' form as the plain configuration that vLLM makes of it."""
     layer, kind = config.get("transformer_layer_config"), config.get("speculators_model_type")
     if kind not in ("eagle3", "peagle") or not isinstance(layer, Mapping):
         return config
@@ -110,7 +106,6 @@ class DraftRules:
     layers: int | None = 1
     """Layers of EAGLE-3 that are built, whatever the configuration says; None: all."""
     takes_target_form: bool = False
-    """Layers are quantized as the target is."""
     omits_projection: bool = False
     """Without states from between the target's layers EAGLE-3 has no projection of them."""
     counts_states: bool = False
@@ -118,7 +113,6 @@ class DraftRules:
     norms_states: bool = False
     """They have norms where the configuration says so; so they do one by one with `counts_states`."""
     has_bias: bool = False
-    """EAGLE-3's attention has a bias where the configuration says so."""
     always_maps: bool = True
     """Draft tokens are mapped to the target's even where both vocabularies are one."""
     cuts_heads: bool = True
@@ -328,7 +322,6 @@ def _eagle(draft: DraftModel, method: str, target: Shape, ranks: Ranks, release:
 
 
 def _layer(layer: Layer, hidden: int, index: int, by: DraftRules, *, is_three: bool) -> Iterator[ModelTensor]:
-    """A decoder layer of a head: EAGLE's first one has no norm of its input, EAGLE-3's reads two states at once."""
     layer = replace(layer, norms=3 if is_three else 1 if index == 0 else 2)
     for tensor in layer_tensors(layer, hidden, Family()):
         if is_three and tensor.fused == "qkv":

@@ -46,9 +46,7 @@ class EncoderProfile:
     """The encoder's part of the profiling run on one GPU; bytes."""
 
     modality: str
-    """"image" or "video"."""
     items: int
-    """Of that modality in the batch."""
     tokens: int
     """Of an item, as the release counts them for its budget; where the start gives sizes, of the item that is run."""
     budget: int
@@ -98,12 +96,9 @@ class Unprofiled:
 
 
 class _Sizes(NamedTuple):
-    """A tower."""
-
     family: str
     size: int
     wide: int
-    """Of the network in a layer."""
     patch: int
     merge: int
     """Patches along a side of a token."""
@@ -122,8 +117,6 @@ class _Sizes(NamedTuple):
 
 
 class _Ask(NamedTuple):
-    """A start."""
-
     key: Key
     is_v0: bool
     is_v2: bool
@@ -138,7 +131,6 @@ class _Ask(NamedTuple):
     native_norms: bool
     """Norms run as PyTorch's own operations: the setting of a compiled model holds for its encoder as well."""
     width: int
-    """Bytes of a value."""
     shortest: int | None
     longest: int | None
     """Pixels, where the start overrides the processor's."""
@@ -146,19 +138,14 @@ class _Ask(NamedTuple):
     picture: _Side = (0, 0)
     """Height and width of the dummy picture at most, as `--limit-mm-per-prompt` gives them; 0: not given."""
     video: _Side = (0, 0)
-    """The same of the dummy video."""
     frames: int = 0
-    """Its frames at most."""
 
     @property
     def is_sized(self) -> bool:
-        """Whether any of these is given."""
         return any((*self.picture, *self.video, self.frames))
 
 
 class _Item(NamedTuple):
-    """One dummy item: as it is budgeted, and as it is run."""
-
     tokens: int
     patches: int
     outputs: int
@@ -290,7 +277,6 @@ def _most_square(pixels: int, unit: int) -> _Side:
 
 
 def _capped(side: _Side, most: _Side) -> _Side:
-    """Height and width, at most those that the start gives (multimodal/processing/dummy_inputs.py, 0.16.0 :126)."""
     height, width = (min(size, limit or size) for size, limit in zip(side, most, strict=True))
     return height, width
 
@@ -303,7 +289,6 @@ def _grid(sizes: _Sizes, height: int, width: int) -> int:
 
 
 def _context(ask: _Ask) -> int:
-    """Tokens that bound the dummy item which is run."""
     return ask.batched if ask.is_v0 or in_release(_ITEM_LENGTH, ask.key) == "batch" else ask.length
 
 
@@ -381,14 +366,12 @@ def _qwen3(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
 
 
 def _glm4v_video(sizes: _Sizes, side: _Side, limits: _Side, count: int) -> tuple[int, int, int]:
-    """Patches, height and width of a video of some frames."""
     tall, broad = _resized(side, sizes.patch * sizes.merge, limits, max(count, 2))
     return (count + 1) // 2 * _grid(sizes, tall, broad), tall, broad
 
 
 @lru_cache(maxsize=256)
 def _glm4v_tokens(sizes: _Sizes, side: _Side, limits: _Side) -> tuple[int, ...]:
-    """Tokens of videos of one frame, two frames and so on: the same for every start of a model."""
     videos = (_glm4v_video(sizes, side, limits, count) for count in range(1, _GLM_FRAMES + 1))
     return tuple(patches // sizes.merge**2 for patches, _, _ in videos)
 
@@ -450,7 +433,6 @@ def _gemma3(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator
 
 def _gemma4(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
     def put_out(soft: int) -> int:
-        """A square picture's tokens."""
         return isqrt(soft) ** 2
 
     soft = sizes.tokens
@@ -492,7 +474,6 @@ class _TowerRun(NamedTuple):
     sizes: _Sizes
     ask: _Ask
     shards: int
-    """GPUs that share each layer."""
 
 
 Held = Iterator[tuple[str, float, float]]
@@ -631,7 +612,6 @@ _FAMILIES: Mapping[str, _Family] = {
 
 
 def _number(fields: Mapping[str, Any], *names: str) -> int | None:
-    """The first of the fields that is a size."""
     values = (fields.get(name) for name in names)
     return next(
         (value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0), None
@@ -644,7 +624,6 @@ def _pixels(options: Mapping[str, Any], edges: Mapping[str, Any], name: str, edg
 
 
 def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audio: bool) -> _Sizes | str:
-    """The tower's sizes, or the name of the field that is missing."""
     fields, family = encoder.sizes, encoder.family
     size = _number(fields, "embed_dim") if family == "qwen2_vl" else _number(fields, "hidden_size")
     ratio = _number(fields, "mlp_ratio") or 4
@@ -710,7 +689,6 @@ def _ask(settings: LaunchSettings, most_videos: int | None) -> _Ask:
 
 
 def _side(item_sizes: Mapping[str, Mapping[str, int]], modality: str) -> _Side:
-    """Height and width at most, 0 where that is not given."""
     size = item_sizes.get(modality, {})
     return size.get("height", 0), size.get("width", 0)
 
@@ -719,7 +697,6 @@ def _side(item_sizes: Mapping[str, Mapping[str, int]], modality: str) -> _Side:
 
 
 def _batch(ask: _Ask, tokens: int, budget: int, limit: int) -> int:
-    """Items of the modality that go through the encoder together."""
     if in_release(_ROUNDS_UP, ask.key):
         return min(-(-budget // tokens), ask.sequences * limit)
     prompt = max(1, min(limit, ask.length // tokens))

@@ -26,7 +26,6 @@ def judge_plan(plan: Plan | Layouts, case: Case | None, judged: Sequence[Checked
 
 
 def _known(plan: Plan | Layouts, question: PlanQuestion | None = None) -> dict[str, Any]:
-    """What is known of a plan, by name; of a question that is not at hand without the layout that it asked for."""
     if question is None and isinstance(plan, Plan) and plan.layout is None:
         return {} if plan.fits is None else {"fits": plan.fits}
     figures = plan_figures(plan, question or PlanQuestion("", "", ""))

@@ -9,7 +9,6 @@ from vllm_runbooks.core.evidence import PlanQuestion
 from vllm_runbooks.plan.records import Layouts, ParallelLayout, Plan, PlannedRank
 
 TERMS = ("weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication")
-"""Parts of a GPU's memory that a plan has a figure of."""
 
 PLAN_FIGURES = frozenset(
     {
@@ -62,19 +61,17 @@ def plan_figures(answer: Plan | Layouts, question: PlanQuestion, side: int = EXP
 
 
 def _card_figures(ranks: Sequence[PlannedRank], side: int) -> dict[str, float | None]:
-    """Amounts of all GPUs, the most and the least of each; a part that no GPU has takes nothing."""
-    figures: dict[str, float | None] = {}
-    for name in TERMS if ranks else ():
+    amounts: dict[tuple[str, str, int], list[float | None]] = {}
+    for name in TERMS:
         terms = [term for rank in ranks for term in rank.terms if term.name == name]
-        sizes = [(term.low_gib, term.expected_gib, term.high_gib)[side] for term in terms]
-        known_sizes = [size for size in sizes if size is not None]
-        is_known = len(known_sizes) == len(sizes)
-        figures[f"{name}_gib"] = max(known_sizes, default=0.0) if is_known else None
-        figures[f"least_{name}_gib"] = min(known_sizes, default=0.0) if is_known else None
-    for name in ("available", "total") if ranks else ():
-        sizes = [getattr(rank, f"{name}_gib") for rank in ranks]
-        known_sizes = [size for size in sizes if size is not None]
-        is_known = len(known_sizes) == len(sizes)
-        figures[f"{name}_gib"] = min(known_sizes) if is_known else None
-        figures[f"most_{name}_gib"] = max(known_sizes) if is_known else None
+        amounts[f"{name}_gib", f"least_{name}_gib", -1] = [
+            (term.low_gib, term.expected_gib, term.high_gib)[side] for term in terms
+        ] or [0.0]
+    amounts["available_gib", "most_available_gib", 0] = [rank.available_gib for rank in ranks]
+    amounts["total_gib", "most_total_gib", 0] = [rank.total_gib for rank in ranks]
+    figures: dict[str, float | None] = {}
+    for (name, opposite, place), sizes in amounts.items() if ranks else ():
+        ordered = sorted(size for size in sizes if size is not None)
+        is_known = len(ordered) == len(sizes)
+        figures |= {name: ordered[place] if is_known else None, opposite: ordered[-1 - place] if is_known else None}
     return figures

@@ -79,7 +79,6 @@ def confirmations(
 
 
 def _expected(request: PlanningRequest, plan: Plan) -> confirmation.Expected:
-    """A plan's figures, as a start prints them."""
     weights = []
     for card in plan.per_gpu:
         term = next((term for term in card.terms if term.name == "weights"), None)
@@ -118,7 +117,6 @@ def _sides(*sides: float | None) -> confirmation.Sides | None:
 
 
 def _told(by_name: Mapping[str, confirmation.Confirmation], notes: Sequence[str]) -> str:
-    """Confirmations as a text."""
     log = "Counts are of one start; a log is the start script's file, the unit's journal or the container's output."
     lines = [*notes, log]
     for name, check in by_name.items():

@@ -26,7 +26,6 @@ Make = Callable[[Mapping[str, Any]], LaunchSettings]
 
 _LOW, _EXPECTED, _HIGH = range(3)
 _STEP = 0.01
-"""Of the utilization."""
 _MIN_UTILIZATION = 0.02
 _ANY_LENGTH = 2**20
 """Tokens up to which a context is looked for where the model's own longest is not known."""
@@ -44,7 +43,6 @@ class SearchResult:
     """By the best case: with more than this it cannot succeed."""
     reasons: tuple[str, ...] = ()
     budget: Budget | None = None
-    """Of the start with the expected answer."""
     sure: Budget | None = None
     """Of the start with the careful answer, where GPUs are asked for."""
 
@@ -86,7 +84,6 @@ class Trial:
         return made.pool.fits(made.available[_HIGH]) and not self._is_refused_otherwise(made)
 
     def _is_refused_otherwise(self, made: Budget) -> bool:
-        """Whether something else than the room for the cache ends the start."""
         if made.available is not None and made.pool is not None and made.pool.fits(made.available[_EXPECTED]):
             return True
         # With the cache's size given, what is left to judge is loading and profiling.
@@ -146,7 +143,6 @@ def _longest(start: Trial, limit: int, side: int) -> int:
 
 
 def _between(start: Trial, low: int, above: int, side: int) -> int:
-    """The longest that succeeds from `low`, which does, to before `above`, which does not."""
     made = start.of({"max_model_len": low})
     if made.pool is not None and made.available is not None and above > low + 1:
         reach = made.pool.longest_context(made.available[side], above - 1)
@@ -203,7 +199,6 @@ def lowest_utilization(start: Trial) -> SearchResult:
 
 
 def _safe(start: Trial) -> float:
-    """The highest share that an idle GPU has free, in hundredths."""
     shares = []
     for device in start.devices:
         if device.total is not None:
@@ -311,7 +306,6 @@ _MOST_REASONS = 3
 
 
 def _few(reasons: Iterable[str]) -> tuple[str, ...]:
-    """The first of many reasons, and how many more there are."""
     sentences = tuple(reasons)
     more = len(sentences) - _MOST_REASONS
     return sentences if more <= 0 else (*sentences[:_MOST_REASONS], f"{more} further reasons against other layouts")
@@ -391,7 +385,6 @@ class WayOut:
     costs: tuple[str, ...]
     """What each of the changes takes from the user."""
     price: int
-    """By which ways out are ordered."""
     budget: Budget
 
 
@@ -405,23 +398,12 @@ def margin(made: Budget) -> Band | None:
     return Band(low, expected, high)
 
 
-_PRICES = {
-    "utilization": 0,
-    "video": 1,
-    "batch": 2,
-    "requests": 3,
-    "eager": 4,
-    "cache": 5,
-    "context": 6,
-    "image": 7,
-    "cards": 8,
-}
+_CHANGED = ("utilization", "video", "batch", "requests", "eager", "cache", "context", "image", "cards")
+_PRICES = {name: price for price, name in enumerate(_CHANGED)}
 """The order of ways out: first what takes nothing from those who ask the model."""
 
 
 class _Change(NamedTuple):
-    """Options changed, what that takes from the user, and its place in the order."""
-
     changes: Mapping[str, Any]
     cost: str
     price: int
@@ -429,24 +411,19 @@ class _Change(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Out:
-    """A start that fails, and what may be changed of it."""
-
     start: Trial
     options: Mapping[str, Any]
 
     @cached_property
     def now(self) -> Budget:
-        """The start as it stands."""
         return self.start.of({})
 
     def with_change(self, change: _Change) -> _Out:
-        """The same with a change made."""
         make = self.start.make
         start = replace(self.start, make=lambda more: make({**change.changes, **more}))
         return _Out(start, {**self.options, **change.changes})
 
     def found(self) -> Iterator[WayOut]:
-        """Every single change that helps."""
         makers = (self._utilization, self._batch, self._requests, self._context)
         for change in self.fixed():
             if (way := self._tried(change)) is not None:
@@ -462,7 +439,6 @@ class _Out:
         return WayOut(change.changes, made.fits, margin(made), (change.cost,), change.price, made)
 
     def _first(self, changes: Iterable[_Change]) -> WayOut | None:
-        """The first of several changes that is sure to help, else the first that is expected to."""
         perhaps = None
         for change in changes:
             way = self._tried(change)
@@ -474,7 +450,6 @@ class _Out:
     # -- changes of one form
 
     def fixed(self) -> tuple[_Change, ...]:
-        """Changes that have but one form, whether they help or not."""
         makers = (self._modality, self._eager, self._cache, self._cards)
         return tuple(change for maker in makers if (change := maker()) is not None)
 
@@ -565,7 +540,6 @@ _FP8_HARDWARE = (8, 9)
 
 
 def _takes_fp8(version: str, devices: Sequence[Device]) -> bool:
-    """Whether the release and the GPUs are known to have a cache of 8 bits."""
     supported = support.load(version)
     return "fp8" in supported.cache_types and all(
         device.capability is not None
@@ -606,7 +580,6 @@ def _is_part(some: Mapping[str, Any], more: Mapping[str, Any]) -> bool:
 
 
 def _pairs(out: _Out) -> Iterator[WayOut]:
-    """Two changes, where one alone does not help."""
     seen: set[str] = set()
     for change in out.fixed():
         for way in out.with_change(change).found():

@@ -129,7 +129,6 @@ def _looked_up(config: Mapping[str, Any]) -> Iterator[str]:
 
 @cache
 def _objects(release: Key) -> Mapping[str, Any]:
-    """The class as the release has it, in the form of the release data."""
     histories = load_table("speculative_keys", ValueHistory)
     kinds = {key: kind for key, history in histories.items() if (kind := history.value_in(release)) is not None}
     if release >= _CHECKED:

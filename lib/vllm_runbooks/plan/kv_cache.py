@@ -51,19 +51,15 @@ class KvLayer:
     block_tokens: int
     """Tokens in a block; of a state those after which another one is kept."""
     heads: int = 0
-    """Heads of keys and values on this rank."""
     key_size: int = 0
     """Values of a key, of one head and token; of a latent the whole vector."""
     value_size: int | None = None
     """The same of a value where it differs from the key."""
     value_bytes: int = 2
-    """Bytes of one stored value."""
     token_bytes: int | None = None
     """Bytes that a token takes on this rank where a quantized cache packs it otherwise than sizes and bytes tell."""
     window: int | None = None
-    """Tokens of the window."""
     chunk: int | None = None
-    """Tokens of the chunk."""
     state_bytes: int = 0
     speculative_blocks: int = 0
     """States kept for tokens that are not yet sure."""
@@ -98,7 +94,6 @@ class Demand:
 
     max_model_len: int
     batched_tokens: int
-    """`max_num_batched_tokens`."""
     concurrent_batches: int = 1
     """Batches that are under way at the same time (asynchronous scheduling, pipeline stages)."""
     encoder_tokens: int = 0
@@ -106,15 +101,11 @@ class Demand:
     state_mode: str = "none"
     """`mamba_cache_mode`: "none", "align" or "all"."""
     mixes_groups: bool = True
-    """False: the hybrid cache manager is off."""
     decode_shards: int = 1
-    """`decode_context_parallel_size`, ranks."""
     prefill_shards: int = 1
-    """`prefill_context_parallel_size`, ranks."""
     retained_tokens: int = 0
     """Kept behind a window for several speculative modules."""
     blocks_override: int | None = None
-    """`num_gpu_blocks_override`."""
 
 
 # ---- what differs by release
@@ -320,12 +311,10 @@ class KvPool:
         return low
 
     def _shards(self, which: str) -> int:
-        """Ranks over which the tokens of a context are spread."""
         demand = self.demand
         return {"": 1, "decode": demand.decode_shards, "both": demand.decode_shards * demand.prefill_shards}[which]
 
     def _blocks(self, layer: KvLayer, length: int) -> int:
-        """Blocks that one request takes of a layer."""
         kind, block, demand = layer.kind, layer.block_tokens, self.demand
         if kind is Kind.FULL or kind is Kind.LATENT:
             shards = self._shards(self.rules.shards)
@@ -383,7 +372,6 @@ def _ceil(number: int, by: int) -> int:
 
 
 def _known(layer: KvLayer, by: KvRules) -> KvLayer:
-    """A layer in the forms that the release has."""
     kind = layer.kind
     if kind not in by.kinds:
         if kind not in (Kind.SLIDING, Kind.CHUNKED):
@@ -398,7 +386,6 @@ def _known(layer: KvLayer, by: KvRules) -> KvLayer:
 
 
 def _counted(*stages: _Counts) -> _Counts:
-    """Layers of several stages, one count a stage."""
     totals: dict[KvLayer, list[int]] = {}
     for at, stage in enumerate(stages):
         for layer, counts in stage.items():
@@ -453,7 +440,6 @@ def _are_alike(layers: Sequence[KvLayer], by: KvRules) -> bool:
 
 
 def _need_the_same(layers: Sequence[KvLayer], by: KvRules) -> bool:
-    """Whether layers take the same blocks of a request although their pages may differ."""
     first = layers[0]
     kinds = {layer.kind for layer in layers}
     if not by.joins_sizes or len({layer.block_tokens for layer in layers}) > 1:
@@ -513,7 +499,6 @@ def _joined(counts: _Counts, by: KvRules) -> CacheGroup:
 
 
 def _with_equal_pages(counts: _Counts, by: KvRules) -> _Counts:
-    """Layers whose blocks take the same bytes."""
     largest = max(layer.page_bytes for layer in counts)
     if all(layer.page_bytes == largest for layer in counts):
         return counts
@@ -558,7 +543,6 @@ def _buckets(counts: _Counts, by: KvRules) -> list[_Bucket]:
 
 
 def _split(buckets: Sequence[_Bucket], by: KvRules) -> list[CacheGroup]:
-    """Groups of about the same number of layers."""
     sizes = [sum(sum(count) for _, count in bucket) for bucket in buckets]
     size = max(sizes) if max(sizes) < min(sizes) * by.widening else min(sizes)
     groups = []
@@ -585,7 +569,6 @@ def _dealt(bucket: _Bucket, part: int, parts: int) -> tuple[int, ...]:
 
 
 def _same_on_all(stages: Sequence[Sequence[CacheGroup]]) -> list[CacheGroup]:
-    """Groups that each rank made by itself."""
     groups_of_all = []
     if len({len(groups) for groups in stages}) > 1:
         raise KvRefusedError("the stages' layers make different groups")

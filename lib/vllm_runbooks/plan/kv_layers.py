@@ -16,6 +16,7 @@ from vllm_runbooks.catalog import options
 from vllm_runbooks.plan.kv_cache import Kind, KvLayer
 from vllm_runbooks.plan.release_rules import rules_in
 from vllm_runbooks.plan.shape import Attention, Latent, Layer, Recurrent, Shape
+from vllm_runbooks.plan.weights import VALUE_BYTES
 
 
 @dataclass(frozen=True)
@@ -27,25 +28,19 @@ class CacheOptions:
     stage_layers: tuple[int, ...] = ()
     """Layers of each pipeline stage; none: one stage has all."""
     cache_dtype: str = "auto"
-    """`kv_cache_dtype`."""
     model_bytes: int = 2
     """Bytes of a value in the dtype that the model runs in."""
     block_tokens: int | None = None
-    """`block_size` if set."""
     capability: tuple[int, int] | None = None
     """Compute capability of the GPUs; None if unknown."""
     caches_prefixes: bool | None = None
     """`enable_prefix_caching`; None: the release decides."""
     state_dtype: str = "auto"
-    """`mamba_cache_dtype`."""
     recurrent_dtype: str = "auto"
-    """`mamba_ssm_cache_dtype`."""
     speculative_tokens: int = 0
     draft_layers: int = 0
     """Layers of the checkpoint's own draft module that the last stage runs."""
     is_v0: bool = False
-    """Whether the older engine runs."""
-    is_cpu: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,17 +63,7 @@ class KvForms:
 
 _PER_HEAD = {"int8_per_token_head": 1.0, "fp8_per_token_head": 1.0, "int4_per_token_head": 0.5}
 """Bytes of a value; each head has a scale of four bytes beside its key and another beside its value."""
-_BYTES = {
-    "float16": 2,
-    "half": 2,
-    "bfloat16": 2,
-    "float": 4,
-    "float32": 4,
-    "fp8": 1,
-    "fp8_e4m3": 1,
-    "fp8_e5m2": 1,
-    "fp8_inc": 1,
-}
+_BYTES = {**VALUE_BYTES, **dict.fromkeys(("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc"), 1)}
 _PACKED_LATENT = 656
 """Bytes of a token in DeepSeek's own form of an 8-bit latent: 512 values, 4 scales, 64 rotated values of two bytes."""
 _INDEX_SCALE = 128
@@ -131,10 +116,6 @@ class LayerRules:
     """On major capability 10 it is taken where a rank has more than 16 heads, whatever `packs` says."""
     packs_auto: frozenset[int] = frozenset()
     """Major capabilities on which it is taken where nothing is said."""
-    cpu_block: int = 16
-    """Tokens of a block on a CPU."""
-    cpu_latent_block: int = 16
-    """The same of a latent."""
     local: bool = False
     """Windows are kept in a form of their own."""
     window_block: str = "same"
@@ -209,8 +190,6 @@ def kv_layers(shape: Shape, options: CacheOptions, version: str, drafts: Sequenc
 
 
 class _LayerReader:
-    """One shape with what is asked of it."""
-
     def __init__(self, shape: Shape, options: CacheOptions, by: LayerRules) -> None:
         self.shape, self.asked, self.by = shape, options, by
         self.mixers = [mixer for layer in (*shape.kinds, *shape.mtp[: options.draft_layers]) for mixer in layer.mixers]
@@ -247,7 +226,6 @@ class _LayerReader:
     # ---- dtypes
 
     def _cache_dtype(self) -> str:
-        """The cache's dtype as it comes out."""
         dtype, quantization = self.asked.cache_dtype, self.shape.quantization
         if dtype == "auto" and quantization is not None and quantization.kv_cache:
             return quantization.kv_cache if quantization.method in self.by.scheme_dtype else "auto"
@@ -283,10 +261,7 @@ class _LayerReader:
         return next(value for major, value in table if major in (self.asked.capability[0], _ANY))
 
     def _block(self) -> int:
-        """Tokens of a block of attention."""
         options, by = self.asked, self.by
-        if options.is_cpu:
-            return options.block_tokens or (by.cpu_latent_block if self.latents else by.cpu_block)
         if not self.latents:
             return options.block_tokens or 16
         if self.is_sparse:
@@ -332,7 +307,6 @@ class _LayerReader:
     # ---- states
 
     def _state_mode(self) -> str:
-        """What is kept of states for later requests."""
         options, by = self.asked, self.by
         if not self.recurrent:
             return "none"
@@ -347,7 +321,6 @@ class _LayerReader:
         return by.state_caching if can_keep_all or by.state_caching == "align" else "none"
 
     def _checkpoints(self, kind: str) -> bool:
-        """Whether layers of a kind keep a state while a prompt is read."""
         if kind not in self.by.checkpointing or not any(mixer.kind == kind for mixer in self.recurrent):
             return False
         if kind != "gdn":
@@ -359,7 +332,6 @@ class _LayerReader:
         return self.asked.capability[0] == 9
 
     def _state_bytes(self, mixer: Recurrent) -> int:
-        """Bytes of one layer's states on a rank."""
         ranks = self.asked.tensor_parallel
         small = self._size_of(self.asked.state_dtype) or self.asked.model_bytes
         more = self.asked.speculative_tokens if mixer.kind in self.by.speculative_convolutions else 0
@@ -408,7 +380,6 @@ class _LayerReader:
     # ---- layers
 
     def _layer(self, layer: Layer, block: int, mode: str, padded: int | None) -> tuple[KvLayer, ...]:
-        """What one layer keeps."""
         return tuple(form for mixer in layer.mixers for form in self._mixer(mixer, block, mode, padded))
 
     def _mixer(
@@ -452,7 +423,7 @@ class _LayerReader:
         if mixer.kind == "chunked":
             return (replace(form, kind=Kind.CHUNKED, chunk=mixer.window),)
         if mixer.kind == "sliding" and self.by.local:
-            smallest = self.by.window_block == "smallest" and not self.asked.is_cpu
+            smallest = self.by.window_block == "smallest"
             more = self.shape.text_type in self.by.inclusive_windows
             window = mixer.window + 1 if more and mixer.window is not None else mixer.window
             return (
@@ -484,7 +455,6 @@ class _LayerReader:
         return latent, KvLayer(Kind.LATENT, block, heads=1, key_size=width, value_bytes=1)
 
     def _is_packed(self, mixer: Latent) -> bool:
-        """Whether a latent of sparse attention takes DeepSeek's own form."""
         by, capability = self.by, self.asked.capability
         if self.cache_dtype == "fp8_ds_mla":
             return True

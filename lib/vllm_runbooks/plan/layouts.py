@@ -53,7 +53,6 @@ class CopySplit(NamedTuple):
     pipeline: int
     data: int
     prefill: int = 1
-    """GPUs that read a prompt together."""
 
     @property
     def each(self) -> int:
@@ -222,7 +221,6 @@ def _cut(
 
 
 def _is_left_out(shape: Shape, word: str) -> bool:
-    """Whether the quantization leaves out modules of such a name."""
     quantization = shape.quantization
     return quantization is not None and any(word in name for name in quantization.ignored)
 
@@ -258,8 +256,6 @@ def _grouped(
 
 
 class _Slot(NamedTuple):
-    """A GPU by its place, so that equal GPUs stay apart."""
-
     place: int
     device: Device
 
@@ -373,7 +369,6 @@ _NOT_READ = frozenset({"embedding", "vision", "audio", "mtp", "rotary", "allocat
 
 
 def _kv_read(stage: Mapping[KvLayer, int], context: int, topk: int | None) -> int:
-    """Bytes of the cache that one token reads on a rank."""
     total = 0
     for layer, count in stage.items():
         if layer.kind is Kind.STATE:
@@ -448,13 +443,11 @@ class LayoutChoice:
     replicas: int
     """Copies of the model, each with its own server."""
     ranks: Ranks
-    """How each of them is split."""
     devices: tuple[Device, ...]
     """The GPUs of one copy, rank by rank: of the poorest one where they differ."""
     places: tuple[tuple[int, ...], ...]
     """The GPUs of every copy, as places in what was given."""
     why_not: tuple[str, ...] = ()
-    """Why the release does not start it."""
     budget: Budget | None = None
     """Of that copy; None: it is not legal."""
     reasons: tuple[str, ...] = ()
@@ -465,11 +458,9 @@ class LayoutChoice:
     useful: float = 0.0
     """The same, no more than `max_num_seqs` of each server."""
     serves: bool | None = None
-    """Whether the context asked for is served."""
     slow: int = 0
     """The fabric under it; see `_Fabric`."""
     idle: int = 0
-    """GPUs that nothing runs on."""
     context: int = 0
     """Tokens of the requests that are counted; 0 if unknown."""
     is_twin: bool = False
@@ -524,8 +515,6 @@ class LayoutChoice:
 
 @dataclass(frozen=True, eq=False)
 class _LayoutPlanner:
-    """Everything that all ways are judged by."""
-
     model: PlannedModel
     make: Make
     devices: tuple[Device, ...]
@@ -581,13 +570,11 @@ class _LayoutPlanner:
         )
 
     def _between(self, made: Budget, copy: Sequence[Device]) -> Traffic | None:
-        """What a copy sends between hosts, where the network between them was measured."""
         size = 4 if made.settings.dtype == "float32" else 2
         nodes = [device.node for device in copy]
         return traffic(self.model.shape, made.settings.ranks, nodes, self.network, size) if self.network else None
 
     def _served(self, made: Budget, context: int) -> tuple[float | None, float]:
-        """Requests of the context that one engine's cache holds, and those of them that it lets run."""
         if made.pool is None or made.blocks is None or not context:
             return None, 0.0
         if made.fits is False:
@@ -650,7 +637,6 @@ def uneven(parts: Sequence[int]) -> str:
 
 
 def _repeated(shape: Shape, size: int) -> Iterator[str]:
-    """What tensor parallelism does not divide of the cache."""
     if size < 2:
         return
     mixers = [layer.mixer for layer in shape.kinds]
@@ -698,7 +684,6 @@ def _shared(layers: int, room: Sequence[int]) -> tuple[int, ...]:
 
 
 def _moved(parts: tuple[int, ...], made: Budget) -> tuple[int, ...]:
-    """One layer from the stage that has least left to the one that has most."""
     if made.available is None:
         return parts
     left = made.available[1]
@@ -746,7 +731,6 @@ def ways(
 
 
 def _of_one_kind(judge: _LayoutPlanner, judged: Sequence[LayoutChoice]) -> Iterator[LayoutChoice]:
-    """Of unequal GPUs, for each kind the best way that takes all GPUs of it and no other, where it fits."""
     kinds: dict[object, list[int]] = {}
     for place, device in enumerate(judge.devices):
         kinds.setdefault((device.name, device.total), []).append(place)
@@ -762,7 +746,6 @@ def _of_one_kind(judge: _LayoutPlanner, judged: Sequence[LayoutChoice]) -> Itera
 
 
 def _explained(ranked: Sequence[LayoutChoice]) -> tuple[LayoutChoice, ...]:
-    """The ways with what sets them apart from each other."""
     if not ranked or not ranked[0].legal:
         return tuple(ranked)
     best = ranked[0]
@@ -803,7 +786,6 @@ def _merits(best: LayoutChoice, single: LayoutChoice | None) -> Iterator[str]:
 
 
 def _against(way: LayoutChoice, best: LayoutChoice) -> Iterator[str]:
-    """A way beside the best: what it has more of, and at what price."""
     mine, theirs = way.concurrency_total, best.concurrency_total
     if mine is None or theirs is None or not theirs:
         return

@@ -95,12 +95,10 @@ def _said(token_s: float, rate: float | None, used: Mapping[frozenset[str], None
 
 
 def _between(nodes: Sequence[str | None]) -> list[frozenset[str]]:
-    """Pairs of different hosts among those of some ranks."""
     return [frozenset(pair) for pair in combinations(dict.fromkeys(node or "" for node in nodes), 2)]
 
 
 def _layers_of(shape: Shape, ranks: Ranks) -> Iterator[tuple[int, int]]:
-    """The first layer of each stage, and the one behind its last."""
     at = 0
     for stage in range(ranks.pipeline):
         even = shape.layers // ranks.pipeline

@@ -77,7 +77,6 @@ def layouts(request: PlanningRequest, knowledge: lint.Knowledge | None = None) -
 
 
 def _way(request: PlanningRequest, way: _layouts.LayoutChoice) -> Plan:
-    """A way to use the GPUs, as a plan of one of its copies."""
     way_request = taking(request, way)
     settled = way.budget.settings if way.budget is not None else settings(request, sizes_of(way.ranks))
     plan = _plan(way_request, settled, way.devices, way.budget, replicas=way.replicas)
@@ -176,12 +175,10 @@ def _needed(settled: LaunchSettings, rank: RankBudget) -> float | None:
 
 
 def _beside(rank: PlannedRank, state: bool | None) -> PlannedRank:  # noqa: FBT001 - three values
-    """A rank on a GPU that others use."""
     return rank if state or rank.fits is False else replace(rank, fits=state)
 
 
 def _not_implemented(request: PlanningRequest) -> tuple[str, ...]:
-    """Why the release does not know the model at all; a plugin may bring what it lacks."""
     modalities, architecture = support.load(request.release.version).modalities, request.model.shape.architecture
     if not modalities or (architecture is not None and architecture in modalities):
         return ()
@@ -194,7 +191,6 @@ _BFLOAT16_FROM = (8, 0)
 
 
 def _without_dtype(settled: LaunchSettings, devices: Sequence[Device]) -> tuple[str, ...]:
-    """GPUs that cannot run the type of numbers that the first GPU leads to."""
     if settled.dtype != "bfloat16" or too_old(settled, devices):
         return ()  # a card that the release has no kernels for is refused for that
     names = {device.name for device in devices if device.capability is not None and device.capability < _BFLOAT16_FROM}
@@ -202,7 +198,6 @@ def _without_dtype(settled: LaunchSettings, devices: Sequence[Device]) -> tuple[
 
 
 def _settled(request: PlanningRequest, settled: LaunchSettings) -> dict[str, Any]:
-    """What was not given and what it comes to."""
     values = {
         "max_model_len": settled.scheduler.max_model_len,
         "max_num_batched_tokens": settled.scheduler.batched_tokens,

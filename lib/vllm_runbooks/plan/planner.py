@@ -59,7 +59,6 @@ def _folder(name: str) -> Path | None:
 
 
 def _draft(name: str) -> DraftModel | None:
-    """A drafting model by its catalog name or its folder; None: its configuration is not at hand."""
     folder = _folder(name)
     if folder is not None:
         subject = _local(folder)
@@ -214,7 +213,6 @@ def deployed(
 
 
 def _linted(request: plan_requests.PlanningRequest, made: Mapping[str, str]) -> Mapping[str, str]:
-    """Files that the linter has nothing against."""
     for name, text in made.items():
         if name.endswith((".sh", ".yaml", ".service")):
             errors, _ = planning.faults(text, knowledge.knowledge(), request, name)
@@ -233,7 +231,6 @@ def deploy(request: plan_requests.PlanningRequest, answer: Plan | Layouts, folde
 
 
 def _stored(made: Mapping[str, str], folder: Path) -> list[Path]:
-    """Files in a folder; none is overwritten."""
     existing = next((name for name in made if (folder / name).exists()), None)
     if existing is not None:
         raise InputError(f"{folder / existing}: is there already; give another folder, or remove it first")

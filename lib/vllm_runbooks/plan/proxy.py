@@ -19,6 +19,10 @@ _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\Z", re.ASCII)
 _MAX_NAME = 253
 _MAX_PORT = 65535
 _WIDTH = 100
+_SILENCE_S = 3600
+"""Seconds that a server may stay silent: at least the longest answer that is not streamed."""
+_UPLOAD_MIB = 64
+"""MiB of the largest request: pictures, audio and video are sent within it."""
 _PROTECTED = "127.0.0.1", "::1", "localhost"
 
 
@@ -68,8 +72,6 @@ def nginx(
     *,
     listen: ProxyServer = ProxyServer("127.0.0.1", 8080),
     retries_posts: bool = False,
-    timeout_s: int = 3600,
-    upload_mib: int = 64,
     is_whole: bool = True,
 ) -> str:
     """The configuration that shares requests among servers, each to the one with the fewest in flight.
@@ -78,25 +80,20 @@ def nginx(
         servers: Where the instances listen, seen from the proxy.
         listen: Where the proxy listens.
         retries_posts: Whether a request that was sent to a server which then failed is sent to another one.
-        timeout_s: Seconds that a server may stay silent; at least the longest answer that is not streamed.
-        upload_mib: MiB of the largest request: pictures, audio and video are sent within it.
         is_whole: A file for `nginx -c`; else what stands inside of `http {}`, for a folder such as conf.d.
 
     Raises:
-        InputError: There is no server, one is there twice, or a number is out of range.
+        InputError: There is no server, or one is there twice.
     """
     if not servers:
         raise InputError("no server is given; a proxy needs one at least")
     if len({str(server).lower() for server in (*servers, listen)}) != len(servers) + 1:
         raise InputError("a server is given twice, or is where the proxy itself listens; give each a port of its own")
-    for name, number, most in (("timeout_s", timeout_s, 7 * 86400), ("upload_mib", upload_mib, 65536)):
-        if type(number) is not int or not 0 < number <= most:
-            raise InputError(f"{name} is {str(number)[:40]!r}; give a whole number from 1 to {most}")
     lines = [
         *_upstream(servers),
         "",
         "server {",
-        *_indented(_server(listen, retries_posts=retries_posts, timeout_s=timeout_s, upload_mib=upload_mib)),
+        *_indented(_server(listen, retries_posts=retries_posts)),
         "}",
     ]
     head = _head(servers, listen, retries_posts=retries_posts)
@@ -164,12 +161,12 @@ def _upstream(servers: Sequence[ProxyServer]) -> list[str]:
     return ["upstream vllm {", *_indented(inside), "}"]
 
 
-def _server(listen: ProxyServer, *, retries_posts: bool, timeout_s: int, upload_mib: int) -> list[str]:
+def _server(listen: ProxyServer, *, retries_posts: bool) -> list[str]:
     retried = "error timeout non_idempotent" if retries_posts else "error timeout"
     return [
         f"listen {listen};",
         *_comment("Pictures, audio and video are part of the request. nginx's own limit is 1 MiB."),
-        f"client_max_body_size {upload_mib}m;",
+        f"client_max_body_size {_UPLOAD_MIB}m;",
         "",
         "proxy_http_version 1.1;",
         'proxy_set_header Connection "";',
@@ -189,9 +186,9 @@ def _server(listen: ProxyServer, *, retries_posts: bool, timeout_s: int, upload_
             "An answer that is not streamed comes in one piece after waiting, prefill and all its tokens: until then "
             "the server is silent."
         ),
-        f"proxy_read_timeout {timeout_s}s;",
-        f"proxy_send_timeout {timeout_s}s;",
-        f"send_timeout {timeout_s}s;",
+        f"proxy_read_timeout {_SILENCE_S}s;",
+        f"proxy_send_timeout {_SILENCE_S}s;",
+        f"send_timeout {_SILENCE_S}s;",
         *_comment("A client that goes away ends its request on the server as well, and frees its KV cache."),
         "proxy_ignore_client_abort off;",
         f"proxy_next_upstream {retried};",

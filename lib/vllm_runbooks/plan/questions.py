@@ -66,7 +66,6 @@ def find(request: PlanningRequest, what: Find, knowledge: lint.Knowledge, smalle
 
 
 def _is_better(what: Find, plan: Plan, other: Plan) -> bool:
-    """Whether an answer is more than another; of equal ones the layout that was ranked first stays."""
     sign = -1 if what is Find.UTILIZATION else 1
 
     def worth(plan: Plan) -> tuple[bool, float]:
@@ -79,7 +78,6 @@ def _is_better(what: Find, plan: Plan, other: Plan) -> bool:
 def _found_for(
     request: PlanningRequest, what: Find, knowledge: lint.Knowledge, replicas: int, *, is_checked: bool = True
 ) -> Plan:
-    """The answer for the layout that the request gives."""
     ranks = settings(request).ranks
     devices = [Device.of(card) for card in request.cards[: ranks.cards]]
 
@@ -110,7 +108,6 @@ def _found_for(
 
 
 def _fewest(request: PlanningRequest, knowledge: lint.Knowledge, smaller: Sequence[Gpu]) -> Plan:
-    """The fewest GPUs of the first kind, and the smallest GPU of which one suffices."""
     first = request.cards[0]
     environment, calibrate = request.variables, request.calibrate
     answer = inverse.fewest_cards(

@@ -164,7 +164,6 @@ _MOST = 2**48
 
 
 def _check_numbers(options: Mapping[str, Any]) -> None:
-    """Refuse numbers that no release starts with."""
     for dest, least in _AT_LEAST.items():
         value = options.get(dest)
         if value is not None and not (_is_number(value) and least <= value <= _MOST):
@@ -182,7 +181,6 @@ def _is_number(value: Any) -> bool:
 
 
 def _check_environment(variables: Mapping[str, str]) -> None:
-    """Refuse variables that no release starts with, and those that follow from the layout."""
     of_cards = next((variable for variable in fleet.OF_CARDS if variable in variables), None)
     if of_cards is not None:
         raise InputError(f"{of_cards}: follows from the cards and the layout; leave it out")
@@ -211,7 +209,6 @@ def _typed(name: str, options: Mapping[str, Any], version: str, knowledge: Calla
 
 
 def _parsed(name: str, words: Sequence[str], version: str, knowledge: Callable[[], Knowledge]) -> Mapping[str, Any]:
-    """Engine options by argparse destination."""
     if not words:
         return {}
     result = parse([name, *words], releases.load(version))

@@ -15,10 +15,10 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.plan import inverse
 from vllm_runbooks.plan import layouts as _layouts
-from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel, budget
+from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel, budget, settled_on
 from vllm_runbooks.plan.network import Network
 from vllm_runbooks.plan.records import ParallelLayout
-from vllm_runbooks.plan.settings import LaunchSettings, settle
+from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.weights import Ranks
 
 SIZES = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
@@ -43,7 +43,6 @@ class PlanningRequest:
     cards: tuple[HostGpu, ...]
     release: CommandRelease
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Engine arguments that are given, by argparse destination, converted."""
     environment: Mapping[str, str | None] = field(default_factory=dict)
     """Variables of the start; None: set where it is started, as secrets are."""
     calibrate: Calibrate | None = None
@@ -58,7 +57,6 @@ class PlanningRequest:
     by_ray: bool | None = None
     """Whether Ray joins hosts; None: where the release does not do it itself."""
     network: Network = field(default_factory=dict)
-    """What was measured between hosts."""
 
     @property
     def data(self) -> ReleaseData:
@@ -89,17 +87,8 @@ def settings(
 ) -> LaunchSettings:
     """What the start comes to, with further options instead of its own."""
     first = gpu or (request.cards[0].gpu if request.cards else None)
-    return settle(
-        request.model.shape,
-        {**request.options, **(more or {})},
-        request.release.version,
-        environment=request.variables,
-        gpu_name=(first.aliases or (first.name,))[0] if first else None,
-        memory_gib=first.memory_gib if first else None,
-        capability=first.version if first else None,
-        config=request.model.config,
-        draft=request.model.draft,
-    )
+    options = {**request.options, **(more or {})}
+    return settled_on(request.model, options, request.release.version, first, environment=request.variables)
 
 
 def budget_of(request: PlanningRequest, settled: LaunchSettings, devices: Sequence[Device]) -> Budget:
@@ -156,7 +145,6 @@ def ways(request: PlanningRequest) -> tuple[_layouts.LayoutChoice, ...]:
 
 
 def _ways(request: PlanningRequest, places: Sequence[int]) -> tuple[_layouts.LayoutChoice, ...]:
-    """Every way to use some of the GPUs, with the places of the request."""
     ranked = _layouts.ways(
         request.model,
         maker(request),
@@ -183,7 +171,6 @@ def _ways(request: PlanningRequest, places: Sequence[int]) -> tuple[_layouts.Lay
 
 
 def _choices(request: PlanningRequest) -> Iterator[list[int]]:
-    """The GPUs that are free for sure, then those that may be, then all; each choice once."""
     share = settings(request).utilization
     states = [is_free(card, share) for card in request.cards]
     sizes = set()

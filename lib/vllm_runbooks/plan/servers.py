@@ -77,7 +77,6 @@ def deployment_of(request: PlanningRequest, settled: LaunchSettings, replicas: i
 
 
 def _open(dest: str, value: Any) -> Any:
-    """A value as it may be shown: in place of a secret, its placeholder."""
     if isinstance(value, str):
         return redact.redact_value(value) if deployment.is_secret(dest, value) else value
     return [_open(dest, item) for item in value] if isinstance(value, (list, tuple)) else value

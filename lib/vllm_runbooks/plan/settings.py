@@ -35,9 +35,7 @@ class SchedulerSettings:
     is_length_fitted: bool = False
     """`--max-model-len auto` (-1): the launch uses the longest that fits, `max_model_len` is the model's own."""
     concurrent_batches: int = 1
-    """Batches that are under way at the same time."""
     is_chunked: bool = True
-    """Whether long prompts are read in parts."""
 
 
 @dataclass(frozen=True)
@@ -46,22 +44,16 @@ class CacheSettings:
 
     dtype: str = "auto"
     block_tokens: int | None = None
-    """`block_size`; None if not set."""
     size: int | None = None
     """`--kv-cache-memory-bytes`: the cache has this size, whatever the utilization."""
     blocks_override: int | None = None
-    """`--num-gpu-blocks-override`."""
     caches_prefixes: bool | None = None
     mixes_groups: bool = True
     """False: the hybrid cache manager is switched off by an option."""
     decode_shards: int = 1
-    """`--decode-context-parallel-size`."""
     prefill_shards: int = 1
-    """`--prefill-context-parallel-size`."""
     state_dtype: str = "auto"
-    """`--mamba-cache-dtype`."""
     recurrent_dtype: str = "auto"
-    """`--mamba-ssm-cache-dtype`."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +61,9 @@ class GraphSettings:
     """What is compiled and captured."""
 
     piecewise: int = 0
-    """CUDA graphs of pieces between attentions."""
     full: int = 0
-    """CUDA graphs of whole decoding steps."""
     is_eager: bool = False
     is_compiled: bool = True
-    """Whether the model runs as compiled pieces."""
 
     @property
     def count(self) -> int:
@@ -91,11 +80,8 @@ class MediaSettings:
     item_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
     """Sizes of `--limit-mm-per-prompt` by modality: num_frames, width and height, those that are set."""
     skips_profile: bool = False
-    """`--skip-mm-profiling`."""
     language_only: bool = False
-    """`--language-model-only`: no encoder is loaded."""
     processor: Mapping[str, object] = field(default_factory=dict, hash=False)
-    """`--mm-processor-kwargs`."""
 
     @property
     def loads_no_encoder(self) -> bool:
@@ -123,15 +109,12 @@ class LoraSettings:
     rank: int = 0
     """`--max-lora-rank` where LoRA is on; 0: it is off."""
     slots: int = 0
-    """`--max-loras`."""
     value_bytes: int = 0
     """Bytes of a value of an adapter (`--lora-dtype`)."""
     is_sharded: bool = False
-    """`--fully-sharded-loras`."""
     extra_words: int = 0
     """`--lora-extra-vocab-size`: words that an adapter may add."""
     has_bias: bool = False
-    """`--enable-lora-bias`."""
 
 
 @dataclass(frozen=True)
@@ -139,11 +122,9 @@ class LaunchSettings:
     """Everything that a launch's memory depends on, defaults of the release filled in."""
 
     version: str
-    """The release that was requested."""
     key: Key
     """The same as numbers."""
     is_v0: bool
-    """Whether the older engine runs."""
     utilization: float
     """`gpu_memory_utilization`, as a share of the GPU's memory."""
     ranks: Ranks
@@ -153,7 +134,6 @@ class LaunchSettings:
     quantization: str | None = None
     """`--quantization`; a checkpoint's own is in the shape."""
     is_v2_runner: bool = False
-    """Whether the newer model runner runs."""
     sampler: str = "sort"
     """What finds the most likely tokens in the profiling run: "sort", "triton" or "flashinfer"."""
     cpu_offload_bytes: int = 0
@@ -228,8 +208,6 @@ _POOLING_TASKS = ("embed", "embedding", "classify", "score", "reward", "pooling"
 
 
 class _ReleaseFacts(NamedTuple):
-    """What depends on the release and the GPU alone."""
-
     context: str
     gpu: str | None
     capability: tuple[int, int] | None
@@ -278,7 +256,6 @@ def _known(
 
 
 PARTITION = "VLLM_PP_LAYER_PARTITION"
-"""Variable that gives the layers of each pipeline stage."""
 
 
 def partition(text: str) -> tuple[int, ...] | None:
@@ -351,8 +328,6 @@ def settle(
 
 @dataclass(frozen=True)
 class _Speculation:
-    """How tokens are drafted."""
-
     method: str = ""
     """"" where none are; every kind of MTP is "mtp"."""
     tokens: int = 0
@@ -360,12 +335,9 @@ class _Speculation:
     model: str | None = None
     is_parallel: bool = False
     config: Mapping[str, Any] = field(default_factory=dict)
-    """`--speculative-config`."""
 
 
 class _LaunchSettler:
-    """One start, from its options to its settings."""
-
     def __init__(
         self,
         shape: Shape,
@@ -444,7 +416,6 @@ class _LaunchSettler:
         return dtype if dtype in can and dtype != "float32" else can[0]
 
     def positions(self) -> int | None:
-        """The longest context that the model takes."""
         longest = self.shape.max_positions
         allowed = self.told("model_max_length") if self.by.longest_allowed else None
         if isinstance(allowed, int) and allowed:
@@ -519,7 +490,6 @@ class _LaunchSettler:
         return _Speculation(method, tokens or 0, 0, model if is_own else None, is_parallel, config)
 
     def speculative(self) -> Mapping[str, Any] | None:
-        """What is asked of speculation, by the keys of `--speculative-config`; None if nothing."""
         facts, option = self.known, self.options.get
         merged, twice = json_options.speculative(self.options)
         if twice is not None:
@@ -535,7 +505,6 @@ class _LaunchSettler:
         return config or None
 
     def judge_mtp(self) -> None:
-        """Whether the release finds layers of the model itself to draft with."""
         since = drafts.own_layers(self.shape.model_type, self.shape.architecture)
         version, architecture = self.known.version, self.shape.architecture or "the model"
         if since is not None and since > self.known.key:
@@ -551,7 +520,6 @@ class _LaunchSettler:
                 )
 
     def _method(self, model: str) -> str:
-        """How a model drafts by its name or its kind, where the start does not say it."""
         lower = model.lower()
         if lower in ("ngram", "[ngram]"):
             return "ngram"
@@ -631,7 +599,6 @@ class _LaunchSettler:
     # -- engine and runner
 
     def is_older(self, dtype: str, speculation: _Speculation, ranks: Ranks) -> bool:
-        """Whether the older engine runs."""
         switch = self.switch("VLLM_USE_V1")
         if self.by.engine == "newer":
             return False
@@ -706,7 +673,6 @@ class _LaunchSettler:
         return is_flash or major == 10 or backend == "FLASHINFER" or not cache_dtype.startswith("fp8")
 
     def is_newer_runner(self, speculation: _Speculation, ranks: Ranks) -> bool:
-        """Whether the newer model runner runs."""
         switch = self.switch("VLLM_USE_V2_MODEL_RUNNER")
         if switch is not None:
             return switch
@@ -763,7 +729,6 @@ class _LaunchSettler:
             yield "logits as logprobs"
 
     def batches(self, speculation: _Speculation, ranks: Ranks, *, is_newer_runner: bool) -> int:
-        """Batches under way at the same time."""
         by, option = self.by, self.options.get("async_scheduling")
         method = speculation.method
         can_speculate = method in ("", *by.asynchronous_speculation) or (by.newer_speculates and is_newer_runner)
@@ -784,7 +749,6 @@ class _LaunchSettler:
         return 2 if ranks.pipeline == 1 else ranks.pipeline
 
     def sampler(self, requests: int, *, is_older: bool, is_newer_runner: bool) -> str:
-        """What finds the most likely tokens."""
         by, switch = self.by, self.switch("VLLM_USE_FLASHINFER_SAMPLER")
         if is_older:
             return "sort"
@@ -831,7 +795,6 @@ class _LaunchSettler:
         return batch, requests, is_cut
 
     def newer_batch(self, length: int) -> tuple[int, int, bool]:
-        """The same by the newer engine."""
         by = self.by
         batch_option, requests_option = self.options.get("max_num_batched_tokens"), self.options.get("max_num_seqs")
         batch = self._default_batch() if batch_option is None else batch_option
@@ -856,7 +819,7 @@ class _LaunchSettler:
         return batch, requests, is_cut
 
     def _default_batch(self) -> int:
-        by, default = self.by, self.known.batch
+        by = self.by
         if (
             by.batched_experts is not None
             and self.options.get("all2all_backend") in ("deepep_low_latency", "nixl_ep")
@@ -870,17 +833,14 @@ class _LaunchSettler:
                 self.missing["the card's name (max_num_batched_tokens depends on it)"] = None
                 return 0
             return large if any(name in self.known.gpu.casefold() for name in ("h100", "h200")) else others
-        if not default.is_known or default.value is None:
-            self.missing["the card's name and memory (max_num_batched_tokens depends on them)"] = None
-            return 0
-        return int(default.value)
+        return self._by_card(self.known.batch, "max_num_batched_tokens")
 
     def _default_requests(self) -> int:
-        default = self.known.requests
-        if self.by.engine == "older":
-            return _REQUESTS_EARLY
+        return _REQUESTS_EARLY if self.by.engine == "older" else self._by_card(self.known.requests, "max_num_seqs")
+
+    def _by_card(self, default: releases.Default, dest: str) -> int:
         if not default.is_known or default.value is None:
-            self.missing["the card's name and memory (max_num_seqs depends on them)"] = None
+            self.missing[f"the card's name and memory ({dest} depends on them)"] = None
             return 0
         return int(default.value)
 
@@ -897,7 +857,6 @@ class _LaunchSettler:
     # -- graphs
 
     def _level(self) -> str:
-        """How much is compiled, as the options say it; "" where they do not."""
         level = self.compilation.get("mode", self.compilation.get("level"))
         return "" if level is None else str(level).upper()
 
@@ -936,7 +895,6 @@ class _LaunchSettler:
         return pieces * len(sizes) * cases, (len(decodes) * cases if whole else 0), is_compiled
 
     def _mode(self, level: str) -> tuple[int, int]:
-        """Whether pieces and whole steps are captured, as `_MODES` has it."""
         option = self.compilation.get("cudagraph_mode")
         if option is not None:
             name = _MODE_NUMBERS.get(option, "") if isinstance(option, int) else str(option).upper().rpartition(".")[2]
@@ -962,7 +920,6 @@ class _LaunchSettler:
         return pieces, whole
 
     def _sizes(self, batch: int, requests: int, query: int) -> list[int]:
-        """The sizes that are captured."""
         by, option = self.by, self.options.get
         sizes_option = self.compilation.get("cudagraph_capture_sizes") or option("cudagraph_capture_sizes")
         largest = self.compilation.get("max_cudagraph_capture_size") or option("max_cudagraph_capture_size")
@@ -1004,7 +961,6 @@ class _LaunchSettler:
     # -- all of it
 
     def mixes(self) -> bool:
-        """Whether groups of several kinds share the cache."""
         if self.options.get("disable_hybrid_kv_cache_manager"):
             return False
         by = self.by
@@ -1033,7 +989,6 @@ class _LaunchSettler:
         )
 
     def judge_split(self, ranks: Ranks) -> None:
-        """Whether the release splits layers and contexts over ranks so."""
         fault = mismatch(ranks, self.shape.layers)
         if fault is not None:
             self.limits.append(fault)
@@ -1065,7 +1020,6 @@ class _LaunchSettler:
                 )
 
     def items(self, usual: int) -> Mapping[str, int] | None:
-        """Items by modality; pictures and videos that are not named have the usual count."""
         limits = self.options.get("limit_mm_per_prompt")
         families = {tower.family for tower in self.shape.encoders or ()}
         is_judged = limits is not None and self.shape.encoders != ()

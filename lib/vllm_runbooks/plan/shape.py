@@ -27,11 +27,9 @@ class Rope:
     positions: int
     """Positions before any scaling: the trained length where the kind names one, else the longest context."""
     factor: float = 1.0
-    """Of the scaling."""
     base: float = 0.0
     """Tables of two bases are two tables."""
     longest: int = 0
-    """The longest context."""
     is_multimodal: bool = False
     """Rotated by place in a picture as well (mrope)."""
 
@@ -49,15 +47,12 @@ class Attention:
     window: int | None = None
     """Tokens: the window of "sliding", the chunk of "chunked"."""
     bias: bool = False
-    """Of queries, keys and values."""
     output_bias: bool = False
     query_key_norm: str = ""
     """"head": one norm for a head of queries, one of keys; "flat": over all heads together; "whole": so, and each rank
     has all of it."""
     is_gated: bool = False
-    """Queries come with a gate of their own size."""
     gates_heads: bool = False
-    """Each head's output has a gate of one value."""
     input_dim: int = 0
     """Of what it reads; 0: the hidden size."""
     has_sinks: bool = False
@@ -82,7 +77,6 @@ class Latent:
     index_heads: int = 0
     """Heads of the indexer of sparse attention; 0: the layer has none."""
     index_dim: int = 0
-    """Of an indexer's head."""
     rope: Rope | None = None
 
     @property
@@ -104,7 +98,6 @@ class Recurrent:
     inner: int = 0
     state: int = 0
     rank: int = 0
-    """Of the time step."""
     heads: int = 0
     head_dim: int = 0
     groups: int = 0
@@ -139,7 +132,6 @@ class Experts:
     is_gated: bool = True
     bias: bool = False
     shared_size: int = 0
-    """Intermediate size of all shared experts together."""
     shared_gate: bool = False
     correction: bool = False
     """A bias that only the choice of experts sees."""
@@ -161,7 +153,6 @@ class Layer:
     also: Recurrent | None = None
     """A mixer with a state beside attention (Falcon-H1) or behind it and its network (Zamba2)."""
     norms: int = 2
-    """Norms over the hidden size."""
     scalars: int = 0
     streams: int = 0
     """Parallel hidden states (gemma 3n's AltUp)."""
@@ -183,7 +174,6 @@ class Format:
     """How a linear layer's weights are stored."""
 
     bits: int
-    """Of a weight."""
     group: int = 0
     """Weights along the input that share a scale; 0: one scale for each output channel or tensor; see `strategy`."""
     strategy: str = "group"
@@ -308,12 +298,10 @@ class _ShapeReader:
         return self.fail(names[0])
 
     def fail(self, name: str) -> NoReturn:
-        """End the reading of this part: a field is missing or cannot be read."""
         self.missing[name] = None
         raise _UnknownFieldError
 
     def optional(self, *names: str) -> int | None:
-        """A count or size that may be absent or null."""
         return None if self.get(*names) is None else self.number(*names)
 
     def flag(self, rule: bool | str) -> bool:  # noqa: FBT001 - the family's rule is its data
@@ -577,7 +565,6 @@ def _listed(read: _ShapeReader, layers: int) -> Iterable[Layer]:
 
 
 def replace_window(read: _ShapeReader) -> _ShapeReader:
-    """The same reader for a family without a window over all layers."""
     other = _ShapeReader(read.config, replace(read.family, window=""), is_partial=read.is_partial)
     other.missing = read.missing
     return other
@@ -879,7 +866,6 @@ _LETTERS = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-"}
 
 
 def _nemotron_pattern(config: Mapping[str, Any]) -> str | None:
-    """A letter for each layer, from either of the two fields that tell it."""
     pattern, listed = config.get("hybrid_override_pattern"), config.get("layers_block_type")
     if isinstance(pattern, str):
         return pattern
@@ -1066,7 +1052,6 @@ def _is_size(value: Any) -> TypeGuard[int]:
 
 
 def _quantization(config: Mapping[str, Any], missing: dict[str, None]) -> Quantization | None:
-    """The checkpoint's own quantization; an unknown method is named as missing."""
     if not config:
         return None
     producer = _part(config, "producer").get("name")
@@ -1148,7 +1133,6 @@ def _encoders(config: Mapping[str, Any], family: Family) -> tuple[Encoder, ...] 
 
 
 def _merged(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The text part with what stands outside it, and the text part alone."""
     inner = _part(config, *_TEXT)
     inner = _part(inner, "text_config") or inner
     if not inner:

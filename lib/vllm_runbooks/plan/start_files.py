@@ -136,7 +136,6 @@ def files(
 
 
 def _check_joined(request: plan_requests.PlanningRequest, joined: Sequence[fleet.InstancePart]) -> None:
-    """See that hosts are joined as it was asked for."""
     if joined and request.by_ray is False:
         cards = [len(host.devices) for host in joined[0].joined]
         raise InputError(
@@ -153,7 +152,6 @@ def _told(
     *,
     notes: Sequence[str],
 ) -> StartFiles:
-    """What the files are."""
     first = [part for part in parts if not part.instance]
     hosts = list(first[0].joined) or [part.host for part in first if part.host is not None]
     cards = [len(host.devices) for host in hosts]
@@ -210,7 +208,6 @@ def _is_of(name: str, node: str, nodes: Sequence[str]) -> bool:
 
 
 def _steps(parts: Sequence[fleet.InstancePart], made: Mapping[str, str], by: str) -> list[str]:
-    """What to do, in order."""
     nodes = list(dict.fromkeys(str(part.node) for part in parts))
     hosts = [str(host.node) for host in fleet.ray_hosts(parts)]
     has_several = len({*nodes, *hosts}) > 1

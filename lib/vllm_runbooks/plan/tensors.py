@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
+from vllm_runbooks.catalog.tables import load_table
+from vllm_runbooks.core.record_forms import Authored
 from vllm_runbooks.plan.families import Family, Mixture
 from vllm_runbooks.plan.shape import Attention, Dense, Experts, Latent, Layer, Recurrent, Shape
 
@@ -47,6 +50,70 @@ class ModelTensor:
         return self.count * (self.rows * self.columns + (self.rows if self.bias else 0))
 
 
+@dataclass(frozen=True)
+class TensorRow(Authored):
+    """A tensor in a table; a text is a formula: a sum of products of sizes and numbers, where `/` rounds down."""
+
+    name: str
+    rows: int | str
+    columns: int | str = 1
+    split: str = ""
+    count: int | str = 1
+    component: str = ""
+    """Empty: that of the table."""
+    heads: int | str = 0
+    bias: bool | str = False
+    is_linear: bool = False
+    fused: str = ""
+    width: int = 0
+    in_checkpoint: bool = True
+    is_loaded: bool | str = True
+
+
+@dataclass(frozen=True)
+class MixerTensors(Authored):
+    """The tensors of a mixer."""
+
+    tensors: tuple[TensorRow, ...]
+    prefix: str = ""
+    """Name of the module where the family's does not count."""
+
+
+def evaluate(formula: int | str, size: Callable[[str], int]) -> int:
+    """What a formula of `TensorRow` comes to; `size` finds a size by its name."""
+    if not isinstance(formula, str):
+        return int(formula)
+
+    def quotient(factor: str) -> int:
+        dividend, divisor = (
+            int(part) if part.lstrip("-").isdigit() else size(part) for part in (factor + "/1").split("/")[:2]
+        )
+        return dividend // divisor
+
+    return sum(prod(map(quotient, summand.split("*"))) for summand in formula.split("+"))
+
+
+def tensors_of(rows: Iterable[TensorRow], size: Callable[[str], int], component: str) -> Iterator[ModelTensor]:
+    """The tensors of a table's rows, those that occur at all."""
+    for row in rows:
+        if count := evaluate(row.count, size):
+            yield ModelTensor(
+                row.component or component,
+                row.name,
+                evaluate(row.rows, size),
+                evaluate(row.columns, size),
+                row.split,
+                count,
+                evaluate(row.heads, size),
+                bias=bool(evaluate(row.bias, size)),
+                is_linear=row.is_linear,
+                fused=row.fused,
+                width=row.width,
+                in_checkpoint=row.in_checkpoint,
+                is_loaded=bool(evaluate(row.is_loaded, size)),
+            )
+
+
 def norm(name: str, size: int, *, bias: bool = False, **more: Any) -> ModelTensor:
     return ModelTensor("norms", name, size, bias=bias, **more)
 
@@ -83,122 +150,20 @@ def _attention(mixer: Attention, hidden: int, name: str) -> Iterator[ModelTensor
         yield ModelTensor("attention", f"{prefix}.sinks", heads, split="column")
 
 
-def _latent(mixer: Latent, hidden: int) -> Iterator[ModelTensor]:
-    prefix = "self_attn"
-    query = mixer.heads * (mixer.nope_dim + mixer.rope_dim)
-    if mixer.query_rank is None:
-        yield linear("attention", f"{prefix}.q_proj", query, hidden, "column")
-    else:
-        yield linear("attention", f"{prefix}.q_a_proj", mixer.query_rank, hidden, fused="latent_a")
-        yield norm(f"{prefix}.q_a_layernorm", mixer.query_rank)
-        yield linear("attention", f"{prefix}.q_b_proj", query, mixer.query_rank, "column")
-    down = mixer.latent_dim + mixer.rope_dim
-    yield linear("attention", f"{prefix}.kv_a_proj_with_mqa", down, hidden, fused="latent_a")
-    yield norm(f"{prefix}.kv_a_layernorm", mixer.latent_dim)
-    up = mixer.heads * (mixer.nope_dim + mixer.value_dim)
-    yield linear("attention", f"{prefix}.kv_b_proj", up, mixer.latent_dim, "column")
-    # Forms of the same projection that vLLM keeps beside it in the model's dtype: see `_ABSORBED`.
-    yield ModelTensor("attention", "absorbed.factors", up, mixer.latent_dim, "column", in_checkpoint=False)
-    inner = mixer.query_rank or hidden
-    products = (
-        ("query", mixer.latent_dim, inner),
-        ("rope", mixer.rope_dim, inner),
-        ("output", mixer.latent_dim, hidden),
-    )
-    for name, size, other in products:
-        yield ModelTensor("attention", f"absorbed.{name}", mixer.heads * size, other, "column", in_checkpoint=False)
-    yield linear("attention", f"{prefix}.o_proj", hidden, mixer.heads * mixer.value_dim, "row")
-    if mixer.index_heads:
-        size = mixer.index_heads * mixer.index_dim
-        yield linear("attention", f"{prefix}.indexer.wq_b", size, mixer.query_rank or hidden)
-        yield linear("attention", f"{prefix}.indexer.wk", mixer.index_dim, hidden)
-        yield norm(f"{prefix}.indexer.k_norm", mixer.index_dim, bias=True)
-        yield ModelTensor("attention", f"{prefix}.indexer.weights_proj", mixer.index_heads, hidden)
-
-
-def _mamba2(mixer: Recurrent, hidden: int, name: str) -> Iterator[ModelTensor]:
-    # What a group's heads share is repeated where ranks are more than groups (mamba_mixer2.py, `extra_groups`).
-    shared = 2 * mixer.groups * mixer.state
-    shared_fields: dict[str, Any] = {"bias": mixer.bias, "fused": "in_proj"}
-    yield linear("recurrent", f"{name}.in_proj", 2 * mixer.inner + mixer.heads, hidden, "column", **shared_fields)
-    yield linear("recurrent", f"{name}.in_proj", shared, hidden, "kv", heads=mixer.groups, **shared_fields)
-    shared_fields = {"bias": mixer.conv_bias, "fused": "conv1d"}
-    yield ModelTensor("recurrent", f"{name}.conv1d", mixer.inner, mixer.conv_kernel, "column", **shared_fields)
-    yield ModelTensor(
-        "recurrent", f"{name}.conv1d", shared, mixer.conv_kernel, "kv", heads=mixer.groups, **shared_fields
-    )
-    yield ModelTensor("recurrent", f"{name}.A_log", mixer.heads, split="column", width=4)
-    for part in ("D", "dt_bias"):
-        yield ModelTensor("recurrent", f"{name}.{part}", mixer.heads, split="column")
-    if mixer.has_norm:
-        yield ModelTensor("norms", f"{name}.norm", mixer.inner, split="column")
-    yield linear("recurrent", f"{name}.out_proj", hidden, mixer.inner, "row", bias=mixer.bias)
-
-
-def _mamba1(mixer: Recurrent, hidden: int, name: str) -> Iterator[ModelTensor]:
-    # No quantisation is handed on to them (mamba_mixer.py).
-    yield ModelTensor("recurrent", f"{name}.in_proj", 2 * mixer.inner, hidden, "column", bias=mixer.bias)
-    yield ModelTensor("recurrent", f"{name}.conv1d", mixer.inner, mixer.conv_kernel, "column", bias=mixer.conv_bias)
-    yield ModelTensor("recurrent", f"{name}.x_proj", mixer.rank + 2 * mixer.state, mixer.inner, "row")
-    yield ModelTensor("recurrent", f"{name}.dt_proj", mixer.inner, mixer.rank, "column", bias=True)
-    yield ModelTensor("recurrent", f"{name}.A_log", mixer.inner, mixer.state, "column", width=4)
-    yield ModelTensor("recurrent", f"{name}.D", mixer.inner, split="column")
-    if mixer.has_norm:
-        yield norm(f"{name}.dt_layernorm", mixer.rank)
-        yield norm(f"{name}.b_c_layernorm", mixer.state, count=2)
-    yield ModelTensor("recurrent", f"{name}.out_proj", hidden, mixer.inner, "row", bias=mixer.bias)
-
-
-def _short_conv(mixer: Recurrent, hidden: int, name: str) -> Iterator[ModelTensor]:
-    yield linear("recurrent", f"{name}.in_proj", 3 * mixer.inner, hidden, "column", bias=mixer.bias)
-    yield ModelTensor("recurrent", f"{name}.conv", mixer.inner, mixer.conv_kernel, "column", bias=mixer.conv_bias)
-    yield linear("recurrent", f"{name}.out_proj", hidden, mixer.inner, "row", bias=mixer.bias)
-
-
-def _kda(mixer: Recurrent, hidden: int) -> Iterator[ModelTensor]:
-    prefix = "self_attn"
-    size = mixer.heads * mixer.head_dim
-    for name in ("q", "k", "v"):
-        yield linear("recurrent", f"{prefix}.{name}_proj", size, hidden, "column", fused="qkv")
-        yield ModelTensor("recurrent", f"{prefix}.{name}_conv1d", size, mixer.conv_kernel, "column")
-    yield ModelTensor("recurrent", f"{prefix}.dt_bias", size, split="column", width=4)
-    yield ModelTensor("recurrent", f"{prefix}.A_log", mixer.heads, split="column", width=4)
-    yield linear("recurrent", f"{prefix}.f_a_proj", mixer.head_dim, hidden)
-    yield linear("recurrent", f"{prefix}.f_b_proj", size, mixer.head_dim, "column")
-    yield linear("recurrent", f"{prefix}.b_proj", mixer.heads, hidden, "column")
-    yield linear("recurrent", f"{prefix}.g_a_proj", mixer.head_dim, hidden)
-    yield linear("recurrent", f"{prefix}.g_b_proj", size, mixer.head_dim, "column")
-    yield norm(f"{prefix}.o_norm", mixer.head_dim)
-    yield linear("recurrent", f"{prefix}.o_proj", hidden, size, "row")
-
-
-def _gdn(mixer: Recurrent, hidden: int) -> Iterator[ModelTensor]:
-    prefix = "linear_attn"
-    keys, values = mixer.key_heads * mixer.key_dim, mixer.value_heads * mixer.value_dim
-    yield linear("recurrent", f"{prefix}.in_proj_qkv", 2 * keys + values, hidden, "column", fused="in_proj")
-    yield linear("recurrent", f"{prefix}.in_proj_z", values, hidden, "column", fused="in_proj")
-    yield linear("recurrent", f"{prefix}.in_proj_b", mixer.value_heads, hidden, "column", fused="in_proj_ba")
-    yield linear("recurrent", f"{prefix}.in_proj_a", mixer.value_heads, hidden, "column", fused="in_proj_ba")
-    yield ModelTensor("recurrent", f"{prefix}.conv1d", 2 * keys + values, mixer.conv_kernel, "column")
-    # Of the model's dtype before: 0.16.0 models/qwen3_next.py:338, 0.32.0 layers/mamba/gdn/qwen_gdn_linear_attn.py:555.
-    yield ModelTensor("recurrent", f"{prefix}.A_log", mixer.value_heads, split="column", width=4)
-    yield ModelTensor("recurrent", f"{prefix}.dt_bias", mixer.value_heads, split="column")
-    yield ModelTensor("norms", f"{prefix}.norm", mixer.value_dim)
-    yield linear("recurrent", f"{prefix}.out_proj", hidden, values, "row")
-
-
-def _recurrent(mixer: Recurrent, hidden: int, name: str) -> Iterator[ModelTensor]:
-    match mixer.kind:
-        case "mamba1":
-            yield from _mamba1(mixer, hidden, name)
-        case "mamba2":
-            yield from _mamba2(mixer, hidden, name)
-        case "short_conv":
-            yield from _short_conv(mixer, hidden, name)
-        case "kda":
-            yield from _kda(mixer, hidden)
-        case "gdn":
-            yield from _gdn(mixer, hidden)
+def _mixer_tensors(kind: str, mixer: Latent | Recurrent, hidden: int, name: str) -> Iterator[ModelTensor]:
+    layout = load_table("mixer_tensors", MixerTensors).get(kind)
+    if layout is None:
+        return
+    sizes = {key: int(value) for key, value in vars(mixer).items() if isinstance(value, int)} | {"hidden": hidden}
+    if isinstance(mixer, Latent):
+        has_rank = mixer.query_rank is not None
+        sizes |= {"has_rank": has_rank, "has_query": not has_rank, "has_index": mixer.index_heads > 0}
+        sizes["query"] = mixer.query_rank or hidden
+    component = "attention" if isinstance(mixer, Latent) else "recurrent"
+    for tensor in tensors_of(layout.tensors, sizes.__getitem__, component):
+        # Beside the module itself what vLLM derives from it has a name of its own.
+        of_module = f"{layout.prefix or name}.{tensor.name}"
+        yield replace(tensor, name=tensor.name[1:] if tensor.name.startswith(".") else of_module)
 
 
 def _dense(network: Dense, hidden: int, component: str, prefix: str) -> Iterator[ModelTensor]:
@@ -256,10 +221,10 @@ def layer_tensors(layer: Layer, hidden: int, family: Family, *, inputs: int = 0)
     elif isinstance(layer.mixer, Attention):
         yield from _attention(layer.mixer, hidden, family.mixer_name)
     elif isinstance(layer.mixer, Latent):
-        yield from _latent(layer.mixer, hidden)
+        yield from _mixer_tensors("latent", layer.mixer, hidden, "")
     for mixer in layer.mixers:
         if isinstance(mixer, Recurrent):
-            yield from _recurrent(mixer, hidden, family.state_name)
+            yield from _mixer_tensors(mixer.kind, mixer, hidden, family.state_name)
     if isinstance(layer.feed_forward, Dense) and not layer.repeats:
         yield from _dense(layer.feed_forward, hidden, "mlp", family.network_name)
     elif isinstance(layer.feed_forward, Experts):

@@ -55,7 +55,6 @@ class TensorInventory:
     encoders: Stored
     mtp: Stored
     missing: tuple[str, ...] = ()
-    """What keeps the sizes from being known."""
 
     @property
     def everything(self) -> Iterator[tuple[ModelTensor, Format | None, int]]:
@@ -124,8 +123,6 @@ _ROOTS = ("model.language_model.", "language_model.model.", "model.", "backbone.
 
 
 class _ModuleNames:
-    """Matches the names of modules that a quantization leaves out or means."""
-
     def __init__(self, patterns: Iterable[str]) -> None:
         self.exact: set[str] = set()
         starts, general = [], []
@@ -160,8 +157,6 @@ class _ModuleNames:
 
 
 class _Forms:
-    """Which tensors are quantized, and how."""
-
     def __init__(self, quantization: Quantization | None) -> None:
         self.quantization = quantization
         formats = quantization.formats if quantization is not None else ()
@@ -227,7 +222,6 @@ def inventory(shape: Shape) -> TensorInventory:
 
 
 def _variants(shape: Shape, by_kind: Sequence[tuple[ModelTensor, ...]], forms: _Forms) -> tuple[Variant, ...]:
-    """Group the layers of a model that are alike."""
     groups: dict[tuple[int, tuple[Format | None, ...]], list[int]] = {}
     uniform: dict[int, tuple[Format | None, ...]] = {}
     for index, kind in enumerate(shape.pattern):
@@ -249,7 +243,6 @@ def _variants(shape: Shape, by_kind: Sequence[tuple[ModelTensor, ...]], forms: _
 
 
 def _embedding(shape: Shape, family: Family) -> list[ModelTensor]:
-    """The embedding and the projections that belong to it."""
     hidden, vocabulary, inputs = shape.hidden_size, shape.vocabulary_size, shape.per_layer_input
     embedding = [ModelTensor("embedding", "embed_tokens", vocabulary, hidden, "vocabulary")]
     if inputs is not None:
@@ -500,8 +493,6 @@ def _slack(blocks: Iterable[int]) -> int:
 
 @dataclass(frozen=True)
 class _How:
-    """What decides the form of tensors beside ranks."""
-
     width: int
     kernel: _Kernel | None = None
     """Of quantized experts."""
@@ -523,7 +514,6 @@ def _is_loaded(tensor: ModelTensor, how: _How, *, latent_is_quantized: bool) -> 
 def _padded(
     tensor: ModelTensor, form: Format, kernel: _Kernel, part: tuple[int, int, int], width: int
 ) -> tuple[int, int]:
-    """Bytes of experts' weights, and of their scales and biases, as a kernel keeps them."""
     count, rows, columns = part
     is_first = tensor.fused == "w13"
     rows = round_up(rows, kernel.inner if is_first else kernel.hidden)
@@ -584,8 +574,6 @@ def _buffers(shape: Shape, tokens: int, width: int, *, has_encoder: bool) -> int
 
 @dataclass(frozen=True)
 class _LoadPlan:
-    """What all stages of one layout have in common."""
-
     ranks: Ranks
     release: Key | None
     how: _How
@@ -594,7 +582,6 @@ class _LoadPlan:
     shares: bool
     """Layers that use another's cache load projections of keys and values."""
     fixed: Mapping[str, int]
-    """What each stage has: the encoder and buffers."""
     reasons: tuple[str, ...]
     spread: int
     """Bytes that the fixed part can be off."""
@@ -604,7 +591,6 @@ class _LoadPlan:
 def _layers(
     stock: TensorInventory, plan: _LoadPlan, start: int, end: int
 ) -> tuple[dict[str, int], int, int, set[Rope]]:
-    """Bytes by component of some layers, how much less and more is possible, and the tables they use."""
     total: dict[str, int] = {}
     less = more = 0
     tables: set[Rope] = set()

@@ -27,7 +27,6 @@ _TERMS = {
 }
 """Name, fill, hatch and ink: neighbours differ in lightness, and the light ones in hatch, so that grey is enough."""
 DRAWN_TERMS = tuple(_TERMS)
-"""Terms that have a tone and a hatch of their own."""
 TERM_NAMES = {name: look[0] for name, look in _TERMS.items()} | {
     "adapters": "LoRA adapters",
     "cuda_graphs_estimated": "graphs, estimated",
@@ -35,7 +34,6 @@ TERM_NAMES = {name: look[0] for name, look in _TERMS.items()} | {
     "kv_cache_tokens": "KV cache tokens",
 }
 _THICK = 28
-"""Height of a GPU's bar."""
 _SMALL = 12
 _LETTER = 6.4
 """Width of a letter of that size, on the wide side."""
@@ -174,7 +172,6 @@ def _terms_legend(names: Sequence[str], y: float) -> tuple[str, float]:
 
 
 def _budget(group: Sequence[PlannedRank], utilization: float | None, scale: float, y: float) -> tuple[str, float, str]:
-    """One bar with its names and figures, the height of its last line, and the same as a sentence."""
     rank, limit = group[0], _limit(group[0], utilization)
     before, cache, beyond = stacked(rank, limit)
     total = f"{rank.total_gib:.2f} GiB" if rank.total_gib else "memory unknown"
@@ -229,7 +226,6 @@ def _span(term: PlannedTerm) -> str:
 
 
 def _whisker(terms: Sequence[PlannedTerm]) -> tuple[float | None, float | None]:
-    """The least and the most that stands before the KV cache; None where a term is not known."""
     lows = [t.low_gib for t in terms if t.low_gib is not None]
     highs = [t.high_gib for t in terms if t.high_gib is not None]
     if len(lows) < len(terms) or len(highs) < len(terms):
@@ -238,7 +234,6 @@ def _whisker(terms: Sequence[PlannedTerm]) -> tuple[float | None, float | None]:
 
 
 def _ends(x1: float, x2: float, y: float) -> str:
-    """A whisker, at least as wide as can be seen."""
     middle, half = (x1 + x2) / 2, max((x2 - x1) / 2, 2.5)
     x1, x2 = max(middle - half, 0.0), min(middle + half, float(NARROW))
     track = f"M{x1:.1f} {y - 4:.1f}v8M{x1:.1f} {y:.1f}H{x2:.1f}M{x2:.1f} {y - 4:.1f}v8"
@@ -366,7 +361,6 @@ def differences(terms: Sequence[ComparedTerm]) -> str:
 
 
 def _around(term: ComparedTerm, planned: float) -> tuple[float, float]:
-    """The plan's band, from what was planned."""
     low = planned if term.low_gib is None else term.low_gib
     high = planned if term.high_gib is None else term.high_gib
     return low - planned, high - planned

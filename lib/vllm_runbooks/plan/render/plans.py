@@ -76,7 +76,6 @@ def answer_view(answer: Headline, planned: Plan | Layouts) -> list[TextBlock]:
 
 
 def _judged(answer: Headline) -> Styled:
-    """An answer whose verdict says how good it is."""
     return _begun(answer, _WORDS[answer.verdict])
 
 
@@ -160,7 +159,6 @@ class _GpuTable:
     group: tuple[PlannedRank, ...]
 
     def lines(self, layout: Layout) -> list[Styled]:
-        """The GPU's name, a head, a row for each term, and a paragraph for each source."""
         terms = [(plan_pictures.term_name(term.name), term) for term in self.group[0].terms]
         rows = wrapped(styled(plan_words.card_name(self.group), Tone.HEADING), layout.prose, "")
         rows.append(styled(f"  {'GiB':<16}{'low':>8}{'expected':>10}{'high':>8}", Tone.FAINT))
@@ -190,14 +188,11 @@ def ranking_view(plans: Sequence[Plan]) -> list[TextBlock]:
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """A layout in columns, or in a sentence where they are too wide."""
-
     cells: Sequence[str] | None
     """None: the head."""
     tone: Tone | None
 
     def lines(self, layout: Layout) -> list[Styled]:
-        """One line, or the sentence's; a head of nothing is none."""
         is_narrow = layout.prose < _RANKING
         if self.cells is None:
             head = f"  {'LAYOUT':<22}{'FITS':<6}{'CONTEXT':>12}{'AT ONCE':>12}{'KV GiB A CARD':>16}"
@@ -213,7 +208,6 @@ class _Ranked:
 
 
 _RANKING = 70
-"""Columns of the ranking."""
 
 
 def _found_view(finding: FindAnswer) -> list[TextBlock]:

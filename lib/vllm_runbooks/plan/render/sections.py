@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 
 def _unplanned(why: str) -> RenderedView:
-    """In place of a plan."""
     answer = Headline("not planned", why)
     return RenderedView(wrap(str(answer), ""), verdict(answer, plans.TONES[None]))
 
@@ -147,8 +146,6 @@ def confirmations(checks: Mapping[str, Confirmation]) -> RenderedView:
 
 
 class _Beside(NamedTuple):
-    """A figure of a start, as planned and as printed."""
-
     name: str
     planned: float
     low: float | None
@@ -158,7 +155,6 @@ class _Beside(NamedTuple):
 
     @property
     def off(self) -> float:
-        """Share by which the plan is above what was printed."""
         return self.planned / self.printed - 1
 
     @property
@@ -214,7 +210,6 @@ _PLANNED_TONE = "#57606a"
 
 
 def _figures(start: ServerRun, plan: Plan) -> list[_Beside]:
-    """What a start printed of what is planned; requests only where they are counted for the same context."""
     facts, cache = start.facts, plan.kv_cache
     weights = [term for rank in plan.per_gpu for term in rank.terms if term.name == "weights" and term.expected_gib]
     most = max(weights, key=lambda term: term.expected_gib or 0.0, default=None)

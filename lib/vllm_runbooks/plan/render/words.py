@@ -45,7 +45,6 @@ def _what_it_gives(plan: Plan) -> str:
 
 
 def _why_not(plan: Plan) -> str:
-    """What ends the start first."""
     return next(iter(plan.limits), None) or _too_small(plan) or "the cards are full before the KV cache"
 
 
@@ -70,7 +69,6 @@ def _why_uncertain(plan: Plan) -> str:
 
 
 def _unknown_terms(plan: Plan) -> list[PlannedTerm]:
-    """Terms that are not known on some GPU, each once; the KV cache only follows from them."""
     terms = {t.name: t for rank in plan.per_gpu for t in rank.terms if t.expected_gib is None and t.name != "kv_cache"}
     return list(terms.values())
 
@@ -264,7 +262,6 @@ def reasons(finding: FindAnswer) -> Sequence[str]:
 
 
 def _unit(finding: FindAnswer) -> str:
-    """What is counted: "2 cards of H100", "1 card of H100"."""
     counted, space, rest = finding.unit.partition(" ")
     return f"{counted.removesuffix('s')}{space}{rest}" if finding.value == 1 else finding.unit
 
