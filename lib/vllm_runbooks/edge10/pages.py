@@ -63,7 +63,6 @@ def job(read_job: ReadJob, facts: Toolchain, model: AskedModel | None) -> Render
 
 
 def _settings(job: EdgeJob) -> Iterator[tuple[str, str, str]]:
-    """Settings with their values and sources."""
     evaluation, fed = job.evaluation, job.calibration
     values = {
         "model": job.model,
