@@ -193,14 +193,13 @@ UNREADABLE = {
     "calibration: {sample: 3}": "calibration.sample: is no key of a job; did you mean samples?",
     "calibration: 128": "calibration: is no mapping",
     "context: 8k": "context: '8k' is no whole number",
-    "dies: 2.0": "dies: '2.0' is no whole number; write 2",
-    "prefill: '8,96'": "prefill: is a text and no list; write [8, 96], without quotes",
+    "dies: 2.0": "dies: '2.0' is no whole number; write a number from 1 to 16",
+    "prefill: '8,96'": "prefill: '8,96' is no whole number",
     "gpu: maybe": "gpu: 'maybe' is neither true nor false",
     "remap: 0123": "remap: is no list",
     "prefill: []": "prefill: is an empty list",
     "prefill: [[8]]": "prefill: is a list or a mapping; write one value",
     "picture: wide": "picture: is no size of a picture",
-    "modality: '{{ kind }}'": "modality: is a template's expression",
     "modality: ''": "modality: is empty",
     "? [a, b]\n: 3": ": has a key that is no word",
 }
@@ -285,17 +284,12 @@ def test_what_the_facts_do_not_tell_is_a_doubt_and_stops_nobody() -> None:
     )
 
 
-def test_questions_and_pictures_that_nobody_tells_of_are_doubts() -> None:
-    """A data set that the facts do not show, and a picture of less than one token."""
+def test_questions_that_nobody_tells_of_are_doubts() -> None:
+    """A data set that the facts do not show."""
     found = jobs.read(f"{LLM}evaluation: {{datasets: [MMLU, nope]}}\n", catalog.toolchain)
-    small = jobs.read(VLM.replace("picture:", "# ") + "picture: 1x540\n", catalog.toolchain)
 
     assert found.job is not None
-    assert small.job is not None
     assert [each.split(";")[1] for each in found.doubts] == [" whether there is a data set nope is not told"]
-    assert [each.split(";")[0] for each in small.doubts] == [
-        "picture: a side of 1 is less than the 28 pixels of one token of a picture"
-    ]
 
 
 def test_file_that_describes_no_job_is_answered_with_what_one_is(
@@ -436,22 +430,12 @@ def test_digits_of_a_name_are_read_as_orders(digits: str, dies: int, expected: l
     assert list(names.orders(digits, dies)) == expected
 
 
-def test_digits_that_may_mean_several_orders_are_told_to() -> None:
+def test_digits_of_more_than_ten_dies_are_not_read() -> None:
     """From eleven dies on entries have two digits: 1, 11 and 11, 1 are the same in a name."""
-    one = (*range(1, 10), 0, 10, 11)
-    other = (*range(1, 10), 0, 11, 10)
-    twelve = tuple(range(12))
-    swapped = (1, 11, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10)
-    same = (11, 1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10)
-    text = names.digits(swapped) + names.digits(twelve)
-
-    assert names.digits(swapped) == names.digits(same)
-    assert set(names.orders(text, 12)) == {(swapped, twelve), (same, twelve)}
-    assert names.orders(names.digits(one) + names.digits(other), 12) == ((one, other),)
-    began = time.process_time()
-    names.orders("1" * 60, 16)
-    names.orders("0123456789101112131415" * 2, 16)
-    assert time.process_time() - began < 2
+    assert names.orders("0123456789101112131415" * 2, 16) == ()
+    told = names.read("Qwen3-VL-4B-AWQ-AOT_960x540_8192_11die_image_01234567891001234567891", facts())
+    assert told is not None
+    assert (told.dies, told.remap, told.orders) == (11, None, ())
 
 
 # ---- what is made

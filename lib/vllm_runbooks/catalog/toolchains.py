@@ -210,36 +210,6 @@ SCRIPT_FORMS = ("call", "mode", "patch", "argument", "variable")
 
 
 @dataclass(frozen=True)
-class ScriptArgument(Authored):
-    """An argument of a function, as the source has it."""
-
-    name: str
-    type: str | None = None
-    """Of `VALUE_TYPES`; None: it is not told, or any other."""
-    is_needed: bool = False
-
-
-@dataclass(frozen=True)
-class ScriptFunction(Authored):
-    """A function that scripts of the source call."""
-
-    name: str
-    module: str
-    """First word of what it is imported from."""
-    step: str
-    """Of `STEPS`."""
-    arguments: tuple[ScriptArgument, ...]
-    """Those that are told, the first one first."""
-    is_ordered: bool = False
-    """Whether the source gives them by their places, in this order."""
-    is_whole: bool = False
-    """Whether the source lists its arguments; else they are those of its examples, and there may be more."""
-
-
-VALUE_TYPES = ("a whole number", "a list of whole numbers", "a truth value", "a text")
-
-
-@dataclass(frozen=True)
 class Toolchain(Authored):
     """One version of a toolchain: `catalog/toolchains/<id>.yaml`."""
 
@@ -266,12 +236,7 @@ class Toolchain(Authored):
     checkpoint: tuple[CheckpointFile, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
     """Process-wide settings that a compile script makes, and what each is for."""
-    setting_types: Mapping[str, str] = field(default_factory=dict)
-    """Of `VALUE_TYPES`, by name of a setting whose type is told."""
     script: tuple[ScriptPart, ...] = ()
-    functions: tuple[ScriptFunction, ...] = ()
-    conversion: tuple[str, ...] = ()
-    """Options that the source gives the program that converts, all of them in its one command."""
     faults: tuple[ToolchainFault, ...] = ()
 
 

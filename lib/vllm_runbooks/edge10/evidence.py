@@ -163,7 +163,6 @@ def of(evidence: Evidence) -> JobReport:
 
 
 def _held(evidence: str) -> tuple[JobInputs, Case | None]:
-    """Inputs of a recorded job or of a folder, with the case."""
     if not evidence.strip():
         return JobInputs(), None
     if sources.is_job(evidence):
@@ -180,7 +179,6 @@ def _recorded(evidence: Evidence) -> JobInputs:
 
 
 def _by_name(files: Mapping[str, _Source]) -> JobInputs:
-    """Inputs of a job by the names of its files."""
     ends = [
         next((source for name, source in files.items() if name.startswith(begin)), None) for begin in (_FLOAT, _OTHER)
     ]
@@ -479,7 +477,6 @@ def _is_given(part: object) -> bool:
 
 
 def _wrong(report: JobReport) -> Iterator[tuple[str, str]]:
-    """Findings by id, in the order of the runbook."""
     if isinstance(report.job, ReadJob):
         yield from (
             (_JOB_WRONG, redact_text(f"{JOB}:{finding.line}: {finding.text}")) for finding in report.job.problems
@@ -504,7 +501,6 @@ def _wrong(report: JobReport) -> Iterator[tuple[str, str]]:
 
 
 def _open(report: JobReport) -> Iterator[str]:
-    """What is unknown about the inputs, a sentence each."""
     if isinstance(report.host, CheckedHost) and report.host.ok is None:
         yield from (f"{fact.what} of the host ({fact.why})" for fact in report.host.unknown)
     if not isinstance(report.scripts, str):

@@ -93,7 +93,6 @@ def _plain(name: str) -> str:
 
 
 def _without_suffixes(last: str, of: Toolchain) -> str:
-    """A name without the suffixes of the facts."""
     endings = sorted((f"-{_plain(suffix)}" for suffix in of.suffixes), key=len, reverse=True)
     while ending := next((candidate for candidate in endings if last.endswith(candidate) and last != candidate), None):
         last = last.removesuffix(ending)

@@ -62,8 +62,7 @@ def job(found: ReadJob, facts: Toolchain, model: AskedModel | None) -> RenderedV
 
 
 def _settings(job: EdgeJob) -> Iterator[tuple[str, str, str]]:
-    """What is set, its value, and where that comes from."""
-    asked, fed = job.evaluation, job.calibration
+    evaluation, fed = job.evaluation, job.calibration
     values = {
         "model": job.model,
         "quantised": job.quantised,

@@ -6,21 +6,17 @@ SOURCE = "/models/Qwen/Qwen3-4B"
 TARGET = "/models/Qwen3-4B-AWQ"
 
 
-class Calibration:
-    length = 128
-    count = 512
-
-    def loader(self, tokenizer):
-        everything = datasets.load_dataset("cnn_dailymail", name="3.0.0")
-        return q.get_dataloader(
-            everything,
-            tokenizer,
-            num_max_orig_samples=self.count,
-            max_sequence_length=self.length,
-            column="text",
-        )
+def loader(tokenizer, length=128, count=512):
+    everything = datasets.load_dataset("cnn_dailymail", name="3.0.0")
+    return q.get_dataloader(
+        everything,
+        tokenizer,
+        num_max_orig_samples=count,
+        max_sequence_length=length,
+        column="text",
+    )
 
 
 model = transformers.AutoModelForCausalLM.from_pretrained(SOURCE)
 tok = transformers.AutoTokenizer.from_pretrained(SOURCE)
-q.save_quantized_model(q.quantize_model(model, q.get_awq_config(), Calibration().loader(tok), tok), TARGET)
+q.save_quantized_model(q.quantize_model(model, q.get_awq_config(), loader(tok), tok), TARGET)

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from vllm_runbooks.catalog import compiled
 from vllm_runbooks.catalog.authored.located import Problem
 from vllm_runbooks.catalog.authored.yaml_files import compile_records, date_problems, not_one_of, read_record
-from vllm_runbooks.catalog.toolchains import KINDS, PHASES, SCRIPT_FORMS, STEPS, VALUE_TYPES, Toolchain, TreeFile
+from vllm_runbooks.catalog.toolchains import KINDS, PHASES, SCRIPT_FORMS, STEPS, Toolchain, TreeFile
 
 ADAPTER = TypeAdapter(Toolchain)
 _ID = re.compile(r"[a-z][a-z0-9]{0,30}-\d{1,4}(?:\.\d{1,4}){1,3}", re.ASCII)
@@ -66,15 +66,6 @@ def _problems(toolchain: Toolchain, stem: str) -> Iterator[Problem]:
     for index, part in enumerate(toolchain.script):
         yield from not_one_of(("script", index, "kind"), part.kind, KINDS)
         yield from not_one_of(("script", index, "form"), part.form, SCRIPT_FORMS)
-    for name, kind in toolchain.setting_types.items():
-        if name not in toolchain.settings:
-            yield ("setting_types", name), "is no setting of this file"
-        yield from not_one_of(("setting_types", name), kind, VALUE_TYPES)
-    for index, function in enumerate(toolchain.functions):
-        if function.step not in toolchain.steps:
-            yield ("functions", index, "step"), f"{function.step!r} is no step of this file"
-        for place, argument in enumerate(function.arguments):
-            yield from not_one_of(("functions", index, "arguments", place, "type"), argument.type, VALUE_TYPES)
     for index, fault in enumerate(toolchain.faults):
         if fault.step not in toolchain.steps:
             yield ("faults", index, "step"), f"{fault.step!r} is no step of this file"

@@ -42,16 +42,11 @@ _MAX_VALUE = 300
 _MAX_ITEMS = 64
 _MAX_TOKENS = 10_000_000
 _MAX_PIXELS = 16_384
-_MIN_SIDE = 28
-"""Pixels of one token, 14 of a patch and 2 patches merged: the least among the listed models (transformers 4.57,
-models/qwen2_vl/image_processing_qwen2_vl.py, smart_resize); Qwen3-VL has 32."""
 _MAX_CARDS = 64
 _MAX_SEED = 2**31 - 1
 _ROUND, _NEAR = 1024, 16
 """Contexts are multiples of the first; one that is as near to a multiple as the second is a slip."""
 _WHOLE = re.compile(r"[+-]?\d{1,300}", re.ASCII)
-_ROUNDED = re.compile(r"([+-]?\d{1,12})\.0{1,12}", re.ASCII)
-_LISTED = re.compile(r"\[?\s?(\d{1,12}(?:\s?[,;]\s?\d{1,12}){1,32})\s?\]?", re.ASCII)
 _SHARE = re.compile(r"\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}", re.ASCII)
 _PICTURE = re.compile(r"(\d{1,6}) ?[xX\u00d7] ?(\d{1,6})", re.ASCII)
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}", re.ASCII)
@@ -82,32 +77,7 @@ def read(text: str, facts_of: Callable[[str | None], Toolchain]) -> ReadJob:
 
 def example(facts: Toolchain) -> str:
     """A description to begin with: a model with pictures, with the values of the facts."""
-    calibration, limits, evaluation = facts.calibration, facts.limits, facts.evaluation
-    kind = "vlm"
-    listed = next((model for model in facts.models if model.kind == kind and model.quantise and model.compile), None)
-    name = "MODEL" if listed is None else "-".join([listed.name, *facts.suffixes[:1]])
-    dies = max(limits.dies)
-    return fill_template(
-        "job_example",
-        model=name,
-        listed=name if listed is None else listed.name,
-        dies=dies,
-        order=", ".join(map(str, range(dies))),
-        prefill=limits.prefill[kind],
-        context=limits.max_model_len,
-        kv_cache=limits.kv_cache_tokens,
-        modality=MODALITIES[0],
-        other=MODALITIES[1],
-        picture="x".join(map(str, limits.picture)),
-        dataset=calibration.dataset,
-        part=calibration.dataset_config,
-        split=calibration.split,
-        column=calibration.column,
-        datasets=", ".join(evaluation.datasets[kind]),
-        ports=", ".join(map(str, evaluation.ports)),
-        answer_tokens=evaluation.answer_tokens,
-        version=facts.version,
-    )
+    return fill_template("job_example", version=facts.version)
 
 
 class _JobReader:
@@ -143,29 +113,18 @@ class _JobReader:
                 node = self.nodes.get(field)
                 if isinstance(node, Mapping):
                     self._read_keys(node, f"{field}.", keys)
+                elif node is not None and field != "remap":
+                    do = f"write its keys below it: {', '.join(keys)}"
+                    self.wrong(field, "is no mapping", do, is_read=False)
             return True
         return False
-
-    def check_mapping(self, field: str) -> None:
-        """Check that a field has keys, if it is there."""
-        if not isinstance(self.nodes.get(field), (Mapping, type(None))):
-            do = f"write its keys below it: {', '.join(_NESTED_KEYS[field])}"
-            self.wrong(field, "is no mapping", do, is_read=False)
 
     def _reject(self, at: int, text: str, do: str) -> None:
         line = self._places(min(at, len(self._text))).line
         self.problems.append(JobProblem(line, "", text, do, is_read=False))
 
     def wrong(self, field: str, text: str, do: str, *, is_read: bool = True, at: Node | str | None = None) -> None:
-        """Add a problem of a field.
-
-        Args:
-            field: The field.
-            text: What is wrong with it.
-            do: What to do about it.
-            is_read: Whether it can be read, and contradicts something.
-            at: Where it shows, a field or a value; the field itself if left out.
-        """
+        """Add a problem of a field; `at` is the field or value where it shows, if not at the field itself."""
         node = self.nodes.get(at or field) if at is None or isinstance(at, str) else at
         line = 1 if node is None else self._places(node.start).line
         self.problems.append(JobProblem(line, field, text, do, is_read))
@@ -193,9 +152,7 @@ class _JobReader:
             self.wrong(field, "is a list or a mapping", "write one value", is_read=False, at=node)
             return None
         value = node.value.strip()
-        if node.has_template:
-            self.wrong(field, "is a template's expression", "write the value that it makes", is_read=False, at=node)
-        elif not value or len(value) > _MAX_VALUE or not value.isprintable():
+        if not value or len(value) > _MAX_VALUE or not value.isprintable():
             text = "is empty" if not value else f"has signs that cannot be shown, or more than {_MAX_VALUE}"
             self.wrong(field, text, "write a short text", is_read=False, at=node)
         elif redact_name(value) != value:
@@ -211,8 +168,7 @@ class _JobReader:
         if word is None:
             return None
         if not _WHOLE.fullmatch(word):
-            rounded = _ROUNDED.fullmatch(word)
-            do = f"write {rounded[1]}" if rounded else f"write a number from {least} to {most} without a point"
+            do = f"write a number from {least} to {most} without a point"
             self.wrong(field, f"{_cut(word)!r} is no whole number", do, is_read=False, at=node)
         elif not least <= int(word) <= most:
             self.wrong(field, f"{_cut(word)} is not from {least} to {most}", "write one that is", at=node)
@@ -241,12 +197,6 @@ class _JobReader:
 
     def wholes(self, field: str, least: int, most: int) -> list[int] | None:
         """List of whole numbers; None if absent or one of them is none."""
-        node = self.nodes.get(field)
-        listed = _LISTED.fullmatch(node.value.strip()) if isinstance(node, Scalar) else None
-        if listed is not None:
-            items_text = ", ".join(re.findall(r"\d+", listed[1]))
-            self.wrong(field, "is a text and no list", f"write [{items_text}], without quotes", is_read=False)
-            return None
         items = self.items(field)
         numbers = [self.whole(field, least, most, item) for item in items]
         whole_numbers = [number for number in numbers if number is not None]
@@ -312,7 +262,7 @@ class _JobChecks:
             modality=modality,
             picture=picture,
             gpu=gpu,
-            calibration=None if "quantised" in nodes else calibration,
+            calibration=calibration,
             evaluation=evaluation,
             threshold=threshold,
             taken=self._defaults,
@@ -332,7 +282,6 @@ class _JobChecks:
     # ---- the model
 
     def _path(self, field: str) -> str | None:
-        """Name on the Hub, or folder that the containers can find."""
         name = self._reader.word(field)
         if name is None:
             return None
@@ -359,7 +308,6 @@ class _JobChecks:
             self._defaults["model"] = f"{model}: {why}"
 
     def _listed(self, model: str | None, like: str | None) -> EdgeModel | None:
-        """Model of the toolchain's list."""
         field, name = ("like", like) if like is not None else ("model", model)
         if name is None:
             return None
@@ -377,7 +325,6 @@ class _JobChecks:
         return answer.listed
 
     def _check_steps(self, listed: EdgeModel) -> None:
-        """Check that the toolchain accepts the model for the steps of this job."""
         toolchain = f"{self._facts.name} {self._facts.version}"
         quantise = listed.quantise if "quantised" not in self._nodes else True
         if quantise is False:
@@ -390,7 +337,6 @@ class _JobChecks:
                 self._reader.doubts.append(f"model: whether {listed.name} may be {step} is not told of {toolchain}")
 
     def _check_keys(self, kind: str | None) -> None:
-        """Check that there are no keys of the other kind of model."""
         for field, only in _KIND_OF_KEY.items():
             if field in self._nodes and kind is not None and only != kind:
                 instead = "; its compiled length is `context`" if field == "kv_cache" else ""
@@ -407,7 +353,6 @@ class _JobChecks:
         return dies
 
     def _tokens(self, field: str, default: int) -> int:
-        """Length of a sequence that is not a slip."""
         tokens = self._reader.whole(field, 1, _MAX_TOKENS)
         if tokens is not None:
             near = round(tokens / _ROUND) * _ROUND
@@ -431,7 +376,6 @@ class _JobChecks:
         return tuple(self._or_default("prefill", lengths or None, (self._facts.limits.prefill[kind],)))
 
     def _check_prefill(self, prefill: tuple[int, ...], context: int, kv_cache: int | None) -> None:
-        """Check that a prompt's piece fits into what the model is compiled for."""
         field, most = ("context", context) if kv_cache is None else ("kv_cache", kv_cache)
         if prefill and prefill[-1] > most:
             text = f"{prefill[-1]} tokens are more than the {most} of `{field}`"
@@ -440,7 +384,6 @@ class _JobChecks:
     # ---- the order of the dies
 
     def _remaps(self, dies: int | None, kind: str | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Orders of the vision and of the language part, with as many entries as the toolchain takes."""
         is_nested = isinstance(self._nodes.get("remap"), Mapping)
         fields = ("remap.vision", "remap.language") if is_nested else ("remap", "remap")
         orders = {field: self._remap(field, dies) for field in dict.fromkeys(fields)}
@@ -454,7 +397,6 @@ class _JobChecks:
         return names.padded(self._or_default(fields[0], orders[fields[0]], rising, why), self._facts), language
 
     def _remap(self, field: str, dies: int | None) -> tuple[int, ...] | None:
-        """One order of the dies, without what fills it up."""
         node, most = self._nodes.get(field), self._facts.limits.remap_entries
         if isinstance(node, Scalar):
             self._wrong(field, "is no list", "write the dies in their order, as [0, 1, 2]", is_read=False)
@@ -469,7 +411,6 @@ class _JobChecks:
 
     @staticmethod
     def _faults_of_order(order: list[int], dies: int | None, most: int) -> Iterator[tuple[str, str]]:
-        """What is wrong with an order of dies, and what to do."""
         if len(order) > most:
             text = f"has {len(order)} entries, and the toolchain takes {most}"
             yield text, "leave the zeros at the end out; they are filled in"
@@ -513,31 +454,23 @@ class _JobChecks:
             text = f"is no size of a picture up to {_MAX_PIXELS} pixels a side"
             self._wrong("picture", text, do, is_read=size is not None)
             size = None
-        if size is not None and min(size) < _MIN_SIDE:
-            self._reader.doubts.append(
-                f"picture: a side of {min(size)} is less than the {_MIN_SIDE} pixels of one token of a picture; "
-                "processors enlarge or refuse it, and whether it compiles is not told"
-            )
         width, height = self._or_default("picture", size, default)
         return width, height
 
     # ---- the steps
 
-    def _calibration(self) -> JobCalibration:
+    def _calibration(self) -> JobCalibration | None:
         reader, facts, nodes = self._reader, self._facts.calibration, self._nodes
-        is_used = "quantised" not in nodes
-        if "calibration" in nodes and not is_used:
-            text = "is not used: `quantised` names a checkpoint"
-            self._wrong("calibration", text, "leave one of them out")
-        reader.check_mapping("calibration")
-
-        def or_default(key: str, value: Any, default: Any) -> Any:
-            if not is_used:
-                return default
-            return self._or_default(f"calibration.{key}", value, default)
-
-        words = {key: reader.word(f"calibration.{key}") for key in ("method", "dataset", "part", "split", "column")}
-        method, dataset = words["method"], words["dataset"]
+        if "quantised" in nodes:
+            if "calibration" in nodes:
+                text = "is not used: `quantised` names a checkpoint"
+                self._wrong("calibration", text, "leave one of them out")
+            return None
+        values: dict[str, Any] = {
+            key: reader.word(f"calibration.{key}") for key in ("method", "dataset", "part", "split", "column")
+        }
+        values |= {key: reader.whole(f"calibration.{key}", 1, _MAX_TOKENS) for key in ("samples", "tokens")}
+        method, dataset = values["method"], values["dataset"]
         if method is not None and method not in facts.methods:
             do = f"known: {', '.join(facts.methods)}"
             self._wrong("calibration.method", f"{_cut(method)!r} is none of the toolchain's", do)
@@ -545,23 +478,20 @@ class _JobChecks:
         is_known = dataset in (None, facts.dataset)
         for key in ("split", "column"):
             field = f"calibration.{key}"
-            if not is_known and words[key] is None and field not in nodes:
+            if not is_known and values[key] is None and field not in nodes:
                 do = f"name the {key} of {_cut(str(dataset))}"
                 self._wrong(field, "is missing for this data set", do, at="calibration.dataset")
-        samples, tokens = (reader.whole(f"calibration.{key}", 1, _MAX_TOKENS) for key in ("samples", "tokens"))
-        return JobCalibration(
-            method=or_default("method", method, facts.methods[0]),
-            samples=or_default("samples", samples, facts.samples),
-            tokens=or_default("tokens", tokens, facts.tokens),
-            dataset=or_default("dataset", dataset, facts.dataset),
-            dataset_config=or_default("part", words["part"], facts.dataset_config) if is_known else words["part"] or "",
-            split=or_default("split", words["split"], facts.split),
-            column=or_default("column", words["column"], facts.column),
-        )
+        if not is_known:
+            values["part"] = values["part"] or ""
+        defaults = {"method": facts.methods[0], "part": facts.dataset_config}
+        values = {
+            key: self._or_default(f"calibration.{key}", value, defaults.get(key) or getattr(facts, key))
+            for key, value in values.items()
+        }
+        return JobCalibration(dataset_config=values.pop("part"), **values)
 
     def _evaluation(self, model: str, kind: str | None, context: int) -> JobEvaluation:
         reader, facts = self._reader, self._facts.evaluation
-        reader.check_mapping("evaluation")
 
         def whole(key: str, least: int, most: int, default: int | None = None, why: str = "") -> Any:
             number = reader.whole(f"evaluation.{key}", least, most)
@@ -607,7 +537,6 @@ class _JobChecks:
         return ports
 
     def _check_datasets(self, datasets: Sequence[str], kind: str | None) -> None:
-        """Check that data sets are of questions for this kind of model."""
         datasets_by_kind = self._facts.evaluation.datasets
         kinds = {name.lower(): other for other, listed in datasets_by_kind.items() for name in listed}
         for name in datasets if kind is not None else ():
@@ -631,7 +560,6 @@ class _JobChecks:
 
 
 def _is_empty(node: Node) -> bool:
-    """Whether a value, or a whole document, is null."""
     return isinstance(node, Scalar) and node.style == "plain" and node.value in _NULL
 
 

@@ -1,14 +1,13 @@
 """Names of a job's folders, made by the facts' templates and read back by them.
 
 A name is read by the template that made it, so another version of a toolchain is another template. The order of the
-dies loses its trailing zeros on its way into a name, and its entries stand without a sign between them: what the digits
-may mean is worked out, and where they may mean more than one thing all of it is told.
+dies loses its trailing zeros on its way into a name, and its entries stand without a sign between them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import PurePosixPath
 
@@ -32,8 +31,8 @@ _FORMS = {
 }
 """Patterns of a template's fields; digits and free words never touch in a template."""
 _REST = r"(?P<rest>_[A-Za-z][A-Za-z0-9-]{0,40})?"
-_MAX_STEPS = 20_000
-_MAX_MEANINGS = 8
+_MAX_DIES = 10
+"""Dies whose orders can be read: of more, the digits have several meanings."""
 
 
 # ---- from settings
@@ -101,71 +100,58 @@ def read(name: str, of: Toolchain) -> FolderName | None:
     if len(folder) > _MAX_NAME:
         return None
     for kind in KINDS:
-        match = _reader(of.names[f"compiled_{kind}"]).fullmatch(folder)
+        match = pattern_of(of.names[f"compiled_{kind}"]).fullmatch(folder)
         if match is not None:
-            return settings_of_name(folder, kind, match.groupdict(), of)
+            return settings_of_name(folder, kind, match.groupdict())
     return next((settings for kind in KINDS if (settings := _begun(folder, of.names[f"compiled_{kind}"]))), None)
 
 
 def dies_of(name: str, of: Toolchain) -> int | None:
     """Number of dies in the name of the folder below; None if it has none."""
-    match = _reader(of.names["dies"]).fullmatch(name) if len(name) <= _MAX_NAME else None
+    match = pattern_of(of.names["dies"]).fullmatch(name) if len(name) <= _MAX_NAME else None
     return None if match is None or match["rest"] else int(match["dies"])
 
 
 def orders(text: str, dies: int) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-    """Orders of the vision and of the language part that the digits of a name may mean.
+    """Orders of the vision and of the language part that the digits of a name may mean, for up to ten dies.
 
-    Each has every die once, the zeros at its end put back. One pair: they are told. No pair: the digits are of no such
-    orders. Several, as from eleven dies on where entries have two digits: they are not told; a handful is given.
+    Each has every die once, and loses a zero at its end. No pair: the digits are of no such orders.
     """
-    pairs: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-    left = [_MAX_STEPS if dies > 0 else 0]
-    for end, first in _orders(text, 0, dies, left):
-        for stop, second in _orders(text, end, dies, left):
-            if stop == len(text) and (first, second) not in pairs and len(pairs) < _MAX_MEANINGS:
-                pairs.append((first, second))
-    return tuple(pairs)
-
-
-def _orders(text: str, begin: int, dies: int, left: list[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Orders that begin at a place, each with where it ends."""
-    open_: list[tuple[int, tuple[int, ...]]] = [(begin, ())]
-    while open_ and left[0] > 0:
-        left[0] -= 1
-        at, so_far = open_.pop()
-        if len(so_far) == dies and so_far[-1]:
-            yield at, so_far
-        if len(so_far) == dies - 1 and 0 not in so_far:
-            yield at, (*so_far, 0)
-        for width in (1, 2):
-            number = text[at : at + width]
-            if len(number) < width or (width > 1 and number.startswith("0")):
-                continue
-            die = int(number)
-            if die < dies and die not in so_far:
-                open_.append((at + width, (*so_far, die)))
+    pairs = []
+    for end in (dies - 1, dies):
+        vision, language = (part + "0" * (len(part) < dies) for part in (text[:end], text[end:]))
+        has_zeros = text[:end].endswith("0") or text[end:].endswith("0")
+        if not has_zeros and sorted(vision) == sorted(language) == [str(die) for die in range(dies)]:
+            pairs.append((tuple(map(int, vision)), tuple(map(int, language))))
+    return tuple(dict.fromkeys(pairs))
 
 
 @cache
-def _reader(template: str) -> re.Pattern[str]:
-    """Pattern of a template's names, which are short enough for its one free word."""
+def pattern_of(template: str, hole: str = "") -> re.Pattern[str]:
+    """Pattern of a template's names, which are short enough for its one free word.
+
+    Args:
+        template: The template.
+        hole: What may stand in place of any value; empty: nothing.
+    """
     parts, seen, at = [], set(), 0
-    for hole in _HOLE.finditer(template):
-        parts.append(re.escape(template[at : hole.start()]))
-        parts.append(f"(?P={hole[1]})" if hole[1] in seen else f"(?P<{hole[1]}>{_FORMS[hole[1]]})")
-        seen.add(hole[1])
-        at = hole.end()
+    for field in _HOLE.finditer(template):
+        parts.append(re.escape(template[at : field.start()]))
+        form = f"{_FORMS[field[1]]}|{hole}" if hole else _FORMS[field[1]]
+        parts.append(f"(?P={field[1]})" if field[1] in seen else f"(?P<{field[1]}>{form})")
+        seen.add(field[1])
+        at = field.end()
     return re.compile("".join([*parts, re.escape(template[at:]), _REST]), re.ASCII)
 
 
-def settings_of_name(name: str, kind: str, groups: Mapping[str, str | None], of: Toolchain) -> FolderName:
+def settings_of_name(name: str, kind: str, groups: Mapping[str, str | None]) -> FolderName:
     def number(hole: str) -> int | None:
         digits_text = groups.get(hole)
         return int(digits_text) if digits_text else None
 
     dies, width, height = number("dies"), number("width"), number("height")
-    remap, prefill = groups.get("remap"), groups.get("prefill")
+    prefill = groups.get("prefill")
+    remap = groups.get("remap") if dies is None or dies <= _MAX_DIES else None
     return FolderName(
         name=name,
         kind=kind,
@@ -176,7 +162,7 @@ def settings_of_name(name: str, kind: str, groups: Mapping[str, str | None], of:
         dies=dies,
         modality=groups.get("modality"),
         remap=remap,
-        orders=() if remap is None or dies is None or dies > of.limits.remap_entries else orders(remap, dies),
+        orders=() if remap is None or dies is None else orders(remap, dies),
         rest=(groups.get("rest") or "").removeprefix("_"),
     )
 

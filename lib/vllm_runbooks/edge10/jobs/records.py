@@ -135,7 +135,7 @@ class FolderName:
     remap: str | None = None
     """Digits of the orders of the dies, that of the vision part first."""
     orders: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
-    """What those digits may mean: one pair, and they are told; several, and they are not; none: no order of so many."""
+    """What those digits mean; none: no order of so many."""
     rest: str = ""
     """A word behind all that the template has."""
 

@@ -82,14 +82,12 @@ def _files(job: EdgeJob, facts: Toolchain) -> Iterator[tuple[MadeFile, str]]:
 
 
 def _script(template: str, settings: Mapping[str, Any], **words: str) -> str:
-    """A Python script with the job's settings."""
     lines = [f"{name} = {_literal(value)}" for name, value in settings.items()]
     head = "# Of job.yaml; make the files anew instead of changing one."
     return fill_template(template, settings="\n".join([head, *lines, ""]), **words)
 
 
 def _literal(value: Any) -> str:
-    """A value as Python writes it; a table a row a line."""
     if isinstance(value, list) and value and isinstance(value[0], tuple):
         return "\n".join(["[", *(f"    {row!r}," for row in value), "]"])
     return repr(value)
@@ -262,7 +260,6 @@ def _serve(job: EdgeJob, facts: Toolchain, which: str) -> str:
 
 
 def _command(*parts: Sequence[str]) -> str:
-    """A command, an option a line."""
     lines = [
         " ".join(f'"{word}"' if word.startswith(_PROGRAM) else shlex.quote(word) for word in part) for part in parts
     ]
@@ -341,7 +338,6 @@ def _entry(key: str, value: Any, defaults: Mapping[str, str], field: str, indent
 
 
 def _yaml(value: Any) -> str:
-    """A value in one line of YAML."""
     if isinstance(value, list):
         return f"[{', '.join(map(_yaml, value))}]"
     if isinstance(value, bool):

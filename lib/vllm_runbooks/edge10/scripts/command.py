@@ -114,7 +114,6 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
 
 
 def _files(name: str) -> Iterator[str]:
-    """The file itself, or the files of a folder that may be scripts."""
     if name == "-" or not Path(name).is_dir():
         yield name
         return

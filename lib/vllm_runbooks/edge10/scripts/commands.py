@@ -173,7 +173,6 @@ def _with_passwords(commands: Sequence[ScriptCommand], text: str) -> list[Script
 
 
 def _password(command: ScriptCommand, login: int) -> Word | None:
-    """Value of `-p` or `--password`."""
     for word in command.words[login + 1 :]:
         value = word.value or ""
         if value.startswith("-p") and not value.startswith("--") and len(value) > 2:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
@@ -13,6 +13,7 @@ from vllm_runbooks.catalog.languages import Phrase, listed
 from vllm_runbooks.catalog.toolchains import Toolchain
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.edge10 import models
+from vllm_runbooks.edge10.jobs.names import pattern_of
 from vllm_runbooks.edge10.scripts import commands
 from vllm_runbooks.edge10.scripts.compiled import MODE, REMAP, CompileSettings, folder_text
 from vllm_runbooks.edge10.scripts.program import ScriptProgram
@@ -29,13 +30,8 @@ _ALIKE = 0.8
 _MAX_EVENTS = 50
 """Events of a kind that a setting is compared with."""
 _MAX_NAME = 100
+_SIDES = {"width": Phrase("a width"), "height": Phrase("a height")}
 _GPU_WORD = re.compile(r"(?:^|[_-])(?:gpu|cuda)(?:[_-]|$)", re.IGNORECASE)
-_TEMPLATE_PARTS = {
-    "model": r".{0,120}",
-    "modality": rf"(?:[a-z]{{1,12}}|{HOLE})",
-    "remap": rf"(?:\d{{0,64}}|{HOLE})",
-}
-_TEMPLATE_NUMBER = rf"(?:\d{{1,7}}|{HOLE})"
 
 
 def find(part: FilePart, scripts: ScriptSet, tables: Tables) -> Iterator[Hit]:
@@ -48,9 +44,10 @@ def find(part: FilePart, scripts: ScriptSet, tables: Tables) -> Iterator[Hit]:
         yield from _find_order(settings, table)
         yield from _find_misspelt(settings, table.get("variables", ()))
         yield from _find_remap_options(settings)
-        for call in settings.by_call():
-            for find_rule in (_find_remaps, _find_set_twice, _find_lengths, _find_sizes, _find_names):
-                yield from find_rule(call)
+        yield from _find_remaps(settings)
+        if len(settings.calls) <= 1:  # of several each may have settings of its own
+            for find_rule in (_find_set_twice, _find_lengths, _find_sizes, _find_names):
+                yield from find_rule(settings)
         yield from _find_threads(settings, scripts)
 
 
@@ -58,7 +55,6 @@ def find(part: FilePart, scripts: ScriptSet, tables: Tables) -> Iterator[Hit]:
 
 
 def _find_order(settings: CompileSettings, table: Mapping[str, Any]) -> Iterator[Hit]:
-    """Process-wide settings that come after what they must precede."""
     part = settings.part
     functions, variables = set(table.get("functions", ())), set(table.get("variables", ()))
     done: dict[str, list[ScriptEvent]] = {}
@@ -114,7 +110,6 @@ def _preceding(
 
 
 def _setting_name(event: ScriptEvent, functions: set[str], variables: set[str]) -> str | None:
-    """Process-wide setting that an event sets."""
     if event.kind == "environ":
         return event.name if event.name in variables else None
     function = event.name.rpartition(".")[2]
@@ -130,7 +125,6 @@ def _is_patch(event: ScriptEvent, *classes: str) -> bool:
 
 
 def _described(event: ScriptEvent) -> str:
-    """An event, as a message describes it."""
     if event.kind == "parse":
         return Phrase("the command line is parsed")
     if event.kind == "import":
@@ -143,7 +137,6 @@ def _described(event: ScriptEvent) -> str:
 
 
 def _line(settings: CompileSettings, event: ScriptEvent) -> str:
-    """Line of an event in the file."""
     return str(settings.part.file.count("\n", 0, settings.program.text.places(event.node)[0]) + 1)
 
 
@@ -151,7 +144,6 @@ def _line(settings: CompileSettings, event: ScriptEvent) -> str:
 
 
 def _find_misspelt(settings: CompileSettings, variables: Sequence[str]) -> Iterator[Hit]:
-    """Settings whose name is nearly one of the toolchain's."""
     for event in settings.program.events:
         mode = event.args[0] if event.args else None
         if event.kind == "environ":
@@ -189,7 +181,6 @@ def _find_remaps(settings: CompileSettings) -> Iterator[Hit]:
 
 
 def _find_remap_options(settings: CompileSettings) -> Iterator[Hit]:
-    """Options of an order of the dies that have too few or too many entries."""
     needed = settings.facts.limits.remap_entries
     for option in settings.program.options:
         items = settings.program.items(option.default)
@@ -275,7 +266,6 @@ def _trimmed(order: list[int]) -> list[int]:
 
 
 def _find_set_twice(settings: CompileSettings) -> Iterator[Hit]:
-    """Orders of the dies that are set twice, differently."""
     for mode, values in settings.remaps.items():
         for (before, first), (event, value) in pairwise(values):
             earlier, other = settings.numbers(first), settings.numbers(value)
@@ -285,7 +275,7 @@ def _find_set_twice(settings: CompileSettings) -> Iterator[Hit]:
             yield settings.part.hit(_TWICE, value.node or event.node, message)
         event, value = values[-1]
         order = settings.numbers(value)
-        for option in () if settings.is_one_of_several or order is None else settings.options_of(mode):
+        for option in settings.options_of(mode) if order is not None else ():
             default = settings.numbers(option.default)
             if default is None or option.name in value.options or _trimmed(default) == _trimmed(order or []):
                 continue
@@ -328,7 +318,6 @@ def _find_lengths(settings: CompileSettings) -> Iterator[Hit]:
 
 
 def _find_sizes(settings: CompileSettings) -> Iterator[Hit]:
-    """Numbers of dies that differ, and a cache that is smaller than the context."""
     limit = settings.facts.limits.remap_entries
     for event in (*settings.builds, *settings.engines):
         name = "dev_count" if is_build(event) else "tensor_parallel_size"
@@ -362,9 +351,9 @@ def _find_names(settings: CompileSettings) -> Iterator[Hit]:
             continue
         name = "/".join(folder for folder in text.replace(HOLE, "…").split("/")[-2:] if folder)
         named = named_settings(text, settings.facts)
-        wrong = [
-            phrase for key, check in _NAME_CHECKS.items() if key in named for phrase in check(settings, named[key])
-        ]
+        checks = {"model": _check_model, "modality": _check_modality, "remap": _check_remap}
+        others = (phrase for key, check in checks.items() if key in named for phrase in check(settings, named[key]))
+        wrong = [*_check_numbers(settings, named), *others]
         if wrong:
             message = {"name": name, "wrong": listed(wrong, "{first}; {second}")}
             yield settings.part.hit("edge10.name-differs", value.node, message)
@@ -382,25 +371,14 @@ def named_settings(path: str, facts: Toolchain) -> dict[str, str]:
     named: dict[str, str] = {}
     for folder in path.split("/"):
         for name in ("compiled_vlm", "compiled_llm", "dies"):
-            match = _template_pattern(facts.names[name]).fullmatch(folder[:400])
+            match = pattern_of(facts.names[name], HOLE).fullmatch(folder[:400])
             if match is not None:
                 named = {**{key: text for key, text in match.groupdict().items() if text and HOLE not in text}, **named}
                 break
     return named
 
 
-def _template_pattern(template: str) -> re.Pattern[str]:
-    """A template of names as a pattern; further words may follow."""
-    pieces = re.split(r"\{(\w+)\}", template)
-    patterns = [
-        f"(?P<{piece}>{_TEMPLATE_PARTS.get(piece, _TEMPLATE_NUMBER)})" if index % 2 else re.escape(piece)
-        for index, piece in enumerate(pieces)
-    ]
-    return re.compile("".join(patterns) + r"(?:_[A-Za-z]\w{0,60})?")
-
-
 def _check_model(settings: CompileSettings, text: str) -> Iterator[Phrase]:
-    """Another model than any that is compiled, where all of them are in the list."""
     named = models.listed(text, settings.facts)
     compiled = [models.listed(name, settings.facts) if name else None for name in settings.models]
     if named is not None and compiled and None not in compiled and named not in compiled:
@@ -408,35 +386,25 @@ def _check_model(settings: CompileSettings, text: str) -> Iterator[Phrase]:
         yield Phrase("{told}, and {names} is compiled", told=named.name, names=names)
 
 
-def _check_dies(settings: CompileSettings, text: str) -> Iterator[Phrase]:
-    if settings.dies is not None and int(text) != settings.dies.value:
-        yield Phrase("{told} dies, and {set} are set", told=text, set=str(settings.dies.value))
-
-
-def _check_context(settings: CompileSettings, text: str) -> Iterator[Phrase]:
+def _check_numbers(settings: CompileSettings, named: Mapping[str, str]) -> Iterator[Phrase]:
+    if "dies" in named and settings.dies is not None and int(named["dies"]) != settings.dies.value:
+        yield Phrase("{told} dies, and {set} are set", told=named["dies"], set=str(settings.dies.value))
     context = settings.context
-    if context is not None and int(text) != context.value:
-        yield Phrase("{told} tokens, and {name} is {set}", told=text, name=context.name, set=str(context.value))
-
-
-def _check_prefill(settings: CompileSettings, text: str) -> Iterator[Phrase]:
-    for _, value in settings.lengths:
+    if "context" in named and context is not None and int(named["context"]) != context.value:
+        set_to = str(context.value)
+        yield Phrase("{told} tokens, and {name} is {set}", told=named["context"], name=context.name, set=set_to)
+    for _, value in settings.lengths if "prefill" in named else ():
         lengths = settings.numbers(value)
-        if lengths is not None and int(text) not in lengths:
-            yield Phrase("the length {told}, and {set} are set", told=text, set=", ".join(map(str, lengths)))
-
-
-def _check_side(name: str, phrase: Phrase) -> Callable[[CompileSettings, str], Iterator[Phrase]]:
-    def check(settings: CompileSettings, text: str) -> Iterator[Phrase]:
+        if lengths is not None and not {*map(int, named["prefill"].split("-"))} <= {*lengths}:
+            set_to = ", ".join(map(str, lengths))
+            yield Phrase("the length {told}, and {set} are set", told=named["prefill"], set=set_to)
+    for name, phrase in _SIDES.items():
         side = settings.side(name)
-        if side is not None and int(text) != side:
-            yield Phrase("{side} of {told}, and {set} is set", side=phrase, told=text, set=str(side))
-
-    return check
+        if name in named and side is not None and int(named[name]) != side:
+            yield Phrase("{side} of {told}, and {set} is set", side=phrase, told=named[name], set=str(side))
 
 
 def _check_remap(settings: CompileSettings, text: str) -> Iterator[Phrase]:
-    """The orders of both parts, one behind the other."""
     modes = sorted((name for name in settings.facts.settings if name.endswith(REMAP)), reverse=True)
     orders = [settings.numbers(settings.remaps[name][-1][1]) for name in modes if name in settings.remaps]
     remaps = [order for order in orders if order is not None]
@@ -451,30 +419,17 @@ def _check_remap(settings: CompileSettings, text: str) -> Iterator[Phrase]:
 
 
 def _check_modality(settings: CompileSettings, text: str) -> Iterator[Phrase]:
-    for option in () if settings.is_one_of_several else settings.program.options:
+    for option in settings.program.options:
         default = settings.program.python(option.default)
         if option.name == "modality" and isinstance(default, str) and default != text:
             flag = option.flags[0]
             yield Phrase("{told}, and {option} is {default} by default", told=text, option=flag, default=default)
 
 
-_NAME_CHECKS: Mapping[str, Callable[[CompileSettings, str], Iterator[Phrase]]] = {
-    "model": _check_model,
-    "dies": _check_dies,
-    "context": _check_context,
-    "prefill": _check_prefill,
-    "width": _check_side("width", Phrase("a width")),
-    "height": _check_side("height", Phrase("a height")),
-    "modality": _check_modality,
-    "remap": _check_remap,
-}
-
-
 # Threads
 
 
 def _find_threads(settings: CompileSettings, scripts: ScriptSet) -> Iterator[Hit]:
-    """More than one thread where there is a GPU."""
     program, right = settings.program, settings.facts.limits.threads_with_gpu
     device = settings.device()
     has_gpu = device in ("cuda", "either") or uses_gpu(program) or (device is None and scripts.has_gpu)

@@ -49,22 +49,11 @@ class CompileSettings:
     part: FilePart
     program: ScriptProgram
     facts: Toolchain
-    call: ScriptEvent | None = None
-    """The one call that is looked at; None for all of them."""
 
     @cached_property
     def calls(self) -> list[ScriptEvent]:
         """Calls that compile."""
         return compile_calls(self.program)[:_MAX_CALLS]
-
-    @property
-    def is_one_of_several(self) -> bool:
-        """Whether other calls compile something else, which names of the script may be for."""
-        return self.call is not None and len(self.calls) > 1
-
-    def by_call(self) -> list[CompileSettings]:
-        """The settings of each call."""
-        return [replace(self, call=call) for call in self.calls] if len(self.calls) > 1 else [self]
 
     def number(self, value: ScriptValue | None) -> int | None:
         """Whole number; None if it is none or unknown."""
@@ -80,38 +69,21 @@ class CompileSettings:
     @cached_property
     def builds(self) -> list[ScriptEvent]:
         """Calls that build a language model."""
-        return [event for event in ([self.call] if self.call is not None else self.calls) if is_build(event)]
+        return list(filter(is_build, self.calls))
 
     @cached_property
     def engines(self) -> list[ScriptEvent]:
         """Calls that make an engine."""
-        return [event for event in ([self.call] if self.call is not None else self.calls) if is_engine(event)]
+        return list(filter(is_engine, self.calls))
 
     def modes(self, name: str) -> list[tuple[ScriptEvent, ScriptValue]]:
         """Settings of a mode, with their values."""
-        return [(event, event.args[1]) for event in self._modes.get(name, ())]
-
-    @cached_property
-    def _modes(self) -> dict[str, list[ScriptEvent]]:
-        """Settings by the mode's name; those before a call replace those for the call before it."""
-        earlier: dict[str, list[ScriptEvent]] = {}
-        events: dict[str, list[ScriptEvent]] = {}
-        kept: dict[str, list[ScriptEvent]] | None = None
-        """Settings before the call."""
-        for event in self.program.events:
-            if event.kind != "call" or (self.call is not None and event.excludes(self.call)):
-                continue
-            if event is self.call:
-                kept = {mode: [*settings] for mode, settings in events.items()}
-            elif self.call is not None and (is_build(event) or is_engine(event)):
-                if kept is not None:
-                    return earlier | kept
-                earlier |= {mode: settings[-1:] for mode, settings in events.items()}
-                events = {}
-            elif event.name.rpartition(".")[2] == MODE and len(event.args) > 1:
-                mode = str(event.args[0].data) if event.args[0].kind == "plain" else ""
-                events.setdefault(mode, []).append(event)
-        return earlier | events
+        return [
+            (event, event.args[1])
+            for event in self.program.events
+            if event.kind == "call" and event.name.rpartition(".")[2] == MODE and len(event.args) > 1
+            and event.args[0].data == name
+        ]  # fmt: skip
 
     @cached_property
     def remaps(self) -> dict[str, list[tuple[ScriptEvent, ScriptValue]]]:
@@ -121,7 +93,9 @@ class CompileSettings:
 
     @cached_property
     def dies(self) -> NamedNumber | None:
-        """Number of dies that the model is compiled for; None if unknown."""
+        """Number of dies that the model is compiled for; None if unknown, or if several are compiled."""
+        if len(self.calls) > 1:
+            return None
         for name, calls in (("dev_count", self.builds), ("tensor_parallel_size", self.engines)):
             for event in calls:
                 value = event.argument(name)
@@ -164,9 +138,6 @@ class CompileSettings:
         return [*built, *(value for _, value in self.modes("AOT_DIR"))]
 
     def _named(self, pattern: re.Pattern[str]) -> Iterator[NamedNumber]:
-        """Numbers of the module and defaults of options whose name matches."""
-        if self.is_one_of_several:
-            return
         for name, value in self.program.names.items():
             number = self.number(value)
             if number is not None and pattern.fullmatch(name.lower()):
@@ -195,7 +166,7 @@ class CompileSettings:
         """Device that traces: "cuda", "cpu", or "either" if the host decides; None if unknown."""
         devices: set[str] = set()
         for program in self.part.programs:
-            for _, value in replace(self, program=program, call=None).modes("jit_device"):
+            for _, value in replace(self, program=program).modes("jit_device"):
                 device = program.python(value)
                 if not isinstance(device, str):
                     return None

@@ -116,7 +116,6 @@ class CheckedScript:
 
 
 def _find_unreadable(part: FilePart) -> Iterator[Hit]:
-    """Programs that are not valid Python, and settings that are not valid YAML."""
     source = part.piece.text
     if part.piece.kind == "yaml" and part.has("evaluate"):
         error = evaluations.find_yaml_error(source)

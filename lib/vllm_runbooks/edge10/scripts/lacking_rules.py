@@ -65,14 +65,12 @@ def find(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
 
 
 def _is_as(setting: ScriptPart, value: object) -> bool:
-    """Whether a value is the guide's, or may be."""
     return setting.value is None or not isinstance(value, (str, int, bool)) or str(value) == setting.value
 
 
 def _uses(
     settings: CompileSettings, call: ScriptEvent, setting: ScriptPart
 ) -> list[tuple[ScriptEvent, ScriptValue | None]]:
-    """Where a script has a setting, with its value."""
     if setting.form == "mode":
         return [(event, value) for event, value in settings.modes(setting.name)]
     if setting.form == "argument":
@@ -129,7 +127,6 @@ def _is_closed(part: FilePart, scripts: ScriptSet) -> bool:
 
 
 def _is_open(call: ast.Call) -> bool:
-    """Whether a call may run or name anything."""
     name = call.func.id if isinstance(call.func, ast.Name) else ""
     if name in ("getattr", "setattr"):
         return len(call.args) < 2 or not isinstance(call.args[1], ast.Constant)

@@ -65,7 +65,6 @@ def _compare(listing: FilePart, settings: CompileSettings) -> Iterator[Hit]:
 
 
 def _compare_name(settings: CompileSettings, name: str, span: tuple[int, int]) -> Iterator[Hit]:
-    """Name of the folder, compared with the one that the script writes to."""
     for value in settings.folders:
         text = folder_text(settings.program, value)
         folders = [folder for folder in text.split("/") if "AOT" in folder] if text is not None else []

@@ -139,7 +139,6 @@ def _cut_notebook(source: Excerpt) -> Iterator[FilePiece]:
 
 
 def _joined(texts: Iterable[Excerpt]) -> Excerpt:
-    """Several texts as one; each begins a line."""
     parts: list[str] = []
     at: list[int] = []
     for text in texts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -60,16 +61,6 @@ class FollowedFunction:
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     scopes: tuple[dict[str, ScriptValue], ...]
     defaults: Mapping[str, ScriptValue]
-    decorators: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, eq=False)
-class ScriptClass:
-    """Class of a script."""
-
-    scope: dict[str, ScriptValue]
-    bases: tuple[ScriptValue, ...]
-    fields: tuple[str, ...]
 
 
 @dataclass
@@ -116,7 +107,6 @@ class ScriptProgram:
         self._calls: list[ast.AST] = []
         self._functions: list[FollowedFunction] = []
         self._followed: set[ast.AST] = set()
-        self._class_scopes: set[int] = set()
         self._statements: Mapping[type[ast.stmt], Callable[[Any, _CallFrame], str | None]] = {
             ast.Expr: self._run_expression, ast.Assign: self._assign, ast.AnnAssign: self._assign_annotated,
             ast.AugAssign: self._assign_augmented, ast.Import: self._import, ast.ImportFrom: self._import_from,
@@ -179,7 +169,6 @@ class ScriptProgram:
         return ScriptValue("unknown", None, node, NO_OPTIONS.union(*(source.options for source in sources)))
 
     def _items(self, content: Iterable[ScriptValue] | dict[Any, ScriptValue] | None, node: ast.AST) -> ScriptValue:
-        """Value that is a list or a mapping."""
         if content is not None and not isinstance(content, dict):
             content = tuple(content)
         if content is not None and len(content) > MAX_ITEMS:
@@ -188,7 +177,6 @@ class ScriptProgram:
         return ScriptValue("items", Items(content), node, NO_OPTIONS.union(*(item.options for item in items)))
 
     def _wrapped(self, data: Any, node: ast.AST, options: frozenset[str]) -> ScriptValue:
-        """Value of a Python value."""
         if isinstance(data, (list, tuple)):
             value = self._items([self._wrapped(item, node, options) for item in data[: MAX_ITEMS + 1]], node)
             return replace(value, options=options)
@@ -214,11 +202,9 @@ class ScriptProgram:
 
     @staticmethod
     def _text(value: ScriptValue) -> str:
-        """A value as it stands in a text."""
         return str(value.data)[:MAX_TEXT] if value.kind == "plain" else HOLE
 
     def _joined(self, parts: Sequence[ScriptValue], node: ast.AST) -> ScriptValue:
-        """Text made of parts; those that are unknown become holes."""
         text = "".join(map(self._text, parts))
         return self._wrapped(text, node, NO_OPTIONS.union(*(part.options for part in parts)))
 
@@ -231,10 +217,9 @@ class ScriptProgram:
             return None if isinstance(value.data, str) and HOLE in value.data else bool(value.data)
         if value.kind == "items":
             return None if value.data.content is None else bool(value.data.content)
-        return True if value.kind in ("function", "class", "symbol", "parser") else None
+        return True if value.kind in ("function", "symbol", "parser") else None
 
     def _iterated(self, value: ScriptValue) -> tuple[ScriptValue, ...] | None:
-        """Items that a loop goes through; None if unknown."""
         entries = self.entries(value)
         if entries is not None:
             return tuple(ScriptValue("plain", key, value.node) for key in entries)
@@ -262,9 +247,8 @@ class ScriptProgram:
     def _set_attribute(self, owner: ScriptValue, name: str, value: ScriptValue, node: ast.AST) -> None:
         if owner.kind == "symbol":
             self._note("assign", f"{owner.data}.{name}", node, CallArguments((value,)))
-        elif owner.kind in ("instance", "class"):
-            attributes = owner.data if owner.kind == "instance" else owner.data.scope
-            attributes[name] = value if self._is_certain else UNKNOWN
+        elif owner.kind == "namespace":
+            owner.data[name] = value if self._is_certain else UNKNOWN
 
     @property
     def _is_certain(self) -> bool:
@@ -302,11 +286,10 @@ class ScriptProgram:
     def _assign_augmented(self, node: ast.AugAssign, frame: _CallFrame) -> None:
         right = self._evaluate(node.value, frame)
         target = node.target
-        left = self._look_up(target.id, target, frame) if isinstance(target, ast.Name) else UNKNOWN
+        left = self._name(target, frame) if isinstance(target, ast.Name) else UNKNOWN
         self._bind(target, self._calculated(node.op, left, right, node), frame, node)
 
     def _bind(self, target: ast.expr, value: ScriptValue, frame: _CallFrame, node: ast.AST) -> None:
-        """Give a target a value."""
         if isinstance(target, ast.Name):
             scope = frame.scopes[0]
             if target.id in frame.shared:
@@ -354,15 +337,10 @@ class ScriptProgram:
 
     def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: _CallFrame) -> None:
         decorators = [self._evaluate(decorator, frame) for decorator in node.decorator_list]
-        names = frozenset(filter(None, map(_last_name, node.decorator_list)))
-        function = FollowedFunction(node, self._visible(frame), self._defaults(node.args, frame), names)
+        function = FollowedFunction(node, frame.scopes, self._defaults(node.args, frame))
         self._functions.append(function)
-        is_replaced = any(decorator.kind in ("function", "class", "instance") for decorator in decorators)
+        is_replaced = any(decorator.kind == "function" for decorator in decorators)
         frame.scopes[0][node.name] = UNKNOWN if is_replaced else ScriptValue("function", function, node)
-
-    def _visible(self, frame: _CallFrame) -> tuple[dict[str, ScriptValue], ...]:
-        """Scopes that a function sees: not those of classes."""
-        return tuple(scope for scope in frame.scopes if id(scope) not in self._class_scopes)
 
     def _defaults(self, parameters: ast.arguments, frame: _CallFrame) -> dict[str, ScriptValue]:
         positional = [*parameters.posonlyargs, *parameters.args]
@@ -375,13 +353,9 @@ class ScriptProgram:
         return {parameter.arg: self._evaluate(default, frame) for parameter, default in pairs}
 
     def _define_class(self, node: ast.ClassDef, frame: _CallFrame) -> None:
-        bases = tuple(self._evaluate(base, frame) for base in node.bases)
-        scope: dict[str, ScriptValue] = {}
-        self._class_scopes.add(id(scope))
-        self._follow(node.body, _CallFrame((scope, *frame.scopes)))
-        annotated = (statement.target for statement in node.body if isinstance(statement, ast.AnnAssign))
-        fields = tuple(target.id for target in annotated if isinstance(target, ast.Name))
-        frame.scopes[0][node.name] = ScriptValue("class", ScriptClass(scope, bases, fields), node)
+        """Follow the body of a class; its methods are followed as functions that nothing calls."""
+        self._follow(node.body, _CallFrame(({}, *frame.scopes)))
+        frame.scopes[0][node.name] = UNKNOWN
 
     def _return(self, node: ast.Return, frame: _CallFrame) -> str:
         frame.results.append(ScriptValue("plain") if node.value is None else self._evaluate(node.value, frame))
@@ -404,8 +378,9 @@ class ScriptProgram:
         number = self._conditions
         signals = [self._follow_aside(body, frame, (number, side)) for side, body in enumerate(bodies)]
         remaining = [side for side, signal in enumerate(signals) if signal is None]
-        for side in remaining:
-            self._forget(bodies[side], frame)
+        for body, signal in zip(bodies, signals, strict=True):
+            if signal in (None, "break", "continue"):
+                self._forget(body, frame)
         if not remaining:
             return next((signal for signal in signals if signal != "stop"), "stop")
         if len(remaining) == 1 and len(bodies) > 1:
@@ -432,32 +407,16 @@ class ScriptProgram:
             frame.scopes[0].clear()
             frame.scopes[0].update(names)
 
-    def _follow_maybe(self, body: Sequence[ast.stmt], frame: _CallFrame) -> str | None:
-        """Follow what runs any number of times."""
-        return self._follow_branches([body, []], frame)
-
     def _while(self, node: ast.While, frame: _CallFrame) -> str | None:
-        for _ in range(_MAX_ROUNDS):
-            truth = self._truth(self._evaluate(node.test, frame))
-            if truth is None:
-                break
-            if not truth:
-                return self._follow(node.orelse, frame)
-            count = len(self._excluded)
-            signal = self._follow(node.body, frame)
-            del self._excluded[count:]
-            if signal in ("return", "stop"):
-                return signal
-            if signal == "break":
-                return None
-        return self._follow_maybe(node.body, frame)
+        self._evaluate(node.test, frame)
+        return self._follow_branches([node.body, []], frame)
 
     def _for(self, node: ast.For | ast.AsyncFor, frame: _CallFrame) -> str | None:
         iterable = self._evaluate(node.iter, frame)
         items = self._iterated(iterable)
         if items is None or len(items) > _MAX_ROUNDS:
             self._bind(node.target, self._unknown(node, iterable), frame, node)
-            return self._follow_maybe(node.body, frame)
+            return self._follow_branches([node.body, []], frame)
         for item in items:
             self._bind(node.target, item, frame, node)
             count = len(self._excluded)
@@ -506,24 +465,20 @@ class ScriptProgram:
         return self._wrapped(data, node, NO_OPTIONS)
 
     def _name(self, node: ast.Name, frame: _CallFrame) -> ScriptValue:
-        return self._look_up(node.id, node, frame)
-
-    def _look_up(self, name: str, node: ast.AST, frame: _CallFrame) -> ScriptValue:
-        if name == "__name__":
+        if node.id == "__name__":
             return ScriptValue("plain", "__main__", node)
         for scope in frame.scopes:
-            if name in scope:
-                return scope[name]
-        if name in self._imports:
-            return ScriptValue("symbol", self._imports[name], node)
-        return ScriptValue("symbol", f"builtins.{name}", node) if name in _NAMES else UNKNOWN
+            if node.id in scope:
+                return scope[node.id]
+        if node.id in self._imports:
+            return ScriptValue("symbol", self._imports[node.id], node)
+        return ScriptValue("symbol", f"builtins.{node.id}", node) if node.id in _NAMES else UNKNOWN
 
     def _sequence(self, node: ast.List | ast.Tuple | ast.Set, frame: _CallFrame) -> ScriptValue:
         arguments = self._unpacked(node.elts, frame)
         return self._items(None if arguments.is_open else arguments.args, node)
 
     def _unpacked(self, elements: Sequence[ast.expr], frame: _CallFrame) -> CallArguments:
-        """Values of elements, those behind a star included."""
         values: list[ScriptValue] = []
         is_open = False
         for element in elements:
@@ -557,13 +512,9 @@ class ScriptProgram:
     def _attribute(self, owner: ScriptValue, name: str, node: ast.AST) -> ScriptValue:
         if owner.kind == "symbol":
             return self._symbol(f"{owner.data}.{name}", node)
-        if owner.kind in ("instance", "class"):
-            if owner.kind == "instance" and name in owner.data:
-                value: ScriptValue = owner.data[name]
-                return value
-            return self._class_attribute(
-                owner, owner.data.get("__class__") if owner.kind == "instance" else owner, name, node
-            )
+        if owner.kind == "namespace":
+            value: ScriptValue = owner.data.get(name, UNKNOWN)
+            return value
         if owner.kind == "result":
             result: CallResult = owner.data
             return ScriptValue("result", replace(result, attributes=(*result.attributes, name)), node, owner.options)
@@ -571,24 +522,6 @@ class ScriptProgram:
             head, _, tail = owner.data.rpartition("/")
             return replace(owner, data=tail if name == "name" else head or ".", node=node)
         return ScriptValue("method", (owner, name), node, owner.options)
-
-    def _class_attribute(
-        self, owner: ScriptValue, of: ScriptValue | None, name: str, node: ast.AST, depth: int = 0
-    ) -> ScriptValue:
-        """Attribute of a class or of one of its bases, for an instance."""
-        if of is None or of.kind != "class" or depth > 8:
-            return self._unknown(node)
-        if name not in of.data.scope:
-            inherited = (self._class_attribute(owner, base, name, node, depth + 1) for base in of.data.bases)
-            return next((value for value in inherited if value.kind != "unknown"), self._unknown(node))
-        value: ScriptValue = of.data.scope[name]
-        if value.kind != "function" or "staticmethod" in value.data.decorators:
-            return value
-        if value.data.decorators & {"property", "cached_property"} and owner.kind == "instance":
-            return self._invoke(value.data, CallArguments((owner,)), node)
-        if "classmethod" in value.data.decorators:
-            return ScriptValue("method", (of, value.data), node)
-        return ScriptValue("method", (owner, value.data), node) if owner.kind == "instance" else value
 
     def _subscript(self, node: ast.Subscript, frame: _CallFrame) -> ScriptValue:
         owner = self._evaluate(node.value, frame)
@@ -633,9 +566,7 @@ class ScriptProgram:
         if isinstance(node.op, ast.Not):
             truth = self._truth(value)
             return self._unknown(node, value) if truth is None else ScriptValue("plain", not truth, node, value.options)
-        signs: dict[type[ast.unaryop], Callable[[Any], Any]] = {ast.USub: lambda number: -number, ast.UAdd: abs}
-        work = signs.get(type(node.op))
-        return self._computed(work, node, value) if work is not None else self._unknown(node, value)
+        return self._computed(operator.neg, node, value) if isinstance(node.op, ast.USub) else self._unknown(node)
 
     def _boolean(self, node: ast.BoolOp, frame: _CallFrame) -> ScriptValue:
         """`and` and `or`: the first operand that decides; unknown behind an unknown one."""
@@ -673,35 +604,24 @@ class ScriptProgram:
             parts.append(value)
         return self._joined(parts, node)
 
-    def _comprehension(
-        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, frame: _CallFrame
-    ) -> ScriptValue:
-        inner = _CallFrame(({}, *frame.scopes))
+    def _comprehension(self, node: Any, frame: _CallFrame) -> ScriptValue:
+        """Content of a comprehension with one loop; that of others is unknown."""
+        inner, is_mapping = _CallFrame(({}, *frame.scopes)), isinstance(node, ast.DictComp)
+        loop = node.generators[0]
+        items = self._iterated(self._evaluate(loop.iter, frame))
+        is_known = items is not None and len(items) <= _MAX_ROUNDS and len(node.generators) == 1
         pairs: list[tuple[ScriptValue, ScriptValue]] = []
-        is_known = self._loop(node, 0, inner, pairs)
-        if not isinstance(node, ast.DictComp):
-            return self._items([value for _, value in pairs] if is_known else None, node)
-        is_known = is_known and all(key.kind == "plain" for key, _ in pairs)
-        return self._items({key.data: value for key, value in pairs} if is_known else None, node)
-
-    def _loop(self, node: Any, index: int, frame: _CallFrame, pairs: list[tuple[ScriptValue, ScriptValue]]) -> bool:
-        """Follow a comprehension's loops from one on; returns whether its content is known."""
-        if index == len(node.generators):
-            is_mapping = isinstance(node, ast.DictComp)
-            key = self._evaluate(node.key, frame) if is_mapping else UNKNOWN
-            pairs.append((key, self._evaluate(node.value if is_mapping else node.elt, frame)))
-            return True
-        loop = node.generators[index]
-        iterable = self._evaluate(loop.iter, frame)
-        items = self._iterated(iterable)
-        is_known = items is not None and len(items) <= _MAX_ROUNDS
-        for item in items if is_known and items is not None else (self._unknown(node, iterable),):
-            self._bind(loop.target, item, frame, node)
-            truths = [self._truth(self._evaluate(test, frame)) for test in loop.ifs]
+        for item in items if is_known and items is not None else (UNKNOWN,):
+            self._bind(loop.target, item, inner, node)
+            truths = [self._truth(self._evaluate(test, inner)) for test in loop.ifs]
             is_known &= None not in truths
             if False not in truths:
-                is_known &= self._loop(node, index + 1, frame, pairs)
-        return is_known
+                key = self._evaluate(node.key, inner) if is_mapping else ScriptValue("plain")
+                is_known &= key.kind == "plain"
+                pairs.append((key, self._evaluate(node.value if is_mapping else node.elt, inner)))
+        if is_mapping and is_known:
+            return self._items({key.data: value for key, value in pairs}, node)
+        return self._items([value for _, value in pairs] if is_known else None, node)
 
     def _walrus(self, node: ast.NamedExpr, frame: _CallFrame) -> ScriptValue:
         value = self._evaluate(node.value, frame)
@@ -709,9 +629,7 @@ class ScriptProgram:
         return value
 
     def _lambda(self, node: ast.Lambda, frame: _CallFrame) -> ScriptValue:
-        return ScriptValue(
-            "function", FollowedFunction(node, self._visible(frame), self._defaults(node.args, frame)), node
-        )
+        return ScriptValue("function", FollowedFunction(node, frame.scopes, self._defaults(node.args, frame)), node)
 
     def _inner(self, node: ast.Await | ast.Starred, frame: _CallFrame) -> ScriptValue:
         return self._evaluate(node.value, frame)
@@ -736,15 +654,10 @@ class ScriptProgram:
     def _apply(self, function: ScriptValue, arguments: CallArguments, node: ast.AST) -> ScriptValue:
         if function.kind == "function":
             return self._invoke(function.data, arguments, node)
-        if function.kind == "class":
-            return self._instantiate(function, arguments, node)
         if function.kind == "symbol":
             return self._call_symbol(function.data, arguments, node)
         if function.kind == "method":
             owner, method = function.data
-            if isinstance(method, FollowedFunction):
-                arguments = replace(arguments, args=(owner, *arguments.args))
-                return self._invoke(method, arguments, node)
             return self._call_method(owner, method, arguments, node)
         if function.kind == "result":
             result: CallResult = function.data
@@ -756,7 +669,6 @@ class ScriptProgram:
         return self._unknown(node, *arguments.args)
 
     def _invoke(self, function: FollowedFunction, arguments: CallArguments, node: ast.AST) -> ScriptValue:
-        """Follow a call of one of the script's functions."""
         self._followed.add(function.node)
         if len(self._calls) >= _MAX_CALLS or self._calls.count(function.node) > 2:
             return self._unknown(node, *arguments.args)
@@ -795,18 +707,6 @@ class ScriptProgram:
             others = {name: value for name, value in arguments.keywords.items() if name not in names}
             scope[parameters.kwarg.arg] = self._items(others, node)
         return scope
-
-    def _instantiate(self, of: ScriptValue, arguments: CallArguments, node: ast.AST) -> ScriptValue:
-        instance = ScriptValue("instance", {"__class__": of}, node)
-        initialize = self._class_attribute(instance, of, "__init__", node)
-        if initialize.kind == "method":
-            self._apply(initialize, arguments, node)
-        else:
-            defaults = {name: of.data.scope.get(name, UNKNOWN) for name in of.data.fields}
-            values = {**defaults, **dict(zip(of.data.fields, arguments.args, strict=False)), **arguments.keywords}
-            is_plain = all(base.kind == "class" for base in of.data.bases)  # another package's base may convert them
-            instance.data.update(values if is_plain else dict.fromkeys(values, UNKNOWN))
-        return instance
 
     def _call_symbol(self, name: str, arguments: CallArguments, node: ast.AST) -> ScriptValue:
         args = arguments.args
@@ -850,7 +750,6 @@ class ScriptProgram:
         return replace(value, node=args[0].node) if args and value.kind == "plain" else value
 
     def _call_method(self, owner: ScriptValue, method: str, arguments: CallArguments, node: ast.AST) -> ScriptValue:
-        """Follow a method of a value that is not the script's."""
         if owner.kind == "parser":
             return self._call_parser(owner, method, arguments, node)
         if owner.kind == "environ":
@@ -879,11 +778,10 @@ class ScriptProgram:
             return parser if method.startswith("add_") else UNKNOWN
         self._note("parse", "argparse", node)
         values = {option.name: self._default_of(option) for option in parser.data}
-        parsed = ScriptValue("instance", values, node)
+        parsed = ScriptValue("namespace", values, node)
         return self._items((parsed, UNKNOWN), node) if method == "parse_known_args" else parsed
 
     def _default_of(self, option: ScriptOption) -> ScriptValue:
-        """Value of an option that is not on the command line."""
         default, action = option.default, option.keywords.get("action")
         if default is None and action is not None and action.data in ("store_true", "store_false"):
             default = ScriptValue("plain", action.data == "store_false", option.node)
@@ -940,8 +838,6 @@ class ScriptProgram:
         elif isinstance(content, tuple) and method in ("append", "extend") and len(args) == 1:
             added = (args[0],) if method == "append" else self._iterated(args[0])
             self._set_items(owner, None if added is None else content + added)
-        elif isinstance(content, tuple) and method in ("count", "index"):
-            return self._computed(lambda items, item: getattr(items, method)(item), node, owner, *args[:1])
         else:
             self._set_items(owner, None)
         return self._unknown(node, owner)
@@ -979,14 +875,7 @@ def _is_same(value: ScriptValue | None, other: ScriptValue | None) -> bool:
     return type(value.data) is type(other.data) and bool(value.data == other.data)
 
 
-def _last_name(node: ast.expr) -> str:
-    """Last part of a dotted name, or of the function that is called."""
-    node = node.func if isinstance(node, ast.Call) else node
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
 def _bound_names(node: ast.AST) -> Iterator[str]:
-    """Names that a node binds."""
     if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
         yield node.id
     elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):

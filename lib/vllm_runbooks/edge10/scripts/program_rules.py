@@ -89,7 +89,6 @@ def _import_edit(part: FilePart, program: ScriptProgram, use: ast.Name, statemen
 
 
 def _line_end(file: str, offset: int) -> str:
-    """Line ending at an offset."""
     at = file.find("\n", offset)
     at = file.find("\n") if at < 0 else at
     return "\r\n" if at > 0 and file[at - 1] == "\r" else "\n"
@@ -124,7 +123,6 @@ def _accepts_one_word(option: ScriptOption, program: ScriptProgram) -> bool:
 
 
 def _find_variables(part: FilePart, program: ScriptProgram) -> Iterator[Hit]:
-    """Environment variables that are set to something else than a text."""
     for event in program.events:
         value = event.args[0] if event.kind == "environ" and event.args else None
         if value is None or value.kind != "plain" or isinstance(value.data, str) or value.options:
@@ -135,7 +133,6 @@ def _find_variables(part: FilePart, program: ScriptProgram) -> Iterator[Hit]:
 
 
 def _find_comments(part: FilePart, program: ScriptProgram) -> Iterator[Hit]:
-    """Comments that tell those who have a GPU to use the CPU."""
     source = part.piece.text
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(source.text).readline))

@@ -67,7 +67,6 @@ def _calls(part: FilePart, name: str) -> Iterator[ScriptEvent]:
 
 
 def _find_method(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
-    """Methods of quantising that the toolchain does not have."""
     methods = scripts.facts.calibration.methods
     modules = scripts.facts.steps["quantise"].modules
     events = part.program.events if part.program is not None else []
@@ -118,7 +117,6 @@ def _split_edit(part: FilePart, data: ScriptValue, split: str) -> tuple[Replacem
 
 
 def _find_column(part: FilePart, event: ScriptEvent, dataset: str, facts: Mapping[str, Any]) -> Iterator[Hit]:
-    """Column of the texts that is missing, or that the data set does not have."""
     column, columns = event.argument("column"), facts.get("columns", [])
     if column is None:
         if not event.is_open and len(event.args) < 3:
@@ -137,7 +135,6 @@ def _find_column(part: FilePart, event: ScriptEvent, dataset: str, facts: Mappin
 
 
 def _find_vision(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
-    """Vision part of a model that is quantised."""
     if scripts.facts.calibration.vision:
         return
     for event in _calls(part, "quantize_model"):
@@ -157,7 +154,6 @@ def _find_vision(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
 
 
 def _find_models(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
-    """Models that the toolchain does not quantise, or does not list."""
     reported: set[str] = set()
     for event in _calls(part, "from_pretrained"):
         words = event.name.split(".")
@@ -182,7 +178,6 @@ def _find_unsupported(
 
 
 def _find_same_folder(part: FilePart) -> Iterator[Hit]:
-    """Quantised models that are written over the float one."""
     sources = {path_of(part, event.argument(_PATH, 0)) for event in _calls(part, "from_pretrained")}
     for event, value in saved_models(part):
         path = path_of(part, value)
@@ -213,7 +208,6 @@ def _is_same(word: Word, other: Word) -> bool:
 
 
 def _find_compiled(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
-    """Checkpoints that are compiled: their model, and whether they were converted."""
     reported: set[str] = set()
     for event in compile_calls(part.program):
         name = "model" if event.argument("model") is not None else "model_path"

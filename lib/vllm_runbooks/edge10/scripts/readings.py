@@ -342,7 +342,6 @@ def _imported(text: PythonText) -> Iterator[str]:
 
 
 def _steps_of_program(program: ScriptProgram, facts: Toolchain) -> Iterator[tuple[str, int]]:
-    """Steps of a program, by what it imports and calls."""
     places = program.text.places
     roots: dict[str, int] = {}
     for event in program.events:
@@ -373,7 +372,6 @@ def _steps_of_commands(shell_commands: Sequence[ScriptCommand], facts: Toolchain
 
 
 def _first_of_each(steps: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    """Each step where it is first, in the order of the text."""
     first: dict[str, int] = {}
     for step, offset in steps:
         first[step] = min(offset, first.get(step, offset))

@@ -72,7 +72,6 @@ def shown_passwords(file: ReadFile) -> Iterator[tuple[str, tuple[tuple[int, int]
 
 
 def _places(text: str, word: Word, value: str) -> tuple[tuple[int, int], ...]:
-    """Where a password is; the whole word where it is encoded."""
     if word.at is None:
         whole = re.compile(rf"(?<!\w){re.escape(value)}(?!\w)")
         matches = [match.span() for match in whole.finditer(text, word.start, word.end)]
@@ -135,7 +134,6 @@ def _is_reported(secret: Secret, value: str) -> bool:
 
 
 def _name_start(text: str, secret: Secret) -> int:
-    """Start of the word that names a secret."""
     start = secret.begin
     while start > max(secret.begin - _MAX_NAME, 0) and (text[start - 1].isalnum() or text[start - 1] in "_-"):
         start -= 1

@@ -28,7 +28,6 @@ def find(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
 
 
 def _find_release(command: ScriptCommand, scripts: ScriptSet) -> Iterator[Hit]:
-    """Another release of vLLM than the evaluation needs, or whichever is the newest."""
     needed = scripts.facts.steps["evaluate"].vllm
     first = find_requirements(command)
     for word in command.words[first:] if needed is not None and first is not None else ():
@@ -65,7 +64,6 @@ def _find_address(request: EvaluationRequest, scripts: ScriptSet) -> Iterator[Hi
 
 
 def _find_server(request: EvaluationRequest, address: PlacedValue, port: int, scripts: ScriptSet) -> Iterator[Hit]:
-    """Ports that no server listens on, and names that the server does not have."""
     ports = sorted({server.port for server in scripts.servers if server.port is not None})
     is_certain = all(server.port is not None for server in scripts.servers)
     servers = [server for server in scripts.servers if server.port == port]
@@ -83,7 +81,6 @@ def _find_server(request: EvaluationRequest, address: PlacedValue, port: int, sc
 
 
 def _find_sampling(request: EvaluationRequest) -> Iterator[Hit]:
-    """Answers that are sampled."""
     temperature = request.temperature
     if temperature is None or isinstance(temperature.value, (bool, str)) or not temperature.value > 0:
         return
@@ -93,7 +90,6 @@ def _find_sampling(request: EvaluationRequest) -> Iterator[Hit]:
 
 
 def _find_long_answers(request: EvaluationRequest, scripts: ScriptSet) -> Iterator[Hit]:
-    """Answers that may be as long as the context, so that every question is rejected."""
     tokens, model = request.max_tokens, request.model
     if tokens is None or not isinstance(tokens.value, (int, float)) or model is None:
         return

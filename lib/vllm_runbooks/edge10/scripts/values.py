@@ -26,7 +26,7 @@ class ScriptValue:
 
     kind: str
     """"plain" (text, number, truth value or None), "items" (`Items`), "symbol" (dotted name of an import), "result" (of
-    calling an import: `CallResult`), "function", "class", "instance" (attributes by name), "method" (owner and name),
+    calling an import: `CallResult`), "function", "namespace" (parsed options by name), "method" (owner and name),
     "parser" (options of argparse), "environ" or "unknown"."""
     data: Any = None
     node: ast.AST | None = field(default=None, repr=False)
