@@ -77,11 +77,11 @@ def _settings(job: EdgeJob) -> Iterator[tuple[str, str, str]]:
         "gpu": "yes" if job.gpu else "no",
         "calibration.samples": None if fed is None else f"{fed.samples} of {fed.tokens} tokens, {fed.method}",
         "calibration.dataset": None if fed is None else f"{fed.dataset}, {fed.split}, {fed.column}",
-        "evaluation.datasets": ", ".join(asked.datasets),
+        "evaluation.datasets": ", ".join(evaluation.datasets),
         "evaluation.limit": "all questions"
-        if asked.limit is None
-        else f"{asked.limit} question{'s' * (asked.limit != 1)}",
-        "evaluation.ports": f"{asked.float_port} float, {asked.quantised_port} quantised",
+        if evaluation.limit is None
+        else f"{evaluation.limit} question{'s' * (evaluation.limit != 1)}",
+        "evaluation.ports": f"{evaluation.float_port} float, {evaluation.quantised_port} quantised",
         "threshold": None if job.threshold is None else f"{job.threshold:g}",
     }
     for name, value in values.items():
