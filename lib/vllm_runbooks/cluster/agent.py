@@ -150,7 +150,6 @@ class Agent:
         }
 
     def _signal(self, request: Mapping[str, Any]) -> Answer:
-        """Hand the signal `number` on to the command of a `group`."""
         if request["number"] not in _SIGNALS:
             return {"sent": False}
         self._groups[str(request["group"])].signal(int(request["number"]))

@@ -26,9 +26,7 @@ _BEAT_S = UNHEARD_S / 4
 _HELLO_S = 25.0
 """How long a node may take until it answers first: ssh, and a Python that starts."""
 _RAY_S = 60.0
-"""How long Ray may take to be joined and to start a process on each node."""
 _AT_ONCE = 64
-"""Nodes that are asked side by side."""
 _HEEDLESS = "what was started there did not end with its input and may still run there: look, and end it"
 """Of what is no agent of ours; sshd ends nothing when it is left."""
 
@@ -41,7 +39,6 @@ class Carrier(ABC):
 
     def __init__(self) -> None:
         self.unread: tuple[Unread, ...] = ()
-        """Nodes that could not be asked at all."""
         self.head: str | None = None
         """The node that others join, where it is known."""
 
@@ -51,11 +48,7 @@ class Carrier(ABC):
 
     @abstractmethod
     def ask(self, node: str, request: Mapping[str, Any], timeout_s: float) -> Answer:
-        """A node's answer to a question of `agent.Agent`.
-
-        Raises:
-            UnansweredError: it is gone, did not answer in time, or answered with an error.
-        """
+        """A node's answer to a question of `agent.Agent`; raises UnansweredError."""
 
     @abstractmethod
     def close(self) -> None:
@@ -149,7 +142,6 @@ class Ssh(Processes):
 
 
 def _ssh(host: SshHost, config: str | None) -> list[str]:
-    """The command that starts a host's agent."""
     login = f"{host.user}@{host.address}" if host.user else host.address
     where = ["-F", config] if config is not None else []
     port = ["-p", str(host.port)] if host.port else []

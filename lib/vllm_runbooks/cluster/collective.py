@@ -32,7 +32,6 @@ _HEEDED = ("GLOO_", "NCCL_", "VLLM_HOST_IP", "MASTER_", "TORCH_")
 """How variables begin that a collective heeds."""
 
 Variables = Mapping[str, Mapping[str, str]]
-"""By node, by name."""
 
 
 def run(
@@ -193,8 +192,6 @@ def _outcomes(outcomes: Sequence[RankOutcome]) -> tuple[RankOutcome, ...]:
 
 
 class _Rank:
-    """One rank of an all-reduce, as it is seen from here."""
-
     def __init__(self, node: str, number: int, started: Any) -> None:
         self._node, self._number = node, number
         self.group: str | None = None
@@ -213,21 +210,17 @@ class _Rank:
 
     @property
     def is_open(self) -> bool:
-        """Whether more is to be heard of it."""
         return self.group is not None and not self._is_over
 
     @property
     def has_imported(self) -> bool:
-        """Whether torch is there."""
         return bool(self._said)
 
     @property
     def has_failed(self) -> bool:
-        """Whether it is over and not well."""
         return not self.is_open and not any(message["state"] == "done" for message in self._said)
 
     def take(self, answer: Any) -> None:
-        """Take in what was read of it."""
         if isinstance(answer, UnansweredError):
             self._why, self._is_over = str(answer), True
             return
@@ -248,7 +241,6 @@ class _Rank:
             self._line = line.decode("utf-8", "replace")
 
     def outcome(self, limit_s: float) -> RankOutcome:
-        """How it went."""
         last = self._said[-1] if self._said else {}
         state = last.get("state")
         if state == RankState.DONE:

@@ -30,10 +30,8 @@ from vllm_runbooks.runbooks import plan_evidence
 _NO_LOG = "No log of a start over these nodes is given; name those of all ranks in logs, separated by commas."
 _ONE_HOST = "dist.one_host"
 _BEGINNING = 4096
-"""Characters by which it is told whether a file is a snapshot or a log."""
 _OBJECT = re.compile(r'[\ufeff\s]{0,1000}\{\s{0,1000}"(?P<name>[a-z_]{1,40})"', re.ASCII)
 _FIELDS = frozenset({"schema", *(field.name for kind in (Cluster, NodeFacts, Inventory) for field in fields(kind))})
-"""What a snapshot may begin with."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,6 @@ def remedies(evidence: NodesEvidence) -> RenderedView:
 
 
 def _alone(answer: Answer) -> Finding | None:
-    """What says that all ranks ran on one host, where that is said."""
     return next((finding for finding in answer.findings if finding.symptom == _ONE_HOST), None)
 
 
@@ -204,7 +201,6 @@ def _logged(evidence: NodesEvidence) -> tuple[str | None, Mapping[str, Any], str
 
 
 def _seen(nodes: CheckedCluster) -> str:
-    """The model that was looked at on the nodes, by the name of its folder."""
     path = next((node.model.path for node in nodes.nodes if node.model is not None), "")
     return PurePosixPath(path).name
 

@@ -17,7 +17,6 @@ from vllm_runbooks.host.processes import TAG, nested_tag, sweep
 from vllm_runbooks.host.running import read_outcome, send_signal, start_supervisor
 
 _LINGER_S = 1.0
-"""Time for the rest of an output to be taken, once nothing runs any more."""
 _ENDING_S = 8.0
 """Time within which a supervisor has ended all there is; it needs five seconds."""
 
@@ -163,7 +162,6 @@ class CommandGroup:
             cast("IO[bytes]", self._supervisor.stdin).close()
 
     def _read_outcome(self) -> dict[str, Any]:
-        """What the supervisor said at last."""
         with self._lock:
             if self._outcome is None:
                 self._outcome = {}

@@ -25,7 +25,6 @@ _HOST = re.compile(
 )
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,80}", re.ASCII)
 _HARMLESS = re.compile(r"[\w.,:/^=@%+-]{0,400}", re.ASCII)
-"""Values that no shell reads as anything else."""
 _MAX_TEXT = 1 << 20
 _MAX_HOSTS = 2000
 _SETTINGS = ("name", "python", "agent")

@@ -77,7 +77,6 @@ def measure_reachability(
 
 
 def _results(source: NodeFacts, plan: Sequence[Mapping[str, Any]], answer: Any) -> list[Reach]:
-    """What became of a node's attempts."""
     interfaces = {address: attempt.name for attempt in source.interfaces or () for address in attempt.addresses}
     results = []
     for number, attempt in enumerate(plan):

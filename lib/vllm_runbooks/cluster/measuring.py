@@ -26,7 +26,6 @@ PORTS = {"ray": 6379, "torch": 29501, "vllm": 8000}
 LIMIT_S = 6.0
 """Of the collective on every rank, where none is given."""
 _ASKED_S = 90.0
-"""How long a node may take to tell of itself: another Python may have to name its packages."""
 _CLOCKED_S = 10.0
 _ROUNDS = 5
 

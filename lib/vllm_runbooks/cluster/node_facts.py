@@ -30,10 +30,8 @@ HEEDED = re.compile(
 _OURS = "VLLM_RUNBOOKS_"
 _TOKEN = "RAY_AUTH_TOKEN"  # noqa: S105 - a name
 _RESOLVED_S = 5.0
-"""How long a resolver may take."""
 _MAX_FILES = 4096
 _MAX_WHOLE = 32 << 20
-"""Bytes of a file that is read whole."""
 _PIECE, _PIECES = 1 << 16, 32
 _OF_MODEL = (".json", ".safetensors", ".bin", ".pt", ".gguf", ".model", ".tiktoken", ".txt", ".py", ".jinja")
 """Ends of names of a model's files."""
@@ -121,7 +119,6 @@ def environment(variables: Mapping[str, str], salt: str) -> dict[str, str]:
 
 
 def _token_of_file(variables: Mapping[str, str]) -> str | None:
-    """The token that Ray reads from a file in its token mode."""
     if variables.get("RAY_AUTH_MODE", "").lower() != "token":
         return None
     with contextlib.suppress(OSError, ValueError):
@@ -165,7 +162,6 @@ def _folder(model: str) -> Path | None:
 
 
 def _file(path: Path) -> FileFacts:
-    """A file's size and what its content comes to."""
     with path.open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         if size <= _MAX_WHOLE:

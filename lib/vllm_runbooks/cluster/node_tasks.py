@@ -53,11 +53,7 @@ class Content(NamedTuple):
 
 
 def pack(path: Path) -> Content:
-    """Read a file or folder to send it to a node.
-
-    Raises:
-        InputError: it cannot be read, or is too large.
-    """
+    """Read a file or folder to send it to a node; raises InputError."""
     try:
         files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
         if (size := sum(file.stat().st_size for file in files)) > MOST_BYTES:

@@ -32,7 +32,6 @@ from vllm_runbooks.serve import places
 _START_S = 30.0
 _ANSWER_S = 10.0
 _MISSES = 2
-"""Questions in a row after which a node that leaves them unanswered is lost."""
 _EVERY_S = 0.3
 _SIGHTS_S = 1.0
 _HEAD_S = 6.0
@@ -102,7 +101,6 @@ class OverNodes:
         return self
 
     def _start(self) -> None:
-        """Start every part; raises InputError."""
         requests = {
             part.node: {
                 "do": "start",
@@ -175,7 +173,6 @@ class OverNodes:
         self.stop(number, f"was stopped by {signal.Signals(number).name}")
 
     def _take_end(self, ended: _EndedCommand) -> None:
-        """A part has ended: so do the others."""
         is_first = self._open == set(self._groups)
         self._open.discard(ended.node)
         self._sights.pop(ended.node, None)
@@ -261,7 +258,6 @@ class OverNodes:
         return self._carrier.ask_all(requests, _ANSWER_S)
 
     def _end(self) -> None:
-        """End what is left, and forget it."""
         self._is_left.set()
         self._orders.put(None)
         for node, answer in self._ask([*self._groups], {"do": "end", "forget": True}).items():
@@ -279,7 +275,6 @@ def _unknown(node: str, why: str) -> str:
 
 
 def _seen(documents: Sequence[Any], node: str) -> dict[int, Sight]:
-    """What a node tells of its processes, each with the node in its name."""
     sights = {}
     for item in documents:
         sight = record(Sight, item)

@@ -27,7 +27,6 @@ from vllm_runbooks.core.redaction.redact import redact_text
 _DIAL_S = 4.0
 _JOIN_S = 30.0
 _ACTOR_S = 25.0
-"""How long a node may take to start a process."""
 _AT_ONCE = 8
 
 
@@ -73,7 +72,6 @@ class Bridge:
         return {"nodes": [{k: node[k] for k in ("name", "address", "why")} for node in nodes], "head": head}
 
     def _start(self, nodes: list[dict[str, Any]]) -> None:
-        """Start an actor on each node that is alive; one that cannot be started says so in `why`."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -116,11 +114,7 @@ class Bridge:
 
 
 def join_cluster(address: str) -> list[dict[str, Any]]:
-    """Join the cluster with this process; its nodes, with `why` for one that is dead.
-
-    Raises:
-        InputError: nothing listens there, or there is no Ray here.
-    """
+    """Join the cluster with this process; its nodes, with `why` for one that is dead; raises InputError."""
     # Ray imports jsonschema, and that a grammar which takes longer to build than all of Ray (rfc3987-syntax 1.1.0)
     # where JupyterLab has brought it; nobody in this process reads such addresses.
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
@@ -155,7 +149,6 @@ def join_cluster(address: str) -> list[dict[str, Any]]:
 
 
 def _name(node: Mapping[str, Any]) -> str:
-    """A node's name without characters that a path or a terminal would interpret."""
     return re.sub(r"[^A-Za-z0-9_.:-]", "_", str(node["NodeName"]))[:80]
 
 

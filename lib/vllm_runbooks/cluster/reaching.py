@@ -24,7 +24,6 @@ from vllm_runbooks.host.ports import family
 
 _HELLO = b"vllm-runbooks "
 _TOKEN = 32
-"""Characters of a token."""
 _ROUNDS = 5
 """Round trips, of which the latency is the median."""
 _PING, _STREAM, _YES = b"p", b"s", b"y"
@@ -111,7 +110,6 @@ class Listeners:
 
 
 def _counted(connection: socket.socket) -> int:
-    """Bytes that came until the other side was through."""
     buffer, count = bytearray(1 << 18), 0
     while count < _MOST and (got := connection.recv_into(buffer)):
         count += got
@@ -149,8 +147,6 @@ def reach(targets: Sequence[Mapping[str, Any]], wait_s: float) -> list[dict[str,
 
 
 class _Attempt:
-    """One attempt to reach a port."""
-
     def __init__(self, address: str, port: int, token: str | None) -> None:
         self._at, self._token = (address, port), token
         self._socket: socket.socket | None = None
@@ -245,11 +241,7 @@ def _latency_ms(connection: socket.socket) -> float:
 
 
 def stream(address: str, port: int, token: str, seconds: float) -> float:
-    """Measure the bandwidth to a listener in Mbit/s: a lower bound, over one connection.
-
-    Raises:
-        OSError: it cannot be measured.
-    """
+    """Measure the bandwidth to a listener in Mbit/s: a lower bound, over one connection; raises OSError."""
     with socket.create_connection((address, port), _PATIENCE_S) as connection:
         _greet(connection, token, _STREAM)
         connection.settimeout(seconds + _PATIENCE_S)

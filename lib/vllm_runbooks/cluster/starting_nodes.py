@@ -35,13 +35,11 @@ from vllm_runbooks.serve.guard import LaunchRequest, Run
 from vllm_runbooks.serve.subject import ServedLaunch
 
 NAMES = ("nodes", *preflight.NAMES)
-"""The checks that can be left out."""
 _OF_START = ("VLLM_HOST_IP", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 """What a start sets on each node where the node does not itself."""
 _OF_RAY = frozenset({"nodes.ray_differs", "nodes.ray_token_differs"})
 """Findings about what joins nodes; here vLLM does that itself."""
 _CHECKED_S = 60.0
-"""How long a node may take for its own checks, beside the waits."""
 
 
 class _Round(NamedTuple):
@@ -92,11 +90,7 @@ class CheckedLaunchNodes:
 
 
 def measure_nodes(carrier: Carrier, launch: ClusterLaunch, say: Callable[[str], None]) -> CheckedLaunchNodes:
-    """Ask and measure the nodes; the check fails if a launch would fail.
-
-    Raises:
-        InputError: the launch cannot be planned on nodes that are fine so far.
-    """
+    """Ask and measure the nodes; the check fails if a launch would fail; raises InputError."""
     is_wanted = "nodes" not in launch.request.left_out
 
     def is_planned(nodes: Cluster) -> None:
@@ -126,7 +120,6 @@ def measure_nodes(carrier: Carrier, launch: ClusterLaunch, say: Callable[[str], 
 def _environments(
     cluster: Cluster, advised: Mapping[str, Mapping[str, str]], variables: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
-    """What a launch sets on each node: given variables, else the node's own, else the advised ones."""
     by_node = {}
     for node in cluster.nodes:
         node_variables = {name: value for name, value in (node.environment or {}).items() if name in _OF_START}
@@ -136,7 +129,6 @@ def _environments(
 
 
 def _as_started(cluster: Cluster, environments: Mapping[str, Mapping[str, str]]) -> Cluster:
-    """The nodes with the launch's variables, and only the collectives that ran with these."""
     like = [
         run
         for run in cluster.collectives or ()
@@ -193,11 +185,7 @@ class _Planned(NamedTuple):
 
 
 def _plan_launch(launch: ClusterLaunch, nodes: Cluster, environments: Mapping[str, Mapping[str, str]]) -> _Planned:
-    """Plan one server over several of these nodes.
-
-    Raises:
-        InputError: it cannot be planned, or is no such server.
-    """
+    """Plan one server over several of these nodes; raises InputError."""
     request = planner.on_nodes(
         launch.model,
         nodes,
@@ -240,7 +228,6 @@ class PlannedClusterLaunch:
         return replace(self._asked.request, subject=self.subject, gpus=self._gpus, elsewhere=self)
 
     def _part(self, part: fleet.InstancePart) -> NodeCommand:
-        """A planned part with its variables."""
         environment = {
             name: _own(name, os.environ) if value is None else value for name, value in part.deployment.environment
         }

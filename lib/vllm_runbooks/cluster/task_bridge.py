@@ -123,7 +123,6 @@ class Spread:
                 self._lose(self._nodes[id_])
 
     def _begin(self, run: Mapping[str, Any], fit: Sequence[str] | None, arguments: tuple[Any, ...]) -> Any:
-        """Hand a run to Ray; the reference to what comes of it."""
         if run.get("node"):
             return self._on(run["node"], node_tasks.execute, *arguments, cpus=1, retries=_RETRIES)
         import ray
@@ -134,7 +133,6 @@ class Spread:
 
     @staticmethod
     def _on(node: str, function: Callable[..., Any], *arguments: Any, cpus: float, retries: int = 0) -> Any:
-        """Have a function called on one node and no other."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -180,7 +178,6 @@ class Spread:
         return self._nodes[node]["name"] if node in self._nodes else node[:12]
 
     def _look(self) -> None:
-        """Say which nodes were lost since."""
         import ray
 
         for entry in ray.nodes():
@@ -193,7 +190,6 @@ class Spread:
         self._say({"lost": node["name"], "why": "it was lost while runs were executed"})
 
     def _give_up(self, running: dict[Any, dict[str, Any]], waiting: deque[Any], began: Mapping[int, list[str]]) -> None:
-        """Give up what no node is left for."""
         able = {id_ for id_, node in self._nodes.items() if not node["is_lost"] and node["cpus"] >= 1}
         for ref, run in list(running.items()):
             usable = {run["node"]} if run.get("node") else able
@@ -213,14 +209,11 @@ class Spread:
 
 
 class _Contents:
-    """What runs read, each file or folder given to Ray once."""
-
     def __init__(self, catalogs: Sequence[str]) -> None:
         self._catalogs = catalogs
         self._known: dict[str, Any] = {}
 
     def of(self, order: Mapping[str, Any]) -> tuple[list[Any], dict[str, int]]:
-        """References to what an order reads, and which of them stands for what."""
         named = {name: order[name] for name in ("input", "alone") if name in order}
         evidence = (order.get("parameters") or {}).get("evidence")
         if isinstance(evidence, str) and Path(evidence).is_absolute() and Path(evidence).exists():
@@ -257,7 +250,6 @@ _GONE = {
     "WorkerCrashedError": "Ray's process was ended each time it began",
     "OutOfMemoryError": "its node had no memory left, and Ray ended it",
 }
-"""What errors of Ray mean here."""
 
 
 def _inside(folder: Path, name: str) -> Path:

@@ -27,7 +27,6 @@ from vllm_runbooks.runbooks.bench import module
 from vllm_runbooks.runbooks.suite import DECISIVE, RunbookRequest, Suite, refusal
 
 _JOIN_S = 180.0
-"""How long it may take until Ray is joined and each node has said what it is."""
 _END_S = 5.0
 
 
@@ -51,11 +50,7 @@ class RayExecutor:
         """Names of nodes that judge as this host does."""
 
     def __enter__(self) -> Self:
-        """Join the cluster.
-
-        Raises:
-            RunbooksError: there is none, or it cannot be joined.
-        """
+        """Join the cluster; raises RunbooksError."""
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             [*module("cluster.task_bridge"), self._address],
             stdin=subprocess.PIPE,
@@ -184,7 +179,6 @@ class RayExecutor:
         suite.nodes = self.nodes
 
     def _read(self) -> dict[str, Any] | None:
-        """The next thing that is said; None: nothing will be."""
         process = cast("subprocess.Popen[str]", self._process)
         try:
             line = cast("IO[str]", process.stdout).readline()
@@ -222,7 +216,6 @@ class RayExecutor:
 
 
 def _part(node: Mapping[str, Any], host_facts: Mapping[str, Any]) -> NodePart:
-    """A node, with why no run of a suite that is spread goes to it."""
     facts = node["facts"]
     why, is_used = node["why"], facts is not None
     other = [what for what in DECISIVE if facts is not None and facts.get(what) != host_facts.get(what)]

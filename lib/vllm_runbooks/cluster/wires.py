@@ -19,11 +19,9 @@ from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.redaction.redact import redact_text
 
 ENDING_S = 12.0
-"""How long it may take to end what it has started."""
 _TAIL = 4096
 """Bytes of what it says beside its answers; the last line tells why it ended."""
 _HARMLESS = ("Could not chdir to home directory", "Warning: Permanently added")
-"""How lines begin that ssh and its server say and go on."""
 _SSH_FAILED = 255
 """Exit status of ssh itself (ssh(1), EXIT STATUS)."""
 
@@ -41,11 +39,7 @@ class Wire:
     """A process that answers lines of JSON with lines of JSON."""
 
     def __init__(self, argv: Sequence[str]) -> None:
-        """Start the process.
-
-        Raises:
-            UnansweredError: there is no such program.
-        """
+        """Start the process; raises UnansweredError."""
         self._waiting = dict[int, Future[Any]]()
         self._lock, self._writing = threading.Lock(), threading.Lock()
         self._numbers = count(1)
@@ -65,11 +59,7 @@ class Wire:
             thread.start()
 
     def ask(self, request: Mapping[str, Any], timeout_s: float) -> Any:
-        """The answer to a request.
-
-        Raises:
-            UnansweredError: it has ended, does not answer in time, or answers with an error.
-        """
+        """The answer to a request; raises UnansweredError."""
         number = next(self._numbers)
         waiting: Future[Any] = Future()
         with self._lock:
@@ -126,7 +116,6 @@ class Wire:
                 self._tail = (self._tail + chunk)[-_TAIL:]
 
     def _ending(self) -> str:
-        """Why it answers no more."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(2)
         for thread in self._threads:  # its last words may not have been heard yet

@@ -29,7 +29,6 @@ from vllm_runbooks.reading.evidence import held
 _FEW_LINES = 10
 """Lines that a tool that failed may print in place of a log."""
 MAX_BYTES = 4 << 30
-"""Most bytes of a log that are fetched."""
 _CONTAINER = f"(?P<container>{host_commands.VALUES['container']})"
 _IN_POD = (
     f"(?P<namespace>{host_commands.VALUES['namespace']})/(?P<pod>{host_commands.VALUES['pod']})"
@@ -39,8 +38,6 @@ _IN_POD = (
 
 @dataclass(frozen=True)
 class _Kind:
-    """One kind of place that a log is fetched from."""
-
     form: str
     """How its sources are written."""
     name: str
@@ -70,7 +67,6 @@ _KINDS = {
     ),
 }
 FORMS = tuple(kind.form for kind in _KINDS.values())
-"""How sources are written."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +86,7 @@ class LogCommand:
 
 
 def command(source: str) -> LogCommand:
-    """Build the command that fetches a source's log.
-
-    Raises:
-        InputError: the kind or the name is wrong, or the tool is not installed.
-    """
+    """Build the command that fetches a source's log; raises InputError."""
     word, _, name = source.partition(":")
     kind = _KINDS.get(word)
     if kind is None:
@@ -117,11 +109,7 @@ def _shown(source: str) -> str:
 def fetch(
     command: LogCommand, *, quiet_s: float = 60.0, whole_s: float = 600.0, max_bytes: int = MAX_BYTES
 ) -> tuple[Document, str]:
-    """Run the command; return the log and the tool's own last message, empty if there is none.
-
-    Raises:
-        InputError: the tool failed, took too long or printed too much, or the log is empty.
-    """
+    """Run the command; return the log and the tool's own last message, empty if there is none; raises InputError."""
     with contextlib.ExitStack() as files:
         log, beside = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
         status = _run(command, log, beside, _Bounds(quiet_s, whole_s, max_bytes))
@@ -141,7 +129,6 @@ def fetch(
 
 
 def _tail(file: IO[bytes]) -> bytes:
-    """The end of what was written into a file."""
     file.seek(max(file.seek(0, os.SEEK_END) - 4096, 0))
     return file.read()
 
@@ -210,7 +197,6 @@ def _too_slow(command: LogCommand, what: str) -> InputError:
 
 
 def _last_words(raw: bytes) -> str:
-    """The last line that a tool printed, harmless to show."""
     lines = [line.strip() for line in raw.decode("utf-8", "replace").splitlines() if line.strip()]
     words = "".join(c if c.isprintable() else " " for c in lines[-1]) if lines else ""
     return redact_text(words)[:300]

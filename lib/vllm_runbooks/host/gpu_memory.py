@@ -125,8 +125,6 @@ class Recorded:
 
 @dataclass(frozen=True)
 class _SeriesProcess:
-    """A process of a line."""
-
     pid: int
     name: str | None = None
     used_mib: float | None = None
@@ -134,8 +132,6 @@ class _SeriesProcess:
 
 @dataclass(frozen=True)
 class _SeriesGpu:
-    """A GPU of a line."""
-
     index: int
     name: str | None = None
     uuid: str | None = None
@@ -148,18 +144,12 @@ class _SeriesGpu:
 
 @dataclass(frozen=True)
 class _SeriesLine:
-    """A line of a series."""
-
     at_s: float
     gpus: tuple[_SeriesGpu, ...] = ()
 
 
 def series(path: Path) -> tuple[MemoryReading, ...]:
-    """Read a recorded series, in order.
-
-    Raises:
-        InputError: the file cannot be read, is no such series, or has impossible values.
-    """
+    """Read a recorded series, in order; raises InputError."""
     try:
         pieces, size = [], 0
         for piece in evidence.document(path).pieces():
@@ -221,18 +211,13 @@ class Nvml:
     says = "read from the driver (NVML)"
 
     def __init__(self) -> None:
-        """Connect to the driver.
-
-        Raises:
-            InputError: there is no driver, or it does not answer.
-        """
+        """Connect to the driver; raises InputError."""
         import pynvml
 
         self._nvml = pynvml
         # The driver names processes by the host's numbers, whoever asks.
         self.is_inside = not here().has_hosts_numbers
         self.handles: dict[int, Any] = {}
-        """Handles by number."""
         self.lost: dict[int, str] = {}
         """Errors by number, of GPUs without access."""
         try:

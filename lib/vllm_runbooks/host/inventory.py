@@ -29,9 +29,7 @@ from vllm_runbooks.host.records import GpuFacts, GpuPair, GpuProcess, GpuUse, Ho
 _MIB = 1 << 20
 _MAX_COMMAND = 400
 _MAX_RECORDS = 50_000
-"""Lines of the kernel's log that are looked at."""
 _ASKED_S = 60.0
-"""How long another Python may take to name its packages."""
 _PACKAGES = re.compile(
     r"(?:vllm|torch|nvidia|flashinfer|flash[-_.]attn|ray|triton|transformers|xformers|tokenizers|numpy|cuda|nccl|pyarrow)"
     r"(?:[-_.][\w.-]{1,60})?",
@@ -163,7 +161,6 @@ def _use(number: int, looks: Sequence[tuple[GpuMemory, ...]], totals: Mapping[in
 
 
 def _gpus(driver: Nvml, orphans: Mapping[int, str], xids: Sequence[tuple[str, int]] | None) -> tuple[GpuFacts, ...]:
-    """All cards by their numbers, those that the driver gives no access to among them."""
     readable = [_gpu(driver, *item, orphans, xids) for item in driver.handles.items()]
     lost = [GpuFacts(index, error=error) for index, error in driver.lost.items()]
     return tuple(sorted([*readable, *lost], key=lambda gpu: gpu.index))
@@ -292,7 +289,6 @@ def _pair(driver: Nvml, number: int, other_number: int) -> GpuPair:
 
 
 def _process(holder: GpuProcess, orphans: Mapping[int, str]) -> GpuProcess:
-    """What is known here of a process that the driver names."""
     import psutil
 
     if holder.is_of_host:
@@ -396,7 +392,6 @@ def _count(folder: Path) -> int | None:
 
 
 def _amd(nodes: Path) -> int | None:
-    """Cards of AMD that compute, as their driver lists them."""
     if not Path("/sys").is_dir():
         return None
     count = 0
@@ -416,7 +411,6 @@ def _why(reason: str, host: HostFacts) -> str:
 
 
 def _software(python: str | None) -> tuple[str | None, dict[str, str]]:
-    """The version of a Python and those of its packages that matter to vLLM, its own for None."""
     if python is None:
         from importlib import metadata
 

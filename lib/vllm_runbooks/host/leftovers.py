@@ -211,7 +211,6 @@ def _records(starts: Path) -> Iterator[dict[str, Any]]:
 
 
 def _record(path: Path) -> dict[str, Any] | None:
-    """What a guard wrote down; None: it is not there, or no such record."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
         record = json.loads(path.read_text("utf-8"))
         if (

@@ -299,7 +299,6 @@ def _driver_too_old(context: HostRuleContext) -> _Hits:
 
 
 def _cuda_of_torch(packages: Mapping[str, str]) -> str | None:
-    """CUDA version that torch is built for, by its local version or its libraries."""
     _, plus, local = packages.get("torch", "").partition("+cu")
     if plus and local[:3].isdecimal() and len(local) >= 3:
         return f"{local[:2]}.{local[2:3]}"
@@ -329,7 +328,6 @@ _HOST_CONDITIONS: Mapping[str, Callable[[HostRuleContext], _Hits]] = {
     "host.foreign_cards": _foreign_cards,
 }
 IDS = frozenset({*_GPU_CONDITIONS, *_HOST_CONDITIONS})
-"""Ids of all findings about a host."""
 
 
 def findings(inventory: Inventory, specs: Specs) -> tuple[tuple[RuleFinding, ...], tuple[UnknownFact, ...]]:

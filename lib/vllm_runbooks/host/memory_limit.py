@@ -54,8 +54,6 @@ def _number(file: Path) -> int | None:
 
 
 class _ControlGroup(NamedTuple):
-    """A control group, with the names of its files."""
-
     folder: Path
     limit: str
     used: str

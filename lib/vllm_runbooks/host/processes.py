@@ -90,7 +90,6 @@ def _belonging(tag: str, root: int | None) -> tuple[set[psutil.Process], set[psu
 
 
 def _processes(pid: int) -> set[psutil.Process]:
-    """The process of this number, where there is one."""
     import psutil
 
     with contextlib.suppress(psutil.Error, OSError):
@@ -99,7 +98,6 @@ def _processes(pid: int) -> set[psutil.Process]:
 
 
 def _descendants(parents: Iterable[psutil.Process]) -> set[psutil.Process]:
-    """Find what runs below these processes, but for this one."""
     import psutil
 
     descendants: set[psutil.Process] = set()

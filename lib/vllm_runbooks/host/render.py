@@ -123,7 +123,6 @@ def _matters(package: str) -> bool:
 
 
 def _unknown(host: Inspected) -> Iterator[str]:
-    """Unknown facts, one line for those of the same GPUs."""
     by_gpus: dict[tuple[int, ...], list[str]] = {}
     for fact in host.unknown:
         by_gpus.setdefault(fact.gpus, []).append(fact.what)
@@ -166,7 +165,6 @@ def _headline(recommendation: Recommendation) -> Headline:
 
 
 def _basis(recommendation: Recommendation) -> str:
-    """What the recommendation is based on."""
     need = f" for {recommendation.need_gib:g} GiB" if recommendation.need_gib is not None else ""
     looks = f"over {recommendation.looks} looks in {recommendation.seconds:.1f} s"
     remark = recommendation.remark

@@ -80,11 +80,7 @@ class SupervisedCommand:
     def __init__(
         self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, folder: Path | None = None
     ) -> None:
-        """Prepare the command.
-
-        Raises:
-            InputError: there is no such command.
-        """
+        """Prepare the command; raises InputError."""
         if shutil.which(command[0], path=(environment or os.environ).get("PATH")) is None:
             raise InputError(f"{command[0]}: no such command; check its name, and the path")
         self.id = uuid.uuid4().hex
@@ -176,7 +172,6 @@ class SupervisedCommand:
             yield
 
     def _end(self) -> dict[str, Any]:
-        """Have the supervisor end what it started, and read what it says of it."""
         if self._supervisor.poll() not in (None, 0):
             sweep(self.id)  # it was killed: what it watched over holds its pipes open
         try:

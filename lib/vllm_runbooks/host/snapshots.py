@@ -34,9 +34,7 @@ _UNTOLD = ("", "n/a", "[n/a]", "not supported", "[not supported]", "[unknown err
 _LIMITS = ("memlock_mib", "open_files", "open_files_max", "memory_limit_mib")
 """Fields in which -1 is no limit."""
 _SIGNED = ("clock_offset_s",)
-"""Fields of numbers that may be below zero."""
 _WHOLE = 100
-"""Percent."""
 _ROUNDED_MIB = 2
 """By how much parts that are rounded may exceed the whole."""
 _CAPABILITY = re.compile(r"\d{1,2}\.\d{1,2}", re.ASCII)
@@ -44,11 +42,7 @@ _WRITE = "write it with vllm-runbooks inventory -o FILE"
 
 
 def read(text: str, where: str) -> Inventory:
-    """Read a snapshot, with secrets replaced.
-
-    Raises:
-        InputError: it is no snapshot, or something in it is damaged; `where` begins the message.
-    """
+    """Read a snapshot, with secrets replaced; raises InputError."""
     if len(text) > _MAX_TEXT:
         raise InputError(f"{where}: is larger than {_MAX_TEXT >> 20} MiB, so no snapshot of a host; {_WRITE}")
     inventory = _of_json(text, where) if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")) else _of_csv(text, where)
@@ -123,8 +117,6 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 class _RecordField(NamedTuple):
-    """What a field of a record holds."""
-
     hint: Any
     plain: type | None
     """Where it is a text, a number or a yes or no."""
@@ -134,13 +126,11 @@ class _RecordField(NamedTuple):
     least: int
 
     def allows(self, value: Any) -> bool:
-        """Whether a value is certainly right."""
         return self.is_open if value is None else self.plain is not None and _is(self.plain, value, self.least)
 
 
 @cache
 def _fields(kind: Any) -> dict[str, _RecordField]:
-    """The fields of a record, by name."""
     by_name = {}
     for field in fields(kind):
         hint = _hints(kind)[field.name]
@@ -228,7 +218,6 @@ def _wrong(where: str, at: str, what: str, value: Any) -> InputError:
 
 
 def _of_csv(text: str, where: str) -> Inventory:
-    """What `nvidia-smi --query-gpu=… --format=csv` printed."""
     try:
         rows = [[cell.strip() for cell in row] for row in csv.reader(text.lstrip("\ufeff").splitlines()) if row]
     except csv.Error as error:

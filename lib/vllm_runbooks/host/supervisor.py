@@ -24,7 +24,6 @@ from vllm_runbooks.host.processes import adopt_orphans, end_descendants
 GRACE_S = 3.0
 """Time that the command has to end itself once it was asked to; what is left then is ended within two more seconds."""
 _LINGER_S = 1.0
-"""Time that the command's processes have to end after it."""
 _TICK_S = 0.05
 
 
@@ -81,7 +80,6 @@ def _hand_on(child: subprocess.Popen[bytes], number: int) -> None:
 
 
 def _is_parent() -> bool:
-    """Whether anything that the command started is still running."""
     import psutil
 
     for process in psutil.Process().children(recursive=True):

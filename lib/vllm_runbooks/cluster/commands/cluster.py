@@ -23,7 +23,6 @@ _OPTIONS = {
     "limit": "--limit",
     "ssh_config": "--ssh-config",
 }
-"""By argument the option that only counts where nodes are asked."""
 
 
 @click.group()
@@ -112,7 +111,6 @@ def _measured(
     limit: float | None,
     ssh_config: str | None,
 ) -> CheckedCluster:
-    """The nodes that answer, asked, measured and compared."""
     from vllm_runbooks.cluster import measuring, named
 
     tried, programs = named.read_ports(ports), named.read_pythons(pythons)
@@ -129,7 +127,6 @@ def _measured(
 
 
 def _show(cluster: CheckedCluster, out: Path | None, form: str) -> int:
-    """Keep the nodes where that is wanted, and say what they mean."""
     from vllm_runbooks.core.console import terminal
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.files import store

@@ -140,7 +140,6 @@ def _pair(text: str, option: str, form: str) -> tuple[str, str]:
 
 
 def _by_node(pairs: Iterable[str], option: str, nodes: list[str]) -> dict[str, str]:
-    """What is given for nodes, by their names."""
     by_node = dict(_pair(pair, option, f"NODE={'IP' if option == '--address' else 'NAME'}") for pair in pairs)
     strange = next((name for name in by_node if name not in nodes), None)
     if strange is not None:
@@ -170,7 +169,6 @@ def _is_interface(text: str) -> bool:
 def _environments(
     measured: Iterable[NodeEnvironment], addresses: dict[str, str], interfaces: dict[str, str]
 ) -> list[NodeEnvironment]:
-    """What each node needs: as it was measured, and what is given in place of that."""
     from vllm_runbooks.host.nodes.records import NodeEnvironment
 
     variables_by_node = {environment.node: dict(environment.variables) for environment in measured}

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 PROBE_EVERY_S = 30.0
 """Time between two requests to a server that is ready, where none is given."""
 _FOLLOWS = ("--host", "--nnodes", "--node-rank", "-r", "--master-addr", "--headless")
-"""Options that follow from the nodes."""
 
 
 def start(

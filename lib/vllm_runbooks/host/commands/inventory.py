@@ -111,7 +111,6 @@ def inventory(
 
 
 def _watched(series: str | None, samples: int, every_s: float, need: float | None, form: str) -> int:
-    """The card for the next start, after so many looks at this host, or by a recorded series."""
     from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.host import inventory as here

@@ -39,7 +39,6 @@ def check(cluster: Cluster, specs: Specs, *, model: str = "") -> CheckedCluster:
 
 
 _PLANNED = frozenset({"nodes.gpus_unequal", "nodes.gpu_counts_differ"})
-"""Findings about GPUs, which a plan over them takes into account."""
 _SLOW = "nodes.network_slow"
 
 

@@ -12,7 +12,6 @@ from vllm_runbooks.host.records import SHARED, VLLM_PACKAGES
 ABSENT = "not installed"
 NO_GPUS = "none"
 _SHOWN = 3
-"""Nodes of one value that a sentence names."""
 _MAX_VALUE = 120
 _SECRET = "[secret"  # noqa: S105 - how placeholders begin
 _OWN = (
@@ -41,7 +40,6 @@ class Fact:
 
 
 def _package(*names: str) -> Callable[[NodeFacts], str | None]:
-    """The version of the first of these packages that is installed."""
 
     def of(node: NodeFacts) -> str | None:
         packages = node.inventory.packages
@@ -102,7 +100,6 @@ MODEL = Fact("model", _model)
 FACTS = (
     VLLM, TORCH, NCCL, RAY, PYTHON, TRANSFORMERS, DRIVER, CUDA, KERNEL, GPUS, SHM, MEMLOCK, OPEN_FILES, MODEL,
 )  # fmt: skip
-"""In the order in which they are shown."""
 
 
 def values(fact: Fact, nodes: Sequence[NodeFacts]) -> dict[str, str | None]:

@@ -42,7 +42,6 @@ def snapshots_in(name: str) -> list[str] | None:
 
 
 def _node_texts(name: str | Evidence) -> Iterator[tuple[str, str]]:
-    """The recorded nodes of a name, each with the name for messages."""
     from vllm_runbooks.host.nodes import MAX_TEXT
 
     if isinstance(name, Evidence):

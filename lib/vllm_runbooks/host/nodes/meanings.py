@@ -64,7 +64,6 @@ _CONDITIONS: Mapping[str, Callable[[ClusterRuleContext], Iterator[RuleHit]]] = {
     "nodes.open_files": node_rules.open_files,
 }
 IDS = frozenset(_CONDITIONS)
-"""Ids of all findings that are about several nodes."""
 
 
 def findings(context: ClusterRuleContext) -> tuple[tuple[RuleFinding, ...], frozenset[str]]:

@@ -94,7 +94,6 @@ def name_apart(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 
 def _wrong_address(node: NodeFacts) -> str | None:
-    """What the node's host name wrongly resolves to; None if it is right or unknown."""
     resolved, node_addresses = node.resolves_to, addresses(node)
     if resolved is None:
         return None
@@ -136,7 +135,6 @@ def _is_excepted(address: str, exceptions: str) -> bool:
 
 
 def _selections(context: ClusterRuleContext) -> Iterator[tuple[NodeFacts, str, tuple[Interface, ...]]]:
-    """Each variable of a node that selects interfaces, with those that it selects."""
     for node in context.nodes:
         for name in (NCCL, GLOO):
             interfaces = selected_interfaces(node, name)
@@ -287,7 +285,6 @@ def blocked(*states: Reachability, one_way: bool = False) -> Callable[[ClusterRu
 def _blocked_hit(
     blocks: Sequence[BlockedPorts], back: Sequence[BlockedPorts], state: Reachability, ports: Sequence[str]
 ) -> RuleHit:
-    """One hit for blocks from some nodes to others, and those that are the same the other way."""
     sources, targets = (tuple(dict.fromkeys(getattr(block, end) for block in blocks)) for end in ("source", "target"))
     ends = dict.fromkeys((block.target, block.address) for block in (*blocks, *back))
     places = [f"{name} at {address}" for name, address in ends]

@@ -16,7 +16,6 @@ from vllm_runbooks.host.nodes.view import ClusterRuleContext, NodeWords, RuleHit
 from vllm_runbooks.host.records import SHARED, HostFacts
 
 _CLOCK_S = 1.0
-"""Seconds by which a clock may be off, beyond the error of the measurement."""
 _TOKEN = "RAY_AUTH_TOKEN"  # noqa: S105 - a name
 _MAX_FILES = 4
 _COVERED = ("host.shm_small", "host.memlock", "host.open_files", "gpu.unequal")

@@ -15,9 +15,7 @@ from vllm_runbooks.core.record_forms import AUTHORED
 from vllm_runbooks.host.records import Inventory
 
 KIND = "cluster"
-"""`kind` of a recorded cluster."""
 NODE_KIND = "node"
-"""`kind` of a recorded node."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +152,6 @@ class RankOutcome:
 
 
 BACKENDS: Mapping[str, str] = {"gloo": "Gloo", "nccl": "NCCL"}
-"""Names of backends, by torch's name."""
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,6 @@ _MAX_NAME = 40
 
 
 class _Outcome(NamedTuple):
-    """How a check of nodes ended."""
-
     head: Headline
     ground: str
     tone: Tone
@@ -308,8 +306,6 @@ _PARAGRAPH = "max-width:80ch;margin:4px 0"
 
 
 class _FactRow(NamedTuple):
-    """A fact of the nodes."""
-
     what: str
     values: tuple[str | None, ...]
     usual: str | None = None
@@ -319,7 +315,6 @@ class _FactRow(NamedTuple):
 
 
 def _compared(cluster: CheckedCluster) -> Iterator[tuple[str, tuple[str | None, ...]]]:
-    """Facts that do not differ, with their values by node."""
     differing = {difference.what for difference in cluster.differences}
     for fact in compared.FACTS:
         if fact.what not in differing:
@@ -332,7 +327,6 @@ def _value(value: str | None, cluster: Cluster) -> str | None:
 
 
 def _alike(cluster: CheckedCluster) -> Iterator[str]:
-    """Facts that are known of all nodes and the same everywhere."""
     for what, values in _compared(cluster):
         if len(values) > 1 and values[0] is not None and len({*values}) == 1:
             yield f"{what} {cut(values[0], 80)}"
@@ -353,7 +347,6 @@ def _difference_fact(difference: Difference) -> _FactRow:
 
 
 def _usual(values: Mapping[str, str | None]) -> str | None:
-    """The value of more than half of the nodes; None if there is none."""
     counts = Counter(value for value in values.values() if value is not None)
     return next((value for value, count in counts.most_common(1) if count * 2 > counts.total()), None)
 
@@ -403,7 +396,6 @@ def reach(checked: CheckedCluster | str) -> RenderedView:
 
 
 def _speeds(cluster: CheckedCluster) -> list[str]:
-    """The slowest way that was open, for which a server over all of them waits."""
     waits = [attempt.latency_ms for attempt in cluster.reaches or () if attempt.latency_ms is not None]
     rates = [attempt.bandwidth_mbit_s for attempt in cluster.reaches or () if attempt.bandwidth_mbit_s is not None]
     limits = [f"at most {max(waits):.3g} ms there and back"] if waits else []
@@ -438,7 +430,6 @@ _UNMEASURED = "Not measured"
 
 
 def _unmeasured_by_nodes(cluster: CheckedCluster) -> list[str]:
-    """What was not measured, one line for the same nodes."""
     every = tuple(node.name for node in cluster.nodes)
     by_nodes: dict[tuple[str, ...], list[str]] = {}
     for fact in cluster.unmeasured:

@@ -25,7 +25,6 @@ _MAX_NAME = 253
 _DERIVED = tuple({field.name for field in fields(CheckedCluster)} - {field.name for field in fields(Cluster)})
 """What the output of `cluster check` has beside the nodes: it is reckoned anew."""
 _BY_FILES = "snapshots"
-"""How nodes were asked that come from files of their own."""
 _WRITE = "write it with vllm-runbooks cluster check --out FILE"
 
 
@@ -133,7 +132,6 @@ def _json(text: str, where: str) -> Any:
 
 
 def _check_links(cluster: Cluster, where: str) -> None:
-    """Check that measurements are between nodes that are listed."""
     known_nodes = {*_names(cluster)}
     named = [("head", cluster.head)] if cluster.head is not None else []
     named += [("reaches", name) for attempt in cluster.reaches or () for name in (attempt.source, attempt.target)]
@@ -148,7 +146,6 @@ def _names(cluster: Cluster) -> list[str]:
 
 
 def _check_names(cluster: Cluster, names: Counter[str], where: str) -> None:
-    """Check that the nodes have valid, unique names."""
     for name in _names(cluster):
         printable = visible(name[:60])
         if not (0 < len(name) <= _MAX_NAME and name.isprintable()):
@@ -181,6 +178,5 @@ def _joined(clusters: Sequence[Cluster]) -> Cluster:
 
 
 def _name_of(where: str) -> str:
-    """A node's name, from its file's name."""
     name = where.replace("\\", "/").rpartition("/")[2]
     return name.rpartition(".")[0] or name

@@ -34,11 +34,9 @@ _NEEDS: Sequence[tuple[str, Callable[[ClusterRuleContext, NodeFacts], bool]]] = 
         lambda context, node: _is_led(context, node) and not any(context.matrix.rates(node.name)),
     ),
 )
-"""Facts that rules need: in words, and whether they are not known of a node."""
 
 
 def _has_rdma(node: NodeFacts) -> bool:
-    """Whether a node has devices for which memory is locked, as far as is known."""
     return node.inventory.host.rdma_devices != 0
 
 
@@ -79,7 +77,6 @@ def _of_model(context: ClusterRuleContext, model: str) -> Iterator[Unmeasured]:
 
 
 def _is_read(facts: ModelFacts) -> bool:
-    """Whether each file has something to be compared by."""
     return bool(facts.files) and all(file.sha256 or file.sampled_sha256 for file in facts.files)
 
 
@@ -120,7 +117,6 @@ def _why_not(context: ClusterRuleContext, called: Sequence[str]) -> str:
 
 
 def _through(run: Sequence[Collective]) -> frozenset[str]:
-    """Nodes whose rank came to an end of its own."""
     return frozenset(
         rank.node for collective in run for rank in collective.ranks if rank.state is not RankState.NOT_STARTED
     )

@@ -107,7 +107,6 @@ class ReachabilityMatrix:
         self.nodes = {node.name: node for node in cluster.nodes}
         self._tried: dict[tuple[str, str], dict[str, list[Reach]]] = defaultdict(lambda: defaultdict(list))
         self.unknown: set[str] = set()
-        """Nodes with an attempt that could not be made."""
         self._out: dict[str, Counter[str]] = defaultdict(Counter)
         for attempt in cluster.reaches or ():
             if attempt.state not in _TRIED:
@@ -245,4 +244,3 @@ class ReachabilityMatrix:
 
 
 _LIKELY = (Reachability.OPEN, Reachability.REFUSED, Reachability.DROPPED, Reachability.UNREACHABLE)
-"""States, those first that make an address likelier."""
