@@ -29,6 +29,7 @@ from vllm_runbooks.cluster import carriers, starting_nodes
 from vllm_runbooks.cluster.node_checks import NodeChecks
 from vllm_runbooks.cluster.over_nodes import NodeCommand, OverNodes
 from vllm_runbooks.cluster.starting_nodes import CheckedLaunchNodes, ClusterLaunch, PlannedClusterLaunch
+from vllm_runbooks.cluster.wires import UnansweredError
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Edit
 from vllm_runbooks.host import nodes as clusters
@@ -159,6 +160,41 @@ def test_a_rank_that_is_gone_while_nothing_is_asked_ends_all(stage: Callable[...
         *(f"{name} at {node}" for name in ("model", "lock", "memory") for node in NODES),
     }
     assert KEY not in "".join(path.read_text() for path in (tmp_path / "start").iterdir() if path.is_file())
+
+
+class LosingCarrier(carriers.Carrier):
+    """Two nodes: the second is lost at once, and the command of the head exits with 0 when it is signalled."""
+
+    by = "ssh"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_signalled = threading.Event()
+
+    def nodes(self) -> tuple[str, ...]:
+        return NODES
+
+    def ask(self, node: str, request: Any, timeout_s: float) -> Any:
+        del timeout_s
+        if node == NODES[1] and request["do"] != "start":
+            raise UnansweredError("its agent ended without a word")
+        if request["do"] == "signal":
+            self.is_signalled.set()
+        is_running = not self.is_signalled.is_set()
+        return {"group": "1", "begin": 0, "end": 0, "data": "", "is_running": is_running, "status": 0, "refused": ""}
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_head_that_exits_well_after_a_node_was_lost_did_not_end_well(tmp_path: Path) -> None:
+    """Nobody takes the end that a lost node brought about for a success."""
+    parts = [NodeCommand(node, ("vllm",), {}) for node in NODES]
+    with OverNodes(LosingCarrier(), parts, tmp_path, 1) as server:
+        assert not b"".join(server.chunks(tick_s=0.05))
+
+    assert server.status is None
+    assert server.ending.startswith("was ended: second answers no more")
 
 
 @pytest.mark.slow

@@ -46,14 +46,8 @@ def run(
 ) -> tuple[Collective, ...] | None:
     """Run an all-reduce as the nodes are, and if it fails with the advised environment; None without an address.
 
-    Args:
-        carrier: Asks the nodes.
-        cluster: The nodes with their reachability.
-        pythons: By node, a Python with torch; None for the agent's own.
-        port: Of the head, where the ranks meet.
-        limit_s: For every rank, once torch is imported.
-        advise: Returns the environments that are advised.
-        say: Reports progress.
+    `pythons` names each node's Python with torch (None: the agent's own); the ranks meet at `port` of the head and have
+    `limit_s` seconds once torch is imported.
     """
     names = [node.name for node in cluster.nodes]
     head = cluster.head or names[0]

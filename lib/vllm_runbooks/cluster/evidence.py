@@ -95,17 +95,9 @@ def _is_nodes(evidence: Evidence) -> bool:
     """Whether it holds nodes, or a host, and no log: some of these begin with a brace as well."""
     if evidence.case is not None:
         return evidence.case.kind in (CaseKind.NODES, CaseKind.SNAPSHOT)
-    match = _OBJECT.match(_beginning(evidence)) if len(evidence.documents) == 1 else None
+    documents = evidence.documents
+    match = _OBJECT.match(sources.beginning(documents[0], _BEGINNING)) if len(documents) == 1 else None
     return match is not None and match["name"] in _FIELDS
-
-
-def _beginning(evidence: Evidence) -> str:
-    text = ""
-    for piece in evidence.documents[0].pieces():
-        text += piece[:_BEGINNING]
-        if len(text) >= _BEGINNING:
-            break
-    return text
 
 
 def logged(evidence: NodesEvidence) -> RenderedView:

@@ -41,7 +41,7 @@ def nodes(
     """
     check_texts(ray=ray, hosts=hosts, model=model, python=python, ports=ports)
     tried, pythons = read_ports(_words(ports)), read_pythons(_words(python))
-    with open_carrier(ray=ray.strip() or None, hosts=hosts.strip() or None, expected=expect or None) as carrier:
+    with open_carrier(ray=ray.strip() or None, hosts=hosts.strip() or None, expect=expect or None) as carrier:
         return measure_and_check(carrier, model=model.strip(), named=pythons, tried=tried, say=say)
 
 
@@ -50,26 +50,25 @@ def _words(text: str) -> list[str]:
 
 
 def open_carrier(
-    *, ray: str | None, hosts: str | None, expected: int | None = None, ssh_config: str | None = None
+    *, ray: str | None, hosts: str | None, expect: int | None = None, ssh_config: str | None = None
 ) -> Carrier:
     """Carry questions to the nodes of a Ray cluster, or to hosts that ssh reaches; the caller closes it.
 
     Raises:
         InputError: neither or both are given, one cannot be read, or an option is for the other.
     """
-    if expected is not None and not 0 < expected <= clusters.MAX_NODES:
-        raise InputError(f"--expect {expected}: is no number of nodes; give one from 1 to {clusters.MAX_NODES:,}")
+    if expect is not None and not 0 < expect <= clusters.MAX_NODES:
+        raise InputError(f"--expect {expect}: is no number of nodes; give one from 1 to {clusters.MAX_NODES:,}")
     if (ray is None) == (hosts is None):
         raise InputError("give --ray, the address of a Ray cluster, or --hosts, those that ssh reaches; one of them")
-    if expected is not None and ray is None:
+    if expect is not None and ray is None:
         raise InputError("--expect is for --ray; a list of hosts has its own number")
     if ssh_config is not None and hosts is None:
         raise InputError("--ssh-config is for --hosts; give them as well")
     if hosts is not None:
         return carriers.Ssh(host_lists.parse_hosts(hosts), config=ssh_config)
-    address = ray or ""
-    host_lists.check_ray(address)
-    return carriers.Ray(address, expected=expected)
+    host_lists.check_ray(ray or "")
+    return carriers.Ray(ray or "", expected=expect)
 
 
 def read_pythons(words: Iterable[str]) -> dict[str, str]:

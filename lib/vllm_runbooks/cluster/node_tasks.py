@@ -115,13 +115,8 @@ def execute(
 ) -> dict[str, Any]:
     """Execute one run; return its answer, and the files that it wrote.
 
-    Args:
-        tag: Tag of the suite's processes.
-        index: Number of the run.
-        order: As for `Bench`, with paths of the asking host.
-        luggage: What the contents are.
-        board: Actor that is told when the run begins.
-        contents: Files that the run reads.
+    `order` is as for `Bench`, with paths of the asking host; `luggage` says what the `contents` are; `board` is the
+    actor that is told when the run begins.
     """
     import ray
 

@@ -81,6 +81,8 @@ class OverNodes:
         self._lost = set[str]()
         self._said = ""
         self._refused = ""
+        self._is_decided = False
+        """Whether `status` is that of the first part that ended, of which the others were ended."""
         self._came: SimpleQueue[tuple[str, bytes] | _EndedCommand] = SimpleQueue()
         self._orders: SimpleQueue[int | None] = SimpleQueue()
         self._sights = dict[str, dict[int, Sight]]()
@@ -179,6 +181,7 @@ class OverNodes:
         if ended.refused:
             self._refused = self._refused or f"{ended.node}: {self._parts[0].command[0]} cannot be run: {ended.refused}"
         if is_first and self.stopped_by is None:
+            self._is_decided = True
             self.status = ended.status
             where = "the part that serves" if ended.node == self._head else "a part that computes"
             self._said = (
@@ -190,7 +193,7 @@ class OverNodes:
             return
         if ended.lost:
             self._said = f"{self.ending}; {_unknown(ended.node, ended.lost)}"
-        if ended.node == self._head and self.status is None:
+        if ended.node == self._head and not self._is_decided:
             self.status = ended.status
 
     def _follow(self, node: str) -> None:

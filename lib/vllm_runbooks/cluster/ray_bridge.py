@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import IO, Any
 
 from vllm_runbooks.cluster.agent import Agent
 from vllm_runbooks.core.errors import InputError, RunbooksError
@@ -73,17 +73,13 @@ class Bridge:
 
     def _start(self, nodes: list[dict[str, Any]]) -> None:
         import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        kind = ray.remote(NodeActor)
+        kind: Any = ray.remote(NodeActor)
         hellos = {}
         for node in nodes:
             if not node["why"]:
-                pinned = NodeAffinitySchedulingStrategy(node["id"], soft=False)
-                actor: Any = kind.options(num_cpus=0, scheduling_strategy=pinned, max_concurrency=_AT_ONCE).remote(
-                    node["name"]
-                )
-                self._actors[node["name"]] = actor
+                options = kind.options(num_cpus=0, scheduling_strategy=pinned(node["id"]), max_concurrency=_AT_ONCE)
+                actor = self._actors[node["name"]] = options.remote(node["name"])
                 hellos[node["name"]] = actor.answer.remote({"do": "hello"})
         ends_at = time.monotonic() + _ACTOR_S
         for node in nodes:
@@ -175,16 +171,28 @@ def first_line(error: Exception) -> str:
     return redact_text(f"{type(error).__name__}: {text}")[:600]
 
 
-def main(arguments: list[str]) -> None:
-    """The program."""
+def open_answers() -> IO[str]:
+    """The standard output of a program that joins Ray, which prints there as it likes; signals end it at once."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: os._exit(143))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return answers
+
+
+def pinned(node: str) -> Any:
+    """Have Ray place something on the node of this id, and on no other."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node, soft=False)
+
+
+def main(arguments: list[str]) -> None:
+    """The program."""
     bridge = Bridge(arguments[0])
     lock = threading.Lock()
-    # Ray prints on standard output as it likes.
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
-        os.dup2(2, 1)
+    with open_answers() as answers:
 
         def reply(request: dict[str, Any]) -> None:
             line = json.dumps({"id": request.get("id"), **bridge.answer(request)})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
@@ -28,7 +27,7 @@ from vllm_runbooks.plan import planner
 from vllm_runbooks.plan import requests as plan_requests
 from vllm_runbooks.plan.records import Plan
 from vllm_runbooks.plan.render import words as render_plan_words
-from vllm_runbooks.probe.starts import Check, Guarded, LaunchResult
+from vllm_runbooks.probe.starts import Check, LaunchResult
 from vllm_runbooks.reading.deployment import fleet
 from vllm_runbooks.serve import preflight
 from vllm_runbooks.serve.guard import LaunchRequest, Run
@@ -122,9 +121,9 @@ def _environments(
 ) -> dict[str, dict[str, str]]:
     by_node = {}
     for node in cluster.nodes:
-        node_variables = {name: value for name, value in (node.environment or {}).items() if name in _OF_START}
-        launch_variables = {name: value for name, value in variables.items() if name in _OF_START}
-        by_node[node.name] = {**advised.get(node.name, {}), **node_variables, **launch_variables}
+        own_variables = {**(node.environment or {}), **variables}.items()
+        of_start = {name: value for name, value in own_variables if name in _OF_START}
+        by_node[node.name] = {**advised.get(node.name, {}), **of_start}
     return by_node
 
 
@@ -132,11 +131,7 @@ def _as_started(cluster: Cluster, environments: Mapping[str, Mapping[str, str]])
     like = [
         run
         for run in cluster.collectives or ()
-        if all(
-            run.environments.get(node, {}).get(k) == v
-            for node, variables in environments.items()
-            for k, v in variables.items()
-        )
+        if all(launch.items() <= {**run.environments.get(node, {})}.items() for node, launch in environments.items())
     ]
     return replace(clusters.with_variables(cluster, environments), collectives=tuple(like) or cluster.collectives)
 
@@ -161,30 +156,16 @@ def _line(finding: NodeFinding) -> str:
     return f"{', '.join(finding.nodes)}: {finding.text} ({finding.id}); {finding.do}"
 
 
-def refused_launch(looked: CheckedLaunchNodes, vllm: str | None) -> Guarded:
-    """A start over nodes that came to nothing, as they are."""
-    return Guarded(uuid.uuid4().hex, vllm, (looked.check,), (), status=1)
-
-
-def check_key(variables: Mapping[str, str]) -> None:
-    """Check that the API key is set; raises InputError."""
-    _own(fleet.KEY, variables)
-
-
-def _own(name: str, variables: Mapping[str, str]) -> str:
+def required(name: str, variables: Mapping[str, str]) -> str:
     """A variable that the user has to set; raises InputError."""
     if name not in variables:
         raise InputError(f"{name}: is not set; servers that others reach need it: set it and start again")
     return variables[name]
 
 
-class _Planned(NamedTuple):
-    request: plan_requests.PlanningRequest
-    plan: Plan
-    parts: tuple[fleet.InstancePart, ...]
-
-
-def _plan_launch(launch: ClusterLaunch, nodes: Cluster, environments: Mapping[str, Mapping[str, str]]) -> _Planned:
+def _plan_launch(
+    launch: ClusterLaunch, nodes: Cluster, environments: Mapping[str, Mapping[str, str]]
+) -> tuple[plan_requests.PlanningRequest, Plan, Sequence[fleet.InstancePart]]:
     """Plan one server over several of these nodes; raises InputError."""
     request = planner.on_nodes(
         launch.model,
@@ -206,7 +187,7 @@ def _plan_launch(launch: ClusterLaunch, nodes: Cluster, environments: Mapping[st
         )
     if any(part.joined for part in parts):
         raise InputError(f"{launch.model}: only Ray joins these cards to one server; `cluster files` writes that")
-    return _Planned(request, plan, tuple(parts))
+    return request, plan, parts
 
 
 class PlannedClusterLaunch:
@@ -229,7 +210,7 @@ class PlannedClusterLaunch:
 
     def _part(self, part: fleet.InstancePart) -> NodeCommand:
         environment = {
-            name: _own(name, os.environ) if value is None else value for name, value in part.deployment.environment
+            name: required(name, os.environ) if value is None else value for name, value in part.deployment.environment
         }
         python = self._asked.pythons.get(str(part.node)) or self._carrier.python(str(part.node))
         program, *first = part.deployment.command

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import threading
 import time
@@ -69,11 +68,10 @@ class Spread:
                 `limit`, how many concurrently; `catalogs` and `environment` of the runs.
         """
         import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        on_this_node = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         kind: Any = ray.remote(node_tasks.Board)
-        board = kind.options(num_cpus=0, scheduling_strategy=on_this_node).remote()
+        here = ray_bridge.pinned(ray.get_runtime_context().get_node_id())
+        board = kind.options(num_cpus=0, scheduling_strategy=here).remote()
         contents = _Contents(request["catalogs"])
         waiting = deque(request["runs"])
         running = dict[Any, dict[str, Any]]()
@@ -134,14 +132,10 @@ class Spread:
     @staticmethod
     def _on(node: str, function: Callable[..., Any], *arguments: Any, cpus: float, retries: int = 0) -> Any:
         import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        pinned = NodeAffinitySchedulingStrategy(node, soft=False)
-        return (
-            ray.remote(function)
-            .options(num_cpus=cpus, max_retries=retries, scheduling_strategy=pinned)
-            .remote(*arguments)
-        )
+        task = ray.remote(function)
+        pinned = ray_bridge.pinned(node)
+        return task.options(num_cpus=cpus, max_retries=retries, scheduling_strategy=pinned).remote(*arguments)
 
     def _end(self, run: Mapping[str, Any], ref: Any, began: Sequence[str]) -> None:
         """Say what a run came to, once what it wrote lies where it was asked for."""
@@ -262,12 +256,7 @@ def _inside(folder: Path, name: str) -> Path:
 
 def main(arguments: list[str]) -> None:
     """The program."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: os._exit(143))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Ray prints on standard output as it likes.
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
-        os.dup2(2, 1)
+    with ray_bridge.open_answers() as answers:
 
         def say(report: Mapping[str, Any]) -> None:
             answers.write(json.dumps(report) + "\n")

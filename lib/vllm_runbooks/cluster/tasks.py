@@ -1,8 +1,5 @@
 """Execute a suite's runs on the nodes of a Ray cluster: the executor of `check --ray`.
 
-    with OnRay("10.0.0.1:6379", say=output.say) as nodes:
-        run_all(nodes.requests(requests, every_node=False), out=out, executor=nodes)
-
 Ray stays in its own process (`task_bridge`), so that a join that never ends, for instance, cannot block this one.
 """
 
@@ -10,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +17,7 @@ from typing import IO, Any, Self, cast
 from vllm_runbooks.catalog.folders import own_catalogs
 from vllm_runbooks.catalog.languages import LANG
 from vllm_runbooks.cluster import hosts
+from vllm_runbooks.cluster.wires import end_process, kill_group
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.host.nodes.records import NodePart
 from vllm_runbooks.runbooks.bench import module
@@ -46,8 +43,6 @@ class RayExecutor:
         self.nodes: tuple[NodePart, ...] = ()
         """By name, those that are lost included."""
         self._ids: dict[str, str] = {}
-        self._fit: frozenset[str] = frozenset()
-        """Names of nodes that judge as this host does."""
 
     def __enter__(self) -> Self:
         """Join the cluster; raises RunbooksError."""
@@ -59,7 +54,7 @@ class RayExecutor:
             start_new_session=True,
             encoding="utf-8",
         )
-        timer = threading.Timer(_JOIN_S, self._kill)
+        timer = threading.Timer(_JOIN_S, kill_group, [self._process])
         timer.start()
         try:
             report = self._read()
@@ -75,7 +70,6 @@ class RayExecutor:
         host_facts = report["here"]
         self._ids = {entry["name"]: entry["id"] for entry in report["nodes"]}
         self.nodes = tuple(_part(entry, host_facts) for entry in report["nodes"])
-        self._fit = frozenset(node.name for node in self.nodes if node.is_used)
         for node in self.nodes:
             if node.why:
                 self._say(f"node {node.name}: {node.why}")
@@ -197,22 +191,8 @@ class RayExecutor:
             self._thread.join()
 
     def _leave(self) -> None:
-        process = self._process
-        if process is None:
-            return
-        with suppress(OSError, ValueError):
-            cast("IO[str]", process.stdin).close()
-        try:
-            process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._kill()
-            process.wait()
-
-    def _kill(self) -> None:
-        process = self._process
-        if process is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+        if self._process is not None:
+            end_process(self._process, _END_S)
 
 
 def _part(node: Mapping[str, Any], host_facts: Mapping[str, Any]) -> NodePart:

@@ -35,6 +35,25 @@ def one_line(words: str, most: int = 600) -> str:
     return redact_text(" ".join("".join(c if c.isprintable() else " " for c in words).split()))[:most]
 
 
+def kill_group(process: subprocess.Popen[Any]) -> None:
+    """Kill the leader of a process group with its group."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def end_process(process: subprocess.Popen[Any], patience_s: float) -> bool:
+    """Close a process's input, and kill its group if it does not end by itself then; whether it did."""
+    with suppress(OSError, ValueError):
+        cast("IO[Any]", process.stdin).close()
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        kill_group(process)
+        process.wait()
+        return False
+    return True
+
+
 class Wire:
     """A process that answers lines of JSON with lines of JSON."""
 
@@ -133,16 +152,7 @@ class Wire:
     def end(self, patience_s: float = ENDING_S) -> bool:
         """Let it end by itself, which ends what it started; else kill it. Whether it ended by itself."""
         self._is_left.set()
-        with suppress(OSError, ValueError):
-            cast("IO[bytes]", self.process.stdin).close()
-        has_ended = True
-        try:
-            self.process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            has_ended = False
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+        has_ended = end_process(self.process, patience_s)
         for thread, stream in zip(self._threads, (self.process.stderr, self.process.stdout), strict=True):
             thread.join(2)
             with suppress(OSError, ValueError):

@@ -29,6 +29,7 @@ from vllm_runbooks.reading.evidence import held
 _FEW_LINES = 10
 """Lines that a tool that failed may print in place of a log."""
 MAX_BYTES = 4 << 30
+QUIET_S, WHOLE_S = 60.0, 600.0
 _CONTAINER = f"(?P<container>{host_commands.VALUES['container']})"
 _IN_POD = (
     f"(?P<namespace>{host_commands.VALUES['namespace']})/(?P<pod>{host_commands.VALUES['pod']})"
@@ -106,13 +107,11 @@ def _shown(source: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in source[:80]) or "(nothing)"
 
 
-def fetch(
-    command: LogCommand, *, quiet_s: float = 60.0, whole_s: float = 600.0, max_bytes: int = MAX_BYTES
-) -> tuple[Document, str]:
+def fetch(command: LogCommand) -> tuple[Document, str]:
     """Run the command; return the log and the tool's own last message, empty if there is none; raises InputError."""
     with contextlib.ExitStack() as files:
         log, beside = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
-        status = _run(command, log, beside, _Bounds(quiet_s, whole_s, max_bytes))
+        status = _run(command, log, beside)
         words = _last_words(_tail(beside))
         log.seek(0)
         if status and sum(1 for _ in islice(log, _FEW_LINES)) < _FEW_LINES:
@@ -133,14 +132,7 @@ def _tail(file: IO[bytes]) -> bytes:
     return file.read()
 
 
-@dataclass(frozen=True)
-class _Bounds:
-    quiet_s: float
-    whole_s: float
-    max_bytes: int
-
-
-def _run(command: LogCommand, log: IO[bytes], beside: IO[bytes], bounds: _Bounds) -> int:
+def _run(command: LogCommand, log: IO[bytes], beside: IO[bytes]) -> int:
     """Write the command's output; its exit status. Its processes are ended where that takes too long."""
     try:
         process = subprocess.Popen(  # noqa: S603 - the pieces come from the table, the names are checked
@@ -153,33 +145,33 @@ def _run(command: LogCommand, log: IO[bytes], beside: IO[bytes], bounds: _Bounds
     except OSError as error:
         raise InputError(f"{command.source}: {command.argv[0]} cannot be run: {error.strerror}; check it") from None
     try:
-        _read(command, process, log, bounds)
-        return process.wait(bounds.quiet_s)
+        _read(command, process, log)
+        return process.wait(QUIET_S)
     except subprocess.TimeoutExpired:
-        raise _too_slow(command, f"printed the log and did not end within {bounds.quiet_s:g} s") from None
+        raise _too_slow(command, f"printed the log and did not end within {QUIET_S:g} s") from None
     finally:
         _end(process)
 
 
-def _read(command: LogCommand, process: subprocess.Popen[bytes], log: IO[bytes], bounds: _Bounds) -> None:
+def _read(command: LogCommand, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
     output = cast("IO[bytes]", process.stdout)
     size = 0
-    through_at = time.monotonic() + bounds.whole_s
-    while (wait := min(bounds.quiet_s, through_at - time.monotonic())) > 0:
+    through_at = time.monotonic() + WHOLE_S
+    while (wait := min(QUIET_S, through_at - time.monotonic())) > 0:
         if not select.select([output], [], [], wait)[0]:
-            if wait < bounds.quiet_s:
+            if wait < QUIET_S:
                 break
-            raise _too_slow(command, f"printed nothing for {bounds.quiet_s:g} s")
+            raise _too_slow(command, f"printed nothing for {QUIET_S:g} s")
         chunk = os.read(output.fileno(), 1 << 20)
         if not chunk:
             return
         size += log.write(chunk)
-        if size > bounds.max_bytes:
+        if size > MAX_BYTES:
             raise InputError(
-                f"{command.source}: the log is larger than {bounds.max_bytes >> 20} MiB; give its end, for example "
+                f"{command.source}: the log is larger than {MAX_BYTES >> 20} MiB; give its end, for example "
                 f"with `{command.line} 2>&1 | tail -c 100M | vllm-runbooks diagnose -`"
             )
-    raise _too_slow(command, f"was not through after {bounds.whole_s:g} s")
+    raise _too_slow(command, f"was not through after {WHOLE_S:g} s")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -151,16 +151,13 @@ class _SeriesLine:
 def series(path: Path) -> tuple[MemoryReading, ...]:
     """Read a recorded series, in order; raises InputError."""
     try:
-        pieces, size = [], 0
-        for piece in evidence.document(path).pieces():
-            pieces.append(piece)
-            size += len(piece)
-            if size > _MAX_SERIES:
-                raise InputError(f"{path}: is larger than {_MAX_SERIES >> 20} MiB; give the part that matters")
+        text = evidence.beginning(evidence.document(path), _MAX_SERIES)
     except WrongFileError as error:
         raise InputError(f"{error.wrong}; give a file with a series of GPU memory") from None
+    if len(text) > _MAX_SERIES:
+        raise InputError(f"{path}: is larger than {_MAX_SERIES >> 20} MiB; give the part that matters")
     readings: list[MemoryReading] = []
-    for number, line in enumerate("".join(pieces).splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         readings.append(_reading(line, f"{path}:{number}"))
@@ -202,7 +199,6 @@ class DriverMemory(NamedTuple):
     reserved: float | None
     """None where the driver counts it as used."""
     used: float
-    free: float
 
 
 class Nvml:
@@ -269,7 +265,7 @@ class Nvml:
         info = None if version is None else self.ask("nvmlDeviceGetMemoryInfo", handle, version)
         reserved = None if info is None else info.reserved / _MIB
         info = info or self.ask("nvmlDeviceGetMemoryInfo", handle)
-        return None if info is None else DriverMemory(info.total / _MIB, reserved, info.used / _MIB, info.free / _MIB)
+        return None if info is None else DriverMemory(info.total / _MIB, reserved, info.used / _MIB)
 
     def is_parted(self, handle: Any) -> bool | None:
         """Whether a GPU is divided into instances (MIG)."""

@@ -182,15 +182,12 @@ def _left(process: psutil.Process, of_mark: Mapping[str, tuple[Owner, Mapping[st
             # A start within a start carries both marks, and one that is not seen may live.
             state = Owner.UNSEEN if Owner.UNSEEN in marked else Owner.GONE
             proof = f"{title} carries the mark of the start {marked[state]['id'][:12]}, {_whose(state, marked[state])}"
-            is_proven = state is Owner.GONE
-            return Leftover(
-                "process", f"{process.pid}", size, is_proven=is_proven, proof=proof, key=owners.began(process.pid)
-            )
-        if title.startswith("VLLM::") and not _has_server(process):
+        elif title.startswith("VLLM::") and not _has_server(process):
+            state = Owner.UNSEEN
             proof = f"{title} without the server that started it: its parent is process {process.ppid()}"
-            return Leftover(
-                "process", f"{process.pid}", size, is_proven=False, proof=proof, key=owners.began(process.pid)
-            )
+        else:
+            return None
+        return Leftover("process", f"{process.pid}", size, state is Owner.GONE, proof, owners.began(process.pid))
     return None
 
 

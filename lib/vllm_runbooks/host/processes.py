@@ -43,7 +43,7 @@ def sweep(tag: str, *, root: int | None = None, patience_s: float = 3.0) -> None
 
 def end_descendants(root: int, *, patience_s: float = 3.0) -> None:
     """End every process that descends from `root`, as `sweep` does, whatever it carries; `root` itself stays."""
-    _end(lambda: (set(), _descendants(_processes(root))), patience_s)
+    _end(lambda: (set(), descendants(root)), patience_s)
 
 
 def _end(find: Callable[[], tuple[set[psutil.Process], set[psutil.Process]]], patience_s: float) -> None:
@@ -87,6 +87,11 @@ def _belonging(tag: str, root: int | None) -> tuple[set[psutil.Process], set[psu
     # Processes, not their numbers: a number may have been given to somebody else's process by now.
     others |= _descendants({*workers, *others, *(() if root is None else _processes(root))})
     return workers, others - workers
+
+
+def descendants(root: int) -> set[psutil.Process]:
+    """Every process that runs below this one, but for the caller."""
+    return _descendants(_processes(root))
 
 
 def _processes(pid: int) -> set[psutil.Process]:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from vllm_runbooks.host.processes import adopt_orphans, end_descendants
+from vllm_runbooks.host.processes import adopt_orphans, descendants, end_descendants
 
 GRACE_S = 3.0
 """Time that the command has to end itself once it was asked to; what is left then is ended within two more seconds."""
@@ -54,7 +54,7 @@ def _wait(child: subprocess.Popen[bytes]) -> None:
     while time.monotonic() < end_at:
         if child.poll() is None:
             pass
-        elif not _is_parent():
+        elif not descendants(os.getpid()):
             return
         elif not is_over:
             is_over, end_at = True, min(end_at, time.monotonic() + _LINGER_S)
@@ -77,16 +77,6 @@ def _hand_on(child: subprocess.Popen[bytes], number: int) -> None:
     else:
         # Not waited for yet: the number is its own still, and that of its group.
         os.killpg(child.pid, number)
-
-
-def _is_parent() -> bool:
-    import psutil
-
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if process.status() != psutil.STATUS_ZOMBIE:
-                return True
-    return False
 
 
 if __name__ == "__main__":

@@ -96,25 +96,22 @@ def check(*, snapshots: tuple[str, ...], model: str, out: Path | None, form: str
         if not snapshots:
             raise click.UsageError(_NO_NODES)
         return _show(node_loading.nodes(*snapshots, model=model), out, form)
-    return _show(_measured(model=model, **asked), out, form)
+    return _show(_measured(model, **asked), out, form)
 
 
 def _measured(
-    *,
-    ray: str | None,
-    hosts: str | None,
-    expect: int | None,
     model: str,
+    *,
     pythons: tuple[str, ...],
     ports: tuple[str, ...],
     no_collective: bool,
     limit: float | None,
-    ssh_config: str | None,
+    **where: Any,
 ) -> CheckedCluster:
     from vllm_runbooks.cluster import measuring, named
 
     tried, programs = named.read_ports(ports), named.read_pythons(pythons)
-    with named.open_carrier(ray=ray, hosts=hosts, expected=expect, ssh_config=ssh_config) as carrier:
+    with named.open_carrier(**where) as carrier:
         return named.measure_and_check(
             carrier,
             model=model,
@@ -122,7 +119,7 @@ def _measured(
             tried=tried,
             say=output.say,
             is_collective_run=not no_collective,
-            limit_s=measuring.LIMIT_S if limit is None else limit,
+            limit_s=limit or measuring.LIMIT_S,
         )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -58,19 +59,13 @@ def files(
     arguments: tuple[str, ...],
     nodes: tuple[str, ...],
     out: Path,
-    gpus: str | None,
-    vllm: str | None,
-    tp: int | None,
-    pp: int | None,
-    dp: int | None,
-    by: str | None,
     addresses: tuple[str, ...],
     interfaces: tuple[str, ...],
-    master_port: int | None,
     port: int | None,
     image: str | None,
     environment: tuple[str, ...],
     form: str,
+    **layout: Any,
 ) -> int:
     """Write what starts a model over nodes: for each node scripts, containers, compose and units of its own.
 
@@ -101,15 +96,9 @@ def files(
         model,
         read,
         environments,
-        gpus=gpus,
-        vllm=vllm,
-        by=by,
-        master_port=master_port,
-        tp=tp,
-        pp=pp,
-        dp=dp,
         arguments=arguments,
         environment=dict(_pair(item, "--env", "NAME=VALUE") for item in environment),
+        **layout,
     )
     if planner.has_sizes(request):
         request = planner.staged(request)
@@ -154,11 +143,9 @@ def _by_node(pairs: Iterable[str], option: str, nodes: list[str]) -> dict[str, s
 def _is_address(text: str) -> bool:
     import ipaddress
 
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
+    with suppress(ValueError):
+        return bool(ipaddress.ip_address(text))
+    return False
 
 
 def _is_interface(text: str) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import uuid
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,24 +29,23 @@ def start(
     words: tuple[str, ...],
     request: Callable[..., LaunchRequest],
     *,
-    ray: str | None,
-    hosts: str | None,
-    expect: int | None,
-    ssh_config: str | None,
     pythons: tuple[str, ...],
     environment: tuple[str, ...],
     vllm: str | None,
     gpu_memory: str,
     show: Show,
     told: Callable[[ServedLaunch], AbstractContextManager[Callable[[Guarded], None]]],
+    **where: Any,
 ) -> Guarded:
     """Launch a model over the nodes that answer.
 
     `words` are the model and options of `vllm serve`; `request` makes a request of its subject and source; `told`
-    records the launch in the history. The rest is as on the command line.
+    records the launch in the history; `where` are the nodes as for `named.open_carrier`. The rest is as on the command
+    line.
     """
     from vllm_runbooks.cluster import named, starting_nodes
-    from vllm_runbooks.probe.starts import LaunchResult
+    from vllm_runbooks.probe.starts import Guarded, LaunchResult
+    from vllm_runbooks.reading.deployment import fleet
     from vllm_runbooks.serve import guard as guarded_start
     from vllm_runbooks.serve.subject import ServedLaunch
 
@@ -54,9 +54,9 @@ def start(
     variables = dict(_variable(text) for text in environment)
     subject = ServedLaunch(("vllm", "serve", model, *arguments), {**os.environ, **variables}, vllm)
     subject.found  # noqa: B018 - asked for its error, before any node is
-    starting_nodes.check_key(subject.variables)
+    starting_nodes.required(fleet.KEY, subject.variables)
     with (
-        named.open_carrier(ray=ray, hosts=hosts, expected=expect, ssh_config=ssh_config) as carrier,
+        named.open_carrier(**where) as carrier,
         told(subject) as tell,
     ):
         launch = starting_nodes.ClusterLaunch(
@@ -75,7 +75,7 @@ def start(
             # What the plan would be of such nodes is of no use.
             output.say(f"nodes: failed: {looked.check.says}")
             output.say("--skip nodes starts all the same")
-            result = starting_nodes.refused_launch(looked, vllm)
+            result = Guarded(uuid.uuid4().hex, vllm, (looked.check,), (), status=1)
         else:
             result = guarded_start.serve(
                 starting_nodes.PlannedClusterLaunch(carrier, launch, looked).request, show=show, say=output.say

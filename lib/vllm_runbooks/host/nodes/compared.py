@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from vllm_runbooks.host.nodes.records import Difference, FileFacts, NodeFacts
 from vllm_runbooks.host.records import SHARED, VLLM_PACKAGES
@@ -121,6 +122,18 @@ def odd(by_node: Mapping[str, str | None]) -> tuple[str, ...]:
     return tuple(name for name, value in reported.items() if value != most)
 
 
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+def grouped(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, list[_Value]]:
+    """The values of each key, in order."""
+    by_key: dict[_Key, list[_Value]] = {}
+    for key, value in pairs:
+        by_key.setdefault(key, []).append(value)
+    return by_key
+
+
 def listed(names: Sequence[str]) -> str:
     """Names in a sentence, the first of many."""
     if len(names) <= _SHOWN + 1:
@@ -130,10 +143,7 @@ def listed(names: Sequence[str]) -> str:
 
 def phrase(by_node: Mapping[str, str | None]) -> str:
     """Values in a sentence, each with its nodes, the rarest first."""
-    by_value: dict[str, list[str]] = {}
-    for name, value in by_node.items():
-        if value is not None:
-            by_value.setdefault(value, []).append(name)
+    by_value = grouped((value, name) for name, value in by_node.items() if value is not None)
     ranked = sorted(by_value.items(), key=lambda item: len(item[1]))
     more = len(ranked) - _SHOWN - 1
     first = ranked[:_SHOWN] if more > 0 else ranked
@@ -153,8 +163,7 @@ def variables(nodes: Sequence[NodeFacts]) -> dict[str, dict[str, str | None]]:
             node.name: None if node.environment is None else node.environment.get(name, "not set") for node in nodes
         }
         # A placeholder stands for a value that only its own node has seen.
-        is_secret = any((value or "").startswith(_SECRET) for value in by_node.values())
-        if is_secret:
+        if any((value or "").startswith(_SECRET) for value in by_node.values()):
             by_node = {n: "set" if (value or "").startswith(_SECRET) else value for n, value in by_node.items()}
         if differ(by_node):
             differing[name] = by_node

@@ -16,12 +16,10 @@ from vllm_runbooks.host.nodes.view import ClusterRuleContext, RuleHit
 COLLECTIVE = "nodes.collective_failed"
 _CONDITIONS: Mapping[str, Callable[[ClusterRuleContext], Iterator[RuleHit]]] = {
     "nodes.unread": node_rules.unread,
-    # addresses
     "nodes.host_ip_wrong": network_rules.ip_wrong,
     "nodes.host_ip_shared": network_rules.ip_shared,
     "nodes.host_ip_apart": network_rules.ip_apart,
     "nodes.host_ip_missing": network_rules.ip_missing,
-    # interfaces
     "nodes.interface_missing": network_rules.interface_missing,
     "nodes.interface_loopback": network_rules.interface_loopback,
     "nodes.interface_apart": network_rules.interface_apart,
@@ -29,7 +27,6 @@ _CONDITIONS: Mapping[str, Callable[[ClusterRuleContext], Iterator[RuleHit]]] = {
     "nodes.interface_unset": network_rules.interface_unset,
     "nodes.interface_names_differ": network_rules.interface_names,
     "nodes.name_loopback": network_rules.name_apart,
-    # reachability
     "nodes.one_way": network_rules.blocked(*network_rules.CLOSED, one_way=True),
     "nodes.port_dropped": network_rules.blocked(Reachability.DROPPED),
     "nodes.port_refused": network_rules.blocked(Reachability.REFUSED),
@@ -39,7 +36,6 @@ _CONDITIONS: Mapping[str, Callable[[ClusterRuleContext], Iterator[RuleHit]]] = {
     "nodes.stream_lost": network_rules.stream_lost,
     "nodes.network_slow": network_rules.slow,
     "nodes.proxy": network_rules.proxy,
-    # software
     "nodes.ray_differs": node_rules.differs(compared.RAY),
     "nodes.ray_token_differs": node_rules.token,
     "nodes.python_differs": node_rules.python,
@@ -49,15 +45,12 @@ _CONDITIONS: Mapping[str, Callable[[ClusterRuleContext], Iterator[RuleHit]]] = {
     "nodes.transformers_differs": node_rules.differs(compared.TRANSFORMERS),
     "nodes.driver_differs": node_rules.differs(compared.DRIVER),
     "nodes.environment_differs": node_rules.environment,
-    # the model
     "nodes.model_missing": node_rules.model_missing,
     "nodes.model_path_differs": node_rules.model_path,
     "nodes.model_differs": node_rules.model_differs,
-    # GPUs
     "nodes.gpus_missing": node_rules.gpus_missing,
     "nodes.gpus_unequal": node_rules.gpus_unequal,
     "nodes.gpu_counts_differ": node_rules.gpu_counts,
-    # clocks and limits
     "nodes.clock_off": node_rules.clock,
     "nodes.shm_small": node_rules.shm,
     "nodes.memlock": node_rules.memlock,

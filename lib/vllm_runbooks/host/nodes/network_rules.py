@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from vllm_runbooks.core.records import Severity
 from vllm_runbooks.host.nodes import compared
-from vllm_runbooks.host.nodes.compared import listed
+from vllm_runbooks.host.nodes.compared import grouped, listed
 from vllm_runbooks.host.nodes.records import BACKENDS, Interface, NodeFacts, RankOutcome, RankState, Reachability
 from vllm_runbooks.host.nodes.view import ClusterRuleContext, NodeWords, RuleHit, grouped_hits
 from vllm_runbooks.host.nodes.ways import (
@@ -42,10 +42,7 @@ def ip_missing(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 def ip_shared(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """One `VLLM_HOST_IP` on several nodes."""
-    by_address: dict[str, list[str]] = {}
-    for node in context.nodes:
-        if address := variable(node, HOST_IP):
-            by_address.setdefault(address, []).append(node.name)
+    by_address = grouped((variable(node, HOST_IP), node.name) for node in context.nodes if variable(node, HOST_IP))
     for address, names in by_address.items():
         if len(names) > 1:
             yield RuleHit(tuple(names), f"{HOST_IP} is {address} on {listed(names)}: each node needs its own")
@@ -144,9 +141,7 @@ def _selections(context: ClusterRuleContext) -> Iterator[tuple[NodeFacts, str, t
 
 def _hits_by_value(faults: Iterable[tuple[NodeFacts, str, str]]) -> Iterator[RuleHit]:
     """One hit for each value, of one variable or both; a fault is a node, a variable and what is wrong with it."""
-    by_node: dict[tuple[str, str | None, str], list[str]] = {}
-    for node, name, wrong in faults:
-        by_node.setdefault((node.name, variable(node, name), wrong), []).append(name)
+    by_node = grouped(((node.name, variable(node, name), wrong), name) for node, name, wrong in faults)
     yield from grouped_hits(
         (node, NodeWords(f"{_are(names)} {value} on", f", {wrong}")) for (node, value, wrong), names in by_node.items()
     )
@@ -189,7 +184,7 @@ def interface_apart(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 def interfaces_disagree(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """NCCL and Gloo on different interfaces of a node."""
-    by_values: dict[tuple[str, str], list[str]] = {}
+    pairs = []
     for node in context.nodes:
         nccl, gloo = variable(node, NCCL), variable(node, GLOO)
         if nccl is None or gloo is None:
@@ -201,8 +196,8 @@ def interfaces_disagree(context: ClusterRuleContext) -> Iterator[RuleHit]:
             # Where one selects nothing, another rule applies.
             is_apart = bool(by_nccl and by_gloo) and not {i.name for i in by_nccl} & {i.name for i in by_gloo}
         if is_apart:
-            by_values.setdefault((nccl, gloo), []).append(node.name)
-    for (nccl, gloo), names in by_values.items():
+            pairs.append(((nccl, gloo), node.name))
+    for (nccl, gloo), names in grouped(pairs).items():
         text = f"{NCCL} is {nccl} and {GLOO} is {gloo} on {listed(names)}: two networks for one server"
         yield RuleHit(tuple(names), text)
 
@@ -261,12 +256,11 @@ def blocked(*states: Reachability, one_way: bool = False) -> Callable[[ClusterRu
     """
 
     def condition(context: ClusterRuleContext) -> Iterator[RuleHit]:
-        by_target: dict[tuple[Reachability, tuple[str, ...], str], list[BlockedPorts]] = {}
-        for block in context.blocks:
-            state = block.reaches[0].state
-            if state in states and (block.is_whole and block.is_open_back) is one_way:
-                ports = tuple(sorted({f"{attempt.port} ({attempt.use})" for attempt in block.reaches}))
-                by_target.setdefault((state, ports, block.target), []).append(block)
+        by_target = grouped(
+            ((block.reaches[0].state, block.ports, block.target), block)
+            for block in context.blocks
+            if block.reaches[0].state in states and (block.is_whole and block.is_open_back) is one_way
+        )
         by_sources: dict[tuple[Reachability, tuple[str, ...], frozenset[str]], list[BlockedPorts]] = {}
         for (state, ports, _), blocks in by_target.items():
             by_sources.setdefault((state, ports, frozenset(block.source for block in blocks)), []).extend(blocks)
@@ -309,10 +303,11 @@ CLOSED = tuple(_STATES)
 
 def stream_lost(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Open ports on which a stream of data broke off."""
-    by_target: dict[tuple[str, str, str], list[str]] = {}
-    for attempt in context.cluster.reaches or ():
-        if attempt.state is Reachability.OPEN and attempt.why and attempt.bandwidth_mbit_s is None:
-            by_target.setdefault((attempt.target, attempt.address, attempt.why), []).append(attempt.source)
+    by_target = grouped(
+        ((attempt.target, attempt.address, attempt.why), attempt.source)
+        for attempt in context.cluster.reaches or ()
+        if attempt.state is Reachability.OPEN and attempt.why and attempt.bandwidth_mbit_s is None
+    )
     for (target, address, why), sources in by_target.items():
         verb = "reaches" if len(sources) == 1 else "reach"
         text = f"{listed(sources)} {verb} {target} at {address}, and {' '.join(why.split())[:200]}"

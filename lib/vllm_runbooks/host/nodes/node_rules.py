@@ -135,9 +135,7 @@ def model_path(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 def model_differs(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Files of the model that are not those of most nodes."""
-    by_faults: dict[tuple[str, ...], list[str]] = {}
-    for node, faults in context.files.items():
-        by_faults.setdefault(tuple(faults), []).append(node)
+    by_faults = compared.grouped((tuple(faults), node) for node, faults in context.files.items())
     for texts, nodes in by_faults.items():
         more = f"; and {len(texts) - _MAX_FILES} more files" if len(texts) > _MAX_FILES else ""
         first = "; ".join(texts[:_MAX_FILES])

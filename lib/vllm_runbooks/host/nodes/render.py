@@ -82,7 +82,9 @@ def view(cluster: CheckedCluster) -> list[TextBlock]:
     rows = _matrix(cluster)
     if rows:
         table = faint_table(["from, to", *_columns(cluster)], rows)
-        parts.append(headed("WHICH NODE REACHES WHICH", [table, _ports_block(cluster)]))
+        parts.append(
+            headed("WHICH NODE REACHES WHICH", [table, SentenceLines(styled(_ports(cluster), Tone.FAINT), "")])
+        )
     if cluster.findings:
         parts.append(headed("WHAT IT MEANS", finding_blocks(cluster.findings)))
     if cluster.differences:
@@ -178,10 +180,11 @@ def _matrix(cluster: CheckedCluster) -> list[tuple[str, ...]]:
         return []
     names = [cluster.nodes[number].name for number in _picked(cluster)]
     columns = frozenset(names)
-    by_pair: dict[tuple[str, str], list[Reach]] = {}
-    for attempt in cluster.reaches:
-        if attempt.source in columns and attempt.target in columns:
-            by_pair.setdefault((attempt.source, attempt.target), []).append(attempt)
+    by_pair = compared.grouped(
+        ((attempt.source, attempt.target), attempt)
+        for attempt in cluster.reaches
+        if attempt.source in columns and attempt.target in columns
+    )
     addresses = {environment.node: environment.variables.get(HOST_IP) for environment in cluster.environments}
 
     def way(source: str, target: str) -> str:
@@ -204,10 +207,6 @@ def _cell(attempts: Sequence[Reach], address: str | None) -> str:
     return f"{'; '.join(closed)}{_ELSE_OPEN * (Reachability.OPEN in by_state)}"
 
 
-def _ports_block(cluster: CheckedCluster) -> TextBlock:
-    return SentenceLines(styled(_ports(cluster), Tone.FAINT), "")
-
-
 def _ports(cluster: CheckedCluster) -> str:
     uses = dict.fromkeys(f"{attempt.port} ({attempt.use})" for attempt in cluster.reaches or ())
     many = f"; {_MOST} of {len(cluster.nodes):,} nodes are shown, first those with most that is closed or differs"
@@ -225,9 +224,7 @@ def _row(difference: Difference) -> tuple[Words, ...]:
 
 
 def _values(values: Mapping[str, str | None]) -> str:
-    by_value: dict[str, list[str]] = {}
-    for node, value in values.items():
-        by_value.setdefault(_UNKNOWN if value is None else value, []).append(node)
+    by_value = compared.grouped((_UNKNOWN if value is None else value, node) for node, value in values.items())
     return "; ".join(f"{value}: {_listed(nodes)}" for value, nodes in by_value.items())
 
 
@@ -390,7 +387,7 @@ def reach(checked: CheckedCluster | str) -> RenderedView:
     cells = [[escape(source), *map(_way, ways)] for source, *ways in rows]
     speeds = _speeds(checked)
     return RenderedView(
-        plain([faint_table(head, rows), _ports_block(checked), *map(Line, speeds)]),
+        plain([faint_table(head, rows), SentenceLines(_ports(checked), ""), *map(Line, speeds)]),
         elements.html_table(head, cells, widest="none") + "".join(map(remark, (_ports(checked), *speeds))),
     )
 
@@ -431,9 +428,7 @@ _UNMEASURED = "Not measured"
 
 def _unmeasured_by_nodes(cluster: CheckedCluster) -> list[str]:
     every = tuple(node.name for node in cluster.nodes)
-    by_nodes: dict[tuple[str, ...], list[str]] = {}
-    for fact in cluster.unmeasured:
-        by_nodes.setdefault(fact.nodes, []).append(f"{fact.what}{_because(fact)}")
+    by_nodes = compared.grouped((fact.nodes, f"{fact.what}{_because(fact)}") for fact in cluster.unmeasured)
     return [
         f"Of {'all nodes' if names == every else _listed(names)}: {'; '.join(facts)}."
         for names, facts in by_nodes.items()

@@ -56,8 +56,5 @@ class NodeWords(NamedTuple):
 
 def grouped_hits(sentences: Iterable[tuple[str, NodeWords]], *facts: str) -> Iterator[RuleHit]:
     """One hit for all nodes with the same sentence."""
-    by_words: dict[NodeWords, list[str]] = {}
-    for node, words in sentences:
-        by_words.setdefault(words, []).append(node)
-    for words, nodes in by_words.items():
+    for words, nodes in compared.grouped((words, node) for node, words in sentences).items():
         yield RuleHit(tuple(nodes), f"{words.before} {compared.listed(nodes)}{words.behind}", words.severity, facts)

@@ -99,6 +99,11 @@ class BlockedPorts:
     is_open_back: bool
     """Whether something is reached in the other direction."""
 
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """Each with its use."""
+        return tuple(sorted({f"{attempt.port} ({attempt.use})" for attempt in self.reaches}))
+
 
 class ReachabilityMatrix:
     """The reachability of a cluster's nodes."""
@@ -136,10 +141,12 @@ class ReachabilityMatrix:
 
     def is_reached(self, name: str, address: str) -> bool | None:
         """Whether any node reaches another at an address; None if nobody tried."""
-        by_source = [self._tried[source, name].get(address, []) for source in self._sources[name]]
-        if not any(by_source):
-            return None
-        return any(attempt.state is Reachability.OPEN for attempts in by_source for attempt in attempts)
+        attempts = [attempt for by_source in self._attempts(name, address) for attempt in by_source]
+        return any(attempt.state is Reachability.OPEN for attempt in attempts) if attempts else None
+
+    def _attempts(self, name: str, address: str) -> list[list[Reach]]:
+        """What each node tried to reach another at an address."""
+        return [self._tried[source, name].get(address, []) for source in self._sources[name]]
 
     def _choose(self, node: NodeFacts) -> NodeRoute | None:
         """The best route to a node; None if none is known to lead to the others."""
@@ -149,23 +156,20 @@ class ReachabilityMatrix:
             for address in interface.addresses:
                 if not is_outward(address) or address in self._shared:
                     continue
-                by_source = [self._tried[source, node.name].get(address, []) for source in self._sources[node.name]]
+                by_source = self._attempts(node.name, address)
                 opened = [
                     [attempt for attempt in attempts if attempt.state is Reachability.OPEN] for attempts in by_source
                 ]
-                some = sum(map(bool, opened))
+                count = sum(map(bool, opened))
                 whole = sum(
-                    bool(attempts) and len(attempts) == len(every)
-                    for attempts, every in zip(opened, by_source, strict=True)
+                    bool(attempts) and attempts == every for attempts, every in zip(opened, by_source, strict=True)
                 )
                 out = self._out[node.name][interface.name]
-                if not some and not out:
+                if not count and not out:
                     continue
-                rates = [
-                    attempt.bandwidth_mbit_s for attempts in opened for attempt in attempts if attempt.bandwidth_mbit_s
-                ]
+                rates = [rate for attempts in opened for attempt in attempts if (rate := attempt.bandwidth_mbit_s)]
                 score = (
-                    some, whole, out > 0, round(math.log2(min(rates))) if rates else 0, address == set_by,
+                    count, whole, out > 0, round(math.log2(min(rates))) if rates else 0, address == set_by,
                     ":" not in address, -number,
                 )  # fmt: skip
                 ranked.append((score, self._way(interface.name, address, opened)))
@@ -177,12 +181,7 @@ class ReachabilityMatrix:
             return NodeRoute(interface, address, f"{interface} leads to the others, and none of them reaches {address}")
         other = "one other node reaches" if count == 1 else f"{count} other nodes reach"
         slow = [attempt.latency_ms for attempts in opened for attempt in attempts if attempt.latency_ms is not None]
-        rates = [
-            attempt.bandwidth_mbit_s
-            for attempts in opened
-            for attempt in attempts
-            if attempt.bandwidth_mbit_s is not None
-        ]
+        rates = [rate for attempts in opened for attempt in attempts if (rate := attempt.bandwidth_mbit_s) is not None]
         speeds = [f"at most {max(slow):.3g} ms"] if slow else []
         speeds += [f"at least {min(rates):,.0f} Mbit/s"] if rates else []
         return NodeRoute(
@@ -222,12 +221,10 @@ class ReachabilityMatrix:
     def rates(self, name: str) -> Iterator[tuple[float, str]]:
         """Bandwidths of the route to a node in Mbit/s, each with its source."""
         route = self.chosen.get(name)
-        if route is None:
-            return
-        for source in self._sources[name]:
-            for attempt in self._tried[source, name].get(route.address, ()):
+        for attempts in [] if route is None else self._attempts(name, route.address):
+            for attempt in attempts:
                 if attempt.bandwidth_mbit_s is not None:
-                    yield attempt.bandwidth_mbit_s, source
+                    yield attempt.bandwidth_mbit_s, attempt.source
 
     def environments(self) -> Iterator[NodeEnvironment]:
         """What each node needs in its environment, where the route to it is known."""
