@@ -132,10 +132,7 @@ class Agent:
         return {"group": number, "pid": group.pid}
 
     def _read(self, request: Mapping[str, Any]) -> Answer:
-        """Output of a `group` from `begin` on, in base64, at most a MiB; what lies before is dropped.
-
-        The answer's `begin` is later if too much was printed meanwhile. With `processes` it lists those as well.
-        """
+        """At most a MiB of a `group`'s output from `begin` on, later if too much was printed; with its `processes`."""
         group = self._groups[str(request["group"])]
         is_running = group.is_running
         begin, raw = group.read(int(request.get("begin", 0)))

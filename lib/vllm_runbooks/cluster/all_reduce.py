@@ -37,9 +37,10 @@ def _run(spec: dict[str, Any], device: Any) -> None:
     import torch.distributed as dist
 
     begun = time.monotonic()
+    address = f"[{spec['address']}]" if ":" in spec["address"] else spec["address"]
     dist.init_process_group(
         spec["backend"],
-        init_method=f"tcp://{_bracketed(spec['address'])}:{spec['port']}",
+        init_method=f"tcp://{address}:{spec['port']}",
         rank=spec["rank"],
         world_size=spec["world"],
         timeout=dt.timedelta(seconds=spec["limit_s"]),
@@ -55,10 +56,6 @@ def _run(spec: dict[str, Any], device: Any) -> None:
     dist.barrier()
     _say("done" if right else "failed", seconds=time.monotonic() - begun, said="" if right else "the sum is wrong")
     dist.destroy_process_group()
-
-
-def _bracketed(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
 
 
 def main(text: str) -> None:

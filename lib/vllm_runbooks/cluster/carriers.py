@@ -162,19 +162,13 @@ class Ray(Carrier):
 
     by = "ray"
 
-    def __init__(self, address: str, *, expected: int | None = None, python: str | None = None) -> None:
-        """Join the cluster and start an actor on each of its nodes.
-
-        Args:
-            address: As `10.0.0.1:6379`, or `auto` for the cluster of this host.
-            expected: Number of nodes; missing ones are reported.
-            python: Another Python with this package and Ray that joins.
-        """
+    def __init__(self, address: str, *, expected: int | None = None) -> None:
+        """Join the cluster at `10.0.0.1:6379` or `auto`; reports the nodes that are missing of those expected."""
         super().__init__()
         self._names: tuple[str, ...] = ()
         self._wire: Wire | None = None
         try:
-            self._wire = Wire([python or sys.executable, "-P", "-m", "vllm_runbooks.cluster.ray_bridge", address])
+            self._wire = Wire([sys.executable, "-P", "-m", "vllm_runbooks.cluster.ray_bridge", address])
             answer = self._wire.ask({"do": "join"}, _RAY_S)
         except UnansweredError as error:
             self.unread = (Unread(address, str(error)),)
@@ -186,13 +180,11 @@ class Ray(Carrier):
         alive = len(self._names)
         if expected is not None and alive + len(unread) < expected:
             missing = expected - alive - len(unread)
-            unread.append(
-                Unread(
-                    f"{missing} more" if missing > 1 else "one more",
-                    f"{expected} nodes are expected, and the cluster at {address} has {alive}: what has not joined is "
-                    "unknown to it; look at its own log, or ask it over ssh (--hosts)",
-                )
+            why = (
+                f"{expected} nodes are expected, and the cluster at {address} has {alive}: what has not joined is "
+                "unknown to it; look at its own log, or ask it over ssh (--hosts)"
             )
+            unread.append(Unread(f"{missing} more" if missing > 1 else "one more", why))
         self.unread = tuple(unread)
 
     def nodes(self) -> tuple[str, ...]:

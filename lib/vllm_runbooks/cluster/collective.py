@@ -102,7 +102,6 @@ class _AllReduceRun:
 
     carrier: Carrier
     ranked: Sequence[str]
-    """Nodes, by rank."""
     address: str
     port: int
     backend: str

@@ -42,11 +42,8 @@ class NodesEvidence:
     """As they were recorded or asked; else why there are none."""
     logs: Evidence | None
     answer: Answer | None
-    """What the logs say."""
     recorded: Evidence | None
-    """The nodes as they were recorded, where they were."""
     case: Case | None = None
-    """What is examined, where it is recorded."""
 
 
 def read(

@@ -10,6 +10,7 @@ from typing import Any
 from vllm_runbooks.cluster.carriers import Carrier
 from vllm_runbooks.cluster.wires import UnansweredError
 from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.host.nodes.compared import grouped
 from vllm_runbooks.host.nodes.records import NodeFacts, Reach, Reachability
 from vllm_runbooks.host.nodes.ways import dial_addresses
 
@@ -31,10 +32,7 @@ _NEIGHBOURS = 4
 def measure_reachability(
     carrier: Carrier, nodes: Sequence[NodeFacts], ports: Mapping[str, int]
 ) -> tuple[Reach, ...] | None:
-    """Have every node try to reach every other at each of its addresses; None if nothing could be tried.
-
-    `ports` are by use; one more is chosen by each node's system.
-    """
+    """Have every node try each address of every other, at these ports by use and at one that the system chooses."""
     names = [node.name for node in nodes]
     tokens = {name: secrets.token_hex(16) for name in names}
     uses = [*ports.items(), (ANY, 0)]
@@ -46,25 +44,22 @@ def measure_reachability(
         name: [] if isinstance(item, UnansweredError) else list(item) for name, item in answered.items()
     }
     try:
-        plans = {
-            name: [
-                {"target": node.name, "address": address, **port}
-                for node in nodes
-                if node.name != name
+        targets = {
+            node.name: [
+                {
+                    "target": node.name,
+                    "address": address,
+                    **port,
+                    "token": tokens[node.name] if port["is_ours"] else None,
+                }
                 for address in dial_addresses(node)[:_MAX_ADDRESSES]
                 for port in waiting[node.name]
             ]
-            for name in names
+            for node in nodes
         }
+        plans = {name: [item for target in names if target != name for item in targets[target]] for name in names}
         sent = {
-            name: [
-                {
-                    "address": item["address"],
-                    "port": item["port"],
-                    "token": tokens[item["target"]] if item["is_ours"] else None,
-                }
-                for item in plan
-            ]
+            name: [{key: item[key] for key in ("address", "port", "token")} for item in plan]
             for name, plan in plans.items()
         }
         answers = carrier.ask_all(
@@ -80,13 +75,8 @@ def _results(source: NodeFacts, plan: Sequence[Mapping[str, Any]], answer: Any) 
     interfaces = {address: attempt.name for attempt in source.interfaces or () for address in attempt.addresses}
     results = []
     for number, attempt in enumerate(plan):
-        outcome: Mapping[str, Any] = {}
-        why = ""
-        if isinstance(answer, UnansweredError):
-            why = str(answer)
-        else:
-            outcome = answer[number]
-            why = str(outcome["why"])
+        outcome: dict[str, Any] = {"why": answer} if isinstance(answer, UnansweredError) else answer[number]
+        why = str(outcome["why"])
         state = Reachability(outcome["state"]) if outcome.get("state") else Reachability.UNKNOWN
         if not attempt["is_ours"] and attempt["why"] != "taken":
             state, why = Reachability.UNKNOWN, f"nobody could wait there: {attempt['why']}"
@@ -95,19 +85,9 @@ def _results(source: NodeFacts, plan: Sequence[Mapping[str, Any]], answer: Any) 
             state, why = Reachability.UNKNOWN, "another process has the port there, and refuses at this address"
         elif attempt["address"] in interfaces and state is Reachability.UNREACHABLE:
             why = f"{source.name} has this address itself, on {interfaces[attempt['address']]}"
-        results.append(
-            Reach(
-                source.name,
-                attempt["target"],
-                attempt["address"],
-                attempt["port"],
-                attempt["use"],
-                state,
-                interfaces.get(outcome.get("source") or ""),
-                outcome.get("latency_ms"),
-                why=redact_text(why)[:300],
-            )
-        )
+        interface = interfaces.get(outcome.get("source") or "")
+        ends = (source.name, attempt["target"], attempt["address"], attempt["port"], attempt["use"])
+        results.append(Reach(*ends, state, interface, outcome.get("latency_ms"), why=redact_text(why)[:300]))
     # An address where somebody else answers is somebody else's, for the ports as well at which nobody can be asked.
     foreign = {
         (result.target, result.address)
@@ -128,16 +108,13 @@ def _with_bandwidth(
     """Measure the bandwidth of open ports that the system chose; no node sends or receives twice at a time."""
     measured = dict[Reach, Reach]()
     for step in range(1, min(len(names), _NEIGHBOURS + 1)):
-        ways: dict[str, list[Reach]] = {name: [] for name in names}
         neighbour = {name: names[(number + step) % len(names)] for number, name in enumerate(names)}
-        for attempt in attempts:
-            if (
-                attempt.use == ANY
-                and attempt.state is Reachability.OPEN
-                and attempt.target == neighbour[attempt.source]
-            ):
-                ways[attempt.source].append(attempt)
-        for turn in range(max(map(len, ways.values()))):
+        ways = grouped(
+            (attempt.source, attempt)
+            for attempt in attempts
+            if (attempt.use, attempt.state, attempt.target) == (ANY, Reachability.OPEN, neighbour[attempt.source])
+        )
+        for turn in range(max(map(len, ways.values()), default=0)):
             now = {name: turns[turn] for name, turns in ways.items() if len(turns) > turn}
             requests = {
                 name: {

@@ -25,11 +25,7 @@ class NodeChecks:
         self._is_cancelled = False
 
     def check(self, request: Mapping[str, Any]) -> list[Any]:
-        """Make the checks in `names` for a `command` with its `environment` and release `vllm`; each as a document.
-
-        `steady` is as in `serve.preflight.Steady`; with `is_check` no lock is held afterwards; `gpu_memory` names a
-        recorded series in place of the driver.
-        """
+        """Make the checks in `names`, each as a document; with `is_check` no lock is held afterwards."""
         from vllm_runbooks.host import gpu_memory
         from vllm_runbooks.serve import preflight
         from vllm_runbooks.serve.subject import ServedLaunch

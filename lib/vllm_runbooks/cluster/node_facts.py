@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -83,28 +84,17 @@ def interfaces() -> tuple[Interface, ...]:
     states = psutil.net_if_stats()
     listed = []
     for name, entries in psutil.net_if_addrs().items():
-        addresses = tuple(
-            entry.address.partition("%")[0] for entry in entries if entry.family in (socket.AF_INET, socket.AF_INET6)
-        )
-        state = states.get(name)
-        if addresses:
-            listed.append(
-                Interface(
-                    name,
-                    addresses,
-                    None if state is None else state.isup,
-                    None if state is None else state.mtu,
-                    None if state is None or not state.speed or state.speed >= (1 << 16) - 1 else state.speed,
-                )
-            )
-    return tuple(listed)
+        addresses = [entry.address for entry in entries if entry.family in (socket.AF_INET, socket.AF_INET6)]
+        interface = Interface(name, tuple(address.partition("%")[0] for address in addresses))
+        if state := states.get(name):
+            speed = state.speed if 0 < state.speed < (1 << 16) - 1 else None
+            interface = replace(interface, is_up=state.isup, mtu=state.mtu, speed_mbit_s=speed)
+        listed.append(interface)
+    return tuple(interface for interface in listed if interface.addresses)
 
 
 def environment(variables: Mapping[str, str], salt: str) -> dict[str, str]:
-    """Variables that matter; a secret is replaced by a mark, as "<secret-0a1b2c3d>".
-
-    The token that Ray reads from a file counts as its variable.
-    """
+    """Variables that matter, Ray's token from its file too; a secret becomes a mark, as "<secret-0a1b2c3d>"."""
     heeded = {}
     token = variables.get(_TOKEN) or _token_of_file(variables)
     for name, value in sorted({**variables, **({} if token is None else {_TOKEN: token})}.items()):

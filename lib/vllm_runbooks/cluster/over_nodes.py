@@ -54,7 +54,6 @@ class _EndedCommand(NamedTuple):
     node: str
     status: int | None = None
     refused: str = ""
-    """Why its command could not be run."""
     lost: str = ""
     """Why the node answers no more: what runs there is not known."""
 
@@ -77,7 +76,6 @@ class OverNodes:
         self._files = dict[str, int]()
         self._groups = dict[str, str]()
         self._open = set[str]()
-        """Nodes whose part has not ended."""
         self._lost = set[str]()
         self._said = ""
         self._refused = ""
@@ -197,7 +195,6 @@ class OverNodes:
             self.status = ended.status
 
     def _follow(self, node: str) -> None:
-        """Read what a node's part prints and does, to its end."""
         begin, misses, seen_at = 0, 0, 0.0
         while not self._is_left.is_set():
             is_due = time.monotonic() - seen_at >= _SIGHTS_S

@@ -46,7 +46,6 @@ class Waiting:
     is_ours: bool
     """Whether we wait there; otherwise somebody else listens, or nobody could."""
     why: str = ""
-    """Why we do not."""
 
 
 class Listeners:

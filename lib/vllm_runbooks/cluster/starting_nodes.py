@@ -42,11 +42,8 @@ _CHECKED_S = 60.0
 
 
 class _Round(NamedTuple):
-    """Checks that the nodes make themselves before others are begun."""
-
     names: tuple[str, ...]
     is_in_order: bool = False
-    """Whether one node makes them after the other."""
     says: str = ""
     """What may take its time."""
 
@@ -70,7 +67,6 @@ class ClusterLaunch:
     """Options of `vllm serve`, without those that follow from the nodes."""
     vllm: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables of every node."""
     pythons: Mapping[str, str] = field(default_factory=dict)
     """By node, the Python that vLLM runs with there; of a node without one its `vllm` is looked for on the path."""
     port: int = 8000

@@ -61,17 +61,12 @@ class Spread:
         self._say({"nodes": nodes, "here": node_tasks.facts()})
 
     def run(self, request: Mapping[str, Any]) -> None:
-        """Execute runs, and report when each begins and ends.
-
-        Args:
-            request: `tag`, `runs` with `index`, `order` and perhaps `node`; `fit`, ids of nodes that may be used;
-                `limit`, how many concurrently; `catalogs` and `environment` of the runs.
-        """
+        """Execute `runs`, `limit` at a time on nodes with an id in `fit` or their own; report what becomes of each."""
         import ray
 
         kind: Any = ray.remote(node_tasks.Board)
-        here = ray_bridge.pinned(ray.get_runtime_context().get_node_id())
-        board = kind.options(num_cpus=0, scheduling_strategy=here).remote()
+        pinned = ray_bridge.pinned(ray.get_runtime_context().get_node_id())
+        board = kind.options(num_cpus=0, scheduling_strategy=pinned).remote()
         contents = _Contents(request["catalogs"])
         waiting = deque(request["runs"])
         running = dict[Any, dict[str, Any]]()
@@ -101,12 +96,10 @@ class Spread:
                 self._end(run, ref, began.get(run["index"], []))
                 moved_at = time.monotonic()
             for ref, run in list(running.items()):
-                if (
-                    time.monotonic() - begun_at.get(run["index"], time.monotonic())
-                    > run["order"]["timeout_s"] + _OVERRUN_S
-                ):
+                limit_s = run["order"]["timeout_s"]
+                if time.monotonic() - begun_at.get(run["index"], time.monotonic()) > limit_s + _OVERRUN_S:
                     running.pop(ref)
-                    self._drop(ref, run, too_long(run["order"]["timeout_s"]), began.get(run["index"], []))
+                    self._drop(ref, run, too_long(limit_s), began.get(run["index"], []))
             if time.monotonic() - moved_at > _STUCK_S:
                 self._give_up(running, waiting, began)
         self._ask_suspects({node for nodes in began.values() for node in nodes[:-1]})
@@ -165,8 +158,7 @@ class Spread:
         seconds: float = 0.0,
     ) -> None:
         lost_on = list(dict.fromkeys(self._name(id_) for id_ in others))
-        report = {"done": run["index"], "answer": answer, "seconds": seconds, "node": node, "lost_on": lost_on}
-        self._say(report)
+        self._say({"done": run["index"], "answer": answer, "seconds": seconds, "node": node, "lost_on": lost_on})
 
     def _name(self, node: str) -> str:
         return self._nodes[node]["name"] if node in self._nodes else node[:12]

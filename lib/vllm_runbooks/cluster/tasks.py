@@ -10,7 +10,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import IO, Any, Self, cast
 
@@ -37,11 +37,10 @@ class RayExecutor:
         """
         hosts.check_ray(address)
         self._address, self._say, self._jobs = address, say, jobs
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[str]
         self._thread: threading.Thread | None = None
         self._is_stopped = False
         self.nodes: tuple[NodePart, ...] = ()
-        """By name, those that are lost included."""
         self._ids: dict[str, str] = {}
 
     def __enter__(self) -> Self:
@@ -56,17 +55,16 @@ class RayExecutor:
         )
         timer = threading.Timer(_JOIN_S, kill_group, [self._process])
         timer.start()
-        try:
-            report = self._read()
-        except BaseException:
-            self.__exit__()
-            raise
-        finally:
-            timer.cancel()
-        if report is None or "error" in report:
-            self.__exit__()
-            why = report["error"] if report else f"it did not let itself be joined within {_JOIN_S:.0f} s"
-            raise RunbooksError(f"--ray {self._address}: {why}")
+        with ExitStack() as undone:
+            undone.callback(self.__exit__)
+            try:
+                report = self._read()
+            finally:
+                timer.cancel()
+            if report is None or "error" in report:
+                why = report["error"] if report else f"it did not let itself be joined within {_JOIN_S:.0f} s"
+                raise RunbooksError(f"--ray {self._address}: {why}")
+            undone.pop_all()
         host_facts = report["here"]
         self._ids = {entry["name"]: entry["id"] for entry in report["nodes"]}
         self.nodes = tuple(_part(entry, host_facts) for entry in report["nodes"])
@@ -76,10 +74,9 @@ class RayExecutor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._leave()
+        end_process(self._process, _END_S)
         self.join()
-        if self._process is not None:
-            cast("IO[str]", self._process.stdout).close()
+        cast("IO[str]", self._process.stdout).close()
 
     @property
     def is_whole(self) -> bool:
@@ -144,7 +141,7 @@ class RayExecutor:
         open_runs = {run["index"]: False for run in request["runs"]}
         try:
             with suppress(OSError, ValueError):
-                pipe = cast("IO[str]", cast("subprocess.Popen[str]", self._process).stdin)
+                pipe = cast("IO[str]", self._process.stdin)
                 pipe.write(json.dumps(request) + "\n")
                 pipe.flush()
             while (report := self._read()) is not None and "through" not in report:
@@ -173,9 +170,8 @@ class RayExecutor:
         suite.nodes = self.nodes
 
     def _read(self) -> dict[str, Any] | None:
-        process = cast("subprocess.Popen[str]", self._process)
         try:
-            line = cast("IO[str]", process.stdout).readline()
+            line = cast("IO[str]", self._process.stdout).readline()
             return dict(json.loads(line)) if line.endswith("\n") else None
         except (OSError, ValueError):
             return None
@@ -183,16 +179,12 @@ class RayExecutor:
     def stop(self) -> None:
         """Leave the cluster, which ends what it executes."""
         self._is_stopped = True
-        self._leave()
+        end_process(self._process, _END_S)
 
     def join(self) -> None:
         """Wait for the last report."""
         if self._thread is not None:
             self._thread.join()
-
-    def _leave(self) -> None:
-        if self._process is not None:
-            end_process(self._process, _END_S)
 
 
 def _part(node: Mapping[str, Any], host_facts: Mapping[str, Any]) -> NodePart:

@@ -32,15 +32,9 @@ def cards(snapshot: Inventory, specs: Specs, where: str, node: str | None = None
         unfit_ones = "; ".join(f"GPU {gpu.index} {unfit(gpu)}" for gpu in snapshot.gpus[:_SHOWN])
         none = f"no GPU can be taken: {unfit_ones}" if snapshot.gpus else f"lists no GPU{why}"
         raise InputError(f"{where}: {none}; name the cards, as in 8xRTX3090")
-    return tuple(
-        HostGpu(
-            _card(gpu, specs, where),
-            node,
-            gpu.index,
-            None if gpu.used_mib is None else gpu.used_mib / MIB_PER_GIB,
-        )
-        for gpu in sorted(whole, key=lambda gpu: gpu.index)
-    )
+    used_gib = {gpu.index: None if gpu.used_mib is None else gpu.used_mib / MIB_PER_GIB for gpu in whole}
+    whole.sort(key=lambda gpu: gpu.index)
+    return tuple(HostGpu(_card(gpu, specs, where), node, gpu.index, used_gib[gpu.index]) for gpu in whole)
 
 
 def known(gpu: GpuFacts, specs: Specs) -> Gpu | None:

@@ -40,13 +40,11 @@ _IN_POD = (
 @dataclass(frozen=True)
 class _Kind:
     form: str
-    """How its sources are written."""
     name: str
     """Regular expression of its names, groups as the commands' placeholders."""
     commands: tuple[str, ...]
     """Of the table; the first whose placeholders the name has is taken."""
     nothing: str
-    """What to look at when the log is empty."""
     is_mixed: bool = False
     """Whether what the server wrote to its standard error comes on the command's own: the two are read as one."""
 

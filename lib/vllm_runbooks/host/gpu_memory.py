@@ -41,11 +41,8 @@ class GpuMemory:
     busy_percent: float | None = None
     holders: tuple[GpuProcess, ...] | None = None
     is_parted: bool | None = None
-    """Whether it is divided into MIG instances."""
     reserved_mib: float | None = None
-    """Part of the total that the driver reserves."""
     error: str | None = None
-    """The driver's error instead of access."""
 
     @property
     def usable_mib(self) -> float | None:
@@ -97,7 +94,6 @@ class Source(Protocol):
     """Where readings come from."""
 
     says: str
-    """Description."""
 
     def read(self) -> MemoryReading:
         """Read the memory now."""
@@ -215,7 +211,6 @@ class Nvml:
         self.is_inside = not here().has_hosts_numbers
         self.handles: dict[int, Any] = {}
         self.lost: dict[int, str] = {}
-        """Errors by number, of GPUs without access."""
         try:
             pynvml.nvmlInit()
             count = pynvml.nvmlDeviceGetCount()

@@ -5,29 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vllm_runbooks.catalog.specs import Specs
-from vllm_runbooks.host.cards import cards, known, unfit, usable_mib
-from vllm_runbooks.host.meanings import IDS, LEAST_MEMLOCK_MIB, OPEN_FILES, SMALL_SHM_MIB, findings
+from vllm_runbooks.host.cards import cards, unfit, usable_mib
+from vllm_runbooks.host.meanings import IDS, findings
 from vllm_runbooks.host.ranking import recommend, uses_of
 from vllm_runbooks.host.records import GpuUse, Inspected, Inventory
-from vllm_runbooks.host.snapshots import check, check_card, check_host, read
+from vllm_runbooks.host.snapshots import check, check_host, read
 
 __all__ = [
     "IDS",
-    "LEAST_MEMLOCK_MIB",
-    "OPEN_FILES",
-    "SMALL_SHM_MIB",
     "cards",
     "check",
-    "check_card",
     "check_host",
     "findings",
     "inspect",
-    "known",
     "read",
     "recommend",
     "unfit",
     "usable_mib",
-    "uses_of",
 ]
 
 

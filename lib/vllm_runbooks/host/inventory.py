@@ -62,9 +62,7 @@ _READ, _WRITE, _NVLINK, _ATOMICS = range(4)
 def collect(*, starts: Path | None = None, python: str | None = None) -> Inventory:
     """Take a snapshot of this host; without a driver it has no GPUs, and the reason.
 
-    Args:
-        starts: Folder of supervised launches, to find orphans; None to skip that.
-        python: Another Python whose packages are listed.
+    `starts` is the folder of supervised launches, to find orphans; `python` another one whose packages are listed.
     """
     version, packages = _software(python)
     host = _host()

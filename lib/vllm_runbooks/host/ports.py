@@ -47,18 +47,12 @@ def holders(port: int) -> list[str]:
     """Processes that listen on a port, as "python3 (process 4711, of alice)"; those that this user may not see lack."""
     import psutil
 
-    pids = dict[int, None]()
+    connections = []
     with contextlib.suppress(psutil.Error, OSError):
-        for connection in psutil.net_connections(kind="tcp"):
-            if (
-                connection.status == psutil.CONN_LISTEN
-                and connection.laddr
-                and connection.laddr.port == port
-                and connection.pid
-            ):
-                pids[connection.pid] = None
+        connections = psutil.net_connections(kind="tcp")
+    listening = [item for item in connections if item.status == psutil.CONN_LISTEN]
     names = []
-    for pid in pids:
+    for pid in filter(None, dict.fromkeys(item.pid for item in listening if item.laddr and item.laddr.port == port)):
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(pid)
             names.append(f"{process.name()} (process {pid}, of {process.username()})")

@@ -140,11 +140,7 @@ def reap() -> None:
 def guard(suite_id: str, runtime: str, out: str, how: str = "") -> None:
     """Wait for the caller's end; unless it said "done", end what the suite started and remove what it left.
 
-    Args:
-        suite_id: Tag of the processes.
-        runtime: Folder that is removed.
-        out: Folder whose unfinished files are removed.
-        how: "apart" to leave the caller's children, which may be killed with it.
+    The folder `runtime` is removed, and unfinished files of `out`; `how` "apart" has it leave the caller's children.
     """
     if how == "apart" and os.fork():
         os._exit(0)

@@ -46,21 +46,13 @@ def recommend(uses: Sequence[GpuUse], *, seconds: float = 0.0, need_gib: float |
     if best is not None:
         reason = f"GPU {best.index}: {ranked[0].reason}"
     elif any(gpu.is_suitable is None for gpu in judged):
-        numbers = ", ".join(f"{index}" for index in sorted(gpu.index for gpu in judged if gpu.is_suitable is None))
-        reason = f"none is known to be suitable: of GPU {numbers} not enough is told, and no other is"
-        if len(judged) == sum(gpu.is_suitable is None for gpu in judged):
-            reason = f"none is known to be suitable: of GPU {numbers} not enough is told"
+        unsure = sorted(gpu.index for gpu in judged if gpu.is_suitable is None)
+        reason = f"none is known to be suitable: of GPU {', '.join(map(str, unsure))} not enough is told"
+        reason += ", and no other is" * (len(judged) > len(unsure))
     else:
         reason = "none is suitable: each is in use, or has too little memory free"
-    return Recommendation(
-        best.index if best is not None else None,
-        reason,
-        ranked,
-        looks,
-        seconds,
-        need_gib,
-        _ONE_LOOK if looks == 1 else "",
-    )
+    index = best.index if best is not None else None
+    return Recommendation(index, reason, ranked, looks, seconds, need_gib, _ONE_LOOK if looks == 1 else "")
 
 
 def _order(gpu: RankedGpu) -> tuple[float, ...]:

@@ -58,14 +58,11 @@ def check_host(inventory: Inventory, where: str) -> None:
     twice = next((number for number, count in counts.items() if count > 1), None)
     if twice is not None:
         raise InputError(f"{where}: gpus: lists GPU {twice} twice; number each card once")
-    odd = next(
-        (pair for pair in inventory.pairs if pair.one == pair.other or not {pair.one, pair.other} <= counts.keys()),
-        None,
-    )
-    if odd is not None:
-        raise InputError(
-            f"{where}: pairs: joins GPU {odd.one} and GPU {odd.other}; name two of the cards that are listed"
-        )
+    for pair in inventory.pairs:
+        if pair.one == pair.other or not {pair.one, pair.other} <= counts.keys():
+            raise InputError(
+                f"{where}: pairs: joins GPU {pair.one} and GPU {pair.other}; name two of the cards that are listed"
+            )
 
 
 def check_card(gpu: GpuFacts, where: str) -> None:
@@ -119,9 +116,7 @@ def _hints(kind: type) -> dict[str, Any]:
 class _RecordField(NamedTuple):
     hint: Any
     plain: type | None
-    """Where it is a text, a number or a yes or no."""
     is_open: bool
-    """Whether it may be None."""
     is_needed: bool
     least: int
 

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from vllm_runbooks.core.records import Severity
-from vllm_runbooks.host.nodes import compared
 from vllm_runbooks.host.nodes.compared import grouped, listed
 from vllm_runbooks.host.nodes.records import BACKENDS, Interface, NodeFacts, RankOutcome, RankState, Reachability
-from vllm_runbooks.host.nodes.view import ClusterRuleContext, NodeWords, RuleHit, grouped_hits
+from vllm_runbooks.host.nodes.view import ClusterRuleContext, NodeWords, RuleHit, difference_hits, grouped_hits
 from vllm_runbooks.host.nodes.ways import (
     GLOO,
     HOST_IP,
@@ -225,17 +224,14 @@ def interface_unset(context: ClusterRuleContext) -> Iterator[RuleHit]:
 def interface_names(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Interfaces that lead to the others under different names."""
     names = {name: None if route is None else route.interface for name, route in context.matrix.chosen.items()}
-    if compared.differ(names) and any(node.inventory.gpus for node in context.nodes):
-        text = f"the interface that leads to the others has not one name: {compared.phrase(names)}"
-        yield RuleHit(compared.odd(names), text)
+    if any(node.inventory.gpus for node in context.nodes):
+        yield from difference_hits("the interface that leads to the others has not one name", names)
 
 
 def mtu(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Different MTUs of the interfaces that lead to the others."""
     sizes = {node.name: None if (size := context.matrix.mtu(node)) is None else str(size) for node in context.nodes}
-    if compared.differ(sizes):
-        text = f"the largest packet (MTU) of the interfaces differs: {compared.phrase(sizes)}"
-        yield RuleHit(compared.odd(sizes), text)
+    yield from difference_hits("the largest packet (MTU) of the interfaces differs", sizes)
 
 
 # ---- reachability
@@ -250,10 +246,7 @@ def slow(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 
 def blocked(*states: Reachability, one_way: bool = False) -> Callable[[ClusterRuleContext], Iterator[RuleHit]]:
-    """Ports that are blocked in one of these states, with or without a way back.
-
-    Blocks that are alike are one hit: by target, then by source, then in both directions.
-    """
+    """Ports blocked in one of these states; those alike are one hit: by target, by source, then both ways."""
 
     def condition(context: ClusterRuleContext) -> Iterator[RuleHit]:
         by_target = grouped(

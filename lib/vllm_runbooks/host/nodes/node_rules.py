@@ -8,11 +8,12 @@ from statistics import median
 
 from vllm_runbooks.catalog.tables import RuleFinding, load_table
 from vllm_runbooks.core.records import Severity
-from vllm_runbooks.host import inspection as inventories
+from vllm_runbooks.host.cards import known
+from vllm_runbooks.host.meanings import LEAST_MEMLOCK_MIB, OPEN_FILES, SMALL_SHM_MIB
 from vllm_runbooks.host.nodes import compared
 from vllm_runbooks.host.nodes.compared import Fact, listed
 from vllm_runbooks.host.nodes.records import UnreadRemedy
-from vllm_runbooks.host.nodes.view import ClusterRuleContext, NodeWords, RuleHit, grouped_hits
+from vllm_runbooks.host.nodes.view import ClusterRuleContext, NodeWords, RuleHit, difference_hits, grouped_hits
 from vllm_runbooks.host.records import SHARED, HostFacts
 
 _CLOCK_S = 1.0
@@ -35,9 +36,7 @@ def differs(fact: Fact) -> Callable[[ClusterRuleContext], Iterator[RuleHit]]:
     """A fact that has to be the same on all nodes."""
 
     def condition(context: ClusterRuleContext) -> Iterator[RuleHit]:
-        values = compared.values(fact, context.nodes)
-        if compared.differ(values):
-            yield RuleHit(compared.odd(values), f"{fact.what} differs: {compared.phrase(values)}", facts=(fact.what,))
+        yield from difference_hits(f"{fact.what} differs", compared.values(fact, context.nodes), fact.what)
 
     return condition
 
@@ -53,14 +52,12 @@ def environment(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Variables that the ranks have to agree on."""
     for name, values in context.variables.items():
         if compared.is_binding(name) and name != _TOKEN:
-            yield RuleHit(compared.odd(values), f"{name} differs: {compared.phrase(values)}", facts=(name,))
+            yield from difference_hits(f"{name} differs", values, name)
 
 
 def token(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Tokens of Ray, by their marks."""
-    values = context.variables.get(_TOKEN)
-    if values:
-        yield RuleHit(compared.odd(values), f"the token of Ray differs: {compared.phrase(values)}", facts=(_TOKEN,))
+    yield from difference_hits("the token of Ray differs", context.variables.get(_TOKEN, {}), _TOKEN)
 
 
 def single_node_findings(context: ClusterRuleContext) -> Iterator[RuleFinding]:
@@ -83,9 +80,7 @@ def gpus_unequal(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Models of GPUs, by the catalog where it knows them; one without a name is ignored."""
     models = {
         node.name: frozenset(
-            model.name if (model := inventories.known(gpu, context.specs)) else gpu.name
-            for gpu in node.inventory.gpus
-            if gpu.name
+            model.name if (model := known(gpu, context.specs)) else gpu.name for gpu in node.inventory.gpus if gpu.name
         )
         for node in context.nodes
     }
@@ -108,8 +103,7 @@ def gpus_missing(context: ClusterRuleContext) -> Iterator[RuleHit]:
 def gpu_counts(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Numbers of GPUs, of the nodes that have any."""
     counts = {node.name: str(len(node.inventory.gpus)) for node in context.nodes if node.inventory.gpus}
-    if compared.differ(counts):
-        yield RuleHit(compared.odd(counts), f"numbers of cards differ: {compared.phrase(counts)}")
+    yield from difference_hits("numbers of cards differ", counts)
 
 
 # ---- the model
@@ -128,9 +122,7 @@ def model_missing(context: ClusterRuleContext) -> Iterator[RuleHit]:
 def model_path(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Paths of the model."""
     paths = {node.name: node.model.path for node in context.nodes if node.model is not None}
-    if compared.differ(paths):
-        text = f"the model's path differs: {compared.phrase(paths)}"
-        yield RuleHit(compared.odd(paths), text, facts=(compared.MODEL.what,))
+    yield from difference_hits("the model's path differs", paths, compared.MODEL.what)
 
 
 def model_differs(context: ClusterRuleContext) -> Iterator[RuleHit]:
@@ -163,33 +155,28 @@ def clock(context: ClusterRuleContext) -> Iterator[RuleHit]:
             yield RuleHit((name,), f"the clock of {name} is {abs(off):,.1f} s {which} {than}")
 
 
-def _below(
-    context: ClusterRuleContext, limit: Callable[[HostFacts], float | None], least: float, form: str
-) -> dict[str, str]:
-    """Nodes with a limit that is known and too low, with it as printed; below zero is no limit."""
-    limits = {node.name: limit(node.inventory.host) for node in context.nodes}
-    return {node: form.format(value) for node, value in limits.items() if value is not None and 0 <= value < least}
+def low(
+    limit: Callable[[HostFacts], float | None], least: float, form: str, text: str, fact: Fact
+) -> Callable[[ClusterRuleContext], Iterator[RuleHit]]:
+    """A limit of hosts that is known and too low, `form` as it is printed within the text; below zero is no limit."""
+
+    def condition(context: ClusterRuleContext) -> Iterator[RuleHit]:
+        limits = {node.name: limit(node.inventory.host) for node in context.nodes}
+        lacking = {node: form.format(of) for node, of in limits.items() if of is not None and 0 <= of < least}
+        if lacking:
+            yield RuleHit(tuple(lacking), text.format(compared.phrase(lacking)), facts=(fact.what,))
+
+    return condition
 
 
-def shm(context: ClusterRuleContext) -> Iterator[RuleHit]:
-    """Small shared memory."""
-    small = _below(context, lambda host: host.shm_mib, inventories.SMALL_SHM_MIB, "{:,.0f} MiB")
-    if small:
-        yield RuleHit(tuple(small), f"{SHARED} has {compared.phrase(small)}", facts=(compared.SHM.what,))
-
-
-def memlock(context: ClusterRuleContext) -> Iterator[RuleHit]:
-    """A low limit of locked memory, where there are RDMA devices."""
-    least = inventories.LEAST_MEMLOCK_MIB
-    low = _below(context, lambda host: host.memlock_mib if host.rdma_devices else None, least, "{:g} MiB")
-    if low:
-        text = f"a process may lock {compared.phrase(low)}, and there are RDMA devices"
-        yield RuleHit(tuple(low), text, facts=(compared.MEMLOCK.what,))
-
-
-def open_files(context: ClusterRuleContext) -> Iterator[RuleHit]:
-    """A low limit of open files."""
-    low = _below(context, lambda host: host.open_files_max, inventories.OPEN_FILES, "{:,.0f}")
-    if low:
-        text = f"files that a process may open: {compared.phrase(low)}"
-        yield RuleHit(tuple(low), text, facts=(compared.OPEN_FILES.what,))
+shm = low(lambda host: host.shm_mib, SMALL_SHM_MIB, "{:,.0f} MiB", f"{SHARED} has {{}}", compared.SHM)
+memlock = low(
+    lambda host: host.memlock_mib if host.rdma_devices else None,
+    LEAST_MEMLOCK_MIB,
+    "{:g} MiB",
+    "a process may lock {}, and there are RDMA devices",
+    compared.MEMLOCK,
+)
+open_files = low(
+    lambda host: host.open_files_max, OPEN_FILES, "{:,.0f}", "files that a process may open: {}", compared.OPEN_FILES
+)

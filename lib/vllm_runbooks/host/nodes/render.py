@@ -269,10 +269,7 @@ def _sentence(text: str) -> RenderedView:
 
 
 def nodes(checked: CheckedCluster | str, *, is_whole: bool = True) -> RenderedView:
-    """The nodes, a column each; what differs is marked by a word, what does not is listed once.
-
-    `checked` may be the reason why there are no nodes; without `is_whole` only what differs is shown.
-    """
+    """The nodes, a column each, or why there are none; without `is_whole` only what differs, marked by a word."""
     if isinstance(checked, str):
         return _sentence(checked)
     head, ground = _head(checked), _OUTCOMES[checked.ok].ground
@@ -306,7 +303,6 @@ class _FactRow(NamedTuple):
     what: str
     values: tuple[str | None, ...]
     usual: str | None = None
-    """The value of more than half of all nodes."""
     differs: bool = False
     matters: bool = False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -41,7 +41,6 @@ class RuleHit:
     severity: Severity | None = None
     """None if it is the rule's."""
     facts: tuple[str, ...] = ()
-    """Names of the facts that differ."""
     do: str = ""
     """Empty if it is the rule's."""
 
@@ -52,6 +51,12 @@ class NodeWords(NamedTuple):
     before: str
     behind: str
     severity: Severity | None = None
+
+
+def difference_hits(what: str, values: Mapping[str, str | None], *facts: str) -> Iterator[RuleHit]:
+    """One hit on the odd nodes where values by node differ."""
+    if compared.differ(values):
+        yield RuleHit(compared.odd(values), f"{what}: {compared.phrase(values)}", facts=facts)
 
 
 def grouped_hits(sentences: Iterable[tuple[str, NodeWords]], *facts: str) -> Iterator[RuleHit]:

@@ -93,7 +93,6 @@ class BlockedPorts:
     target: str
     address: str
     reaches: tuple[Reach, ...]
-    """Failed attempts, all in the same state."""
     is_whole: bool
     """Whether every attempt at the address failed."""
     is_open_back: bool
