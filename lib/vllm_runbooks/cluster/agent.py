@@ -162,14 +162,6 @@ class Agent:
         return outcome
 
 
-def serve(name: str) -> None:
-    """Answer what stands on standard input until it ends."""
-    # Whatever a library prints must not stand between the answers.
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
-        os.dup2(2, 1)
-        _serve(Agent(name), answers)
-
-
 def _serve(agent: Agent, answers: Any) -> None:
     lock = threading.Lock()
 
@@ -210,7 +202,10 @@ def main(arguments: list[str]) -> None:
         signal.signal(number, lambda *_: sys.exit(143))  # the block that ends what was started is left
     # Ctrl-C of a terminal is for who asked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    serve(arguments[0] if arguments else os.uname().nodename)
+    # Whatever a library prints must not stand between the answers.
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)
+        _serve(Agent(arguments[0] if arguments else os.uname().nodename), answers)
     os._exit(0)  # a question that still waits, for a resolver perhaps, holds nobody up
 
 

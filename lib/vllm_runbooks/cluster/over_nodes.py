@@ -12,12 +12,11 @@ import os
 import signal
 import threading
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from vllm_runbooks.cluster.carriers import Carrier
@@ -26,7 +25,7 @@ from vllm_runbooks.cluster.wires import UnansweredError
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import record
 from vllm_runbooks.host.progress import Sight
-from vllm_runbooks.host.running import ending_of, handled_by
+from vllm_runbooks.host.running import StoppableRun, ending_of, handled_by
 from vllm_runbooks.serve import places
 
 _START_S = 30.0
@@ -58,7 +57,7 @@ class _EndedCommand(NamedTuple):
     """Why the node answers no more: what runs there is not known."""
 
 
-class OverNodes:
+class OverNodes(StoppableRun):
     """A server over nodes; leaving the block ends all of it.
 
     SIGINT, SIGTERM and SIGHUP end it in order, a second one immediately, in the main thread.
@@ -66,10 +65,7 @@ class OverNodes:
 
     def __init__(self, carrier: Carrier, parts: Sequence[NodeCommand], folder: Path, number: int) -> None:
         """Prepare a try: the first part serves, the others' logs go into `folder`."""
-        self.id = uuid.uuid4().hex
-        self.status: int | None = None
-        self.stopped_by: int | None = None
-        self.signalled: int | None = None
+        super().__init__()
         self._carrier, self._parts = carrier, list(parts)
         self._head = parts[0].node
         self._logs = {part.node: folder / places.node_log_name(number, part.node) for part in parts[1:]}
@@ -77,7 +73,6 @@ class OverNodes:
         self._groups = dict[str, str]()
         self._open = set[str]()
         self._lost = set[str]()
-        self._said = ""
         self._refused = ""
         self._is_decided = False
         """Whether `status` is that of the first part that ended, of which the others were ended."""
@@ -88,7 +83,6 @@ class OverNodes:
         self._is_head_over = threading.Event()
         self._give_up_at = float("inf")
         self._threads = list[threading.Thread]()
-        self._blocks = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as undone:
@@ -133,11 +127,6 @@ class OverNodes:
         if self._refused:
             raise InputError(f"{self._refused}; check the program there, or name its Python with --python") from error
 
-    @property
-    def ending(self) -> str:
-        """How it ended, in words."""
-        return self._said or ending_of(self.status)
-
     def sights(self) -> Mapping[int, Sight]:
         """The processes on all nodes, as they were last told; the key holds the node's number as well."""
         return {
@@ -162,15 +151,8 @@ class OverNodes:
                 with contextlib.suppress(OSError):  # a full disk must not cost a server that runs
                     os.write(self._files[came[0]], came[1])
 
-    def stop(self, number: int, said: str) -> None:
-        """Hand a signal on to the part that serves, then end the others; `said` tells how it ended then."""
-        self.stopped_by = self.stopped_by or number
-        self._said = self._said or said
+    def _send(self, number: int) -> None:
         self._orders.put(number)
-
-    def _hand_on(self, number: int, _frame: FrameType | None) -> None:
-        self.signalled = self.signalled or number
-        self.stop(number, f"was stopped by {signal.Signals(number).name}")
 
     def _take_end(self, ended: _EndedCommand) -> None:
         is_first = self._open == set(self._groups)

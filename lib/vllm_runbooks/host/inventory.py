@@ -71,7 +71,8 @@ def collect(*, starts: Path | None = None, python: str | None = None) -> Invento
         driver = Nvml()
     except InputError as error:
         return redact_record(replace(snapshot, why_none=_why(str(error), host)))
-    orphans = {} if starts is None or driver.is_inside else _orphans(starts)
+    left = [] if starts is None or driver.is_inside else leftovers.find_leftovers(starts)
+    orphans = {int(leftover.name): leftover.proof for leftover in left if leftover.kind == "process"}
     xids = _xids()
     return redact_record(
         replace(
@@ -239,14 +240,8 @@ def _parts(driver: Nvml, handle: Any) -> tuple[MigPart, ...]:
         part = driver.ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
         if part is not None:
             memory = driver.memory(part)
-            parts.append(
-                MigPart(
-                    driver.ask("nvmlDeviceGetName", part),
-                    driver.ask("nvmlDeviceGetUUID", part),
-                    None if memory is None else memory.total,
-                    None if memory is None else memory.used,
-                )
-            )
+            name, uuid = driver.ask("nvmlDeviceGetName", part), driver.ask("nvmlDeviceGetUUID", part)
+            parts.append(MigPart(name, uuid, memory and memory.total, memory and memory.used))
     return tuple(parts)
 
 
@@ -303,14 +298,6 @@ def _process(holder: GpuProcess, orphans: Mapping[int, str]) -> GpuProcess:
     return replace(holder, user=user, command=command, container=container, orphan=orphans.get(holder.pid, ""))
 
 
-def _orphans(starts: Path) -> dict[int, str]:
-    return {
-        int(leftover.name): leftover.proof
-        for leftover in leftovers.find_leftovers(starts)
-        if leftover.kind == "process"
-    }
-
-
 def _xids(log_file: str = "/dev/kmsg") -> list[tuple[str, int]] | None:
     """Errors that the kernel's log names, with the card's place; None: it may not be read."""
     try:
@@ -318,19 +305,13 @@ def _xids(log_file: str = "/dev/kmsg") -> list[tuple[str, int]] | None:
     except OSError:
         return None
     errors = []
-    try:
+    # Reading ends with an error where the log does, or no more may be read.
+    with os.fdopen(log, "rb", buffering=0) as lines, contextlib.suppress(OSError):
         for _ in range(_MAX_RECORDS):
-            try:
-                line = os.read(log, 8192).decode("utf-8", "replace")
-            except BrokenPipeError:
-                continue  # that line was overwritten meanwhile
-            except OSError:
-                break  # its end, or no more may be read
-            if not line:
-                break
-            errors += [(at, int(number)) for at, number in _XID.findall(line)]
-    finally:
-        os.close(log)
+            with contextlib.suppress(BrokenPipeError):  # that line was overwritten meanwhile
+                if not (line := lines.read(8192)):
+                    break
+                errors += [(at, int(number)) for at, number in _XID.findall(line.decode("utf-8", "replace"))]
     return errors
 
 

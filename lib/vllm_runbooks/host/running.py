@@ -70,7 +70,40 @@ def read_outcome(errors: bytes) -> dict[str, Any]:
     return {}
 
 
-class SupervisedCommand:
+class StoppableRun:
+    """Something that runs until signals stop it."""
+
+    def __init__(self) -> None:
+        self.id = uuid.uuid4().hex
+        self.status: int | None = None
+        """Exit status, below 0 of a signal; None: it runs, or was ended by us."""
+        self.stopped_by: int | None = None
+        """The first signal that was handed on."""
+        self.signalled: int | None = None
+        """The first that came from outside."""
+        self._said = ""
+        self._blocks = contextlib.ExitStack()
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in words, as in "ended with exit status 1"."""
+        return self._said or ending_of(self.status)
+
+    def stop(self, number: int, said: str) -> None:
+        """Hand a signal on; `said` tells how it ended then, as in "was stopped by SIGTERM"."""
+        self.stopped_by = self.stopped_by or number
+        self._said = self._said or said
+        self._send(number)
+
+    def _send(self, number: int) -> None:
+        raise NotImplementedError
+
+    def _hand_on(self, number: int, _frame: FrameType | None) -> None:
+        self.signalled = self.signalled or number
+        self.stop(number, f"was stopped by {signal.Signals(number).name}")
+
+
+class SupervisedCommand(StoppableRun):
     """A command and all that it starts; leaving the block ends them.
 
     SIGINT, SIGTERM and SIGHUP are handed on to it inside the block, in the main thread: the first ends it within five
@@ -83,18 +116,10 @@ class SupervisedCommand:
         """Prepare the command; raises InputError."""
         if shutil.which(command[0], path=(environment or os.environ).get("PATH")) is None:
             raise InputError(f"{command[0]}: no such command; check its name, and the path")
-        self.id = uuid.uuid4().hex
-        self.status: int | None = None
-        """Exit status, below 0 of a signal; None: it runs, or was ended by us."""
-        self.stopped_by: int | None = None
-        """The first signal that was handed on."""
-        self.signalled: int | None = None
-        """The first that came from outside."""
+        super().__init__()
         self._command = list(command)
         self._environment = {**(environment or os.environ), TAG: nested_tag(self.id)}
         self._folder = folder
-        self._said = ""
-        self._blocks = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         self._supervisor = start_supervisor(self._command, self._environment, self._folder)
@@ -129,11 +154,6 @@ class SupervisedCommand:
 
         return progress.seen_below(self.pid)
 
-    @property
-    def ending(self) -> str:
-        """How it ended, in words, as in "ended with exit status 1"."""
-        return self._said or ending_of(self.status)
-
     def chunks(self, *, until: float = math.inf, tick_s: float = _TICK_S) -> Iterator[bytes]:
         """The command's output as it comes; `b""` at each tick without any, and once at the monotonic time `until`."""
         pipe = cast("IO[bytes]", self._supervisor.stdout)
@@ -153,22 +173,15 @@ class SupervisedCommand:
             elif time.monotonic() < until:
                 yield b""
 
-    def stop(self, number: int, said: str) -> None:
-        """Hand a signal on to the command; `said` tells how it ended then, as in "was stopped by SIGTERM"."""
-        self.stopped_by = self.stopped_by or number
-        self._said = self._said or said
+    def _send(self, number: int) -> None:
         send_signal(self._supervisor, number)
 
     @contextlib.contextmanager
     def _handing_on(self) -> Iterator[None]:
-        def hand_on(number: int, _frame: FrameType | None) -> None:
-            self.signalled = self.signalled or number
-            self.stop(number, f"was stopped by {signal.Signals(number).name}")
-
-        with handled_by(hand_on) as before:
+        with handled_by(self._hand_on) as before:
             if isinstance(before.get(signal.SIGINT), SignalHolder):
                 for number in before[signal.SIGINT].taken():
-                    hand_on(number, None)
+                    self._hand_on(number, None)
             yield
 
     def _end(self) -> dict[str, Any]:
