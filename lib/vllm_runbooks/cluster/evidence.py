@@ -253,11 +253,7 @@ def confirmations(request: PlanningRequest | str, plan: Plan | str) -> Mapping[s
 
 
 def write(request: PlanningRequest | str, plan: Plan | str, folder: str, *, apply: bool) -> RenderedView:
-    """Write what starts a layout on each node into a folder if `apply` is set; nothing is overwritten.
-
-    Raises:
-        InputError: no folder is given, or a file exists already.
-    """
+    """Write what starts a layout on each node if `apply` is set; raises InputError if a file exists already."""
     if not isinstance(apply, bool):
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
     check_texts(folder=folder)

@@ -21,11 +21,7 @@ _WRITE_NODES = "give what vllm-runbooks cluster check --out FILE wrote, or a fol
 
 
 def read_nodes(sources: Sequence[str | Evidence]) -> Cluster:
-    """Read snapshots as one cluster: files, folders of files, recorded cases, `-` or loaded evidence.
-
-    Raises:
-        InputError: one cannot be read, or holds no node.
-    """
+    """Read files, folders of files, recorded cases, `-` or loaded evidence as one cluster; raises InputError."""
     from vllm_runbooks.host import nodes as clusters
 
     spared = {file for source in sources if isinstance(source, str) for file in snapshots_in(source) or ()}
