@@ -212,9 +212,9 @@ def over_all(request: PlanningRequest | str, layouts: Layouts | str, *, tp: int 
         return f"{named} is no layout of {len(nodes)} cards that is ranked"
     if not plan_in_layout.legal:
         return f"{named} is not legal: {'; '.join(plan_in_layout.reasons)}"
-    return (
-        f"{named} does not fit: {'; '.join(plan_in_layout.limits)}" if plan_in_layout.fits is False else plan_in_layout
-    )
+    if plan_in_layout.fits is False:
+        return f"{named} does not fit: {'; '.join(plan_in_layout.limits)}"
+    return plan_in_layout
 
 
 class Files(NamedTuple):

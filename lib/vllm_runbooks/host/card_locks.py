@@ -85,11 +85,10 @@ def _named(key: str) -> str:
 
 
 def _is_taken(descriptor: int) -> bool:
-    try:
+    with contextlib.suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _holder(descriptor: int) -> str:

@@ -32,9 +32,8 @@ def snapshots_in(name: str) -> list[str] | None:
     """The snapshots in a folder, by name; None if it is no folder, or a recorded case."""
     folder = Path(name)
     is_named = bool(name.strip()) and "\0" not in name
-    if not is_named or not folder.is_dir() or (folder / "case.yaml").is_file():
-        return None
-    return sorted(map(str, folder.glob("*.json")))
+    is_of_nodes = is_named and folder.is_dir() and not (folder / "case.yaml").is_file()
+    return sorted(map(str, folder.glob("*.json"))) if is_of_nodes else None
 
 
 def _node_texts(name: str | Evidence) -> Iterator[tuple[str, str]]:

@@ -150,13 +150,11 @@ def _check_names(cluster: Cluster, names: Counter[str], where: str) -> None:
     for name in _names(cluster):
         printable = visible(name[:60])
         if not (0 < len(name) <= _MAX_NAME and name.isprintable()):
-            raise InputError(
-                f"{where}: {printable!r} is no name of a node; give one of 1 to {_MAX_NAME} signs that can be printed"
-            )
+            form = f"give one of 1 to {_MAX_NAME} signs that can be printed"
+            raise InputError(f"{where}: {printable!r} is no name of a node; {form}")
         if names[name]:
-            raise InputError(
-                f"{where}: {printable}: is a node that was given already; give each under a name of its own"
-            )
+            form = "give each under a name of its own"
+            raise InputError(f"{where}: {printable}: is a node that was given already; {form}")
         names[name] += 1
     if len(names) > MAX_NODES:
         raise InputError(f"{where}: makes more than {MAX_NODES:,} nodes; give fewer at a time")
