@@ -593,7 +593,7 @@ def test_a_ray_cluster_is_asked_and_what_it_lacks_is_named(ring: Ring, short_fol
     assert [rank["state"] for rank in found["collectives"][0]["ranks"]] == ["done", "done"]
     # Ray keeps workers for a while that idle; none of them holds an agent or a rank.
     left = [Path(f"/proc/{pid}/cmdline").read_text() for host in ring.hosts for pid in ring.pids(host)]
-    assert not [each for each in left if "all_reduce" in each or "NodeActor" in each or "vllm_runbooks" in each], before
+    assert not [each for each in left if "all_reduce" in each or "::Agent" in each or "vllm_runbooks" in each], before
 
 
 @pytest.mark.full

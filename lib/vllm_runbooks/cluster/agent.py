@@ -88,11 +88,8 @@ class Agent:
 
     def _facts(self, request: Mapping[str, Any]) -> Any:
         """The node: `model`, `python` and `salt` as `node_facts.collect` takes them."""
-        return document(
-            node_facts.collect(
-                self.name, model=request.get("model"), python=request.get("python"), salt=str(request.get("salt", ""))
-            )
-        )
+        model, python, salt = request.get("model"), request.get("python"), str(request.get("salt", ""))
+        return document(node_facts.collect(self.name, model=model, python=python, salt=salt))
 
     def _listen(self, request: Mapping[str, Any]) -> Any:
         """Wait at `ports`, pairs of use and number, for who brings the `token`, for `for_s` seconds."""

@@ -212,9 +212,9 @@ def over_all(request: PlanningRequest | str, layouts: Layouts | str, *, tp: int 
         return f"{named} is no layout of {len(nodes)} cards that is ranked"
     if not plan_in_layout.legal:
         return f"{named} is not legal: {'; '.join(plan_in_layout.reasons)}"
-    return (
-        f"{named} does not fit: {'; '.join(plan_in_layout.limits)}" if plan_in_layout.fits is False else plan_in_layout
-    )
+    if plan_in_layout.fits is False:
+        return f"{named} does not fit: {'; '.join(plan_in_layout.limits)}"
+    return plan_in_layout
 
 
 class Files(NamedTuple):
@@ -253,11 +253,7 @@ def confirmations(request: PlanningRequest | str, plan: Plan | str) -> Mapping[s
 
 
 def write(request: PlanningRequest | str, plan: Plan | str, folder: str, *, apply: bool) -> RenderedView:
-    """Write what starts a layout on each node into a folder if `apply` is set; nothing is overwritten.
-
-    Raises:
-        InputError: no folder is given, or a file exists already.
-    """
+    """Write what starts a layout on each node if `apply` is set; raises InputError if a file exists already."""
     if not isinstance(apply, bool):
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
     check_texts(folder=folder)

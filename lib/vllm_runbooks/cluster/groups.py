@@ -74,11 +74,7 @@ class CommandGroup:
     def __init__(
         self, number: str, command: Sequence[str], environment: Mapping[str, str | None], limit_s: float | None
     ) -> None:
-        """Start it, with changes to this process's environment (None to unset), and end it after `limit_s`.
-
-        Raises:
-            InputError: the supervisor cannot be started.
-        """
+        """Start it with changes to the environment (None unsets), and end it after `limit_s`; raises InputError."""
         self._tag = f"node.{os.getpid()}.{number}"
         variables = {**os.environ, **environment, TAG: nested_tag(self._tag)}
         self._outcome: dict[str, Any] | None = None

@@ -112,15 +112,8 @@ def _host(words: list[str], where: str) -> SshHost:
     port = None if match["port"] is None else int(match["port"])
     if port is not None and port >= 1 << 16:
         raise InputError(f"{where}: {port} is no port; give one from 1 to 65535")
-    return SshHost(
-        name,
-        address,
-        match["user"],
-        port,
-        settings.get("agent", SshHost.agent),
-        settings.get("python"),
-        tuple(variables.items()),
-    )
+    agent, python = settings.get("agent", SshHost.agent), settings.get("python")
+    return SshHost(name, address, match["user"], port, agent, python, tuple(variables.items()))
 
 
 def _checked(hosts: list[SshHost], where: str) -> tuple[SshHost, ...]:

@@ -80,9 +80,8 @@ def measure(
 
 def advised(cluster: Cluster) -> dict[str, Mapping[str, str]]:
     """By node the variables that are advised for it, from what was measured."""
-    return {
-        environment.node: environment.variables for environment in clusters.check(cluster, catalog.specs()).environments
-    }
+    environments = clusters.check(cluster, catalog.specs()).environments
+    return {environment.node: environment.variables for environment in environments}
 
 
 def _facts(

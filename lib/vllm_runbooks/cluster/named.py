@@ -52,11 +52,7 @@ def _words(text: str) -> list[str]:
 def open_carrier(
     *, ray: str | None, hosts: str | None, expect: int | None = None, ssh_config: str | None = None
 ) -> Carrier:
-    """Carry questions to the nodes of a Ray cluster, or to hosts that ssh reaches; the caller closes it.
-
-    Raises:
-        InputError: neither or both are given, one cannot be read, or an option is for the other.
-    """
+    """Carry questions to a Ray cluster, or else to hosts that ssh reaches; the caller closes it; raises InputError."""
     if expect is not None and not 0 < expect <= clusters.MAX_NODES:
         raise InputError(f"--expect {expect}: is no number of nodes; give one from 1 to {clusters.MAX_NODES:,}")
     if (ray is None) == (hosts is None):

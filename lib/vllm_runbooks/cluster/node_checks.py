@@ -65,9 +65,8 @@ class NodeChecks:
             if is_check:
                 holders = sorted({*card_locks.holders(keys).values()})
                 if holders:
-                    return Check(
-                        "lock", LaunchResult.UNKNOWN, f"{', '.join(holders)} is starting; a start would wait for it"
-                    )
+                    says = f"{', '.join(holders)} is starting; a start would wait for it"
+                    return Check("lock", LaunchResult.UNKNOWN, says)
             else:
                 with contextlib.ExitStack() as locks:
                     locks.enter_context(
@@ -80,9 +79,8 @@ class NodeChecks:
                         self._held = locks.pop_all()
         except InputError as error:
             return Check("lock", LaunchResult.FAILED, str(error), time.monotonic() - began)
-        return Check(
-            "lock", LaunchResult.PASSED, "no other guarded start is on its way there", time.monotonic() - began
-        )
+        seconds = time.monotonic() - began
+        return Check("lock", LaunchResult.PASSED, "no other guarded start is on its way there", seconds)
 
     def unlock(self, _asked: Mapping[str, Any]) -> dict[str, Any]:
         """Hold nothing any more, and wait for nothing."""

@@ -257,8 +257,5 @@ def _unknown(node: str, why: str) -> str:
 
 
 def _seen(documents: Sequence[Any], node: str) -> dict[int, Sight]:
-    sights = {}
-    for item in documents:
-        sight = record(Sight, item)
-        sights[sight.pid] = replace(sight, name=f"{sight.name} on {node}")
-    return sights
+    sights = [record(Sight, item) for item in documents]
+    return {sight.pid: replace(sight, name=f"{sight.name} on {node}") for sight in sights}

@@ -30,21 +30,6 @@ _ACTOR_S = 25.0
 _AT_ONCE = 8
 
 
-class NodeActor:
-    """The agent of a node, in a process that Ray started there."""
-
-    def __init__(self, name: str) -> None:
-        self._agent = Agent(name)
-
-    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """As `Agent.answer`."""
-        return self._agent.answer(request)
-
-    def close(self) -> None:
-        """End what was started."""
-        self._agent.close()
-
-
 class Bridge:
     """A cluster that was joined."""
 
@@ -74,7 +59,7 @@ class Bridge:
     def _start(self, nodes: list[dict[str, Any]]) -> None:
         import ray
 
-        kind: Any = ray.remote(NodeActor)
+        kind: Any = ray.remote(Agent)
         hellos = {}
         for node in nodes:
             if not node["why"]:
@@ -210,7 +195,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    # Ray writes down where a class comes from; as `__main__` it would be carried as code.
-    from vllm_runbooks.cluster import ray_bridge  # noqa: PLW0406 - see above
-
-    ray_bridge.main(sys.argv[1:])
+    main(sys.argv[1:])

@@ -34,7 +34,12 @@ _HELD_S = 10.0
 """Longest wait for a word of who came: it tries others meanwhile, and some of them answer nothing."""
 _MOST = 1 << 30
 """Bytes that are taken for one bandwidth."""
-_UNROUTED = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.ENETDOWN, errno.EHOSTDOWN})
+_UNROUTED = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.ENETDOWN, errno.EHOSTDOWN)
+_STATES = {
+    errno.ECONNREFUSED: Reachability.REFUSED,
+    errno.ETIMEDOUT: Reachability.DROPPED,
+    **dict.fromkeys(_UNROUTED, Reachability.UNREACHABLE),
+}
 
 
 @dataclass(frozen=True)
@@ -185,32 +190,23 @@ class _Attempt:
             except OSError:
                 self._ended(Reachability.DROPPED, f"no answer within {waited_s:g} s")
                 return
-            if self._token is None:
-                self._ended(Reachability.OPEN, "")
-                return
-            connection.settimeout(_PATIENCE_S)
-            try:
-                _greet(connection, self._token, _PING)
-            except OSError as error:
-                # Somebody took the connection who is not who was meant, or a proxy that could not hand it on.
-                self._ended(Reachability.UNREACHABLE, f"somebody else answers at this address ({_said(error)})")
-                return
-            try:
-                self.found["latency_ms"] = _latency_ms(connection)
-            except OSError as error:
-                self._ended(Reachability.OPEN, f"the connection broke: {_said(error)}")
-                return
-            self._ended(Reachability.OPEN, "")
+            why = ""
+            if self._token is not None:
+                connection.settimeout(_PATIENCE_S)
+                try:
+                    _greet(connection, self._token, _PING)
+                except OSError as error:
+                    # Somebody took the connection who is not who was meant, or a proxy that could not hand it on.
+                    self._ended(Reachability.UNREACHABLE, f"somebody else answers at this address ({_said(error)})")
+                    return
+                try:
+                    self.found["latency_ms"] = _latency_ms(connection)
+                except OSError as error:
+                    why = f"the connection broke: {_said(error)}"
+            self._ended(Reachability.OPEN, why)
 
     def _failed(self, number: int) -> None:
-        state = Reachability.UNKNOWN
-        if number == errno.ECONNREFUSED:
-            state = Reachability.REFUSED
-        elif number == errno.ETIMEDOUT:
-            state = Reachability.DROPPED
-        elif number in _UNROUTED:
-            state = Reachability.UNREACHABLE
-        self._ended(state, os.strerror(number))
+        self._ended(_STATES.get(number, Reachability.UNKNOWN), os.strerror(number))
 
     def _ended(self, state: Reachability, why: str) -> None:
         self.found |= {"state": state.value, "why": why}

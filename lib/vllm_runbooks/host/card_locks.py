@@ -40,10 +40,7 @@ def held(
 ) -> Iterator[None]:
     """Hold the locks of some GPUs, taken in the order of their keys so that two launches cannot wait for each other.
 
-    `told` is called with a GPU and its holder as soon as there is something to wait for.
-
-    Raises:
-        InputError: another launch holds one of them for `wait_s`, or the folder cannot be used.
+    `told` is called with a GPU and its holder once there is one; raises InputError if one is held for `wait_s`.
     """
     began = time.monotonic()
     with contextlib.ExitStack() as open_files:
@@ -88,11 +85,10 @@ def _named(key: str) -> str:
 
 
 def _is_taken(descriptor: int) -> bool:
-    try:
+    with contextlib.suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _holder(descriptor: int) -> str:

@@ -21,11 +21,7 @@ _SHOWN = 3
 
 
 def cards(snapshot: Inventory, specs: Specs, where: str, node: str | None = None) -> tuple[HostGpu, ...]:
-    """List the GPUs of a snapshot by number, without those that are divided (MIG) or that the driver cannot reach.
-
-    Raises:
-        InputError: there is none, or neither the memory nor the model of one is known.
-    """
+    """List the GPUs of a snapshot by number, but divided (MIG) and lost ones; raises InputError if one is unknown."""
     whole = [gpu for gpu in snapshot.gpus if not gpu.is_parted and gpu.error is None]
     if not whole:
         why = f" ({redact_text(visible(snapshot.why_none))})" if snapshot.why_none else ""

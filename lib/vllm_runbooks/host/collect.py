@@ -119,9 +119,8 @@ def fetch(command: LogCommand) -> tuple[Document, str]:
         if _tail(log).strip() in (b"", b"-- No entries --"):
             raise InputError(f"{command.source}: the log is empty: {command.nothing}{f' ({words})' if words else ''}")
         if status:
-            words = f"it ended with status {status}; what it had printed by then is read" + (
-                f" ({words})" if words else ""
-            )
+            beside_words = f" ({words})" if words else ""
+            words = f"it ended with status {status}; what it had printed by then is read{beside_words}"
         return held(log, command.source, files.pop_all().close), words
 
 

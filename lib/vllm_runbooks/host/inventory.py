@@ -70,7 +70,8 @@ def collect(*, starts: Path | None = None, python: str | None = None) -> Invento
     try:
         driver = Nvml()
     except InputError as error:
-        return redact_record(replace(snapshot, why_none=_why(str(error), host)))
+        foreign = f"; {host.foreign_cards} cards of AMD are there and are not read" if host.foreign_cards else ""
+        return redact_record(replace(snapshot, why_none=f"{error}{foreign}"))
     left = [] if starts is None or driver.is_inside else leftovers.find_leftovers(starts)
     orphans = {int(leftover.name): leftover.proof for leftover in left if leftover.kind == "process"}
     xids = _xids()
@@ -378,12 +379,6 @@ def _amd(nodes: Path) -> int | None:
         with contextlib.suppress(OSError, ValueError):
             count += int(file.read_text("ascii")) != 0
     return count
-
-
-def _why(reason: str, host: HostFacts) -> str:
-    if host.foreign_cards:
-        return f"{reason}; {host.foreign_cards} cards of AMD are there and are not read"
-    return reason
 
 
 # ---- its software

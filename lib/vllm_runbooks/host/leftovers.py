@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,8 +53,7 @@ class Leftover:
 
 def written(id_: str, guard: int, segments: Mapping[str, int]) -> str:
     """What the guard of a start writes down: its mark, itself, and the shared memory that its processes have opened."""
-    record = {"id": id_, "guard": owners.written(guard), "segments": dict(segments)}
-    return json.dumps(record) + "\n"
+    return json.dumps({"id": id_, "guard": owners.written(guard), "segments": dict(segments)}) + "\n"
 
 
 def segments() -> dict[str, int]:
@@ -86,8 +85,9 @@ def find_leftovers(starts: Path) -> list[Leftover]:
     import psutil
 
     records: dict[Owner, list[dict[str, Any]]] = {state: [] for state in Owner}
-    for record in _records(starts):
-        records[owners.state(record["guard"])].append(record)
+    for record in map(_record, sorted(starts.glob(f"*/{RECORD}"))):
+        if record is not None:
+            records[owners.state(record["guard"])].append(record)
     # A small inode number and a name without chance in it come again after a boot.
     del records[Owner.OF_ANOTHER_BOOT]
     of_mark = {record["id"]: (state, record) for state, some in records.items() for record in some}
@@ -198,13 +198,6 @@ def _has_server(process: psutil.Process) -> bool:
         return False
     title = (parent.cmdline() or [""])[0]
     return title.startswith("VLLM::") or any("vllm" in word for word in parent.cmdline())
-
-
-def _records(starts: Path) -> Iterator[dict[str, Any]]:
-    for path in sorted(starts.glob(f"*/{RECORD}")):
-        record = _record(path)
-        if record is not None:
-            yield record
 
 
 def _record(path: Path) -> dict[str, Any] | None:

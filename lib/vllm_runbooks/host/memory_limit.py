@@ -11,10 +11,7 @@ _ROOT = Path("/sys/fs/cgroup")
 
 
 def kills(membership: Path = Path("/proc/self/cgroup"), root: Path = _ROOT) -> int | None:
-    """Count the processes of this group that the kernel killed for memory; None if unknown.
-
-    Source: Documentation/admin-guide/cgroup-v2.rst, memory.events (of version 1: memory.oom_control).
-    """
+    """Count the processes of this group that the kernel killed for memory; None if unknown."""
     for group in _groups(membership, root):
         with contextlib.suppress(OSError, ValueError):
             text = (group.folder / group.events).read_text("ascii")
@@ -24,10 +21,7 @@ def kills(membership: Path = Path("/proc/self/cgroup"), root: Path = _ROOT) -> i
 
 
 def limit(membership: Path = Path("/proc/self/cgroup"), root: Path = _ROOT) -> tuple[int | None, int | None]:
-    """Memory limit and use of this group in bytes: of nested limits the one with the least room; -1 is no limit.
-
-    Source: Documentation/admin-guide/cgroup-v2.rst, memory.max (of version 1: memory.limit_in_bytes).
-    """
+    """Memory limit and use of this group in bytes: of nested limits the one with the least room; -1 is no limit."""
     limits: list[tuple[int, int | None]] = []
     is_open = False
     for group in _groups(membership, root):
@@ -60,6 +54,7 @@ class _ControlGroup(NamedTuple):
     events: str
 
 
+# Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of the kernel
 _NAMES = ("memory.max", "memory.current", "memory.events")
 _NAMES_V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory.oom_control")
 

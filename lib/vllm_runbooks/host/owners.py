@@ -85,8 +85,6 @@ def _is_free(pid: int) -> bool:
     """Whether no process has this number for certain: a system may hide those of other users."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)
     return False

@@ -116,10 +116,9 @@ def _descendants(parents: Iterable[psutil.Process]) -> set[psutil.Process]:
 def _is_alive(process: psutil.Process) -> bool:
     import psutil
 
-    try:
+    with contextlib.suppress(psutil.Error, OSError):
         return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except (psutil.Error, OSError):
-        return False
+    return False
 
 
 def adopt_orphans() -> None:

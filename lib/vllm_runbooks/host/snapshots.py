@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
@@ -98,14 +99,18 @@ def _of_json(text: str, where: str) -> Inventory:
         raise InputError(f"{where}: is no JSON ({error}); give a snapshot as it was written") from None
     if not isinstance(data, dict) or data.get("kind") != KIND:
         raise InputError(f'{where}: is no snapshot of a host: "kind" is not "{KIND}"; {_WRITE}')
-    if data.get("schema") != SCHEMA or isinstance(data["schema"], bool):
-        version = str(data.get("schema"))[:20]
-        raise InputError(f"{where}: has schema {version}, and {SCHEMA} is read; {_WRITE}")
-    values = {name: value for name, value in data.items() if name != "schema" and name not in _DERIVED}
+    values = read_fields(data, where, _DERIVED, _WRITE)
     if "gpus" not in values:
         raise InputError(f"{where}: gpus: is missing; a host without cards has an empty list")
     check(Inventory, values, where, "")
     return record(Inventory, values)
+
+
+def read_fields(data: dict[str, Any], where: str, derived: Sequence[str], write: str) -> dict[str, Any]:
+    """The fields of a snapshot without the derived ones; raises InputError if it has another schema."""
+    if data.get("schema") != SCHEMA or isinstance(data["schema"], bool):
+        raise InputError(f"{where}: has schema {str(data.get('schema'))[:20]}, and {SCHEMA} is read; {write}")
+    return {name: value for name, value in data.items() if name != "schema" and name not in derived}
 
 
 @cache

@@ -80,7 +80,7 @@ def inventory(
     elif series is not None and (samples is not None or every is not None):
         given_too = "--samples" if samples is not None else "--every"
         raise click.UsageError(f"{given_too} is for looks at this host; a series is read whole, by its own times.")
-    if file is not None and (python is not None):
+    if file is not None and python is not None:
         raise click.UsageError("--python is asked on this host; a file has its own packages.")
     if watch:
         return _watched(series, samples or 10, 1.0 if every is None else every, need, form)

@@ -21,11 +21,7 @@ _WRITE_NODES = "give what vllm-runbooks cluster check --out FILE wrote, or a fol
 
 
 def read_nodes(sources: Sequence[str | Evidence]) -> Cluster:
-    """Read snapshots as one cluster: files, folders of files, recorded cases, `-` or loaded evidence.
-
-    Raises:
-        InputError: one cannot be read, or holds no node.
-    """
+    """Read files, folders of files, recorded cases, `-` or loaded evidence as one cluster; raises InputError."""
     from vllm_runbooks.host import nodes as clusters
 
     spared = {file for source in sources if isinstance(source, str) for file in snapshots_in(source) or ()}
@@ -36,9 +32,8 @@ def snapshots_in(name: str) -> list[str] | None:
     """The snapshots in a folder, by name; None if it is no folder, or a recorded case."""
     folder = Path(name)
     is_named = bool(name.strip()) and "\0" not in name
-    if not is_named or not folder.is_dir() or (folder / "case.yaml").is_file():
-        return None
-    return sorted(map(str, folder.glob("*.json")))
+    is_of_nodes = is_named and folder.is_dir() and not (folder / "case.yaml").is_file()
+    return sorted(map(str, folder.glob("*.json"))) if is_of_nodes else None
 
 
 def _node_texts(name: str | Evidence) -> Iterator[tuple[str, str]]:

@@ -91,10 +91,8 @@ def name_apart(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 def _wrong_address(node: NodeFacts) -> str | None:
     resolved, node_addresses = node.resolves_to, addresses(node)
-    if resolved is None:
-        return None
     if not resolved:
-        return "no address"
+        return None if resolved is None else "no address"
     loopback = next(filter(is_loopback, resolved), None)
     if loopback is not None or node_addresses is None or node_addresses & {*resolved}:
         return loopback

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from html import escape
 from typing import NamedTuple
@@ -242,8 +242,8 @@ def _because(fact: Unmeasured) -> str:
 # ---- for a notebook
 
 _OWN: tuple[tuple[str, Callable[[NodeFacts], str | None]], ...] = (
-    ("addresses", lambda node: _joined(_outward(node))),
-    ("its name stands for", lambda node: _joined(node.resolves_to or ())),
+    ("addresses", lambda node: "; ".join(_outward(node)) or None),
+    ("its name stands for", lambda node: "; ".join(node.resolves_to or ()) or None),
     *((name, partial(lambda name, node: (node.environment or {}).get(name), name)) for name in (HOST_IP, NCCL, GLOO)),
     ("clock", lambda node: _offset(node.clock_offset_s)),
 )
@@ -254,10 +254,6 @@ def _outward(node: NodeFacts) -> Iterator[str]:
     for interface in node.interfaces or ():
         if not all(map(is_loopback, interface.addresses)):
             yield f"{interface.name} {', '.join(interface.addresses)}"
-
-
-def _joined(parts: Iterable[str]) -> str | None:
-    return "; ".join(parts) or None
 
 
 def _offset(seconds: float | None) -> str | None:
@@ -281,7 +277,8 @@ def nodes(checked: CheckedCluster | str, *, is_whole: bool = True) -> RenderedVi
     blocks: list[TextBlock] = [SentenceLines(str(head)), *map(SentenceLines, _summary(checked))]
     if rows:
         columns = ["", *_columns(checked)]
-        cells = [[_row_name(row.what), *map(_narrow, _marked(row))] for row in rows]
+        # A name is never broken inside of a word; a variable may be, behind its underlines.
+        cells = [[escape(visible(row.what)).replace("_", "_<wbr>"), *map(_narrow, _marked(row))] for row in rows]
         html += elements.html_table(columns, cells, widest="none")
         blocks.append(faint_table(columns, [[visible(row.what), *_plainly(row)] for row in rows]))
     if not checked.differences:
@@ -353,11 +350,6 @@ def _plainly(row: _FactRow) -> Iterator[str]:
 def _narrow(html: str) -> str:
     """A cell that wraps on a phone before the table has to be scrolled."""
     return tag("div", html, "min-width:4.5em;overflow-wrap:anywhere")
-
-
-def _row_name(what: str) -> str:
-    """The name of a row, never broken inside of a word; a variable may be broken behind its underlines."""
-    return escape(visible(what)).replace("_", "_<wbr>")
 
 
 def _marked(row: _FactRow) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from vllm_runbooks.core.display import SCHEMA, visible
+from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.json_errors import loaded
 from vllm_runbooks.core.record_forms import record
@@ -15,6 +15,7 @@ from vllm_runbooks.core.redaction.redact import redact_record, redact_text
 from vllm_runbooks.host import inspection as inventories
 from vllm_runbooks.host.nodes.records import KIND, NODE_KIND, CheckedCluster, Cluster, NodeFacts, Unread
 from vllm_runbooks.host.records import KIND as HOST_KIND
+from vllm_runbooks.host.snapshots import read_fields
 
 MAX_TEXT = 64 << 20
 """Characters of a recorded cluster; a node of it takes some ten thousand, a way between two 150. As many of ways take
@@ -105,11 +106,11 @@ def _read(text: str, where: str) -> Cluster:
         return Cluster(by=_BY_FILES, nodes=(NodeFacts(_name_of(where), inventory=inventories.read(text, where)),))
     if kind not in (KIND, NODE_KIND):
         raise InputError(f'{where}: is no recorded cluster: "kind" is not "{KIND}" or "{NODE_KIND}"; {_WRITE}')
-    if data.get("schema") != SCHEMA or isinstance(data["schema"], bool):
-        raise InputError(f"{where}: has schema {str(data.get('schema'))[:20]}, and {SCHEMA} is read; {_WRITE}")
-    values = {name: value for name, value in data.items() if name != "schema" and name not in _DERIVED}
+    values = read_fields(data, where, _DERIVED, _WRITE)
     if kind == NODE_KIND:
-        about = {name: values.pop(name) for name in ("constructed", "source", "taken") if name in values}
+        about: dict[str, Any] = {
+            name: values.pop(name) for name in ("constructed", "source", "taken") if name in values
+        }
         inventories.check(Cluster, about, where)
         inventories.check(NodeFacts, values, where)
         cluster = replace(record(Cluster, about), by=_BY_FILES, nodes=(record(NodeFacts, values),))
@@ -149,13 +150,11 @@ def _check_names(cluster: Cluster, names: Counter[str], where: str) -> None:
     for name in _names(cluster):
         printable = visible(name[:60])
         if not (0 < len(name) <= _MAX_NAME and name.isprintable()):
-            raise InputError(
-                f"{where}: {printable!r} is no name of a node; give one of 1 to {_MAX_NAME} signs that can be printed"
-            )
+            form = f"give one of 1 to {_MAX_NAME} signs that can be printed"
+            raise InputError(f"{where}: {printable!r} is no name of a node; {form}")
         if names[name]:
-            raise InputError(
-                f"{where}: {printable}: is a node that was given already; give each under a name of its own"
-            )
+            form = "give each under a name of its own"
+            raise InputError(f"{where}: {printable}: is a node that was given already; {form}")
         names[name] += 1
     if len(names) > MAX_NODES:
         raise InputError(f"{where}: makes more than {MAX_NODES:,} nodes; give fewer at a time")

@@ -108,9 +108,8 @@ def _of_collectives(context: ClusterRuleContext, names: tuple[str, ...]) -> Iter
 
 def _why_not(context: ClusterRuleContext, called: Sequence[str]) -> str:
     """Why the first rank that did not start did not; not that another waited for it."""
-    ranks = [
-        rank for run in context.cluster.collectives or () if BACKENDS.get(run.backend) in called for rank in run.ranks
-    ]
+    runs = [run for run in context.cluster.collectives or () if BACKENDS.get(run.backend) in called]
+    ranks = [rank for run in runs for rank in run.ranks]
     lacking = [rank for rank in ranks if rank.state is RankState.NOT_STARTED and not rank.said.endswith(ABSENT_RANK)]
     reason = next((f"{rank.node}: {' '.join(rank.said.split())[:200]}" for rank in lacking if rank.said), "")
     return f"{reason}; {_WITH_TORCH}" if "torch" in reason else reason
