@@ -20,6 +20,7 @@ TABLES: Mapping[str, str] = {
     "lora_models": "vllm_runbooks.plan.adapters:LoraModel",
     "mixer_tensors": "vllm_runbooks.plan.tensors:MixerTensors",
     "mtp_models": "vllm_runbooks.plan.release_rules:SinceRelease",
+    "nginx": "vllm_runbooks.plan.proxy:NginxText",
     "non_torch_memory": "vllm_runbooks.plan.costs:MeasuredMemory",
     "sampler_memory": "vllm_runbooks.plan.costs:SamplerMemory",
     "speculative_keys": "vllm_runbooks.plan.release_rules:ValueHistory",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from vllm_runbooks.catalog.eras import NEVER, Key
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core.record_forms import Authored
 from vllm_runbooks.plan.shape import Encoder
@@ -20,6 +21,10 @@ class EncoderTower(Authored):
     """"vision" or "audio"."""
     is_quantized: bool = True
     """Whether vLLM's class hands a quantization chosen at launch on to the tower's linear layers."""
+    off_since: Key = NEVER
+    """The first release that leaves it out where all its modalities are limited to 0."""
+    heads: str = ""
+    """Field that counts its heads where its class divides them among the ranks; others pad them or have all on each."""
     bases: tuple[str, ...] = ()
     """Rows whose sizes and tensors it has as well; its own sizes replace theirs."""
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -48,9 +53,9 @@ class _TowerSizes:
         self.sizes = {name: size for tower in towers for name, size in tower.sizes.items()}
         self.values = {"hidden": hidden, "taps": taps(config)}
         for tower in towers:
-            for name, (key, default, wanted) in tower.flags.items():
+            for name, (key, default, expected) in tower.flags.items():
                 value = config.get(key, default)
-                self.values[name] = int((value if isinstance(wanted, str) else bool(value)) == wanted)
+                self.values[name] = int((value if isinstance(expected, str) else bool(value)) == expected)
         if "layers" in self.sizes:
             read_layer = next((tower.read_layer for tower in towers if tower.read_layer is not None), None)
             self.values["used"] = self._used(config.get("vision_feature_layer", read_layer))
@@ -64,11 +69,11 @@ class _TowerSizes:
         """A size by its name."""
         if name not in self.values:
             default, *keys = self.sizes[name]
-            given = (value for key in keys if (value := self._given(str(key))) is not None)
-            self.values[name] = next(given, None) or evaluate(default, self.of)
+            numbers = (number for key in keys if (number := self._number(str(key))) is not None)
+            self.values[name] = next(numbers, None) or evaluate(default, self.of)
         return self.values[name]
 
-    def _given(self, key: str) -> int | None:
+    def _number(self, key: str) -> int | None:
         """A size by a field of the configuration, or an item of it; None if it is none."""
         name, _, place = key.removeprefix("#").partition(".")
         value = self.config.get(name)
@@ -79,11 +84,17 @@ class _TowerSizes:
         return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-def _bases(family: str, kind: str | None) -> Iterator[EncoderTower | None]:
+def tower_of(encoder: Encoder) -> EncoderTower:
+    """The row of an encoder's family."""
+    towers = load_table("encoder_towers", EncoderTower)
+    return towers[encoder.family] if encoder.family in towers else EncoderTower()
+
+
+def _bases(family: str, kind: str) -> Iterator[EncoderTower | None]:
     """A row and those that it is based on, the most general first; None for one that is not known."""
     tower = load_table("encoder_towers", EncoderTower).get(family)
     if tower is not None:
-        bases = (tower.kinds.get(kind or "", ""),) if tower.kinds else tower.bases
+        bases = (tower.kinds.get(kind, ""),) if tower.kinds else tower.bases
         for base in bases:
             yield from _bases(base, kind)
     yield tower
@@ -91,7 +102,8 @@ def _bases(family: str, kind: str | None) -> Iterator[EncoderTower | None]:
 
 def encoder_tensors(encoder: Encoder, hidden: int) -> tuple[ModelTensor, ...] | None:
     """The tensors of a tower in front of a text part of a hidden size; None if the family is not known."""
-    bases = tuple(_bases(encoder.family, encoder.sizes.get("model_type")))
+    kind = encoder.sizes.get("model_type")
+    bases = tuple(_bases(encoder.family, "" if kind is None else str(kind)))
     towers = [tower for tower in bases if tower is not None]
     if len(towers) < len(bases):
         return None

@@ -15,6 +15,7 @@ from vllm_runbooks.catalog import options as releases
 from vllm_runbooks.catalog import support
 from vllm_runbooks.catalog.eras import Key
 from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel, budget
+from vllm_runbooks.plan.encoders import tower_of
 from vllm_runbooks.plan.kv_cache import Kind, KvLayer
 from vllm_runbooks.plan.network import Network, Traffic, traffic
 from vllm_runbooks.plan.records import Speed
@@ -34,14 +35,6 @@ _WITHOUT_STAGES = frozenset(
 )  # fmt: skip
 """Architectures whose class is no `SupportsPP` in any release that has it (models/*.py of 31 releases, 0.6.6 to 0.33.0;
 config.py verify_with_parallel_config rejects stages then)."""
-_ENCODER_HEADS: Mapping[str, str] = {
-    "qwen2_vl": "num_heads", "qwen2_5_vl": "num_heads", "qwen3_vl": "num_heads", "glm4v": "num_heads",
-    "gemma3": "num_attention_heads", "llava": "num_attention_heads", "llama4": "num_attention_heads",
-}  # fmt: skip
-"""Field that counts an encoder's heads where its class divides them among the ranks (0.8.5 models/qwen2_vl.py:262,
-siglip.py:177, clip.py:126, mllama4.py:211; 0.16.0 glm4_1v.py:271). Others pad heads, or have all on each rank."""
-
-
 # ---- what there is to choose from
 
 
@@ -163,7 +156,7 @@ def _state_heads(mixer: Recurrent, size: int) -> Iterator[str]:
 
 def _encoder_heads(encoders: Iterable[Encoder], size: int) -> Iterator[str]:
     for encoder in encoders:
-        heads = encoder.sizes.get(_ENCODER_HEADS.get(encoder.family, ""))
+        heads = encoder.sizes.get(tower_of(encoder).heads)
         if isinstance(heads, int) and heads % size:
             yield (
                 f"{heads} heads of the encoder cannot be split over {size} ranks "

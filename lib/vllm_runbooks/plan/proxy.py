@@ -10,20 +10,26 @@ import ipaddress
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from textwrap import wrap
+from textwrap import indent, wrap
 
+from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.record_forms import Authored
 
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\Z", re.ASCII)
 _MAX_NAME = 253
 _MAX_PORT = 65535
 _WIDTH = 100
-_SILENCE_S = 3600
-"""Seconds that a server may stay silent: at least the longest answer that is not streamed."""
-_UPLOAD_MIB = 64
-"""MiB of the largest request: pictures, audio and video are sent within it."""
+_STEP = "    "
 _PROTECTED = "127.0.0.1", "::1", "localhost"
+
+
+@dataclass(frozen=True)
+class NginxText(Authored):
+    """A part of the configuration, with `{name}` where something is filled in."""
+
+    text: str
 
 
 @dataclass(frozen=True)
@@ -89,27 +95,13 @@ def nginx(
         raise InputError("no server is given; a proxy needs one at least")
     if len({str(server).lower() for server in (*servers, listen)}) != len(servers) + 1:
         raise InputError("a server is given twice, or is where the proxy itself listens; give each a port of its own")
-    lines = [
-        *_upstream(servers),
-        "",
-        "server {",
-        *_indented(_server(listen, retries_posts=retries_posts)),
-        "}",
-    ]
-    head = _head(servers, listen, retries_posts=retries_posts)
-    if not is_whole:
-        return "\n".join([*head, "", *lines]) + "\n"
-    main = [
-        "worker_processes auto;",
-        "worker_rlimit_nofile 16384;",
-        "events {",
-        *_indented(["# A request holds two connections for as long as its answer takes.", "worker_connections 8192;"]),
-        "}",
-        "http {",
-        *_indented(lines),
-        "}",
-    ]
-    return "\n".join([*head, "", *main]) + "\n"
+    texts = load_table("nginx", NginxText)
+    retried = "error timeout non_idempotent" if retries_posts else "error timeout"
+    body = texts["servers"].text.replace("{listen}", str(listen)).replace("{retried}", retried)
+    body = body.replace("{servers}", indent("\n".join(_upstream(servers)), _STEP)).rstrip()
+    if is_whole:
+        body = texts["frame"].text.replace("{servers}", indent(body, _STEP)).rstrip()
+    return "\n".join([*_head(servers, listen, retries_posts=retries_posts), "", body]) + "\n"
 
 
 def _head(servers: Sequence[ProxyServer], listen: ProxyServer, *, retries_posts: bool) -> list[str]:
@@ -138,88 +130,15 @@ def _head(servers: Sequence[ProxyServer], listen: ProxyServer, *, retries_posts:
 
 
 def _upstream(servers: Sequence[ProxyServer]) -> list[str]:
+    if len(servers) == 1:
+        return [f"server {servers[0]};"]
     health = (
         "nginx of the open edition does not ask servers whether they are well. It learns it from requests: after one "
         "that fails, a server is left out for fail_timeout, then tried with the next. One that loads its model "
         "refuses connections, so that nothing is sent to it."
     )
-    kept = (
-        "Connections are kept for less time than vLLM keeps them (5 s, VLLM_HTTP_TIMEOUT_KEEP_ALIVE): one that the "
-        "server is about to close would lose the request that is sent on it."
-    )
-    fails = " max_fails=1 fail_timeout=10s" if len(servers) > 1 else ""
-    inside = [
-        *_comment("All workers count together: fewest requests in flight means those of the whole proxy."),
-        "zone vllm 64k;",
-        "least_conn;",
-        *(_comment(health) if len(servers) > 1 else ()),
-        *(f"server {server}{fails};" for server in servers),
-        *_comment(kept),
-        "keepalive 16;",
-        "keepalive_timeout 3s;",
-    ]
-    return ["upstream vllm {", *_indented(inside), "}"]
-
-
-def _server(listen: ProxyServer, *, retries_posts: bool) -> list[str]:
-    retried = "error timeout non_idempotent" if retries_posts else "error timeout"
-    return [
-        f"listen {listen};",
-        *_comment("Pictures, audio and video are part of the request. nginx's own limit is 1 MiB."),
-        f"client_max_body_size {_UPLOAD_MIB}m;",
-        "",
-        "proxy_http_version 1.1;",
-        'proxy_set_header Connection "";',
-        "proxy_set_header Host $http_host;",
-        "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;",
-        "proxy_set_header X-Forwarded-Proto $scheme;",
-        *_comment("Each piece of an answer is handed on as it comes."),
-        "proxy_buffering off;",
-        *_comment(
-            "A request is taken in whole before a server gets it, also one that is sent in pieces: a slow client holds "
-            "no server, and only what is at hand can be sent to another one."
-        ),
-        "proxy_request_buffering on;",
-        *_comment("A server that is up takes a connection at once."),
-        "proxy_connect_timeout 5s;",
-        *_comment(
-            "An answer that is not streamed comes in one piece after waiting, prefill and all its tokens: until then "
-            "the server is silent."
-        ),
-        f"proxy_read_timeout {_SILENCE_S}s;",
-        f"proxy_send_timeout {_SILENCE_S}s;",
-        f"send_timeout {_SILENCE_S}s;",
-        *_comment("A client that goes away ends its request on the server as well, and frees its KV cache."),
-        "proxy_ignore_client_abort off;",
-        f"proxy_next_upstream {retried};",
-        "",
-        *_comment(
-            "200 as long as one server is well. One whose engine died answers 503: the next is asked, and the "
-            "failed one is left out for a while. Asked every few seconds, this finds such a server before requests do."
-        ),
-        "location = /health {",
-        *_indented(
-            [
-                "access_log off;",
-                "proxy_read_timeout 10s;",
-                "proxy_next_upstream error timeout http_500 http_502 http_503 http_504;",
-                "proxy_pass http://vllm;",
-            ]
-        ),
-        "}",
-        *_comment("Figures of one server, another at each call, mean nothing: collect them from each server itself."),
-        "location = /metrics {",
-        *_indented(["return 404;"]),
-        "}",
-        "location / {",
-        *_indented(["proxy_pass http://vllm;"]),
-        "}",
-    ]
+    return [*_comment(health), *(f"server {server} max_fails=1 fail_timeout=10s;" for server in servers)]
 
 
 def _comment(text: str) -> list[str]:
     return [f"# {line}" for line in wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)]
-
-
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [f"    {line}" if line else "" for line in lines]

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import lru_cache
 
-from vllm_runbooks.catalog.eras import NEVER, EraValue, Key, in_release
-from vllm_runbooks.plan.encoders import encoder_tensors, taps
+from vllm_runbooks.catalog.eras import EraValue, Key, in_release
+from vllm_runbooks.plan.encoders import encoder_tensors, taps, tower_of
 from vllm_runbooks.plan.families import Family, families
 from vllm_runbooks.plan.shape import Format, Latent, Layer, Quantization, Rope, Shape
 from vllm_runbooks.plan.tensors import CORRECTION, ModelTensor, layer_tensors, linear, mtp_tensors, norm
@@ -314,15 +314,6 @@ _ABSORBED = (EraValue("products"), EraValue("factors", (0, 8)))
 "products" of it with the projections before and behind it (attention/backends/mla/utils.py, 0.7.2 :330-394, 0.7.3
 :323-390); "factors": its two halves, views of the weight itself unless that is quantized (mla/common.py).
 """
-_ENCODER_OFF: Mapping[str, Key] = {
-    "qwen2_vl": (0, 10), "qwen2_5_vl": (0, 10), "qwen3_vl": (0, 11), "llava": (0, 10), "pixtral": (0, 10),
-    "glm4v": (0, 15), "gemma3": (0, 15), "internvit": (0, 15), "gemma4": (0, 19), "gemma4_audio": (0, 19),
-    "llama4": (0, 10), "qwen2_5_omni": (0, 10), "qwen2_5_omni_audio": (0, 10), "cohere2_vision": (0, 15),
-    "idefics3": (0, 15), "internvl": (0, 15), "lfm2_vl": (0, 15), "llava_next": (0, 15), "llava_onevision": (0, 15),
-    "paligemma": (0, 15), "qwen2_audio_audio": (0, 15), "moonvit": (0, 16),
-}  # fmt: skip
-"""Since when a family's tower is left out where all its modalities are limited to 0 (models/*.py: 0.10.2
-`get_limit_per_prompt`, 0.15.1 `_mark_tower_model`)."""
 _SHARED_PROJECTIONS = (EraValue(True), EraValue(False, (0, 30)))
 """Whether layers that use another's cache load its projections: models/gemma4.py (0.29.0 :421, 0.30.0 :409-419)."""
 
@@ -682,7 +673,7 @@ def load(
         )
         reasons.append("the kernel of the experts, which decides their padding, depends on the card")
     has_encoder = not encoder_off or any(
-        release is not None and release < _ENCODER_OFF.get(encoder.family, NEVER) for encoder in shape.encoders or ()
+        release is not None and release < tower_of(encoder).off_since for encoder in shape.encoders or ()
     )
     fixed: dict[str, int] = {}
     if has_encoder:
