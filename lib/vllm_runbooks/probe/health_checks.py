@@ -18,7 +18,6 @@ NAMES = ("port", "health", "models", "token", "stream", "chat", "tools")
 """Checks that a launched server must pass, in order."""
 MAX_METRICS = 16 << 20
 _FINISHED = "finished"
-"""Series of serving.yaml that counts finished requests."""
 _PROMPT = "Hello"
 _OWN_METRICS = "/metrics are vLLM's"
 _MAX_MODELS = 1000
@@ -61,7 +60,6 @@ class HealthChecker:
     def __init__(
         self, target: Target, patience_s: float, *, model_name: str | None = None, is_diagnosis: bool = False
     ) -> None:
-        """Health checks of one server."""
         self.target = target
         self.is_diagnosis = is_diagnosis
         self.asked = model_name
@@ -75,7 +73,6 @@ class HealthChecker:
         self._asking = HttpClient(target, patience_s)
 
     def climb(self, names: Sequence[str]) -> Iterator[Rung]:
-        """Run checks in order; the first needed one that fails is the last."""
         for name in names:
             began, self.status = time.monotonic(), 0
             try:

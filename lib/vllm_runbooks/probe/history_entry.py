@@ -33,7 +33,6 @@ def inputs(health: Health) -> dict[str, Any]:
 
 
 def _options(seen: Observation) -> dict[str, Any]:
-    """The options of the launch command, as its release reads them; empty unless it has exactly one launch."""
     starts = starts_of(documents.read(seen.command)) if seen.command else ()
     if len(starts) != 1:
         return {}

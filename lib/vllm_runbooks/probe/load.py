@@ -36,7 +36,6 @@ class ProbeLoad:
     answer_tokens: int = 64
 
     def __post_init__(self) -> None:
-        """Refuse what is no load."""
         if not 0.1 <= self.seconds <= 3600:
             raise InputError(f"load: {self.seconds:g} s is no time for a load; give from 0.1 s to 1 h")
         for name, most in (("at_once", MAX_AT_ONCE), ("prompt_tokens", 1_000_000), ("answer_tokens", 1_000_000)):
@@ -57,8 +56,6 @@ class _LoadSamples:
 
 
 class Loading:
-    """A closed-loop load."""
-
     def __init__(self, target: Target, model: str, load: ProbeLoad, *, patience_s: float) -> None:
         """A load that starts on entry; each request is given up after `patience_s`."""
         self.load = load
@@ -183,7 +180,6 @@ def _parsed(event: bytes) -> dict[str, Any]:
 
 
 def _counted(data: dict[str, Any], otherwise: int | None) -> int | None:
-    """Tokens of the answer as the server counts them."""
     usage = data.get("usage")
     count = usage.get("completion_tokens") if isinstance(usage, dict) else None
     return count if type(count) is int and 0 <= count <= 1 << 30 else otherwise

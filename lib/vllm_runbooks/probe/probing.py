@@ -91,8 +91,6 @@ def _borne(load: LoadMeasured) -> Rung:
 
 
 class _Sampling:
-    """Readings of the metrics, as far as they are kept."""
-
     def __init__(self, request: ProbeRequest, serving: Serving, began: float) -> None:
         self._asking = HttpClient(request.target, min(request.patience_s, _METRICS_S))
         self._request, self._serving, self._began = request, serving, began
@@ -117,7 +115,6 @@ class _Sampling:
         )
 
     def _read(self) -> bool:
-        """Take a sample; return whether to go on."""
         try:
             reply = self._asking.get("/metrics", most=MAX_METRICS)
         except Unanswered as failure:
@@ -142,7 +139,6 @@ class _Sampling:
             self.notes.append(note)
 
     def quiet(self) -> None:
-        """Sample the metrics without a load."""
         count = min(max(FEWEST, int(self._request.seconds) + 1), _MOST)
         for number in range(count):
             if number:

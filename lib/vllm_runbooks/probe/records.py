@@ -31,8 +31,6 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class MetricPoint:
-    """A sample of one series."""
-
     name: str
     labels: Mapping[str, str]
     value: float

@@ -107,7 +107,6 @@ def _rung_rows(health: Health) -> list[tuple[str, str, str, str]]:
 
 _NO_FIGURES = "The server told no figures of itself."
 _Grid = tuple[list[str], list[list[str]], str]
-"""Head, rows and the text below."""
 
 
 def _figures_view(grid_: _Grid | None) -> list[TextBlock]:
@@ -219,7 +218,6 @@ _MUCH_FOUND = 0.05
 
 
 def _of_the_cache(health: Health) -> str:
-    """A note if tokens came from the prefix cache, since no two prompts of a load begin alike."""
     share = health.facts.get("prefix_hit_share")
     if share is None or share <= _MUCH_FOUND:
         return ""

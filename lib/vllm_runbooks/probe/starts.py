@@ -10,8 +10,6 @@ from vllm_runbooks.core.records import Answer, Edit, Outcome
 
 
 class LaunchResult(StrEnum):
-    """What came of a check or of a rung."""
-
     PASSED = "passed"
     FAILED = "failed"
     UNKNOWN = "unknown"
@@ -39,7 +37,6 @@ class Rung:
     """One step of the ladder that a server must climb to be called ready."""
 
     name: str
-    """"port", "health", "server", "models", "model", "token", "stream", "chat" or "tools"."""
     result: LaunchResult
     says: str
     seconds: float | None = None
@@ -52,7 +49,6 @@ class Rung:
 
 
 def first_failure(rungs: Iterable[Rung]) -> Rung | None:
-    """The first needed rung that failed."""
     return next((rung for rung in rungs if rung.result is LaunchResult.FAILED and rung.is_needed), None)
 
 
@@ -86,7 +82,6 @@ class Measured:
     """What a small load on a server that was ready showed, as vLLM's own `vllm bench serve` told it."""
 
     command: str
-    """Redacted command of the load."""
     status: int | None
     """Exit status; None if it was ended or could not run."""
     requests: int
@@ -137,7 +132,6 @@ class Attempt:
     is_proved: bool = False
     """Whether the proof finished with the server alive."""
     measured: Measured | None = None
-    """Load of the ready server."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +173,6 @@ class Guarded:
 
     @property
     def last(self) -> Attempt | None:
-        """The last try."""
         return self.attempts[-1] if self.attempts else None
 
     @property
@@ -199,5 +192,4 @@ class Fleet:
     answered: tuple[int | None, ...] = ()
     """Requests answered by each server, by its own metrics; None if unknown."""
     measured: Measured | None = None
-    """Load through the proxy."""
     folder: str | None = None

@@ -117,7 +117,6 @@ class Figures:
         return {name: self.value(fact, engine) for name, fact in self.serving.facts.items()}
 
     def engines(self) -> Iterator[EngineFacts]:
-        """Facts of each engine, if there are several."""
         engines = sorted(
             {_engine(point) for sample in self.samples for point in sample.points if "engine" in point.labels}
         )
@@ -147,7 +146,6 @@ class Figures:
 
     @cached_property
     def seconds(self) -> float:
-        """Time from the first sample to the last."""
         return self.samples[-1].at_s - self.samples[0].at_s if len(self.samples) > 1 else 0.0
 
     def _points(
@@ -232,7 +230,6 @@ def quantile(share: float, buckets: Mapping[float, float]) -> float | None:
 
 
 def _proofs(condition: ServingCondition, seen: Observation, figures: Figures) -> tuple[Proof, ...]:
-    """Proofs of a condition's tests; empty unless all hold."""
     proofs = [_proof(test, seen, figures) for test in condition.when]
     return tuple(proof for proof in proofs if proof) if all(proofs) else ()
 

@@ -25,7 +25,6 @@ from vllm_runbooks.runbooks.notebook import SCHEMA
 from vllm_runbooks.runbooks.worker import SOCKET_PATH_MAX, too_long
 
 _GRACE_S = 5.0
-"""Time beyond the limit for a worker to store the notebook."""
 _BELOW_TEMPORARY = "/vr01234567/k01234567/k-5"
 """Longest suffix of a socket's path."""
 
@@ -48,11 +47,9 @@ class Bench:
     tag: str
     """Value of `host.processes.TAG` of its processes."""
     runtime: Path
-    """Folder for sockets and the worker's log."""
     name: str
     gate: Gate
     _worker: subprocess.Popen[str] | None = None
-    """Started with the first run."""
 
     def execute(self, index: int, order: Mapping[str, Any]) -> dict[str, Any]:
         """Execute an order (of `worker`, or `alone`: a case's folder) and end all its processes."""
@@ -98,7 +95,6 @@ class Bench:
         return {"reason": f"the worker died ({_ending(worker.returncode)}); no verdict was written"}
 
     def _judge(self, index: int, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Check a case without a runbook in a process of its own."""
         with self.gate.starting:
             if self.gate.is_closed:
                 return {"reason": "interrupted"}
@@ -172,7 +168,6 @@ def module(name: str) -> list[str]:
 
 
 def temporary_folder() -> str | None:
-    """Folder for sockets: the default, unless its path is too long."""
     default = tempfile.gettempdir()
     too_long = len(os.fsencode(default + _BELOW_TEMPORARY)) > SOCKET_PATH_MAX
     if too_long and os.access("/tmp", os.W_OK):  # noqa: S108 - mkdtemp is used in it

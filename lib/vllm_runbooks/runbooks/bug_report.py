@@ -16,7 +16,6 @@ from vllm_runbooks.lint.records import Launch, Linted
 from vllm_runbooks.plan.render import plans
 
 ENVIRONMENT, BUG, CHECKLIST = "Your current environment", "🐛 Describe the bug", "Before submitting a new issue..."
-"""The form's headings."""
 _MAX_COMMAND, _MAX_LOG = 8_000, 30_000
 """Characters: GitHub accepts 65,536 in an issue."""
 _BEFORE, _BEHIND = 120, 12
@@ -34,8 +33,6 @@ _PACKAGES = ("torch", "transformers", "triton", "ray", "flashinfer-python", "nvi
 
 @dataclass(frozen=True)
 class Excerpted:
-    """Numbered lines of a log."""
-
     name: str
     lines: Sequence[tuple[int, str]]
 

@@ -102,7 +102,6 @@ def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
 
 
 def _host_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
-    """Problems of a host's snapshot or of recorded nodes."""
     expect, is_snapshot = case.expect, case.kind is CaseKind.SNAPSHOT
     if not is_snapshot and expect.recommended is not None:
         yield ("expect", "recommended"), f"is of a host's snapshot; name {SNAPSHOT} alone in files"

@@ -152,7 +152,6 @@ _WORST = (Verdict.INTERRUPTED, Verdict.ERROR, Verdict.FAIL, Verdict.PASS)
 
 
 def _evidence(parameters: Mapping[str, Any]) -> str | None:
-    """The evidence's name; None if there is none, or the run is live."""
     named = parameters.get("evidence")
     return Path(named).name[:200] or None if isinstance(named, str) and parameters.get("live") is not True else None
 
@@ -162,21 +161,17 @@ def _subject(runbook: str, case: str | None, node: str | None = None) -> str:
 
 
 class _Inputs:
-    """What runs are given; files are read once."""
-
     def __init__(self) -> None:
         self._digest, self._defaults = cache(_digest), cache(_defaults)
 
     @cached_property
     def catalog(self) -> str:
-        """Key of the catalog and the user's own folders."""
         from vllm_runbooks.catalog import compiled, folders
 
         roots = [folders.catalog_dir(), *map(Path, folders.own_catalogs())]
         return "+".join(key for root in roots for key in (compiled.key(root), compiled.rules_key(root)))
 
     def of(self, request: RunbookRequest) -> dict[str, Any]:
-        """A run's parameters with defaults, and digests of its files."""
         if request.is_alone:
             return {"case": request.case, "case_digest": self._digest(request.path), "catalog": self.catalog}
         parameters = {**self._defaults(request.path), **request.parameters} if request.refused is None else {}

@@ -207,7 +207,6 @@ def _is_injected(cell: Mapping[str, Any]) -> bool:
 
 
 def _judgement(data: Mapping[str, Any]) -> RunbookVerdict:
-    """Build the record; raise KeyError, TypeError or ValueError if the data is anything else."""
     if type(data["schema"]) is not int or data["schema"] != SCHEMA:
         raise ValueError("not a judgement of this schema")
     judgement = record(RunbookVerdict, {key: value for key, value in data.items() if key != "schema"})

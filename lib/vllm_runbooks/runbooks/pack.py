@@ -34,13 +34,10 @@ _MAX_LAID_ASIDE = 4 << 30
 _ODD = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 _MAX_STEM = 80
 _UNNAMED = "-"
-"""Name of standard input."""
 
 
 @dataclass(frozen=True)
 class Packed:
-    """A pack that is not written yet."""
-
     raw: bytes
     manifest: Manifest
     issue: str
@@ -127,8 +124,6 @@ def laid_aside(document: Document) -> Document:
 
 
 class _Packing:
-    """One pack in the making."""
-
     def __init__(self, evidence: Evidence, cards: PackedGpus, start: int | None, tool: str) -> None:
         self._evidence, self._cards, self._start, self._tool = evidence, cards, start, tool
         self._redactor = Redactor()

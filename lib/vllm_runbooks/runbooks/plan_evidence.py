@@ -34,7 +34,6 @@ from vllm_runbooks.reading.deployment.confirmation import Confirmation
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 _UNNAMED = "the log's card"
 _ALIKE = 0.05
-"""Tolerated difference between the memory in the log and that of the named GPU."""
 
 
 # ---- a question

@@ -45,7 +45,6 @@ _NO_TEXT = "[vllm-runbooks record: not all of this is text; control characters a
 """First line of binary output, which is then read as a log."""
 _CONTROLS = [chr(code) for code in range(32) if not (9 <= code <= 13 or code == 27)]
 _MAX_PLACES = 1000
-"""Numbers to try for a folder next to one that exists."""
 _COMMAND = "command.sh"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
@@ -54,21 +53,17 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 class RecordedOutput:
     raw: bytes
     ending: str
-    """In words, as in "ended with exit status 1"."""
     seconds: float
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A written case."""
-
     folder: Path
     case: Case
     answer: Answer
     """Current diagnosis."""
     judgement: RunbookVerdict
     secrets: Mapping[str, int]
-    """Replaced secrets by kind."""
     output: RecordedOutput | None = None
 
 
@@ -192,8 +187,6 @@ def run_command(command: Sequence[str], *, show: Show, seconds: float | None = N
 
 
 class OutputBuffer:
-    """The beginning and the end of a long output."""
-
     def __init__(self, head: int, tail: int) -> None:
         self._room, self._max_tail = head, tail
         self._head: list[bytes] = []
@@ -228,7 +221,6 @@ class OutputBuffer:
 
 
 def _load(folder: Path) -> Case:
-    """The case in a folder, checked as it will be when it is read."""
     from vllm_runbooks.runbooks import case_files
 
     return case_files.load_case(folder)
@@ -381,7 +373,6 @@ def _texts(documents: Sequence[Document], limit: float) -> Iterator[str]:
 
 
 def _file_names(documents: Sequence[Document], redactor: Redactor) -> list[str]:
-    """startup.log for a single log; several keep their names, made harmless."""
     if len(documents) == 1:
         return ["startup.log"]
     names: list[str] = []

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _ATTENTION = [Verdict.FAIL, Verdict.ERROR, Verdict.INTERRUPTED, Verdict.SKIPPED, Verdict.PASS]
-"""Order of the page."""
 _HEADLINE = {
     Verdict.PASS: "passed",
     Verdict.FAIL: "failed",

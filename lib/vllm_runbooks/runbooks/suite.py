@@ -52,8 +52,6 @@ Progress = Callable[["RunbookRequest", RunResult | None], None]
 
 @dataclass(frozen=True)
 class RunbookRequest:
-    """A requested run."""
-
     runbook: str
     path: Path
     """The runbook, or the folder of a case without one."""
@@ -64,19 +62,15 @@ class RunbookRequest:
     refused: str | None = None
     """Why the run cannot start."""
     is_alone: bool = False
-    """Whether the case is checked without a runbook."""
     is_resumed: bool = False
     """Whether results of earlier steps are reused."""
     step: str | None = None
-    """The only step to run."""
     step_tries: int | None = None
     step_timeout_s: float | None = None
     node: str | None = None
-    """The only node to run on."""
 
 
 _TICK_S = 1.0
-"""Max delay of a signal."""
 
 
 class RunExecutor(Protocol):
@@ -220,7 +214,6 @@ class Suite:
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Run a guard process that cleans up if this process dies."""
         guard = subprocess.Popen(  # noqa: S603 - our own module
             [*module("host.processes"), self.id, str(self.runtime), str(self.out)],
             stdin=subprocess.PIPE,
@@ -234,7 +227,6 @@ class Suite:
             guard.communicate(b"done")
 
     def _collect(self, parts: int) -> None:
-        """Take results until all parts are done, or a signal ends the suite."""
         while parts:
             try:
                 event = self.events.get(timeout=_TICK_S)
@@ -258,7 +250,6 @@ class Suite:
                 self._progress(self.requests[index], result)
 
     def _save(self, *, final: bool = False) -> None:
-        """Store the results; a full disk is reported at the end."""
         self.results = [
             replace(result, notebook=name if (self.out / name).is_file() else None)
             for name, result in zip(self.outputs, self.results, strict=True)
@@ -397,7 +388,6 @@ def _result(
 
 
 def _output_names(requests: Sequence[RunbookRequest]) -> list[str]:
-    """Unique, harmless names `<runbook>--<case>.ipynb`."""
     names: list[str] = []
     for request in requests:
         joined = "--".join(filter(None, [request.runbook, request.case, request.node]))

@@ -26,7 +26,6 @@ from vllm_runbooks.runbooks import steps
 from vllm_runbooks.runbooks.notebook import held_back, read_judgement
 
 _START_S = 60
-"""Time limit of a kernel's start, papermill's default."""
 _SAVE_EVERY_S = 1.0
 # sun_path holds 104 bytes on macOS and the BSDs, 108 on Linux, its final NUL included.
 SOCKET_PATH_MAX = 103
@@ -88,7 +87,6 @@ def _listen(stdin: IO[str], orders: SimpleQueue[str]) -> None:
 
 
 def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
-    """Execute one notebook; return its judgement, or the reason of an error."""
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
     from papermill.engines import papermill_engines
     from papermill.exceptions import PapermillExecutionError
@@ -144,7 +142,6 @@ def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
 
 
 def _up_to(path: str, step: str | None, runtime: str) -> str:
-    """The notebook, or its part up to a step's cell."""
     if not step:
         return path
     notebook = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -156,7 +153,6 @@ def _up_to(path: str, step: str | None, runtime: str) -> str:
 
 
 def _of_step(order: Mapping[str, Any], output: Path, left: object) -> dict[str, Any]:
-    """The verdict on a step run alone, by its file; `left` is that file's earlier version."""
     answer = _read_answer(output, None)
     if "reason" in answer:
         return answer
@@ -219,8 +215,6 @@ def _register_storage() -> None:
     from papermill.iorw import LocalHandler, papermill_io
 
     class Storage(LocalHandler):  # type: ignore[misc]
-        """Stores absolute paths; papermill's handler truncates the last good notebook first."""
-
         def write(self, buf: str, path: str) -> None:
             store(Path(path), _redact_notebook(buf))
 
@@ -234,8 +228,6 @@ def _engine() -> Any:
     from papermill.engines import NBClientEngine, NotebookExecutionManager
 
     class Manager(NotebookExecutionManager):  # type: ignore[misc]
-        """Saves at the start, at the end, and once a second."""
-
         saved = float("-inf")
 
         def save(self, **options: Any) -> None:

@@ -14,8 +14,6 @@ from vllm_runbooks.core.files import store
 
 
 class RunbookFolder(NamedTuple):
-    """A writable folder of runbooks."""
-
     folder: Path
     said: str
     """What was copied; empty if the runbooks are opened in place."""

@@ -37,9 +37,7 @@ class Limits:
 
     ready_s: float | None = None
     hung_s: float | None = 600.0
-    """How long a hang is tolerated."""
     patience_s: float = 60.0
-    """Time limit per answer."""
     probe_every_s: float | None = None
     look_s: float = 1.0
     """Interval of looks at the processes during startup; doubled after it, and between health checks."""
@@ -70,18 +68,13 @@ class LaunchRunner:
     path: Path
     """File for its output."""
     show: Show
-    """Shows that output, secrets replaced."""
     say: Say
     limits: Limits
     on_ready: Sequence[Callable[[], None]] = ()
     looks: Sequence[Look] = ()
-    """Further looks at the processes, called at each tick."""
     usual: Mapping[str, Usual] = field(default_factory=dict)
-    """Usual time of each phase."""
     is_computing: Callable[[], bool | None] = lambda: None
-    """Whether a GPU of it is busy; None if unknown."""
     proof: Proof | None = None
-    """Run when it is ready, after which it is ended; None to serve until a signal comes."""
     is_cancelled: Callable[[], bool] = lambda: False
     launch: Callable[[], AbstractContextManager[Run]] | None = None
     """Launches it on other hosts; it is ended if a rank is gone."""
@@ -136,7 +129,6 @@ class LaunchRunner:
         return SupervisedCommand(words, environment={**environment, "SPT_NOENV": "1"})
 
     def _take_start(self, start: ServerRun) -> None:
-        """Report the phases that the log shows."""
         self._is_up = start.outcome.is_healthy
         for phase in start.timeline[len(self.ran.phases) :]:
             at = time.monotonic() - self.began
@@ -221,7 +213,6 @@ class LaunchRunner:
             self.ran.measured = self.proof(self._is_gone.is_set)
 
     def _climb(self, running: Run, now: float) -> None:
-        """Run the health checks until the server is ready, and from time to time after that."""
         climb = self._climbing
         if not self.subject.is_target_known:
             if self._is_up and not self.watch.is_ready:
@@ -252,8 +243,6 @@ class LaunchRunner:
 
 
 class _InThread:
-    """Something that is done while the log goes on."""
-
     def __init__(self, action: Callable[[], None]) -> None:
         self._thread = threading.Thread(target=action, daemon=True)
         self._thread.start()
@@ -267,8 +256,6 @@ class _InThread:
 
 
 class _HealthRun(_InThread):
-    """The ladder."""
-
     def __init__(self, target: Target, patience_s: float) -> None:
         self.rungs: list[Rung] = []
         self._target, self._patience_s = target, patience_s

@@ -79,7 +79,6 @@ class Segments:
         self.own: dict[str, int] = {}
         """Names and inodes."""
         self._looked: dict[tuple[str, int], int] = {}
-        """Looks at segments without an owner."""
         self._next = 0.0
 
     def look(self, processes: Collection[int], now: float) -> bool:

@@ -222,7 +222,6 @@ def serve(
 
 
 def _check_alone(of_nodes: dict[str, Any], left_out: tuple[str, ...]) -> None:
-    """Reject options that only apply to several nodes."""
     names = {"ssh_config": "ssh-config", "pythons": "python", "environment": "env"}
     options = [f"--{names.get(name, name)}" for name, value in of_nodes.items() if value]
     alone = next(iter(options), "--skip nodes" if "nodes" in left_out else None)

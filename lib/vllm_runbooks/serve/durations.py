@@ -45,7 +45,6 @@ def recorded() -> Mapping[str, Mapping[str, float]]:
 
 
 def _own(command: str, starts: Path) -> Iterator[dict[str, float]]:
-    """Phase times of earlier launches, the latest first."""
     for path in sorted(starts.glob(f"*/{places.REPORT}"), reverse=True)[:_MOST_REPORTS]:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             for tried in reversed(json.loads(path.read_text("utf-8"))["attempts"]):

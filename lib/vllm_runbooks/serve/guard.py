@@ -48,16 +48,12 @@ SECRETS: dict[str, str] = {}
 
 @dataclass(frozen=True)
 class LaunchRequest:
-    """A requested launch."""
-
     subject: ServedLaunch
     source: Source | None
-    """Source of GPU memory; None if no GPU can be read."""
     why_none: str = ""
     gpus: str | None = None
     """GPUs for the plan."""
     left_out: Sequence[str] = ()
-    """Checks to skip."""
     steady: Steady = field(default_factory=Steady)
     limits: Limits = field(default_factory=Limits)
     tries: int = 1
@@ -70,7 +66,6 @@ class LaunchRequest:
     proof: Proof | None = None
     """Run when the server is ready, which is then ended; None to serve until a signal comes."""
     is_cancelled: Callable[[], bool] = lambda: False
-    """Whether the launch is cancelled."""
     elsewhere: Elsewhere | None = None
     """Other hosts to launch on; the subject is what serves there."""
 
@@ -89,8 +84,6 @@ class _StoppedError(Exception):
 
 
 class _Supervisor:
-    """The whole of it: checks, tries, and what is said at the end."""
-
     def __init__(self, request: LaunchRequest, show: Show, say: Callable[[str], None]) -> None:
         self.request, self.show = request, show
         self.say: Callable[[str], None] = lambda line: say(redact_text(line))
@@ -179,7 +172,6 @@ class _Supervisor:
         return Check("lock", LaunchResult.PASSED, "no other guarded start is on its way on these cards")
 
     def _checked(self, host: LaunchHost, locks: contextlib.ExitStack) -> bool:
-        """Run the checks; return whether all allow the launch."""
         request, is_fit = self.request, True
         made = (
             self.elsewhere.checks(self.say)
@@ -241,7 +233,6 @@ class _Supervisor:
         return _NEVER_READY
 
     def _is_passed(self, check: Check) -> bool:
-        """Report a check; return whether it allows the launch."""
         self.checks.append(check)
         self.say(f"{check.name}: {check.result.value}: {check.says}")
         if check.name in ("lock", "memory"):
@@ -378,7 +369,6 @@ _COMPUTES_PERCENT = 5
 
 
 def _is_computing(host: LaunchHost) -> bool | None:
-    """Whether a GPU of the launch is busy; None if unknown."""
     if host.source is None:
         return None
     percents = [card.busy_percent for card in host.source.read().of(host.numbers) if card.busy_percent is not None]

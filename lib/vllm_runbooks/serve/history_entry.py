@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from vllm_runbooks.serve.subject import ServedLaunch
 
 _SIGNALLED = 128
-"""Exit statuses above it are signals."""
 
 
 def judged(launch: Guarded) -> tuple[Verdict, str]:
@@ -60,7 +59,6 @@ def results(launch: Guarded) -> dict[str, Any]:
 
 
 _BEARING = ("VLLM_", "CUDA_", "NCCL_", "NVIDIA_", "TORCH", "PYTORCH_", "HF_", "RAY_", "OMP_", "MASTER_", "GLOO_")
-"""Prefixes of variables that affect a launch."""
 
 
 @contextlib.contextmanager

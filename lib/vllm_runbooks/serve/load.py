@@ -21,7 +21,6 @@ from vllm_runbooks.probe.starts import Measured
 from vllm_runbooks.serve.subject import ServedLaunch
 
 LOG, RESULT = "bench.log", "bench.json"
-"""Files of the load: output and result of the command."""
 _MAX_RESULT = 16 << 20
 _MAX_SAID = 200
 _FAULT = re.compile(r"(?:[\w.]{0,80}(?:Error|Exception)\b|.{0,80}\berror:).*", re.ASCII)
@@ -38,7 +37,6 @@ class Load:
     answer_tokens: int = 32
     at_once: int = 8
     within_s: float = 600.0
-    """Time limit."""
 
     def __post_init__(self) -> None:
         for name in ("requests", "prompt_tokens", "answer_tokens", "at_once"):
@@ -125,7 +123,6 @@ def _run(
 
 
 def _last_fault(log: Path) -> str:
-    """The last line of a log that names an error, as the end of a sentence."""
     lines = log.read_text("utf-8", "replace").splitlines()
     fault = next((line.strip() for line in reversed(lines) if _FAULT.match(line.strip()[:_MAX_SAID])), "")
     return f": {fault[:_MAX_SAID]}" if fault else f"; see {log.name}"

@@ -19,12 +19,9 @@ from vllm_runbooks.host.running import RedactedOutput
 from vllm_runbooks.reading import startup_log
 
 _TURN_S = 1.0
-"""Interval of readings."""
 
 
 class Log:
-    """The output of a server."""
-
     def __init__(self, path: Path, live: RedactedOutput, on_launch: Callable[[ServerRun], None]) -> None:
         """A log in a file of its owner alone; `on_launch` gets the launch as read so far, in a thread."""
         self.path = path
@@ -55,7 +52,6 @@ class Log:
         self._reader.join(10)
 
     def read_no_more(self) -> None:
-        """Only store and show the rest."""
         if not self.is_over:
             self.is_over = True
             self._pieces.put(None)

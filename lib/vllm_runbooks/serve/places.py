@@ -13,7 +13,6 @@ from vllm_runbooks.probe.starts import Sighting
 
 REPORT = "report.json"
 MOST = 50
-"""Folders of launches to keep."""
 
 
 def starts() -> Path:

@@ -44,7 +44,6 @@ class LaunchHost(NamedTuple):
     """Source of GPU memory; None if no GPU can be read."""
     why_none: str
     numbers: tuple[int, ...]
-    """Numbers of the visible GPUs, in order."""
     spec: str | None
     """GPUs for the plan, as in 2xA100-80GB; None if unknown."""
 
@@ -81,7 +80,6 @@ def _visible(variable: str, gpus: Sequence[GpuMemory]) -> list[GpuMemory]:
 
 
 def _spec(cards: Sequence[GpuMemory]) -> str | None:
-    """The GPUs by the catalog's names; None if one is unknown."""
     names = []
     for card in cards:
         try:

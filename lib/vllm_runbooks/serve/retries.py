@@ -73,7 +73,6 @@ def again(answer: Answer) -> LaunchChange | None:
 
 
 def _is_refused(changed: ServedLaunch, title: str, say: Callable[[str], None]) -> bool:
-    """Whether the installed vLLM's parser rejects a changed command."""
     words = [word.value for word in changed.found.words]
     if not changed.is_installed or changed.python is None or None in words:
         return False

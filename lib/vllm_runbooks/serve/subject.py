@@ -92,7 +92,6 @@ class ServedLaunch:
 
     @cached_property
     def found(self) -> WrittenLaunch:
-        """The server's launch in the command or script."""
         starts = [launch for launch in self.page.starts if not launch.keywords and launch.entry in options.SERVERS]
         if len(starts) != 1:
             self._check_program()
@@ -101,7 +100,6 @@ class ServedLaunch:
         return starts[0]
 
     def _check_program(self) -> None:
-        """Raise InputError if the program or script does not exist."""
         words = self._words
         if words and shutil.which(words[0], path=self.environment.get("PATH")) is None:
             raise InputError(f"{redact_text(words[0])}: no such command; check its name, and the path")
@@ -217,7 +215,6 @@ class ServedLaunch:
 
     @cached_property
     def python(self) -> str | None:
-        """The Python that runs vLLM; None if unknown."""
         if self.is_container:
             return None
         path = self._program

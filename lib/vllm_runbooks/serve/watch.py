@@ -33,8 +33,6 @@ _RANKS = (re.compile(r"Worker"), re.compile(r"EngineCore_DP"))
 
 @dataclass
 class _ProcessState:
-    """What is remembered of a process."""
-
     name: str
     pid: int
     worked_at: float
@@ -43,16 +41,12 @@ class _ProcessState:
 
 @dataclass
 class HangWatch:
-    """Watches the processes of a launch."""
-
     began: float
     idle_s: float = IDLE_S
     lopsided_s: float = LOPSIDED_S
     phase: str | None = None
     line_at: float = field(default=0.0)
-    """Time of the last line."""
     usual: Mapping[str, Usual] = field(default_factory=dict)
-    """Usual time of each phase."""
     is_computing: Callable[[], bool | None] = lambda: None
     """Whether a GPU of the launch is busy; None if unknown."""
     is_ready: bool = False
@@ -62,7 +56,6 @@ class HangWatch:
     _told: dict[tuple[str, int | None, str | None], float] = field(default_factory=dict)
 
     def look(self, processes: Mapping[int, Sight], now: float | None = None) -> list[Sighting]:
-        """New sightings."""
         now = time.monotonic() if now is None else now
         working = self._activity.working(processes, now)
         for key, sight in processes.items():

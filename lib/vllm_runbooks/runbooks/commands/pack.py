@@ -123,7 +123,6 @@ def _evidence(logs: tuple[str, ...], command: str | None, vllm: str | None) -> E
 
 
 def _name(logs: tuple[str, ...], command: str | None) -> str:
-    """The default file name: of the first log, without secrets."""
     from vllm_runbooks.core.redaction.redact import redact_name
 
     name = Path(logs[0] if logs else command or "").resolve().name if logs != ("-",) else "startup"

@@ -113,7 +113,6 @@ def show(runbook_id: str, runbooks: str | None, form: str) -> None:
 
 
 def _show_entry(id_: str, form: str) -> bool:
-    """Show an entry of the history; False if there is none."""
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.history import render as render_history
     from vllm_runbooks.history import store as history
@@ -339,7 +338,6 @@ _JOBS = 2
 
 
 def _cluster(stack: contextlib.ExitStack, address: str, *, jobs: int | None) -> tuple[RayExecutor | None, str]:
-    """Join the cluster for as long as the stack is open; else None and why not."""
     from vllm_runbooks.cluster.tasks import RayExecutor
     from vllm_runbooks.core import extras
 
@@ -427,7 +425,6 @@ def _pair(by_id: dict[str, Runbook], id_: str, case_id: str, evidence: str, *, t
 
 
 def _inspect_all(runbooks: str | None) -> tuple[list[Runbook], dict[str, str]]:
-    """Good runbooks of the folder, and why the others are broken."""
     from vllm_runbooks.catalog.folders import runbooks_dir
     from vllm_runbooks.runbooks.notebook import load_runbook
 
@@ -465,7 +462,6 @@ def _check_evidence(runbook: Runbook, parameters: dict[str, Any]) -> None:
 
 
 def _without_raising(runbook: Runbook, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Let a failing verdict end the run without an exception."""
     if any(parameter.name == "stop_on_fail" for parameter in runbook.parameters):
         return {"stop_on_fail": False, **parameters}
     return parameters
@@ -502,7 +498,6 @@ def _execute(
 
 @contextlib.contextmanager
 def _progress(total: int) -> Iterator[Progress]:
-    """Show progress on stderr: a bar on a terminal, else a line per run."""
     if not sys.stderr.isatty():
         numbers = count(1)
 

@@ -35,7 +35,6 @@ from vllm_runbooks.serve.subject import ServedLaunch
 
 _TICK_S = 0.2
 _PROXY_S = 10.0
-"""Time for the proxy to listen."""
 _MOST = 64
 
 
@@ -109,13 +108,11 @@ def _check_count(count: int, name: str) -> None:
 
 
 def _over(launch: ServedLaunch, cards: starting.GpuReadings, parts: int) -> tuple[Edit, ...]:
-    """Edits that split the command's server over so many GPUs."""
     size = Edit("set", "tensor_parallel_size", parts)
     return (size, *placed(launch.edited([size]), cards, 1)[0])
 
 
 def _copies(launch: ServedLaunch, cards: starting.GpuReadings, copies: int) -> list[ServedLaunch]:
-    """The command so many times, each with its own port and share of the host."""
     _check_count(copies, "copies")
     starting.check_load(launch)
     if launch.target.is_tls:
@@ -130,7 +127,6 @@ def _copies(launch: ServedLaunch, cards: starting.GpuReadings, copies: int) -> l
 
 
 def _nginx() -> str:
-    """Path of nginx, which may lie outside of the user's PATH."""
     path = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
     if path is None:
         raise InputError("nginx is not installed on this host, and copies need a proxy; install it")
@@ -188,7 +184,6 @@ def _together(requests: Sequence[serve.LaunchRequest], load: Load, place: Path, 
 
 @contextmanager
 def _proxy(targets: Sequence[Target], folder: Path, say: Say) -> Iterator[str]:
-    """Run nginx in front of the servers, with a deployment's file; yield its address."""
     folder.mkdir(parents=True)
     listen = proxy.ProxyServer("127.0.0.1", ports.free("127.0.0.1"))
     servers = [proxy.ProxyServer(server.host, server.port) for server in targets]

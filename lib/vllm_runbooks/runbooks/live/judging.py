@@ -62,7 +62,6 @@ def judge_split(
 
 
 def is_ready(started: Guarded | None) -> bool:
-    """Whether the last try became ready."""
     return started is not None and started.last is not None and started.last.ready_s is not None
 
 

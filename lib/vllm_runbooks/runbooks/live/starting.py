@@ -32,9 +32,7 @@ READY_S = 1800.0
 AROUND_S = 1800.0
 """Time of a step for all but the startup: waiting for GPUs, the load, the end."""
 _SIGNALLED = 128
-"""Exit statuses from it on are signals."""
 COMMANDS = "commands.jsonl"
-"""File with a step's commands and their exit status."""
 Say = Callable[[str], None]
 
 
@@ -107,8 +105,6 @@ def apply(
 
 
 class LaunchOptions(NamedTuple):
-    """Arguments of `start`."""
-
     step: str
     gpus: str
     folder: str
@@ -165,7 +161,6 @@ def request(
 
 
 def record(launch: Guarded, say: Say) -> None:
-    """Record a case next to the log, unless nothing was launched or printed."""
     if not launch.attempts:
         return
     try:
