@@ -26,7 +26,6 @@ from vllm_runbooks.runbooks.notebook import (
     JUDGEMENT_MIME,
     bind,
     conclude,
-    held_back,
     load_runbook,
     parse_judgement,
     read_judgement,
@@ -399,25 +398,3 @@ def test_what_counts_with_live_is_taken_with_it() -> None:
     assert bind(WITH_LIVE, {"serve": "", "apply": "false"}) == {"serve": "", "apply": False}
     for parameters in (always, never):
         assert bind(replace(WITH_LIVE, parameters=tuple(parameters)), {"apply": "yes"}) == {"apply": True}
-
-
-@pytest.mark.parametrize(
-    ("source", "given", "names"),
-    [
-        ("x = rb.live.act(a) if live and more else None", {}, ("live",)),
-        ("x = rb.live.act(a) if live and more else None", {"live": True, "more": False}, ("more",)),
-        ("x = rb.live.start(step='act') if live and not is_ready(y) else None", {"live": True}, ()),
-        ("if live:\n    if more:\n        do(rb.live.act)", {"more": False}, ("live", "more")),
-        ("z = 1 if live else 2\nx = rb.live.act(a)", {}, ()),
-        ("x = rb.live.act(a) if live or more else None", {}, ()),
-        ("x = (", {}, ()),
-    ],
-)
-def test_a_step_is_held_back_by_parameters(
-    tmp_path: Path, source: str, given: dict[str, object], names: tuple[str, ...]
-) -> None:
-    """Those that are false and joined by `and` in the condition around its call; nothing else is said to be why."""
-    made = notebook(parameters=PARAMETERS + "more: bool = True  # further\n")
-    made["cells"].append(cell(source, id_="act", tags=("step",)))
-
-    assert held_back(written(tmp_path, made), "act", given) == names

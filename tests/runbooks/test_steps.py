@@ -54,6 +54,21 @@ def test_what_a_step_left_is_read_in_place_of_doing_it_again(folder: Path) -> No
     assert done == [1]
     kept = json.loads((folder / "one.json").read_text())
     assert (kept["step"], kept["status"], kept["tries"]) == ("one", "done", 1)
+    assert steps.kept(folder) == ["one"]
+
+
+def test_what_a_run_kept_is_of_that_run_alone(folder: Path) -> None:
+    """Each kept step is named once, and forgotten when the next run begins."""
+    for name in ("one", "two"):
+        steps.do(name, lambda: Made(1), Made)
+    assert steps.kept(folder) == []
+
+    for name in ("two", "one", "two"):
+        steps.do(name, lambda: Made(2), Made)
+    assert steps.kept(folder) == ["two", "one"]
+
+    steps.clear(folder, all_of_them=False)
+    assert steps.kept(folder) == []
 
 
 def test_a_step_that_is_named_is_done_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -972,59 +971,11 @@ def test_a_resumed_run_names_what_it_kept(shelf: list[str], tmp_path: Path, capf
     assert said("--resume", "-p", "apply", "true") == [passed, "Kept from earlier runs: c0, c1"]
     assert said("--resume") == [passed, "Kept from earlier runs: c0"]
     assert said("--step", "c1") == [
-        "SKIPPED parted: step c1 had nothing to do: apply is not true", "Kept from earlier runs: c0",
-    ]  # fmt: skip
+        "SKIPPED parted: step c1 had nothing to do, or left nothing; the notebook shows its cell",
+        "Kept from earlier runs: c0",
+    ]
     assert said("--step", "c1", "-p", "apply", "true")[0] == "PASS parted: step c1 is done"
     assert said() == [passed]
-
-
-def test_what_a_run_kept_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Of the steps that were done before: those whose cell was executed, and that were neither done anew nor off."""
-    path, out = in_steps(tmp_path), tmp_path / "out"
-    place = out / "parted.steps"
-    place.mkdir(parents=True)
-    executed = json.loads(path.read_text(encoding="utf-8"))
-    for cell in executed["cells"]:
-        cell["execution_count"] = 1
-    anew: list[str] = []
-    count = iter(range(100))
-
-    def leave(name: str, status: str = "done") -> None:
-        (place / "new").write_text(json.dumps({"status": status, "number": next(count)}), encoding="utf-8")
-        (place / "new").replace(place / f"{name}.json")
-
-    def run_them(requests: list[RunbookRequest], **_: object) -> list[RunResult]:
-        (out / "parted.ipynb").write_text(json.dumps(executed), encoding="utf-8")
-        for name in anew:
-            leave(name)
-        result = suite._result(requests[0], Verdict.PASS, "fine")
-        return [replace(result, notebook="parted.ipynb")]
-
-    def kept(*more: str) -> list[str]:
-        assert command_line(["run", str(path), "-p", "evidence", "", "--out", str(out), "--resume", *more]) == 0
-        return [line for line in capfd.readouterr().out.splitlines() if line.startswith("Kept")]
-
-    monkeypatch.setattr(suite, "run_all", run_them)
-    assert kept("-p", "apply", "true") == []
-    leave("c0")
-    leave("c1", "open")
-    assert kept("-p", "apply", "true") == ["Kept from earlier runs: c0"]
-    leave("c1")
-    assert kept("-p", "apply", "true") == ["Kept from earlier runs: c0, c1"]
-    assert kept() == ["Kept from earlier runs: c0"]
-    anew.append("c0")
-    assert kept("-p", "apply", "true") == ["Kept from earlier runs: c1"]
-    executed["cells"][4]["execution_count"] = None
-    assert kept("-p", "apply", "true") == []
-
-
-def test_a_run_without_a_notebook_kept_nothing(tmp_path: Path) -> None:
-    """It read none of what was there."""
-    request = RunbookRequest("parted", in_steps(tmp_path))
-
-    assert suite.kept_steps(request, tmp_path, {"c0": None}, suite._result(request, Verdict.ERROR, "died")) == []
 
 
 @pytest.mark.parametrize(
@@ -1033,7 +984,6 @@ def test_a_run_without_a_notebook_kept_nothing(tmp_path: Path) -> None:
         ('{"status": "done"}', {"apply": True}, "pass", "step c1 is done"),
         ('{"status": "open"}', {"apply": True}, "fail", "step c1 did not come to its end, and is done again"),
         ("{", {"apply": True}, "fail", "step c1 did not come to its end, and is done again"),
-        (None, {}, "skipped", "step c1 had nothing to do: apply is not true"),
         (None, {"apply": True}, "skipped", "step c1 had nothing to do, or left nothing; the notebook shows its cell"),
     ],
 )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,14 +16,9 @@ if TYPE_CHECKING:
     from vllm_runbooks.probe.records import Health
 
 _LIVE = ("key_env", "model", "log", "command", "seconds", "load", "at_once", "prompt_tokens", "answer_tokens")
-_F = TypeVar("_F", bound=Callable[..., Any])
 _TIME = given.Span("0.1s", "1h")
 _TEXTS = ("key_env", "model", "log", "command", "gpu_memory")
 _LOADED = ("at_once", "prompt_tokens", "answer_tokens")
-
-
-def _count(option: str, most: int, says: str) -> Callable[[_F], _F]:
-    return click.option(option, metavar="N", type=click.IntRange(1, most), help=says)
 
 
 @click.command(
@@ -35,49 +29,33 @@ def _count(option: str, most: int, says: str) -> Callable[[_F], _F]:
     )
 )
 @click.argument("server", metavar="URL|FILE|CASE", type=complete.SERVER)
-@click.option(
-    "--key-env",
-    metavar="NAME",
-    help="Environment variable that holds the key (default: VLLM_API_KEY, for a server on this host or one whose "
-    "certificate is good).",
+@given.value(
+    "--key-env NAME",
+    "Environment variable that holds the key (default: VLLM_API_KEY, for a server on this host or one "
+    "whose certificate is good).",
 )
-@click.option("--model", metavar="NAME", help="Name that requests are sent to (default: the first that is served).")
-@click.option(
-    "--log",
-    metavar="FILE",
-    type=complete.LOG,
-    help="The server's log: its diagnosis is told as well, and ways out use its arguments.",
+@given.value("--model NAME", "Name that requests are sent to (default: the first that is served).")
+@given.value(
+    "--log FILE", "The server's log: its diagnosis is told as well, and ways out use its arguments.", complete.LOG
 )
-@click.option(
-    "--command",
-    metavar="FILE",
-    type=complete.SCRIPT,
-    help="The script or manifest that starts the server: ways out change it.",
+@given.value("--command FILE", "The script or manifest that starts the server: ways out change it.", complete.SCRIPT)
+@given.value("--gpus SPEC", "The server's cards, for ways out: 2xA100-80GB, a snapshot's file, local.", complete.CARDS)
+@given.value("--seconds TIME", "Read its metrics for so long (default: 2s).", _TIME)
+@given.value("--load TIME", "Put a small load on it for so long, as in 30s, and measure it.", _TIME)
+@given.value("--at-once N", "Requests of the load in flight (default: 4).", click.IntRange(1, 1024))
+@given.value(
+    "--prompt-tokens N",
+    "Words of its prompts, a token or a little more each (default: 128).",
+    click.IntRange(1, 1_000_000),
 )
-@click.option(
-    "--gpus",
-    metavar="SPEC",
-    type=complete.CARDS,
-    help="The server's cards, for ways out: 2xA100-80GB, a snapshot's file, local.",
-)
-@click.option("--seconds", metavar="TIME", type=_TIME, help="Read its metrics for so long (default: 2s).")
-@click.option(
-    "--load", metavar="TIME", type=_TIME, help="Put a small load on it for so long, as in 30s, and measure it."
-)
-@_count("--at-once", 1024, "Requests of the load in flight (default: 4).")
-@_count("--prompt-tokens", 1_000_000, "Words of its prompts, a token or a little more each (default: 128).")
-@_count("--answer-tokens", 1_000_000, "Tokens of its answers (default: 64).")
-@click.option("--record", metavar="DIR", type=given.NEW_FOLDER, help="Make a case of it, secrets replaced.")
-@click.option(
-    "--gpu-memory",
-    metavar="SOURCE",
+@given.value("--answer-tokens N", "Tokens of its answers (default: 64).", click.IntRange(1, 1_000_000))
+@given.value("--record DIR", "Make a case of it, secrets replaced.", given.NEW_FOLDER)
+@given.value(
+    "--gpu-memory SOURCE",
+    "Where readings of GPU memory come from: the driver of this host (nvml), or a recorded series (a file).",
     default="nvml",
-    show_default=True,
-    help="Where readings of GPU memory come from: the driver of this host (nvml), or a recorded series (a file).",
 )
-@click.option(
-    "--patience", metavar="TIME", type=_TIME, default="60s", show_default=True, help="Longest wait for each answer."
-)
+@given.value("--patience TIME", "Longest wait for each answer.", _TIME, default="60s")
 @click.option("--insecure", is_flag=True, help="Take any certificate.")
 @kept.NO_HISTORY
 @given.FORMAT

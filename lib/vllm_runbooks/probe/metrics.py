@@ -21,6 +21,7 @@ _SAMPLE = re.compile(
     r"([A-Za-z_:][A-Za-z0-9_:]{0,200})(?:\{([^\n]{0,20000})\})?[ \t]{1,20}([-+0-9A-Za-z.]{1,40})(?:\s|\Z)", re.ASCII
 )
 _NAME_END = re.compile(r"[{ ]")
+_LABEL = re.compile(r'(?>(.*?)=")((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)")
 _MAX_LABEL, _MAX_LABELS = 200, 200
 _MAX_POINTS = 20_000
@@ -55,9 +56,9 @@ def points(
         if name not in exported_names and (name != INFO or settings):
             continue
         match = _SAMPLE.match(line)
-        value = None if match is None else _number(match[3])
         if match is None:
             continue
+        value = _number(match[3])
         if value is None or not 0 <= value <= most.get(name, math.inf):
             drop(name)
             continue
@@ -80,23 +81,10 @@ def labels_of(text: str) -> dict[str, str]:
     """Labels between the braces, up to the first malformed one."""
     labels: dict[str, str] = {}
     at = 0
-    while (middle := text.find('="', at)) >= 0 and len(labels) < _MAX_LABELS:
-        end = text.find('"', middle + 2)
-        while end >= 0 and _is_escaped(text, end):
-            end = text.find('"', end + 1)
-        if end < 0:
-            break
-        value = _ESCAPED.sub(lambda m: "\n" if m[1] == "n" else m[1], text[middle + 2 : end])
-        labels[text[at:middle].strip(", \t")[:_MAX_LABEL]] = value
-        at = end + 1
+    while len(labels) < _MAX_LABELS and (match := _LABEL.match(text, at)):
+        labels[match[1].strip(", \t")[:_MAX_LABEL]] = _ESCAPED.sub(lambda m: "\n" if m[1] == "n" else m[1], match[2])
+        at = match.end()
     return labels
-
-
-def _is_escaped(text: str, at: int) -> bool:
-    before = at
-    while text[before - 1] == "\\":
-        before -= 1
-    return (at - before) % 2 == 1
 
 
 def _number(text: str) -> float | None:

@@ -103,39 +103,6 @@ def bind(runbook: Runbook, values: Mapping[str, object]) -> dict[str, Value]:
     return bound
 
 
-def held_back(path: str | Path, step: str, values: Mapping[str, object]) -> tuple[str, ...]:
-    """False parameters that joined by `and` are the condition around a step's call; empty if none is known."""
-    notebook = _read_notebook(Path(path))
-    is_on = {parameter.name: parameter.default for parameter in _parameters(notebook, Path(path))} | dict(values)
-    source = next((_source(cell) for cell in notebook["cells"] if _name(cell) == step), "")
-    try:
-        conditions = [
-            node.test
-            for node in ast.walk(ast.parse(source))
-            if isinstance(node, (ast.If, ast.IfExp)) and _names_step(node.body, step)
-        ]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    joined = [
-        part
-        for condition in conditions
-        for part in (
-            condition.values if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And) else [condition]
-        )
-    ]
-    names = [part.id for part in joined if isinstance(part, ast.Name)]
-    return tuple(dict.fromkeys(name for name in names if is_on.get(name, True) is False))
-
-
-def _names_step(body: ast.expr | list[ast.stmt], step: str) -> bool:
-    return any(
-        (isinstance(node, ast.Attribute) and node.attr == step)
-        or (isinstance(node, ast.Constant) and node.value == step)
-        for statement in (body if isinstance(body, list) else [body])
-        for node in ast.walk(statement)
-    )
-
-
 def typed(value: object, kind: type[T]) -> T:
     """Convert the value if that is unambiguous: text stays text ("1.10" is never 1.1), numbers are not rounded."""
     if isinstance(value, int) and abs(value) >= _TOO_LARGE:
@@ -195,37 +162,30 @@ def read_judgement(notebook: Mapping[str, Any]) -> RunbookVerdict | None:
     return parse_judgement(judgements[0]) if len(judgements) == 1 else None
 
 
-def parse_judgement(data: object) -> RunbookVerdict | None:
-    try:
-        return _judgement(cast("Mapping[str, Any]", data))
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
-
-
 def _is_injected(cell: Mapping[str, Any]) -> bool:
     return "injected-parameters" in cell.get("metadata", {}).get("tags", [])
 
 
-def _judgement(data: Mapping[str, Any]) -> RunbookVerdict:
-    if type(data["schema"]) is not int or data["schema"] != SCHEMA:
-        raise ValueError("not a judgement of this schema")
-    judgement = record(RunbookVerdict, {key: value for key, value in data.items() if key != "schema"})
-    if judgement.verdict not in _GIVEN_BY_A_RUNBOOK:
-        raise ValueError("not a runbook's verdict")
-    cause = judgement.root_cause
-    texts = [judgement.reason, judgement.case or "", *((cause.symptom, cause.class_) if cause else ())]
-    for finding in judgement.findings:
-        texts += [finding.symptom, finding.class_, finding.title, finding.severity, finding.level]
-    if not all(isinstance(text, str) for text in texts):
-        raise TypeError("not text")
-    facts = judgement.facts
-    if not isinstance(facts, dict) or len(facts) > _MOST_FACTS:
-        raise TypeError("not facts")
-    if not all(isinstance(value, (str, int, float, NoneType)) for value in facts.values()):
-        raise TypeError("not facts")
-    if not all(math.isfinite(value) for value in facts.values() if isinstance(value, float)):
-        raise ValueError("not a number")
-    return replace(judgement, reason=" ".join(judgement.reason.split()))
+def parse_judgement(data: Any) -> RunbookVerdict | None:
+    """The verdict in a worker's or a notebook's data; None if it is anything else."""
+    try:
+        judgement = record(RunbookVerdict, {key: value for key, value in data.items() if key != "schema"})
+        cause, facts = judgement.root_cause, judgement.facts
+        texts = [judgement.reason, judgement.case or "", *((cause.symptom, cause.class_) if cause else ())]
+        for finding in judgement.findings:
+            texts += [finding.symptom, finding.class_, finding.title, finding.severity, finding.level]
+        is_valid = (
+            (type(data["schema"]), data["schema"]) == (int, SCHEMA)
+            and judgement.verdict in _GIVEN_BY_A_RUNBOOK
+            and all(isinstance(text, str) for text in texts)
+            and isinstance(facts, dict)
+            and len(facts) <= _MOST_FACTS
+            and all(isinstance(value, (str, int, float, NoneType)) for value in facts.values())
+            and all(math.isfinite(value) for value in facts.values() if isinstance(value, float))
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return replace(judgement, reason=" ".join(judgement.reason.split())) if is_valid else None
 
 
 def _card(judgement: RunbookVerdict, reason: str) -> str:

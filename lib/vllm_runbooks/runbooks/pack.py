@@ -341,7 +341,4 @@ def _names(log_names: Iterable[str]) -> list[str]:
 
 
 def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for count in counts:
-        total.update(count)
-    return dict(sorted(total.items()))
+    return dict(sorted(sum(map(Counter, counts), Counter[str]()).items()))

@@ -30,6 +30,7 @@ AGAIN = "RUNBOOKS_STEP"
 TRIES, TIMEOUT_S = "RUNBOOKS_STEP_TRIES", "RUNBOOKS_STEP_TIMEOUT"
 """Variables that override tries and timeout of each step."""
 SCHEMA = 1
+_KEPT = "kept.txt"
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 T = TypeVar("T")
 N = TypeVar("N")
@@ -63,9 +64,11 @@ def do(
     if not name or not set(name) <= _NAME:
         raise InputError(f"{name!r}: is no name of a step; write small letters, digits and dashes")
     digest = hashlib.sha256(redact_text(repr(asked)).encode()).hexdigest()
-    kept = read(name, kind, digest)
-    if kept is not None:
-        return kept
+    left = _read(name, kind, digest)
+    if left is not None:
+        with suppress(OSError), (Path(os.environ[FOLDER]) / _KEPT).open("a", encoding="utf-8") as file:
+            file.write(f"{name}\n")
+        return left
     tries, timeout_s = _given(TRIES, int, tries), _given(TIMEOUT_S, float, timeout_s)
     began = time.monotonic()
     for number in range(1, tries + 1):
@@ -96,7 +99,7 @@ def _given(variable: str, kind: Callable[[str], N], otherwise: N) -> N:
     raise InputError(f"{variable}: {text[:40]!r} is no number above 0")
 
 
-def read(name: str, kind: type[T], asked: str | None = None) -> T | None:
+def _read(name: str, kind: type[T], asked: str) -> T | None:
     """The result of a step; None if it is not done, is to be done again, or was done for other inputs."""
     place = folder()
     if place is None or os.environ.get(AGAIN) == name:
@@ -108,14 +111,19 @@ def read(name: str, kind: type[T], asked: str | None = None) -> T | None:
         return None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({error}); remove it, and the step is done again") from None
-    if not isinstance(kept, dict) or kept.get("status") != "done":
-        return None
-    if asked is not None and kept.get("asked") != asked:
+    if not isinstance(kept, dict) or (kept.get("status"), kept.get("asked")) != ("done", asked):
         return None
     try:
         return record(kind, kept["result"])
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InputError(f"{path}: holds no {kind.__name__}; remove it, and the step is done again") from None
+
+
+def kept(place: Path) -> list[str]:
+    """Steps of a folder whose earlier results the last run used."""
+    with suppress(OSError):
+        return list(dict.fromkeys((place / _KEPT).read_text("utf-8").split()))
+    return []
 
 
 def _keep(name: str, state: Mapping[str, Any], began: float) -> None:
@@ -147,6 +155,7 @@ def _within(timeout_s: float | None, name: str) -> Iterator[None]:
 
 def clear(place: Path, *, all_of_them: bool) -> None:
     """Remove results of steps: all, or those that are not done."""
+    (place / _KEPT).unlink(missing_ok=True)
     for path in place.glob("*.json") if place.is_dir() else ():
         if all_of_them or not is_done(path):
             path.unlink(missing_ok=True)

@@ -39,7 +39,7 @@ from vllm_runbooks.host.nodes.records import Difference, NodePart
 from vllm_runbooks.host.processes import TAG, sweep
 from vllm_runbooks.runbooks import steps
 from vllm_runbooks.runbooks.bench import Bench, Gate, module, temporary_folder
-from vllm_runbooks.runbooks.notebook import held_back, parse_judgement
+from vllm_runbooks.runbooks.notebook import parse_judgement
 from vllm_runbooks.runbooks.report import write_report
 from vllm_runbooks.runbooks.worker import one_line
 
@@ -403,26 +403,9 @@ def _steps_folder(out: Path, notebook: str) -> Path:
     return (out / notebook).with_suffix(".steps")
 
 
-def done_steps(request: RunbookRequest, out: Path) -> dict[str, tuple[int, int] | None]:
-    """Steps that are done in a run's folder, with their version."""
-    folder = _steps_folder(out, _output_names([request])[0])
-    return {path.stem: steps.stamp(path) for path in folder.glob("*.json") if steps.is_done(path)}
-
-
-def kept_steps(request: RunbookRequest, out: Path, before: Mapping[str, object], result: RunResult) -> list[str]:
-    """Steps whose earlier results a run used, in the notebook's order; `before` are those done at its start."""
-    if result.notebook is None:
-        return []
-    after = done_steps(request, out)
-    kept = {name for name, stood in before.items() if after.get(name) == stood}
-    cells = json.loads((out / result.notebook).read_text("utf-8"))["cells"] if kept else []
-    return [
-        name
-        for cell in cells
-        if (name := cell.get("id")) in kept
-        and cell.get("execution_count") is not None
-        and not held_back(request.path, name, request.parameters)
-    ]
+def kept_steps(request: RunbookRequest, out: Path) -> list[str]:
+    """Steps whose earlier results the last run used, in the order of their use."""
+    return steps.kept(_steps_folder(out, _output_names([request])[0]))
 
 
 def _junit(results: Sequence[RunResult]) -> str:

@@ -23,7 +23,7 @@ from vllm_runbooks.core.records import RunbookVerdict, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.host.processes import TAG, adopt_orphans, reap, sweep
 from vllm_runbooks.runbooks import steps
-from vllm_runbooks.runbooks.notebook import held_back, read_judgement
+from vllm_runbooks.runbooks.notebook import read_judgement
 
 _START_S = 60
 _SAVE_EVERY_S = 1.0
@@ -158,14 +158,8 @@ def _of_step(order: Mapping[str, Any], output: Path, left: object) -> dict[str, 
         return answer
     step, path = order["step"], _file_of_step(order)
     if steps.stamp(path) in (None, left):
-        idle = held_back(order["input"], step, order["parameters"])
-        verdict, reason = (
-            Verdict.SKIPPED,
-            f"step {step} had nothing to do, or left nothing; the notebook shows its cell",
-        )
-        if idle:
-            are = "is" if len(idle) == 1 else "are"
-            reason = f"step {step} had nothing to do: {' and '.join(idle)} {are} not true"
+        verdict = Verdict.SKIPPED
+        reason = f"step {step} had nothing to do, or left nothing; the notebook shows its cell"
     elif steps.is_done(path):
         verdict, reason = Verdict.PASS, f"step {step} is done"
     else:

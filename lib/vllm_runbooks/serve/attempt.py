@@ -182,8 +182,7 @@ class LaunchRunner:
             self.say(f"not ready: {failed.name}: {failed.says}")
         self._failed = failure
         most = _SAME_FAILURES * (4 if failed.name in ("port", "health") else 1)
-        is_alive = failed.is_alive
-        is_left = is_alive and self.proof is None
+        is_left = failed.is_alive and self.proof is None
         if self._same == most and is_left:
             self.say("it answers, so it is left running; what it offers is not proved")
         if self._same >= most and not is_left and running.stopped_by is None:
@@ -197,11 +196,8 @@ class LaunchRunner:
         for rung in self.ran.rungs:
             if rung.result is not LaunchResult.LEFT_OUT:
                 self.say(f"asked for {rung.name}: {rung.result.value}: {rung.says}")
-        where = (
-            self.subject.target.place
-            if self.subject.is_target_known
-            else "by its log alone; where it answers is not known"
-        )
+        by_log = "by its log alone; where it answers is not known"
+        where = self.subject.target.place if self.subject.is_target_known else by_log
         self.say(f"ready after {self.ran.ready_s:.1f} s: {where}")
         for action in self.on_ready:
             action()
@@ -222,8 +218,7 @@ class LaunchRunner:
             due = self._next_probe if self.watch.is_ready else self._climb_at
             if due is not None and now >= due and (self.watch.is_ready or is_open(self.subject.target)):
                 self._climbing = _HealthRun(self.subject.target, self.limits.patience_s)
-            return
-        if climb.is_running:
+        if climb is None or climb.is_running:
             return
         self._climbing = None
         rungs = climb.rungs

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,26 +26,6 @@ if TYPE_CHECKING:
 _CHECKS = ("nodes", "command", "model", "plan", "port", "lock", "memory")
 _NVML = "nvml"
 _DAY_S = 86400
-_F = TypeVar("_F", bound="Callable[..., Any]")
-
-
-def _amount(
-    name: str, metavar: str, least: float, most: float, text: str, *, default: float | None = None
-) -> Callable[[_F], _F]:
-    bounds, is_default_shown = click.FloatRange(least, most), default is not None
-    return click.option(
-        name,
-        metavar=metavar,
-        type=bounds,
-        default=default,
-        show_default=is_default_shown,
-        callback=given.number,
-        help=text,
-    )
-
-
-def _repeatable(name: str, parameter: str, metavar: str, text: str) -> Callable[[_F], _F]:
-    return click.option(name, parameter, metavar=metavar, multiple=True, help=f"With nodes: {text}")
 
 
 @click.command(
@@ -60,75 +40,67 @@ def _repeatable(name: str, parameter: str, metavar: str, text: str) -> Callable[
 )
 @click.option("--check", "is_check", is_flag=True, help="Make the checks alone, and start nothing.")
 @click.option("--until-ready", is_flag=True, help="End the server as soon as it is ready: 0 proves the command.")
-@click.option(
-    "--vllm",
-    metavar="VERSION",
-    type=complete.RELEASE,
-    help="Release that is started (default: the one that the command's Python has).",
+@given.value(
+    "--vllm VERSION", "Release that is started (default: the one that the command's Python has).", complete.RELEASE
 )
-@click.option(
-    "--gpus",
-    metavar="SPEC",
-    type=complete.CARDS,
-    help="The cards for the plan: 2xA100-80GB or a snapshot's file (default: those of this host).",
+@given.value(
+    "--gpus SPEC",
+    "The cards for the plan: 2xA100-80GB or a snapshot's file (default: those of this host).",
+    complete.CARDS,
 )
-@click.option(
-    "--gpu-memory",
-    metavar="SOURCE",
+@given.value(
+    "--gpu-memory SOURCE",
+    "Where readings of GPU memory come from: the driver (nvml), or a recorded series (a file).",
     default=_NVML,
-    show_default=True,
-    help="Where readings of GPU memory come from: the driver (nvml), or a recorded series (a file).",
 )
 @click.option("--skip", "left_out", multiple=True, type=click.Choice(_CHECKS), help="Leave a check out; repeatable.")
-@click.option(
-    "--samples",
-    metavar="N",
-    type=click.IntRange(2, 1000),
-    default=5,
-    show_default=True,
-    help="Readings that must agree.",
+@given.value("--samples N", "Readings that must agree.", click.IntRange(2, 1000), default=5)
+@given.value("--every S", "Seconds between two of them.", click.FloatRange(0.05, 600), default=1.0)
+@given.value(
+    "--within MIB", "By how much the memory in use may move over them.", click.FloatRange(0, 1e6), default=64.0
 )
-@_amount("--every", "S", 0.05, 600, "Seconds between two of them.", default=1.0)
-@_amount("--within", "MIB", 0, 1e6, "By how much the memory in use may move over them.", default=64.0)
-@_amount(
-    "--wait", "S", 0, _DAY_S, "Longest wait for stable memory, and for another start on the same card.", default=600.0
+@given.value(
+    "--wait S",
+    "Longest wait for stable memory, and for another start on the same card.",
+    click.FloatRange(0, _DAY_S),
+    default=600.0,
 )
-@_amount("--ready-within", "S", 1, _DAY_S, "End the start when it is not ready by then (default: no limit).")
-@_amount("--end-hung-after", "S", 0, _DAY_S, "End the server when it has hung for so long; 0: never.", default=600.0)
-@_amount(
-    "--probe-every",
-    "S",
-    1,
-    _DAY_S,
+@given.value(
+    "--ready-within S", "End the start when it is not ready by then (default: no limit).", click.FloatRange(1, _DAY_S)
+)
+@given.value(
+    "--end-hung-after S",
+    "End the server when it has hung for so long; 0: never.",
+    click.FloatRange(0, _DAY_S),
+    default=600.0,
+)
+@given.value(
+    "--probe-every S",
     "Ask the server that is ready for a token now and then (default: not; over several nodes 30).",
+    click.FloatRange(1, _DAY_S),
 )
-@click.option(
-    "--retry",
-    metavar="N",
-    type=click.IntRange(0, 10),
+@given.value(
+    "--retry N",
+    "Further tries at most, each with a change that was checked and is said.",
+    click.IntRange(0, 10),
     default=0,
-    show_default=True,
-    help="Further tries at most, each with a change that was checked and is said.",
 )
-@click.option("--ray", metavar="ADDRESS", help="Start MODEL over the nodes of the Ray cluster there.")
-@click.option("--hosts", metavar="FILE|LIST", help="Start MODEL over these hosts, by ssh: a file, or HOST,HOST.")
-@click.option("--expect", metavar="N", type=click.IntRange(1, 10_000), help="With --ray: how many nodes there are.")
-@click.option("--ssh-config", metavar="FILE", help="With --hosts: a configuration of ssh in place of the user's own.")
-@_repeatable("--python", "pythons", "[NODE=]PATH", "the Python that vLLM runs with, on all of them or on one.")
-@_repeatable(
-    "--env",
-    "environment",
-    "NAME[=VALUE]",
-    "a variable of the start, without a value that of this shell; repeatable.",
+@given.value("--ray ADDRESS", "Start MODEL over the nodes of the Ray cluster there.")
+@given.value("--hosts FILE|LIST", "Start MODEL over these hosts, by ssh: a file, or HOST,HOST.")
+@given.value("--expect N", "With --ray: how many nodes there are.", click.IntRange(1, 10000))
+@given.value("--ssh-config FILE", "With --hosts: a configuration of ssh in place of the user's own.")
+@given.value(
+    "--python pythons [NODE=]PATH",
+    "With nodes: the Python that vLLM runs with, on all of them or on one.",
+    multiple=True,
 )
-@click.option("--record", metavar="DIR", type=given.NEW_FOLDER, help="Make a case of it, secrets replaced.")
-@click.option(
-    "--dir",
-    "folder",
-    metavar="DIR",
-    type=given.NEW_FOLDER,
-    help="Folder for the log as it is (default: among those of all starts).",
+@given.value(
+    "--env environment NAME[=VALUE]",
+    "With nodes: a variable of the start, without a value that of this shell; repeatable.",
+    multiple=True,
 )
+@given.value("--record DIR", "Make a case of it, secrets replaced.", given.NEW_FOLDER)
+@given.value("--dir folder DIR", "Folder for the log as it is (default: among those of all starts).", given.NEW_FOLDER)
 @catalog_options.CATALOG
 @catalog_options.LANG
 @kept.NO_HISTORY

@@ -53,9 +53,7 @@ def host_of(subject: ServedLaunch, source: Source | None, why_none: str, spec: s
     if source is None:
         return LaunchHost(None, why_none, (), spec)
     chosen = visible_cards(subject, source)[: subject.cards]
-    if spec is None:
-        spec = _spec(chosen)
-    return LaunchHost(source, "", tuple(card.index for card in chosen), spec)
+    return LaunchHost(source, "", tuple(card.index for card in chosen), _spec(chosen) if spec is None else spec)
 
 
 def visible_cards(subject: ServedLaunch, source: Source) -> list[GpuMemory]:
@@ -121,8 +119,7 @@ def _command(subject: ServedLaunch, host: LaunchHost, say: Callable[[str], None]
     is_script = subject.script is not None
     text = subject.page.text if is_script else shlex.join(subject.argv)
     name = str(subject.script) if is_script else ""
-    spec = host.spec
-    linted = checking.lint_text(text, name=name, vllm=subject.vllm, gpus=spec)
+    linted = checking.lint_text(text, name=name, vllm=subject.vllm, gpus=host.spec)
     by = {severity: [item for item in linted.issues if item.severity is severity] for severity in IssueSeverity}
     for issue in (*by[IssueSeverity.ERROR], *by[IssueSeverity.WARNING]):
         say(f"command: {issue.severity.value}: {issue.message}")
@@ -142,12 +139,10 @@ def _model(subject: ServedLaunch) -> Check:
         return Check("model", LaunchResult.UNKNOWN, "its files lie in the container, or are mounted there")
     folder = Path(name)
     if folder.is_dir():
-        problems = _missing(folder, subject)
-        if problems:
+        if problems := _missing(folder, subject):
             return Check("model", LaunchResult.FAILED, "; ".join(problems[:3]))
-        return Check(
-            "model", LaunchResult.PASSED, f"{folder}: configuration, tokenizer and weights are there and whole"
-        )
+        whole = f"{folder}: configuration, tokenizer and weights are there and whole"
+        return Check("model", LaunchResult.PASSED, whole)
     if folder.is_file():
         return Check("model", LaunchResult.UNKNOWN, f"{name}: is one file, which is not looked into")
     if folder.is_absolute() or name.startswith((".", "~")):
@@ -156,9 +151,8 @@ def _model(subject: ServedLaunch) -> Check:
     if snapshot is not None:
         problems = _missing(snapshot, subject)
         if problems and not _is_offline(subject):
-            return Check(
-                "model", LaunchResult.UNKNOWN, f"not whole in the cache, the rest will be fetched: {problems[0]}"
-            )
+            why = f"not whole in the cache, the rest will be fetched: {problems[0]}"
+            return Check("model", LaunchResult.UNKNOWN, why)
         if problems:
             return Check("model", LaunchResult.FAILED, "; ".join(problems[:3]))
         return Check("model", LaunchResult.PASSED, f"{name}: whole in the cache")
@@ -209,8 +203,7 @@ def _plan(subject: ServedLaunch, host: LaunchHost) -> Check:
     skipped = ("model", "model_tag", "api_key", "config")
     options = {name: value for name, value in subject.flags.items() if name not in skipped}
     try:
-        request = planner.request(subject.model, host.spec, vllm=subject.vllm, options=options)
-        plan = planned.plan(request)
+        plan = planned.plan(planner.request(subject.model, host.spec, vllm=subject.vllm, options=options))
     except InputError as error:
         return Check("plan", LaunchResult.UNKNOWN, str(error))
     result = {True: LaunchResult.PASSED, False: LaunchResult.FAILED, None: LaunchResult.UNKNOWN}[plan.fits]
@@ -218,16 +211,12 @@ def _plan(subject: ServedLaunch, host: LaunchHost) -> Check:
 
 
 def _port(subject: ServedLaunch) -> Check:
-    target = subject.target
+    target, host = subject.target, subject.flags.get("host")
     if not subject.is_target_known:
         return Check("port", LaunchResult.UNKNOWN, "the port is set in a file or a variable that is not read here")
     if target.uds is not None:
         return Check("port", LaunchResult.LEFT_OUT, f"it listens to {target.uds}")
-    host_option = subject.flags.get("host")
-    host = host_option if isinstance(host_option, str) else None
-    if subject.is_container:
-        host = None
-    conflict = ports.taken(host, target.port)
+    conflict = ports.taken(host if isinstance(host, str) and not subject.is_container else None, target.port)
     if conflict is None:
         return Check("port", LaunchResult.PASSED, f"{target.port} is free")
     if not conflict.is_in_use:
@@ -280,14 +269,12 @@ def memory(
             return Check("memory", LaunchResult.FAILED, "not waited for any more: the start is not wanted")
         time.sleep(steady.every_s)
         readings.append(host.source.read())
-    lacking = _lacking(subject, readings[-1].of(host.numbers))
-    span = (steady.samples - 1) * steady.every_s
-    if lacking:
+    cards = readings[-1].of(host.numbers)
+    if lacking := _lacking(subject, cards):
         return Check("memory", LaunchResult.FAILED, lacking)
+    span = (steady.samples - 1) * steady.every_s
     free = ", ".join(
-        f"GPU {card.index}: {card.free_mib / _MIB_PER_GIB:.2f} GiB free"
-        for card in readings[-1].of(host.numbers)
-        if card.free_mib is not None
+        f"GPU {card.index}: {card.free_mib / _MIB_PER_GIB:.2f} GiB free" for card in cards if card.free_mib is not None
     )
     return Check("memory", LaunchResult.PASSED, f"stable for {span:g} s; {free} ({host.source.says})")
 

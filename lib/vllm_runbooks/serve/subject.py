@@ -149,10 +149,8 @@ class ServedLaunch:
         }
         if not self.is_container:
             return {**self.environment, **command_variables}
-        handed_on = {
-            name for name, setting in settings.items() if setting.value.why == "handed on"
-        } & self.environment.keys()
-        return {**command_variables, **{name: self.environment[name] for name in handed_on}}
+        handed_on = [name for name, setting in settings.items() if setting.value.why == "handed on"]
+        return {**command_variables, **{name: self.environment[name] for name in handed_on if name in self.environment}}
 
     @property
     def visible(self) -> str | None:
@@ -196,19 +194,13 @@ class ServedLaunch:
             host, port = _published([word.value or "" for word in self.found.container], port)
         uds = self.flags.get("uds")
         key = self.flags.get("api_key") or self.variables.get("VLLM_API_KEY")
+        keys = [key] if isinstance(key, str) else key or ()
         return Target(
             host=host if isinstance(host, str) and host not in ("0.0.0.0", "::", "") else "127.0.0.1",  # noqa: S104
             port=port,
             is_tls=bool(self.flags.get("ssl_certfile") or self.flags.get("ssl_keyfile")),
             uds=uds if isinstance(uds, str) and uds else None,
-            key=next(
-                (
-                    candidate
-                    for candidate in ([key] if isinstance(key, str) else key or ())
-                    if isinstance(candidate, str)
-                ),
-                None,
-            ),
+            key=next((text for text in keys if isinstance(text, str)), None),
             has_template=bool(self.flags.get("chat_template")),
             has_tools=bool(self.flags.get("enable_auto_tool_choice")),
         )
@@ -218,9 +210,7 @@ class ServedLaunch:
         if self.is_container:
             return None
         path = self._program
-        if path is None:
-            return None
-        if Path(path).name.startswith("python"):
+        if path is None or Path(path).name.startswith("python"):
             return path
         with contextlib.suppress(OSError), Path(path).open("rb") as file:
             head = file.readline(300)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw]?)", re.ASCII)
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
@@ -106,6 +107,21 @@ def number(_context: click.Context, parameter: click.Parameter, value: float | N
     if value is not None and math.isnan(value):
         raise click.BadParameter(f"nan is no {_NUMBERS[parameter.metavar or 'S']}.")
     return value
+
+
+def value(form: str, says: str, kind: click.ParamType[Any] | None = None, **more: Any) -> Callable[[_F], _F]:
+    """An option with a value; a default is shown, and no number is `nan`.
+
+    Args:
+        form: Its names, perhaps its parameter, and as what its value is shown, as in "-o --output out FILE".
+        says: Its help.
+        kind: Its type; by default text.
+        more: Further arguments of `click.option`.
+    """
+    *names, metavar = form.split()
+    callback = number if isinstance(kind, click.FloatRange) else None
+    is_shown = "default" in more
+    return click.option(*names, metavar=metavar, type=kind, callback=callback, show_default=is_shown, help=says, **more)
 
 
 def examples(*calls: str) -> str:

@@ -23,21 +23,12 @@ def case() -> None:
 
 @case.command(epilog=given.examples("case add startup.log --expect oom.kv_alloc --id my-start"))
 @click.argument("logs", nargs=-1, type=complete.LOG, required=True, metavar="LOG…")
-@click.option(
-    "--expect",
-    "class_",
-    metavar="CLASS",
-    type=complete.CLASS,
-    required=True,
-    help="Class of the root cause; ok if there is none.",
-)
+@given.value("--expect class_ CLASS", "Class of the root cause; ok if there is none.", complete.CLASS, required=True)
 @click.option("--outcome", type=click.Choice([str(outcome) for outcome in Outcome]), help="How the start ended.")
-@click.option("--symptom", metavar="ID", help="The very symptom, where the class has finer ones.")
-@click.option(
-    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that wrote the log, where the log does not say."
-)
-@click.option("--id", "id_", metavar="ID", help="The case's id; it is written to cases/ID.")
-@click.option("--out", metavar="DIR", type=given.NEW_FOLDER, help="The case's folder; its name is its id.")
+@given.value("--symptom ID", "The very symptom, where the class has finer ones.")
+@given.value("--vllm VERSION", "Release that wrote the log, where the log does not say.", complete.RELEASE)
+@given.value("--id id_ ID", "The case's id; it is written to cases/ID.")
+@given.value("--out DIR", "The case's folder; its name is its id.", given.NEW_FOLDER)
 @catalog_options.CATALOG
 def add(
     *,

@@ -28,23 +28,16 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("logs", nargs=-1, type=complete.LOG, metavar="[LOG…|FOLDER|CASE|-]")
-@click.option("--command", metavar="FILE", type=complete.SCRIPT, help="The script or manifest that the log belongs to.")
-@click.option(
-    "--gpus",
-    metavar="SPEC",
-    type=complete.CARDS,
-    help="The cards of the start: 8xRTX3090, a snapshot's file or case, or local, this host's.",
+@given.value("--command FILE", "The script or manifest that the log belongs to.", complete.SCRIPT)
+@given.value(
+    "--gpus SPEC",
+    "The cards of the start: 8xRTX3090, a snapshot's file or case, or local, this host's.",
+    complete.CARDS,
 )
-@click.option(
-    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that wrote the log, where the log does not say."
-)
-@click.option(
-    "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the last)."
-)
+@given.value("--vllm VERSION", "Release that wrote the log, where the log does not say.", complete.RELEASE)
+@given.value("--start N", "Which of several starts, from 1 (default: the last).", click.IntRange(min=1))
 @click.option("--no-inventory", is_flag=True, help="Leave out what this host has.")
-@click.option(
-    "-o", "--output", "out", metavar="FILE.zip", type=given.FILE, help="Write it there (default: LOG-pack.zip, here)."
-)
+@given.value("-o --output out FILE.zip", "Write it there (default: LOG-pack.zip, here).", given.FILE)
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @click.option("--issue", is_flag=True, help="Print the issue's text; an archive is written only where -o names one.")
 @given.FORMAT

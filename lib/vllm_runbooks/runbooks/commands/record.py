@@ -26,31 +26,13 @@ if TYPE_CHECKING:
         "record --out cases/my-start --log startup.log",
     ),
 )
-@click.option(
-    "--out",
-    metavar="DIR",
-    type=given.NEW_FOLDER,
-    required=True,
-    help="The case's folder; its name is its id.",
-)
-@click.option(
-    "--log",
-    "logs",
-    metavar="FILE",
-    type=complete.LOG,
-    multiple=True,
-    help="Record this log instead; several are of one start.",
-)
-@click.option(
-    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that writes the log, where the log does not say."
-)
-@click.option(
-    "--for",
-    "seconds",
-    metavar="S",
-    type=click.FloatRange(min=0.1, max=604800),
-    callback=given.number,
-    help="Stop the command after this many seconds, as Ctrl-C does.",
+@given.value("--out DIR", "The case's folder; its name is its id.", given.NEW_FOLDER, required=True)
+@given.value("--log logs FILE", "Record this log instead; several are of one start.", complete.LOG, multiple=True)
+@given.value("--vllm VERSION", "Release that writes the log, where the log does not say.", complete.RELEASE)
+@given.value(
+    "--for seconds S",
+    "Stop the command after this many seconds, as Ctrl-C does.",
+    click.FloatRange(min=0.1, max=604800),
 )
 @catalog_options.CATALOG
 @click.argument("command", nargs=-1, metavar="[-- COMMAND…]", type=click.UNPROCESSED)

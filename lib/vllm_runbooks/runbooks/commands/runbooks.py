@@ -32,23 +32,14 @@ if TYPE_CHECKING:
     from vllm_runbooks.host.nodes.records import NodePart
     from vllm_runbooks.runbooks.suite import Progress, RunbookRequest, RunExecutor
 
-_RUNBOOKS = click.option("--runbooks", metavar="DIR", help="Folder of runbooks, instead of the shipped ones.")
-_OUT = click.option(
-    "--out",
-    metavar="DIR",
-    type=given.FOLDER,
-    default=Path("runbook-out"),
-    show_default=True,
-    help="Folder for executed notebooks and results.",
-)
+_RUNBOOKS = given.value("--runbooks DIR", "Folder of runbooks, instead of the shipped ones.")
+_OUT = given.value("--out DIR", "Folder for executed notebooks and results.", given.FOLDER, default=Path("runbook-out"))
 
 
-_TIMEOUT = click.option(
-    "--timeout",
-    metavar="S",
-    type=click.FloatRange(min=1, max=86400),
-    callback=given.number,
-    help="Longest time in seconds that one run may take (default: 600, with live 14400).",
+_TIMEOUT = given.value(
+    "--timeout S",
+    "Longest time in seconds that one run may take (default: 600, with live 14400).",
+    click.FloatRange(min=1, max=86400),
 )
 _TIMEOUT_S, _LIVE_TIMEOUT_S = 600.0, 14400.0
 """The second is for runs that launch servers and may download a model."""
@@ -179,20 +170,12 @@ def _apart(word: str) -> list[str]:
     is_flag=True,
     help="Go on where the last run into this folder stopped: steps that are done are kept.",
 )
-@click.option("--step", metavar="NAME", help="Run this step alone, with what earlier ones have left in the folder.")
-@click.option(
-    "--step-tries",
-    metavar="N",
-    type=click.IntRange(1, 100),
-    help="Try each step so often when it fails (default: once).",
-)
-@click.option(
-    "--step-timeout",
-    "step_timeout_s",
-    metavar="S",
-    type=click.FloatRange(0.1, 86400),
-    callback=given.number,
-    help="Longest time in seconds for one try of a step (default: the step's own).",
+@given.value("--step NAME", "Run this step alone, with what earlier ones have left in the folder.")
+@given.value("--step-tries N", "Try each step so often when it fails (default: once).", click.IntRange(1, 100))
+@given.value(
+    "--step-timeout step_timeout_s S",
+    "Longest time in seconds for one try of a step (default: the step's own).",
+    click.FloatRange(0.1, 86400),
 )
 @catalog_options.CATALOG
 @catalog_options.LANG
@@ -217,7 +200,7 @@ def run(
     ID is a runbook's id, or the path of an .ipynb file. Everything is checked before a kernel is started.
     """
     from vllm_runbooks.runbooks.notebook import bind
-    from vllm_runbooks.runbooks.suite import RunbookRequest, done_steps, kept_steps
+    from vllm_runbooks.runbooks.suite import RunbookRequest, kept_steps
 
     runbook = find(runbook_id, runbooks)
     names = [name for name, _ in parameters]
@@ -236,7 +219,6 @@ def run(
         step=step,
         **of_steps,
     )
-    before = done_steps(request, out)
     with kept.opened(no_history=no_history) as history:
         runs = history_entries.Runs(history, [request])
         result = _execute([request], out=out, jobs=1, progress=None, runs=runs)[0]
@@ -246,7 +228,7 @@ def run(
         _print_json(document(result))
     else:
         terminal.show([_line(result)])
-        if reused := kept_steps(request, out, before, result):
+        if reused := kept_steps(request, out):
             output.write(f"Kept from earlier runs: {', '.join(reused)}")
         if result.notebook:
             output.write(f"Executed notebook: {out / result.notebook}")
@@ -258,25 +240,17 @@ def run(
         "check --only 'tiny-cpu-*' --out report", "check --cases cases", "check --ray 10.0.0.1:6379 --every-node"
     )
 )
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="ID",
-    type=complete.RUNBOOK_OR_CASE,
-    help="Only these runbooks or cases; ids or globs, repeatable.",
+@given.value(
+    "--only ID", "Only these runbooks or cases; ids or globs, repeatable.", complete.RUNBOOK_OR_CASE, multiple=True
 )
 @_RUNBOOKS
-@click.option("--cases", metavar="DIR", help="Folder of recorded cases, or one of them, instead of the shipped ones.")
-@click.option(
-    "-j",
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(min=1, max=4096),
-    help="How many runs at a time (default: 2; with --ray as many as the cluster has CPUs).",
+@given.value("--cases DIR", "Folder of recorded cases, or one of them, instead of the shipped ones.")
+@given.value(
+    "-j --jobs N",
+    "How many runs at a time (default: 2; with --ray as many as the cluster has CPUs).",
+    click.IntRange(min=1, max=4096),
 )
-@click.option(
-    "--ray", metavar="ADDRESS", help="Have the nodes of this Ray cluster execute the runs: HOST:PORT, or auto."
-)
+@given.value("--ray ADDRESS", "Have the nodes of this Ray cluster execute the runs: HOST:PORT, or auto.")
 @click.option("--every-node", is_flag=True, help="With --ray: execute every run on every node, and compare them.")
 @catalog_options.CATALOG
 @catalog_options.LANG
