@@ -21,12 +21,14 @@ from vllm_runbooks import cli
 from vllm_runbooks.catalog import folders
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.evidence import CaseKind, Document, Evidence, Expectation
-from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.core.records import Outcome, Verdict
 from vllm_runbooks.core.redaction.redact import Redactor
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host import processes, running
+from vllm_runbooks.probe.starts import Attempt, Guarded
 from vllm_runbooks.reading import sources
 from vllm_runbooks.runbooks import case_files, recording
+from vllm_runbooks.serve import guard
 
 PORT = "OSError: [Errno 98] Address already in use"
 TOKEN = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7"
@@ -727,12 +729,14 @@ def test_a_name_that_holds_a_secret_is_no_id(tmp_path: Path, capsys: pytest.Capt
     assert [path.name for path in tmp_path.iterdir()] == ["a.log"]
 
 
-def test_the_source_of_a_guarded_start_is_a_sentence(tmp_path: Path) -> None:
+def test_the_source_of_a_guarded_start_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its logs, then how it ended, without secrets."""
     logs = Evidence((Document("server.log", f"{PORT}\n"), Document("guard.log", "[vllm-runbooks] seen\n")))
     ending = f"ended with exit status 1 as it was told {TOKEN}"
 
-    recording.record_start(tmp_path / "a-start", logs, ending)
+    tried = Attempt(1, "vllm serve m", None, Outcome.FAILED, None, 1.0, ending)
+    monkeypatch.setattr(guard, "evidence", lambda _: logs)
+    recording.record_last_try(Guarded("a", None, (), (tried,), 1), tmp_path / "a-start", say=print)
 
     source = case_files.load_case(tmp_path / "a-start").source
     assert re.fullmatch(

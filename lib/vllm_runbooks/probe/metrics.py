@@ -58,8 +58,11 @@ def points(
         match = _SAMPLE.match(line)
         if match is None:
             continue
-        value = _number(match[3])
-        if value is None or not 0 <= value <= most.get(name, math.inf):
+        try:
+            value = float(match[3])
+        except ValueError:
+            value = math.nan
+        if not (math.isfinite(value) and 0 <= value <= most.get(name, math.inf)):
             drop(name)
             continue
         read += 1
@@ -85,11 +88,3 @@ def labels_of(text: str) -> dict[str, str]:
         labels[match[1].strip(", \t")[:_MAX_LABEL]] = _ESCAPED.sub(lambda m: "\n" if m[1] == "n" else m[1], match[2])
         at = match.end()
     return labels
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None

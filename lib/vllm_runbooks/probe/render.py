@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
 
@@ -209,7 +209,16 @@ def load(health: Health) -> RenderedView:
 
 
 def _loaded(health: Health, measured: LoadMeasured) -> _Grid:
-    rows = [list(row) for row in _load_rows(measured)]
+    times = (
+        ("time to first token", measured.first_token),
+        ("time per further token", measured.each_token),
+        ("whole answer", measured.whole),
+    )
+    fewest = {"p50_ms": 1, "p95_ms": FEWEST_P95, "p99_ms": FEWEST_P99}
+    rows = [
+        [what, *(_milliseconds(getattr(values, name), measured, least) for name, least in fewest.items())]
+        for what, values in times
+    ]
     return ["", "p50", "p95", "p99"], rows, _load_words(measured) + _of_the_cache(health)
 
 
@@ -225,20 +234,6 @@ def _of_the_cache(health: Health) -> str:
         f" Meanwhile {shown(share, 'share')} of the tokens were found in the prefix cache. The load's own prompts do "
         "not repeat, so other clients' do, and the times are comparable only with those of a load with the same share."
     )
-
-
-def _load_rows(measured: LoadMeasured) -> Iterator[tuple[str, str, str, str]]:
-    for what, times in (
-        ("time to first token", measured.first_token),
-        ("time per further token", measured.each_token),
-        ("whole answer", measured.whole),
-    ):
-        yield (
-            what,
-            _milliseconds(times.p50_ms, measured, 1),
-            _milliseconds(times.p95_ms, measured, FEWEST_P95),
-            _milliseconds(times.p99_ms, measured, FEWEST_P99),
-        )
 
 
 def _milliseconds(value: float | None, measured: LoadMeasured, fewest: int) -> str:

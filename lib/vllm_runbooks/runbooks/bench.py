@@ -16,7 +16,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import document
@@ -98,15 +98,8 @@ class Bench:
         with self.gate.starting:
             if self.gate.is_closed:
                 return {"reason": "interrupted"}
-            process = subprocess.Popen(  # noqa: S603 - our own module
-                [*module("runbooks.bench"), order["alone"]],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, TAG: f"{self.tag}.{index}"},
-                start_new_session=True,
-                encoding="utf-8",
-            )
+            words = [*module("runbooks.bench"), order["alone"]]
+            process = _started(words, f"{self.tag}.{index}", subprocess.DEVNULL, subprocess.DEVNULL)
         try:
             line, _ = process.communicate(timeout=order["timeout_s"])
         except subprocess.TimeoutExpired:
@@ -124,16 +117,8 @@ class Bench:
                 return None
             if self._worker is None or self._worker.poll() is not None:
                 with (self.runtime / f"worker-{self.name}.log").open("ab") as log:
-                    self._worker = subprocess.Popen(  # noqa: S603 - our own module
-                        [*module("runbooks.worker"), str(self.runtime)],
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        stderr=log,
-                        env={**os.environ, TAG: self.tag},
-                        # A terminal sends its signals to the whole group; ending the workers is the caller's part.
-                        start_new_session=True,
-                        encoding="utf-8",
-                    )
+                    words = [*module("runbooks.worker"), str(self.runtime)]
+                    self._worker = _started(words, self.tag, subprocess.PIPE, log)
             return self._worker
 
     def close(self) -> None:
@@ -147,6 +132,19 @@ class Bench:
         if worker.poll() is None:
             worker.kill()
             worker.communicate()
+
+
+def _started(words: list[str], tag: str, stdin: int, stderr: int | IO[bytes]) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603 - our own module
+        words,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        env={**os.environ, TAG: tag},
+        # A terminal sends its signals to the whole group; ending the processes is the caller's part.
+        start_new_session=True,
+        encoding="utf-8",
+    )
 
 
 def judge_alone(folder: str) -> dict[str, Any]:

@@ -71,13 +71,15 @@ def text(
     tool: str,
 ) -> str:
     """The issue, for a person to review and paste."""
-    environment = _aligned([*_of_start(answer, linted, cards), *_of_host(inventory, is_of_start=is_of_start)])
-    environment_text = _fenced("\n".join(environment), "text")
+    rows = [*_of_start(answer, linted, cards), *_of_host(inventory, is_of_start=is_of_start)]
+    width = max(len(name) for name, _ in rows)
+    environment = _fenced("\n".join(f"{name:<{width}} : {value}" if name else "" for name, value in rows), "text")
+    title = _ENDS_COMMENT.sub(r"\1 >", _title(answer))
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(hidden.items()))
     parts = [
-        f"<!-- Title: {_comment(_title(answer))} -->",
+        f"<!-- Title: {title} -->",
         f"### {ENVIRONMENT}",
-        f"<details>\n<summary>What is known of the environment</summary>\n\n{environment_text}\n\n</details>",
+        f"<details>\n<summary>What is known of the environment</summary>\n\n{environment}\n\n</details>",
         _NOT_COLLECTED,
         f"### {BUG}",
         *_bug(answer, command, linted, excerpts),
@@ -86,11 +88,6 @@ def text(
         "- [ ] I searched for the same issue, and asked the chatbot of the documentation (https://docs.vllm.ai).",
     ]
     return visible("\n\n".join(parts) + "\n")
-
-
-def _comment(text: str) -> str:
-    """Text in an HTML comment, which it must not end."""
-    return _ENDS_COMMENT.sub(r"\1 >", text)
 
 
 def _fenced(text: str, language: str = "") -> str:
@@ -157,19 +154,12 @@ def _of_host(inventory: Inventory | None, *, is_of_start: bool) -> Iterator[tupl
     yield SHARED, _UNKNOWN if inventory.host.shm_mib is None else f"{inventory.host.shm_mib:,.0f} MiB"
 
 
-def _aligned(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
-    width = max(len(name) for name, _ in rows)
-    for name, value in rows:
-        yield f"{name:<{width}} : {value}" if name else ""
-
-
 def _bug(
     answer: Answer | None, command: str | None, linted: Linted | None, excerpts: Sequence[Excerpted]
 ) -> Iterator[str]:
     yield "<!-- Say here in your own words what you expected, and what happened instead. -->"
     if command is not None:
-        text = command if len(command) <= _MAX_COMMAND else f"{command[:_MAX_COMMAND]}\n[cut here]"
-        yield f"The command:\n\n{_fenced(text, 'sh')}"
+        yield f"The command:\n\n{_fenced(_cut_text(command, _MAX_COMMAND), 'sh')}"
     else:
         yield "The command: unknown; add it here."
     if linted is not None and linted.issues:

@@ -203,16 +203,11 @@ def _defaults(path: Path) -> dict[str, Any]:
 
 def _digest(path: Path) -> str | None:
     with contextlib.suppress(OSError, ValueError):
-        return _digest_of_files(path)
+        files = sorted(filter(Path.is_file, path.rglob("*"))) if path.is_dir() else [path]
+        if all(map(Path.is_file, files)) and sum(file.stat().st_size for file in files) <= _MOST_HASHED:
+            digest = hashlib.sha256()
+            for file in files:
+                digest.update(file.relative_to(path).as_posix().encode("utf-8", "surrogateescape") + b"\0")
+                digest.update(hashlib.sha256(file.read_bytes()).digest())
+            return digest.hexdigest()[:20]
     return None
-
-
-def _digest_of_files(path: Path) -> str | None:
-    files = sorted(filter(Path.is_file, path.rglob("*"))) if path.is_dir() else [path]
-    if not all(file.is_file() for file in files) or sum(file.stat().st_size for file in files) > _MOST_HASHED:
-        return None
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.relative_to(path).as_posix().encode("utf-8", "surrogateescape") + b"\0")
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()[:20]

@@ -121,7 +121,8 @@ def typed(value: object, kind: type[T]) -> T:
     elif isinstance(value, (int, float)) or _matches(value, _DECIMAL):
         number = float(str(value))
         result = number if math.isfinite(number) else None
-    if result is None or (isinstance(result, str) and not _is_unicode(result)):
+    # A command line may contain lone surrogates, which cannot be stored.
+    if result is None or (isinstance(result, str) and any("\ud800" <= letter <= "\udfff" for letter in result)):
         raise InputError(f"{_shown(value)} is not {kind.__name__}; give {_EXAMPLES[kind]}")
     return cast("T", result)
 
@@ -345,12 +346,3 @@ def _shown(value: object) -> str:
 
 def _matches(value: object, pattern: str) -> bool:
     return isinstance(value, str) and re.fullmatch(pattern, value) is not None
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether the text can be stored: a command line may contain lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -87,18 +87,13 @@ def record_logs(folder: Path, evidence: Evidence) -> Recording:
     return _write(folder, evidence, source=f"recorded with `vllm-runbooks record` on {_today()}")
 
 
-def record_start(folder: Path, evidence: Evidence, ending: str, *, secrets: str = "") -> Recording:
-    """Record a supervised launch as a case; `secrets` is text whose secrets are replaced everywhere."""
-    source = f"recorded with `vllm-runbooks serve` on {_today()}"
-    return _write(folder, evidence, source=source, ending=f"; the server {ending}", secrets=secrets)
-
-
 def record_last_try(guarded: Guarded, folder: Path, *, say: Callable[[str], None]) -> None:
     """Record the last try of a launch as a case."""
     from vllm_runbooks.serve import guard
 
+    source, ending = f"recorded with `vllm-runbooks serve` on {_today()}", f"; the server {guarded.attempts[-1].ending}"
     secrets = guard.SECRETS.get(guarded.id, "")
-    record_start(folder, guard.evidence(guarded), guarded.attempts[-1].ending, secrets=secrets)
+    _write(folder, guard.evidence(guarded), source=source, ending=ending, secrets=secrets)
     say(f"recorded as a case in {folder}, secrets replaced; review its `expect`")
 
 

@@ -81,7 +81,7 @@ class LaunchRunner:
 
     def __post_init__(self) -> None:
         self.ran = LaunchOutcome()
-        self._proving: _InThread | None = None
+        self._proving: threading.Thread | None = None
         self._is_gone = threading.Event()
         self._climbing: _HealthRun | None = None
         self._climb_at = 0.0
@@ -114,9 +114,9 @@ class LaunchRunner:
                 log.close()
             self._is_gone.set()
             if self._proving is not None:
-                self._proving.wait(_PROOF_ENDS_S)
+                self._proving.join(_PROOF_ENDS_S)
             if self._climbing is not None and not self.watch.is_ready:
-                self._climbing.wait(2.0)
+                self._climbing.join(2.0)
                 self.ran.rungs = max(self.ran.rungs, tuple(self._climbing.rungs), key=len)
         self.ran.seconds = time.monotonic() - self.began
         self.ran.ending, self.ran.status = running.ending, running.status
@@ -157,7 +157,7 @@ class LaunchRunner:
         if gone is not None and self.launch is not None:
             self._give_up(running, gone.says)
             return
-        if self._proving is not None and not self._proving.is_running:
+        if self._proving is not None and not self._proving.is_alive():
             self.ran.proved = True
             running.stop(signal.SIGTERM, "was ended, as no more was asked for")
             return
@@ -202,7 +202,8 @@ class LaunchRunner:
         for action in self.on_ready:
             action()
         if self.proof is not None:
-            self._proving = _InThread(self._prove)
+            self._proving = threading.Thread(target=self._prove, daemon=True)
+            self._proving.start()
 
     def _prove(self) -> None:
         if self.proof is not None:
@@ -218,7 +219,7 @@ class LaunchRunner:
             due = self._next_probe if self.watch.is_ready else self._climb_at
             if due is not None and now >= due and (self.watch.is_ready or is_open(self.subject.target)):
                 self._climbing = _HealthRun(self.subject.target, self.limits.patience_s)
-        if climb is None or climb.is_running:
+        if climb is None or climb.is_alive():
             return
         self._climbing = None
         rungs = climb.rungs
@@ -237,28 +238,16 @@ class LaunchRunner:
         self._become_ready(now)
 
 
-class _InThread:
-    def __init__(self, action: Callable[[], None]) -> None:
-        self._thread = threading.Thread(target=action, daemon=True)
-        self._thread.start()
-
-    def wait(self, seconds: float) -> None:
-        self._thread.join(seconds)
-
-    @property
-    def is_running(self) -> bool:
-        return self._thread.is_alive()
-
-
-class _HealthRun(_InThread):
+class _HealthRun(threading.Thread):
     def __init__(self, target: Target, patience_s: float) -> None:
+        super().__init__(daemon=True)
         self.rungs: list[Rung] = []
-        self._target, self._patience_s = target, patience_s
-        super().__init__(self._run)
+        self._server, self._patience_s = target, patience_s
+        self.start()
 
-    def _run(self) -> None:
+    def run(self) -> None:
         try:
-            for rung in health_checks.climb(self._target, patience_s=self._patience_s):
+            for rung in health_checks.climb(self._server, patience_s=self._patience_s):
                 self.rungs.append(rung)
         except Exception as error:  # noqa: BLE001 - an answer of a form that nobody foresaw proves nothing
             name = health_checks.NAMES[min(len(self.rungs), len(health_checks.NAMES) - 1)]

@@ -57,20 +57,14 @@ def host_of(subject: ServedLaunch, source: Source | None, why_none: str, spec: s
 
 
 def visible_cards(subject: ServedLaunch, source: Source) -> list[GpuMemory]:
-    """GPUs that the launch may use, in its order."""
+    """GPUs that the launch may use, in its order: those that it names, up to the first unknown one."""
     gpus = source.read().cards
-    visible = subject.visible
-    return [card for card in gpus if card.error is None] if visible is None else _visible(visible, gpus)
-
-
-def _visible(variable: str, gpus: Sequence[GpuMemory]) -> list[GpuMemory]:
-    """GPUs that the variable names, by number or UUID prefix, up to the first unknown one."""
+    if subject.visible is None:
+        return [card for card in gpus if card.error is None]
     visible: list[GpuMemory] = []
-    for word in (part.strip() for part in variable.split(",")):
-        gpu = next(
-            (card for card in gpus if word == str(card.index) or (word and card.uuid and card.uuid.startswith(word))),
-            None,
-        )
+    for word in map(str.strip, subject.visible.split(",")):
+        named = (gpu for gpu in gpus if word == str(gpu.index) or (word and gpu.uuid and gpu.uuid.startswith(word)))
+        gpu = next(named, None)
         if gpu is None or gpu in visible:
             break
         visible.append(gpu)
