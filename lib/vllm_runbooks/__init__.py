@@ -101,7 +101,7 @@ _NAMESPACES: Mapping[str, Mapping[str, str]] = {
         "Load": "serve.load:Load",
         "apply": "runbooks.live.starting:apply",
         "chain": "edge10.chain.chains:chain",
-        "check": "runbooks.live.checking:check",
+        "check": "runbooks.live.fleets:check",
         "confirmed": "runbooks.live.confirming:confirmed",
         "evidence": "runbooks.live.starting:evidence",
         "fleet": "runbooks.live.fleets:fleet",

@@ -78,7 +78,6 @@ def _host(text: str) -> str:
 
 
 def is_local(target: Target) -> bool:
-    """Whether the address is on this host."""
     if target.uds is not None or target.host.lower() in _LOCAL:
         return True
     try:

@@ -78,7 +78,7 @@ class HealthChecker:
             try:
                 rung = self.step(name)
             except Unanswered as failure:
-                rung = Rung(name, LaunchResult.FAILED, str(failure), reason=failure.reason)
+                rung = _failure(name, str(failure), failure.reason)
             if rung.result is not LaunchResult.LEFT_OUT:
                 is_alive = rung.result is LaunchResult.FAILED and 400 <= self.status < 500
                 rung = replace(rung, seconds=time.monotonic() - began, is_alive=is_alive)
@@ -103,7 +103,7 @@ class HealthChecker:
             connected(self.target, time.monotonic() + self._asking.patience_s).close()
         except (OSError, UnicodeError, OverflowError) as error:
             reason = "unreachable" if isinstance(error, TimeoutError) else reason_of(error)
-            return Rung("port", LaunchResult.FAILED, f"{self.target.place}: {why(error)}", reason=reason)
+            return _failure("port", f"{self.target.place}: {why(error)}", reason)
         return Rung("port", LaunchResult.PASSED, f"{self.target.place} accepts connections")
 
     def _health(self) -> Rung:
@@ -111,7 +111,7 @@ class HealthChecker:
         if reply.status == 200:
             return Rung("health", LaunchResult.PASSED, "200")
         reason = "unhealthy" if reply.status == 503 else self._reason(reply)
-        return Rung("health", LaunchResult.FAILED, _refused("/health", reply), reason=reason)
+        return _failure("health", _refused("/health", reply), reason)
 
     def _server(self) -> Rung:
         """Whether it is vLLM: by its version, its metrics, or the owner of its models."""
@@ -131,9 +131,7 @@ class HealthChecker:
         if models.status in (401, 403):
             return self._keyless("server", models)
         statuses = f"/version: {version.status}, /v1/models: {models.status}"
-        return Rung(
-            "server", LaunchResult.FAILED, f"no sign of a vLLM: {statuses}, and no metrics of it", reason="not-vllm"
-        )
+        return _failure("server", f"no sign of a vLLM: {statuses}, and no metrics of it", "not-vllm")
 
     def _models(self) -> Rung:
         reply = self._get("/v1/models")
@@ -143,7 +141,7 @@ class HealthChecker:
         if not self.models:
             is_empty = reply.status == 200
             what = "/v1/models: names no model; is it a vLLM?" if is_empty else _refused("/v1/models", reply)
-            return Rung("models", LaunchResult.FAILED, what, reason="no-models" if is_empty else self._reason(reply))
+            return _failure("models", what, "no-models" if is_empty else self._reason(reply))
         self.model = self.asked or self.models[0].id
         return Rung("models", LaunchResult.PASSED, self._asking.harmless(", ".join(model.id for model in self.models)))
 
@@ -157,9 +155,7 @@ class HealthChecker:
             return Rung("model", LaunchResult.PASSED, "it is not listed, and a request that names it is answered")
         names = self._asking.harmless(", ".join(model.id for model in self.models))
         what = f"{_refused('/v1/completions', reply)}; served: {names}"
-        return Rung(
-            "model", LaunchResult.FAILED, what, reason="wrong-model" if reply.status == 404 else self._reason(reply)
-        )
+        return _failure("model", what, "wrong-model" if reply.status == 404 else self._reason(reply))
 
     def _token(self) -> Rung:
         request = {"model": self.model, "prompt": _PROMPT, "max_tokens": 1, "temperature": 0}
@@ -190,16 +186,15 @@ class HealthChecker:
         broken = next((p for p in pieces if isinstance(p.data, dict) and p.data.get("error")), None)
         if broken is not None:
             reason = "engine-dead" if broken.holds(*_DEAD) else "failed"
-            return Rung("stream", LaunchResult.FAILED, f"the stream broke off: {broken.words}", reason=reason)
+            return _failure("stream", f"the stream broke off: {broken.words}", reason)
         if reply.is_cut and len(pieces) > _MOST_PIECES:
             what = f"the stream does not end: {len(pieces)} events so far, where two tokens were asked for"
-            return Rung("stream", LaunchResult.FAILED, what, reason="endless")
+            return _failure("stream", what, "endless")
         if reply.is_cut and (not events or events[-1] != b"[DONE]"):
             what = f"no end of the stream within {self._asking.patience_s:g} s, after {len(pieces)} events"
-            return Rung("stream", LaunchResult.FAILED, what, reason="no-answer")
+            return _failure("stream", what, "no-answer")
         if not pieces or events[-1] != b"[DONE]":
-            what = f"the stream ended after {len(pieces)} events without [DONE]"
-            return Rung("stream", LaunchResult.FAILED, what, reason="failed")
+            return _failure("stream", f"the stream ended after {len(pieces)} events without [DONE]", "failed")
         return Rung("stream", LaunchResult.PASSED, f"{len(pieces)} events, then [DONE]")
 
     def _chat(self) -> Rung:
@@ -208,9 +203,7 @@ class HealthChecker:
             return Rung("chat", LaunchResult.PASSED, "the chat template was applied")
         is_needed = self.target.has_template or self.target.has_tools or reply.status >= 500
         reason = "no-template" if reply.status == 400 and reply.holds(*_NO_TEMPLATE) else self._reason(reply)
-        return Rung(
-            "chat", LaunchResult.FAILED, _refused("/v1/chat/completions", reply), is_needed=is_needed, reason=reason
-        )
+        return _failure("chat", _refused("/v1/chat/completions", reply), reason, is_needed=is_needed)
 
     def _tools(self) -> Rung:
         if not (self.target.has_tools or self.is_diagnosis):
@@ -221,7 +214,7 @@ class HealthChecker:
         reason = "tools-off" if reply.status == 400 and reply.holds(*_NO_TOOLS) else self._reason(reply)
         what = _refused("/v1/chat/completions with a tool", reply)
         is_needed = self.target.has_tools or reason != "tools-off"
-        return Rung("tools", LaunchResult.FAILED, what, is_needed=is_needed, reason=reason)
+        return _failure("tools", what, reason, is_needed=is_needed)
 
     def _chatting(self) -> dict[str, Any]:
         messages = [{"role": "user", "content": _PROMPT}]
@@ -230,13 +223,12 @@ class HealthChecker:
     def _failed(self, name: str, path: str, reply: HttpReply) -> Rung:
         if reply.status in (401, 403):
             return self._keyless(name, reply)
-        return Rung(name, LaunchResult.FAILED, _refused(path, reply), reason=self._reason(reply))
+        return _failure(name, _refused(path, reply), self._reason(reply))
 
     def _keyless(self, name: str, reply: HttpReply) -> Rung:
         is_given = bool(self.target.key)
         what = "the key is refused" if is_given else "it asks for a key, and none is known"
-        reason = "key-refused" if is_given else "key-missing"
-        return Rung(name, LaunchResult.FAILED, f"/v1/models: {reply.status}: {what}", reason=reason)
+        return _failure(name, f"/v1/models: {reply.status}: {what}", "key-refused" if is_given else "key-missing")
 
     @staticmethod
     def _reason(reply: HttpReply) -> str:
@@ -268,6 +260,10 @@ class HealthChecker:
     def _kept(self, reply: HttpReply) -> HttpReply:
         self.status = reply.status
         return reply
+
+
+def _failure(name: str, says: str, reason: str, *, is_needed: bool = True) -> Rung:
+    return Rung(name, LaunchResult.FAILED, says, is_needed=is_needed, reason=reason)
 
 
 def _refused(path: str, reply: HttpReply) -> str:

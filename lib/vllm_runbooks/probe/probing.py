@@ -73,7 +73,6 @@ def observe(request: ProbeRequest, serving: Serving, *, say: Callable[[str], Non
 
 
 def _climbed(ladder: HealthChecker) -> Iterator[Rung]:
-    """Checks of a diagnosis; no tool call is tried if chat fails."""
     for rung in ladder.climb(RUNGS[: RUNGS.index(LOAD)]):
         yield rung
         if rung.name == "chat" and rung.result is not LaunchResult.PASSED:

@@ -113,7 +113,6 @@ class Figures:
     serving: Serving
 
     def of(self, engine: tuple[str, str] | None = None) -> dict[str, float | None]:
-        """Every fact by name, over all engines or of one."""
         return {name: self.value(fact, engine) for name, fact in self.serving.facts.items()}
 
     def engines(self) -> Iterator[EngineFacts]:
@@ -143,6 +142,15 @@ class Figures:
         points = self._points(number, fact.series, fact.labels, engine)
         values = [point.value for point in points]
         return None if not values else max(values) if fact.join == "max" else sum(values)
+
+    def peak(self, *names: str) -> float | None:
+        """The largest sum of these gauges in a sample that has them all."""
+        gauges = [self.serving.facts[name] for name in names if name in self.serving.facts]
+        sums = []
+        for number in range(len(self.samples)):
+            values = [value for fact in gauges if (value := self.gauge(fact, number)) is not None]
+            sums += [sum(values)] if len(values) == len(names) else []
+        return max(sums, default=None)
 
     @cached_property
     def seconds(self) -> float:
@@ -294,21 +302,12 @@ def _told(seen: Observation, figures: Figures) -> dict[str, str]:
     """Values for the catalog's texts: facts, and the names of `catalog.serving.TOLD`."""
     facts = figures.serving.facts
     texts = {name: shown(value, facts[name].unit) for name, value in figures.of().items() if value is not None}
-    samples = range(len(seen.samples))
-    gauges = {name: [figures.gauge(facts[name], n) for n in samples] for name in _GAUGES if name in facts}
-    running = [value for value in gauges.get("running", ()) if value is not None]
-    both = [
-        a + b
-        for a, b in zip(*(gauges.get(n, ()) for n in _GAUGES[:2]), strict=False)
-        if a is not None and b is not None
-    ]
-    use = [value for value in gauges.get("kv_use", ()) if value is not None]
-    if running and max(running) >= 2:
-        texts["half_running"] = f"{int(max(running)) // 2}"
-    if both and max(both) >= 1:
-        texts["in_flight"] = f"{int(max(both))}"
-    if use and max(use) < _ROOM:
-        texts["kv_has_room"] = f"{max(use):.1%}"
+    if (running := figures.peak("running") or 0.0) >= 2:
+        texts["half_running"] = f"{int(running) // 2}"
+    if (in_flight := figures.peak("running", "waiting") or 0.0) >= 1:
+        texts["in_flight"] = f"{int(in_flight)}"
+    if (use := figures.peak("kv_use")) is not None and use < _ROOM:
+        texts["kv_has_room"] = f"{use:.1%}"
     if seen.model is not None:
         texts["asked"] = seen.model
     if seen.models:
@@ -321,9 +320,6 @@ def _told(seen: Observation, figures: Figures) -> dict[str, str]:
         if seen.settings.get(name, "") not in _NOT_SET:
             texts[name] = seen.settings[name]
     return texts
-
-
-_GAUGES = ("running", "waiting", "kv_use")
 
 
 def _settings(seen: Observation) -> dict[str, Any]:

@@ -59,7 +59,6 @@ class Bench:
             return {"reason": f"the worker could not be started: {error}"}
 
     def _ask(self, index: int, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Send the order to the worker and wait for its answer, up to the time limit."""
         worker = self._start_worker()
         if worker is None or worker.stdin is None or worker.stdout is None:
             return {"reason": "interrupted"}

@@ -45,7 +45,6 @@ class Runs:
         inputs: Mapping[str, Any] | None = None,
         cluster: RunNodes | None = None,
     ) -> None:
-        """Runs to record; `whole` names the check that they are part of."""
         self._kept, self._requests = kept, requests
         self._whole, self._asked = whole, inputs or {}
         self._cluster = cluster

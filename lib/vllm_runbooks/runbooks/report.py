@@ -32,7 +32,6 @@ _NOTEBOOK_BYTES = 8 * 1024 * 1024
 """Larger notebooks get no page, only a link."""
 _OUTPUT_CHARACTERS = 200_000
 _ERROR_MARKER = "papermill-error-cell-tag"
-"""Tag of papermill's cells that point to an error; not shown."""
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
@@ -294,7 +293,6 @@ def _folded(text: str, style: str) -> str:
 
 
 def _prose(markdown: str) -> str:
-    """Markdown as HTML: headings, code and paragraphs, without links or tags."""
     parts: list[str] = []
     for index, block in enumerate(re.split(r"^```.*$", markdown, flags=re.MULTILINE)):
         if index % 2:

@@ -267,8 +267,6 @@ class Suite:
 
 
 class Local:
-    """Executes runs on this host."""
-
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
         self._slots: list[threading.Thread] = []

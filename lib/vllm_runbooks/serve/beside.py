@@ -57,8 +57,6 @@ class Neighbours:
 
 
 class Killings:
-    """The kernel's count of processes killed for memory in this control group."""
-
     def __init__(self, began: float, count: Callable[[], int | None] = memory_limit.kills) -> None:
         self._began, self._count = began, count
         self._before = count()

@@ -365,7 +365,6 @@ def _model_of(subject: ServedLaunch) -> Model | None:
 
 
 _COMPUTES_PERCENT = 5
-"""GPU utilization from which a GPU counts as busy."""
 
 
 def _is_computing(host: LaunchHost) -> bool | None:

@@ -59,15 +59,11 @@ def add(
     folder = out or Path("cases") / (id_ or _id(evidence.documents[0].name, class_))
     expect = Expectation(outcome=Outcome(outcome) if outcome else None, class_=class_, symptom=symptom)
     written = recording.add_case(folder, evidence, expect)
-    today = (
-        f"passes: {written.judgement.reason}"
-        if written.judgement.verdict == "pass"
-        else f"fails, as it should: {written.judgement.reason}"
-    )
+    today = "passes" if written.judgement.verdict == "pass" else "fails, as it should"
     lines = [
         said_written(written),
         f"  Secrets    {said_secrets(written)}",
-        f"  Today      it {today}",
+        f"  Today      it {today}: {written.judgement.reason}",
         said_test(written),
     ]
     output.write("\n".join(lines))

@@ -147,16 +147,12 @@ def _view(made: Packed, target: Path) -> list[TextBlock]:
         for member in manifest.members
     ]
     head = [styled(name, Tone.FAINT) for name in ("file", "bytes", "replaced in it")]
-    replaced = ", ".join(f"{count} {kind}" for kind, count in manifest.hidden.items())
+    counts = ", ".join(f"{count} {kind}" for kind, count in manifest.hidden.items())
+    replaced = f"Replaced: {counts or 'nothing that was recognised'}. Look through the logs before you hand it on."
     parts: list[list[TextBlock]] = [
         [Line(styled(str(target), Tone.HEADING) + f"  ·  {outcome}")],
         [Table(head, rows, numeric=frozenset({1}), indent="  ")],
-        [
-            Prose(
-                f"Replaced: {replaced or 'nothing that was recognised'}. Look through the logs before you hand it on.",
-                "",
-            )
-        ],
+        [Prose(replaced, "")],
     ]
     if manifest.notes:
         parts.append(headed("NOTES", [bulleted(note) for note in manifest.notes]))

@@ -383,7 +383,6 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
 
 
 def _pair(by_id: dict[str, Runbook], id_: str, case_id: str, evidence: str, *, timeout_s: float) -> RunbookRequest:
-    """Request a runbook's run on a case; `evidence` is the folder, or a shipped case's id."""
     from vllm_runbooks.runbooks.notebook import bind
     from vllm_runbooks.runbooks.suite import RunbookRequest
 

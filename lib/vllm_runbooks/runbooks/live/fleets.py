@@ -95,11 +95,19 @@ def split(
     return starting.done(launch.edited(change.edits), options, change, say)
 
 
-def check(launch: ServedLaunch, parts: int) -> None:
-    """Check that copies and a split of the command's server can be launched."""
-    cards = starting.cards_of("")
-    _copies(launch, cards, parts)
-    launch.edited(_over(launch, cards, parts))
+def check(
+    command: str, *, setting: str | None = None, parts: int | None = None, vllm: str = "", load: Load | None = None
+) -> None:
+    """Check what can be checked before a launch, for the arguments of `start` and `split`."""
+    launch = starting.subject(command, vllm)
+    if load is not None:
+        starting.check_load(launch)
+    if setting is not None:
+        launch.edited(starting.edits_of(launch, setting))
+    if parts is not None:
+        cards = starting.cards_of("")
+        _copies(launch, cards, parts)
+        launch.edited(_over(launch, cards, parts))
 
 
 def _check_count(count: int, name: str) -> None:

@@ -37,8 +37,6 @@ Say = Callable[[str], None]
 
 
 class GpuReadings(NamedTuple):
-    """Source of GPU memory."""
-
     source: gpu_memory.Source | None
     why_none: str
 
