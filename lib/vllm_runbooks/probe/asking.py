@@ -124,8 +124,6 @@ def is_open(target: Target, *, patience_s: float = 1.0) -> bool:
 
 
 class HttpClient:
-    """Requests to one server."""
-
     def __init__(self, target: Target, patience_s: float) -> None:
         """Requests with a time limit each, from the connection to the last byte."""
         self.target = target

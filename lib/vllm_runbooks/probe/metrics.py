@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from vllm_runbooks.catalog.serving import Serving
 from vllm_runbooks.probe.records import MetricPoint
@@ -40,14 +42,12 @@ def points(
     kept = {*_KEPT, *(label for fact in serving.facts.values() for label in fact.labels)}
     shares = {fact.series for fact in serving.facts.values() if fact.kind == "gauge" and fact.unit == "share"}
     most = {series_name.name: 1.0 for series in shares for series_name in serving.series[series].names}
-    clean_values: dict[str, str] = {}
 
+    @cache
     def cleaned(value: str) -> str:
-        if value not in clean_values:
-            clean_values[value] = clean(value)[:_MAX_LABEL]
-        return clean_values[value]
+        return clean(value)[:_MAX_LABEL]
 
-    totals: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+    totals: defaultdict[tuple[str, tuple[tuple[str, str], ...]], float] = defaultdict(float)
     settings: dict[str, str] = {}
     read = 0
     for line in text.split("\n"):
@@ -72,11 +72,8 @@ def points(
         if name == INFO:
             settings = {label: cleaned(value_text) for label, value_text in labels.items() if label in SETTINGS}
             continue
-        key = (
-            name,
-            tuple(sorted((label, cleaned(value_text)) for label, value_text in labels.items() if label in kept)),
-        )
-        totals[key] = totals.get(key, 0.0) + value
+        kept_labels = {label: cleaned(value_text) for label, value_text in labels.items() if label in kept}
+        totals[name, tuple(sorted(kept_labels.items()))] += value
     return tuple(MetricPoint(name, dict(labels), value) for (name, labels), value in totals.items()), settings
 
 

@@ -131,29 +131,18 @@ def figures(health: Health, serving: Serving) -> RenderedView:
 
 def _figures(health: Health, serving: Serving) -> _Grid | None:
     seen = health.observation
-    names = [name for name in serving.facts if health.facts.get(name) is not None]
-    if not names:
+    reported = {name: fact for name, fact in serving.facts.items() if health.facts.get(name) is not None}
+    if not reported:
         return None
-    head = [
-        "",
-        "all" if health.engines else "value",
-        *(f"engine {visible(engine.engine)}" for engine in health.engines),
-    ]
-    rows = [
-        [
-            serving.facts[name].says,
-            *(
-                shown(facts.get(name), serving.facts[name].unit)
-                for facts in (health.facts, *(e.facts for e in health.engines))
-            ),
-        ]
-        for name in names
-    ]
+    head = ["", "all" if health.engines else "value"]
+    head += [f"engine {visible(engine.engine)}" for engine in health.engines]
+    columns = (health.facts, *(engine.facts for engine in health.engines))
+    rows = [[fact.says, *(shown(facts.get(name), fact.unit) for facts in columns)] for name, fact in reported.items()]
     window = Figures(seen.samples, serving).seconds
     below = (
         f"{len(seen.samples)} samples over {window:.1f} s; rates and times over all of it, the others as of the last."
     )
-    if any(serving.facts[name].kind == "quantile" for name in names):
+    if any(fact.kind == "quantile" for fact in reported.values()):
         below += " Medians and p95 are interpolated within the buckets of the server's histograms."
     return head, rows, below
 

@@ -58,7 +58,6 @@ class Runs:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        """Close all entries after an error of the suite."""
         if error is None:
             return
         verdict, reason = Verdict.INTERRUPTED, "the command was ended"
@@ -98,8 +97,7 @@ class Runs:
             ", ".join([*(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]), *lost]),
             {
                 "runs": {
-                    _subject(result.runbook, result.case, request.node): result.verdict.value
-                    for request, result in runs
+                    subject(result.runbook, result.case, request.node): result.verdict.value for request, result in runs
                 },
                 **({} if self._cluster is None else {"nodes": document(nodes)}),
             },
@@ -122,7 +120,7 @@ class Runs:
         is_live = (inputs.get("parameters") or {}).get("live") is True
         self._open[number] = self._kept.begin(
             "run",
-            _subject(request.runbook, about),
+            subject(request.runbook, about),
             inputs=inputs,
             part_of=self._whole_id,
             environment=history.surroundings(with_cards=True) if is_live else None,
@@ -155,7 +153,7 @@ def _evidence(parameters: Mapping[str, Any]) -> str | None:
     return Path(named).name[:200] or None if isinstance(named, str) and parameters.get("live") is not True else None
 
 
-def _subject(runbook: str, case: str | None, node: str | None = None) -> str:
+def subject(runbook: str, case: str | None, node: str | None = None) -> str:
     return f"{runbook}{f' on {case}' if case else ''}{f' at {node}' if node else ''}"
 
 

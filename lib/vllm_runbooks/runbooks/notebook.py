@@ -67,11 +67,7 @@ def load_runbook(path: str | Path) -> Runbook:
         symptoms=tuple(meta["symptoms"]),
         side_effects=meta["side_effects"],
         needs_gpu=meta["needs_gpu"],
-        steps=tuple(
-            _name(cell)
-            for cell in notebook["cells"]
-            if cell.get("cell_type") == "code" and "step" in cell.get("metadata", {}).get("tags", [])
-        ),
+        steps=tuple(_name(cell) for cell in notebook["cells"] if _is_tagged_code(cell, "step")),
     )
 
 
@@ -152,7 +148,11 @@ def conclude(judgement: RunbookVerdict, *, stop_on_fail: bool) -> None:
 def read_judgement(notebook: Mapping[str, Any]) -> RunbookVerdict | None:
     """The verdict that the last code cell displayed; None if there is none, or more than one."""
     try:
-        cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code" and not _is_injected(cell)]
+        cells = [
+            cell
+            for cell in notebook["cells"]
+            if cell["cell_type"] == "code" and not _is_tagged_code(cell, "injected-parameters")
+        ]
         judgements = [
             output["data"][JUDGEMENT_MIME]
             for output in (cells[-1]["outputs"] if cells else [])
@@ -163,8 +163,8 @@ def read_judgement(notebook: Mapping[str, Any]) -> RunbookVerdict | None:
     return parse_judgement(judgements[0]) if len(judgements) == 1 else None
 
 
-def _is_injected(cell: Mapping[str, Any]) -> bool:
-    return "injected-parameters" in cell.get("metadata", {}).get("tags", [])
+def _is_tagged_code(cell: Mapping[str, Any], tag: str) -> bool:
+    return cell.get("cell_type") == "code" and tag in cell.get("metadata", {}).get("tags", [])
 
 
 def parse_judgement(data: Any) -> RunbookVerdict | None:
@@ -280,11 +280,7 @@ def _title_and_summary(notebook: Mapping[str, Any], path: Path) -> tuple[str, st
 
 def _parameters(notebook: Mapping[str, Any], path: Path) -> tuple[Parameter, ...]:
     """Read the parameters cell: only lines of `name: type = literal  # help`."""
-    tagged = [
-        cell
-        for cell in notebook["cells"]
-        if cell.get("cell_type") == "code" and "parameters" in cell.get("metadata", {}).get("tags", [])
-    ]
+    tagged = [cell for cell in notebook["cells"] if _is_tagged_code(cell, "parameters")]
     if len(tagged) != 1:
         raise InputError(f"{path}: {len(tagged)} code cells are tagged `parameters`; tag exactly one")
     source = _source(tagged[0])

@@ -209,10 +209,8 @@ def given(start: ServerRun) -> tuple[str | None, Mapping[str, Any]]:
     """The model of a launch, and its other options."""
     options, _ = actual.options_of(start.arguments, start.facts)
     name = start.facts.model or options.get("model") or options.get("model_tag")
-    other_options = {
-        option: value for option, value in options.items() if option not in (*_SIZES, "model", "model_tag")
-    }
-    return (name if isinstance(name, str) else None), other_options
+    others = {name: value for name, value in options.items() if name not in (*_SIZES, "model", "model_tag")}
+    return (name if isinstance(name, str) else None), others
 
 
 def planned(request: PlanningRequest | str) -> Plan | str:

@@ -127,8 +127,7 @@ def record_health(folder: Path, health: Health) -> Case:
     part = _part(path)
     try:
         part.mkdir(parents=True)
-        text = to_json(seen, indent=None)
-        store(part / OBSERVATION, f"{text}\n")
+        store(part / OBSERVATION, f"{to_json(seen, indent=None)}\n")
         store(part / "case.yaml", _case_yaml(case, head=_SEEN))
         _load(part)
         part.rename(path)
@@ -396,7 +395,7 @@ def _runbooks(symptoms: Sequence[str]) -> list[str]:
     """Runbooks of the symptoms, else of their class, else the one with the most symptoms."""
     catalog_symptoms = catalog.load_catalog().symptoms
     named = {catalog_symptoms[symptom].runbook for symptom in symptoms if symptom in catalog_symptoms}
-    usable = sorted((r for r in _all_runbooks() if _reads_logs(r)), key=lambda r: -len(r.symptoms))
+    usable = sorted(filter(_reads_logs, _all_runbooks()), key=lambda runbook: -len(runbook.symptoms))
     serving = [r for r in usable if r.id in named or not {*symptoms}.isdisjoint(r.symptoms)]
     if not serving:
         classes = {_class(symptom) for symptom in symptoms}

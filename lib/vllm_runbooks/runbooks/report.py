@@ -219,8 +219,7 @@ def _proportions(runs: Sequence[Mapping[str, Any]]) -> str:
 
 def _counts(runs: Sequence[Mapping[str, Any]]) -> list[tuple[Verdict, int]]:
     verdicts = [str(run.get("verdict")) for run in runs]
-    order = [Verdict.PASS, *[verdict for verdict in _ATTENTION if verdict is not Verdict.PASS]]
-    return [(verdict, verdicts.count(verdict)) for verdict in order if verdict in verdicts]
+    return [(verdict, verdicts.count(verdict)) for verdict in (_ATTENTION[-1], *_ATTENTION[:-1]) if verdict in verdicts]
 
 
 def _rank(run: Mapping[str, Any]) -> int:

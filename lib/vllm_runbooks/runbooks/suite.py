@@ -106,8 +106,6 @@ def run_all(
 
 
 class Suite:
-    """Runs with their results and events."""
-
     _THROUGH = 0
     """Event of a finished part; no signal has this number."""
 
@@ -191,7 +189,7 @@ class Suite:
         self.events.put(self._THROUGH)
 
     def steps_of(self, index: int) -> Path:
-        return _steps_folder(self.out, self.outputs[index])
+        return (self.out / self.outputs[index]).with_suffix(".steps")
 
     def stop(self) -> None:
         """Start no more runs and end every process of this suite."""
@@ -397,13 +395,9 @@ def _output_names(requests: Sequence[RunbookRequest]) -> list[str]:
     return names
 
 
-def _steps_folder(out: Path, notebook: str) -> Path:
-    return (out / notebook).with_suffix(".steps")
-
-
 def kept_steps(request: RunbookRequest, out: Path) -> list[str]:
     """Steps whose earlier results the last run used, in the order of their use."""
-    return steps.kept(_steps_folder(out, _output_names([request])[0]))
+    return steps.kept((out / _output_names([request])[0]).with_suffix(".steps"))
 
 
 def _junit(results: Sequence[RunResult]) -> str:

@@ -33,8 +33,6 @@ _PROOF_ENDS_S = 15.0
 
 @dataclass
 class Limits:
-    """Limits of a launch; None for no limit."""
-
     ready_s: float | None = None
     hung_s: float | None = 600.0
     patience_s: float = 60.0

@@ -8,10 +8,9 @@ from collections.abc import Callable, Collection
 from vllm_runbooks.host import leftovers, memory_limit
 from vllm_runbooks.host.gpu_memory import GpuMemory
 from vllm_runbooks.probe.starts import Sighting
-from vllm_runbooks.serve.preflight import LaunchHost
+from vllm_runbooks.serve.preflight import MIB_PER_GIB, LaunchHost
 
 _EVERY_S = 1.0
-_MIB_PER_GIB = 1024
 SEGMENTS_EVERY_S = 5.0
 _LOOKS = 24
 """Looks at a segment until it counts as another process's: launches map theirs within minutes."""
@@ -52,7 +51,7 @@ class Neighbours:
     def _sighting(self, card: GpuMemory, moved: float, pids: list[int], now: float) -> Sighting:
         kind, what = ("memory-taken", "took") if moved > 0 else ("memory-released", "gave back")
         who = ", ".join(f"process {pid}" for pid in pids[:4])
-        says = f"GPU {card.index}: others ({who}) {what} {abs(moved) / _MIB_PER_GIB:.2f} GiB"
+        says = f"GPU {card.index}: others ({who}) {what} {abs(moved) / MIB_PER_GIB:.2f} GiB"
         return Sighting(now - self._began, kind, says)
 
 

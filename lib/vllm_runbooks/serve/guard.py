@@ -146,6 +146,10 @@ class _Supervisor:
 
     def _locked(self, host: LaunchHost, locks: contextlib.ExitStack) -> Check:
         """Lock the GPUs until the server is ready: two launches must not profile memory at the same time."""
+
+        def waiting(card: str, who: str) -> None:
+            self.say(f"waiting for GPU {card}: {who} is starting on it")
+
         keys = [] if host.source is None else [card.key for card in host.source.read().of(host.numbers)]
         wait_s = self.request.steady.wait_s
         if not keys or "memory" in self.request.left_out:
@@ -155,18 +159,11 @@ class _Supervisor:
             if self.request.is_check:
                 holders = [f"GPU {card}: {who} is starting on it" for card, who in card_locks.holders(keys).items()]
                 if holders:
-                    return Check(
-                        "lock", LaunchResult.UNKNOWN, f"{'; '.join(holders)}; a start would wait {wait_s:g} s for it"
-                    )
+                    says = f"{'; '.join(holders)}; a start would wait {wait_s:g} s for it"
+                    return Check("lock", LaunchResult.UNKNOWN, says)
             else:
-                locks.enter_context(
-                    card_locks.held(
-                        keys,
-                        wait_s=wait_s,
-                        is_cancelled=self.request.is_cancelled,
-                        told=lambda card, who: self.say(f"waiting for GPU {card}: {who} is starting on it"),
-                    )
-                )
+                is_cancelled = self.request.is_cancelled
+                locks.enter_context(card_locks.held(keys, wait_s=wait_s, is_cancelled=is_cancelled, told=waiting))
         except InputError as error:
             return Check("lock", LaunchResult.FAILED, str(error))
         return Check("lock", LaunchResult.PASSED, "no other guarded start is on its way on these cards")

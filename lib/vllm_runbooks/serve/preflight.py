@@ -22,7 +22,7 @@ from vllm_runbooks.probe.starts import Check, LaunchResult
 from vllm_runbooks.serve.subject import ServedLaunch
 
 NAMES = ("command", "model", "plan", "port", "lock", "memory")
-_MIB_PER_GIB = 1024
+MIB_PER_GIB = 1024
 _NO_CARD = ("", "-1", "NoDevFiles", "none", "void")
 """Values of CUDA_VISIBLE_DEVICES that hide all GPUs."""
 
@@ -38,8 +38,6 @@ class Steady(NamedTuple):
 
 
 class LaunchHost(NamedTuple):
-    """GPUs of this host for the launch."""
-
     source: Source | None
     """Source of GPU memory; None if no GPU can be read."""
     why_none: str
@@ -268,7 +266,7 @@ def memory(
         return Check("memory", LaunchResult.FAILED, lacking)
     span = (steady.samples - 1) * steady.every_s
     free = ", ".join(
-        f"GPU {card.index}: {card.free_mib / _MIB_PER_GIB:.2f} GiB free" for card in cards if card.free_mib is not None
+        f"GPU {card.index}: {card.free_mib / MIB_PER_GIB:.2f} GiB free" for card in cards if card.free_mib is not None
     )
     return Check("memory", LaunchResult.PASSED, f"stable for {span:g} s; {free} ({host.source.says})")
 
@@ -299,8 +297,8 @@ def _lacking(subject: ServedLaunch, cards: Sequence[GpuMemory]) -> str:
             holders = ", ".join(process.says for process in (card.holders or ())[:4]) or "others"
             way = f", or set --gpu-memory-utilization {room.most:g} at most" if room.most else ""
             return (
-                f"GPU {card.index}: the start asks for {share:g} of {room.total / _MIB_PER_GIB:.2f} GiB "
-                f"({room.wanted / _MIB_PER_GIB:.2f} GiB), and {room.free / _MIB_PER_GIB:.2f} GiB are free; end what "
+                f"GPU {card.index}: the start asks for {share:g} of {room.total / MIB_PER_GIB:.2f} GiB "
+                f"({room.wanted / MIB_PER_GIB:.2f} GiB), and {room.free / MIB_PER_GIB:.2f} GiB are free; end what "
                 f"holds the rest ({holders}){way}"
             )
     return ""

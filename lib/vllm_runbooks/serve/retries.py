@@ -40,9 +40,7 @@ def next_change(
 
 
 def _is_fit(remedy: Remedy, class_: str) -> bool:
-    if remedy.checks.plan == "passed":
-        return True
-    return [edit.name for edit in remedy.edits] == [_PRINTED_VALUES.get(class_)]
+    return remedy.checks.plan == "passed" or [edit.name for edit in remedy.edits] == [_PRINTED_VALUES.get(class_)]
 
 
 def first_possible(

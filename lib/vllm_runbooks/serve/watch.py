@@ -53,7 +53,7 @@ class HangWatch:
     hung_since: float | None = None
     _activity: Activity = field(default_factory=Activity)
     _known: dict[int, _ProcessState] = field(default_factory=dict)
-    _told: dict[tuple[str, int | None, str | None], float] = field(default_factory=dict)
+    _told: set[tuple[str, int | None, str | None]] = field(default_factory=set)
 
     def look(self, processes: Mapping[int, Sight], now: float | None = None) -> list[Sighting]:
         now = time.monotonic() if now is None else now
@@ -66,22 +66,13 @@ class HangWatch:
             process.stopped_since = (process.stopped_since or now) if sight.is_stopped else None
         gone = [self._known.pop(key) for key in sorted(set(self._known) - set(processes))]
         current = list(self._found(now))
-        sightings = [
-            sighting for sighting in current if (sighting.kind, sighting.pid, sighting.phase) not in self._told
-        ]
-        for sighting in sightings:
-            self._told[sighting.kind, sighting.pid, sighting.phase] = now
-        sightings += [
-            self._sighting(
-                now,
-                "gone",
-                f"{gone_process.name} (process {gone_process.pid}) ended while the server ran",
-                gone_process.pid,
-                gone_process.name,
-            )
-            for gone_process in gone
-            if self.is_ready and gone_process.name.startswith("VLLM::")
-        ]
+        keys = [(sighting.kind, sighting.pid, sighting.phase) for sighting in current]
+        sightings = [sighting for key, sighting in zip(keys, current, strict=True) if key not in self._told]
+        self._told.update(keys)
+        for process in gone:
+            if self.is_ready and process.name.startswith("VLLM::"):
+                says = f"{process.name} (process {process.pid}) ended while the server ran"
+                sightings.append(self._sighting(now, "gone", says, process.pid, process.name))
         if any(sighting.kind in _HANGS for sighting in current):
             self.hung_since = self.hung_since or now
         elif self.hung_since is not None:

@@ -90,7 +90,6 @@ def _check_expected(class_: str, symptom: str | None) -> None:
 
 
 def _nearest(word: str, words: Collection[str]) -> str:
-    """The closest word, else those of its group, else the groups."""
     last = word.rpartition(".")[2]
     if same := next((candidate for candidate in words if candidate.rpartition(".")[2] == last), None):
         otherwise = f"did you mean {same}?"

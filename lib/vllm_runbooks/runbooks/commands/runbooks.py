@@ -504,7 +504,7 @@ def _progress(total: int) -> Iterator[Progress]:
 
 
 def _subject(run: RunbookRequest | RunResult) -> str:
-    return f"{run.runbook}{f' on {run.case}' if run.case else ''}{f' at {run.node}' if run.node else ''}"
+    return history_entries.subject(run.runbook, run.case, run.node)
 
 
 def _line(result: RunResult) -> SentenceLines:

@@ -25,9 +25,8 @@ def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> Ru
         cause = answer.root_cause.title if answer.root_cause else "the failure"
         reason = f"{cause}: gone after the change, the server was ready in {proved.attempts[-1].ready_s:.0f} s"
         return replace(judgement, verdict=Verdict.PASS, reason=reason)
-    return replace(
-        judgement, verdict=Verdict.FAIL, reason=f"the way out did not make the server ready; {judgement.reason}"
-    )
+    reason = f"the way out did not make the server ready; {judgement.reason}"
+    return replace(judgement, verdict=Verdict.FAIL, reason=reason)
 
 
 def judge_pair(answer: Answer, first: Guarded, second: Guarded | None, proved: Guarded | None = None) -> RunbookVerdict:
@@ -38,13 +37,10 @@ def judge_pair(answer: Answer, first: Guarded, second: Guarded | None, proved: G
     wrong = next(chain(_wrong("the first", first), _wrong("the second", second)), None)
     if wrong is not None:
         return replace(judgement, verdict=Verdict.FAIL, reason=wrong, outcome=answer.outcome)
-    rates = [item.attempts[-1].measured for item in (first, second)]
-    rate_text = ", then ".join(
-        f"{item.tokens_per_s:.0f}" if item and item.tokens_per_s else "unknown" for item in rates
-    )
-    return replace(
-        judgement, verdict=Verdict.PASS, reason=f"both were ready and answered the load: {rate_text} tokens/s"
-    )
+    loads = [item.attempts[-1].measured for item in (first, second)]
+    rates = [f"{load.tokens_per_s:.0f}" if load and load.tokens_per_s else "unknown" for load in loads]
+    reason = f"both were ready and answered the load: {', then '.join(rates)} tokens/s"
+    return replace(judgement, verdict=Verdict.PASS, reason=reason)
 
 
 def judge_split(

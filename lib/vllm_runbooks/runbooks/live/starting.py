@@ -225,9 +225,8 @@ def edits_of(launch: ServedLaunch, setting: str) -> tuple[Edit, ...]:
     if refused is not None:
         option_text = f"{refused.option or refused.kind}: {refused.kind.replace('-', ' ')}"
         raise InputError(f"setting: vLLM {launch.data.version} refuses it: {option_text}")
-    before = launch.flags
     flags = {name: value for name, value in read.flags.items() if value is not UNKNOWN}
-    changed = [Edit("set", name, value) for name, value in flags.items() if before.get(name) != value]
+    changed = [Edit("set", name, value) for name, value in flags.items() if launch.flags.get(name) != value]
     if not changed and not variables:
         raise InputError(f"setting: {setting.strip()} changes nothing of the command")
     return (*variables, *changed)
@@ -235,8 +234,7 @@ def edits_of(launch: ServedLaunch, setting: str) -> tuple[Edit, ...]:
 
 def evidence(*started: Guarded | None) -> Evidence:
     """Logs of the last tries with the first command; for a launch that was not made, its checks."""
-    evidences = [_evidence(item) for item in started if item is not None]
-    first, *others = evidences
+    first, *others = [_evidence(item) for item in started if item is not None]
     documents = [*first.documents]
     for number, other in enumerate(others, 2):
         documents += [replace(item, name=f"{number}/{item.name}") for item in other.documents]
