@@ -29,6 +29,7 @@ from vllm_runbooks.reading.documents import (
 )
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
+from vllm_runbooks.reading.shell.word_lists import word_list
 from written_documents import WRITTEN
 
 SHELL = r"""#!/bin/bash
@@ -627,7 +628,7 @@ def test_a_script_is_told_from_a_page(text: str, kind: str, words: list[str] | N
 
 def test_a_letter_begins_a_sentence_only_where_it_is_a_word() -> None:
     """`a` and `I` are; a program of one letter begins a command."""
-    assert {"a", "i"} == {word for word in formats._OPENING if len(word) == 1}
+    assert {"a", "i"} == {word for word in word_list("sentence-openings") if len(word) == 1}
     assert documents.read("r --quiet\no -x 1\nu --yes\nvllm serve m --port 1\n").kind == "shell"
 
 

@@ -23,6 +23,7 @@ TABLES: Mapping[str, str] = {
     "speculative_keys": "vllm_runbooks.plan.release_rules:ValueHistory",
     "speculative_methods": "vllm_runbooks.plan.release_rules:SinceRelease",
     "printed_lines": "vllm_runbooks.reading.deployment.confirmation:LineFormatRow",
+    "word_lists": "vllm_runbooks.reading.shell.word_lists:WordList",
     "host_findings": "vllm_runbooks.catalog.tables:FindingText",
     "node_findings": "vllm_runbooks.catalog.tables:FindingText",
     "nvidia_smi_columns": "vllm_runbooks.host.records:CsvColumn",

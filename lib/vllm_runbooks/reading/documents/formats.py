@@ -6,19 +6,8 @@ import re
 from collections.abc import Iterator
 
 from vllm_runbooks.reading.documents import glued
+from vllm_runbooks.reading.shell.word_lists import kinds_by_word, word_list
 
-_SUFFIXES = {
-    **dict.fromkeys((".sh", ".bash", ".zsh", ".ksh", ".env", ".envrc", ".sbatch", ".slurm"), "shell"),
-    **dict.fromkeys((".yml", ".yaml"), "yaml"),
-    **dict.fromkeys((".service", ".container"), "unit"),
-    **dict.fromkeys((".py", ".pyw"), "python"),
-    **dict.fromkeys((".md", ".markdown", ".rst", ".html", ".htm", ".mdx", ".adoc"), "page"),
-    **dict.fromkeys((".tf", ".hcl", ".nomad", ".toml", ".js", ".ts", ".go", ".rs", ".java", ".xml", ".ini"), "page"),
-    **dict.fromkeys((".cfg", ".lua", ".rb", ".pl", ".log", ".ps1", ".bat", ".cmd", ".nix", ".el", ".diff"), "page"),
-    ".json": "yaml",
-    ".ipynb": "notebook",
-    ".dockerfile": "dockerfile",
-}
 _MAX_HEAD = 20_000
 """Characters that are looked at where the whole text need not be."""
 _FENCED = re.compile(r"^[ \t>]{0,20}(?:```|~~~)", re.MULTILINE)
@@ -48,15 +37,6 @@ _OTHER = re.compile(
 _CAPITAL = re.compile(r"[A-Z][a-z']*(?:[ \t,]+(?=[A-Za-z`(])|[.!?]?\Z)")
 _WORDS = re.compile(r"[a-z]+[ ,]+(?:[\w',`()-]{1,40}[ ,.:;]+){3}")
 """Plain words, one behind the other."""
-_OPENING = {
-    *("a", "also", "an", "and", "are", "as", "at", "be", "before", "but", "can", "first", "from", "he"),
-    *("here", "how", "i", "in", "is", "it", "its", "just", "last", "let", "my", "next", "no", "not"),
-    *("note", "now", "of", "ok", "on", "once", "or", "our", "please", "run", "see", "she", "so", "some"),
-    *("that", "the", "their", "then", "there", "these", "they", "this", "those", "to", "try", "us", "use"),
-    *("using", "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "you"),
-    "your",
-}
-"""Lower-case words that a sentence, and hardly a command, begins with."""
 _ASSIGNED = re.compile(r"[A-Za-z_]\w{0,200}(?:\[[^\]\n]{0,80}\])?\+?=(?!=)")
 _STRUCTURE = re.compile(
     r"(?:for[ \t]+\w+[ \t]+in\b|for[ \t]*\(\(|(?:if|elif|while|until)[ \t]+(?:!|\[|\(\()|case[ \t].{1,400}[ \t]in\Z"
@@ -96,7 +76,7 @@ def _by_name(name: str) -> str | None:
     if base.startswith(("dockerfile", "containerfile")):
         return "dockerfile"
     suffix = re.search(r"\.[a-z]{2,10}1?\Z", base)
-    return _SUFFIXES.get(suffix[0]) if suffix else None
+    return kinds_by_word("suffix-").get(suffix[0]) if suffix else None
 
 
 def by_content(text: str) -> str:
@@ -184,7 +164,8 @@ def _kind_of_line(line: str) -> str:
         return "sentence"
     if _ASSIGNED.match(line):
         return "command"
-    if _LABEL.match(line) or _CAPITAL.match(line) or line.split(" ", 1)[0].rstrip(",").lower() in _OPENING:
+    first = line.split(" ", 1)[0].rstrip(",").lower()
+    if _LABEL.match(line) or _CAPITAL.match(line) or first in word_list("sentence-openings"):
         return "sentence"
     is_like_command = _PROGRAM.match(line) is not None and (_SIGNS.search(line) or _OPTION.search(line))
     if is_like_command:

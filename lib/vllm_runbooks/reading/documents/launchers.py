@@ -11,24 +11,14 @@ from vllm_runbooks.reading.documents import gpus
 from vllm_runbooks.reading.documents.placed_words import cut, of_pair, setting_of
 from vllm_runbooks.reading.documents.starts import Gpus, Setting
 from vllm_runbooks.reading.shell import Word
+from vllm_runbooks.reading.shell.word_lists import word_list
 
 _RUNTIMES = {"docker", "podman", "nerdctl", "nvidia-docker", "docker.exe"}
 _LOOPBACK = re.compile(r"(?:127(?:\.\d{1,3}){3}|\[?::1\]?):", re.ASCII)
 _COMPOSERS = {"docker-compose", "podman-compose"}
 _SANDBOXES = {"apptainer", "singularity"}
 _SANDBOX_IMAGE = re.compile(r"(?:docker|oras|library|shub|docker-daemon|docker-archive)://|.*\.(?:sif|simg|img|sqsh)\Z")
-_BOOLEAN = {
-    *("--rm", "--init", "--privileged", "--detach", "--interactive", "--tty", "--read-only", "--no-healthcheck"),
-    *("--oom-kill-disable", "--publish-all", "--sig-proxy", "--disable-content-trust", "--use-api-socket", "--quiet"),
-    *("--replace", "--rmi", "--no-hosts", "--no-hostname", "--env-host", "--http-proxy", "--passwd", "--tls-verify"),
-    *("--read-only-tmpfs", "--rootfs", "--unsetenv-all", "--help", "--all"),
-}
-"""Options of `docker run` (and of podman) without a value: all others take one."""
 _SHORT_BOOLEAN = "Pditq"
-_GLOBAL_VALUED = {
-    *("-H", "--host", "-c", "--context", "--config", "-l", "--log-level", "-n", "--namespace", "--connection"),
-    "--kubeconfig",
-}
 
 
 class ContainerLauncher(NamedTuple):
@@ -57,7 +47,7 @@ def launcher(values: Sequence[str], heads: Sequence[str]) -> ContainerLauncher |
 def _of_runtime(values: Sequence[str], index: int, head: str) -> ContainerLauncher | None:
     at = index + 1
     while at < len(values) and values[at].startswith("-"):
-        at += 2 if values[at] in _GLOBAL_VALUED else 1
+        at += 2 if values[at] in word_list("docker-global-options") else 1
     if at < len(values) and values[at] == "container":
         at += 1
     command = values[at] if at < len(values) else ""
@@ -118,7 +108,7 @@ def _option(words: Sequence[Word], index: int) -> tuple[str, Word | None, int]:
         name, equals, _ = value.partition("=")
         if equals:
             return name, cut(word, len(name) + 1), index + 1
-        is_boolean = name in _BOOLEAN
+        is_boolean = name in word_list("docker-flags")
     else:
         at = len(value) - len(value[1:].lstrip(_SHORT_BOOLEAN))
         is_boolean = at >= len(value)

@@ -12,12 +12,8 @@ from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, wo
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Gpus, Setting, Within
 from vllm_runbooks.reading.documents.yaml_places import Node, Scalar, YamlError
 from vllm_runbooks.reading.shell import Trouble, Word
+from vllm_runbooks.reading.shell.word_lists import word_list
 
-_RUNS = {
-    *("run", "script", "cmd", "cmds", "command", "commands", "shell", "exec", "args", "setup", "entrypoint", "start"),
-    *("before_script", "after_script", "scripts", "bash", "sh", "inline", "startcommand", "start_command"),
-}
-"""Keys whose text other programs hand to a shell."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][-A-Za-z0-9_.]{0,200})\)")
 _PAIR = re.compile(
@@ -138,7 +134,7 @@ class _Manifest:
     def _scalar(self, path: tuple[str, ...], node: Scalar) -> None:
         """A script within: `run: |` of a workflow, a file of a ConfigMap."""
         key = next((part for part in reversed(path) if part != "-"), "")
-        if key.lower() in _RUNS or key.endswith((".sh", ".bash")):
+        if key.lower() in word_list("script-keys") or key.endswith((".sh", ".bash")):
             around = replace(self.around, within=(Within("yaml", node.start, node.end),), is_certain=False)
             programs.read_script(node.text, around, self.reading)
 

@@ -17,24 +17,12 @@ from vllm_runbooks.reading.documents import formats, glued, placed_words, progra
 from vllm_runbooks.reading.documents.placed_words import Characters, excerpt_of_characters
 from vllm_runbooks.reading.documents.starts import LooseOption, Setting
 from vllm_runbooks.reading.shell import Word
+from vllm_runbooks.reading.shell.word_lists import kinds_by_word
 
 _FENCE = re.compile(
     r"((?:[ \t]{0,3}>[ \t]?){0,8})([ \t]{0,40}(?:(?:[-*+]|\d{1,4}[.)])[ \t]{1,8})?)"
     r"(`{3,400}|~{3,400})[ \t]*([^\n`]{0,400})\Z"
 )
-_LANGUAGES = {
-    **dict.fromkeys(
-        ("bash", "sh", "shell", "zsh", "console", "shell-session", "shellsession", "terminal", "ksh"), "shell"
-    ),
-    **dict.fromkeys(("python", "py", "python3", "pycon", "ipython", "ipython3"), "python"),
-    **dict.fromkeys(("yaml", "yml", "docker-compose", "compose"), "yaml"),
-    **dict.fromkeys(("systemd", "service", "unit"), "unit"),
-    **dict.fromkeys(("dockerfile", "docker", "containerfile"), "dockerfile"),
-    **dict.fromkeys(
-        ("log", "logs", "json", "jsonc", "nginx", "html", "xml", "diff", "javascript", "js", "ts", "toml"), "skip"
-    ),
-    **dict.fromkeys(("typescript", "http", "mermaid", "c", "cpp", "rust", "go", "java", "sql", "css", "jinja"), "skip"),
-}
 _DIRECTIVE = re.compile(r"([ \t]{0,40})\.\. (?:code|code-block|sourcecode|prompt)::[ \t]*(\S{0,40})[ \t]*\Z")
 _PROMPT = re.compile(
     r"[ \t]{0,20}(?:\([\w.-]{1,60}\) ?)?"
@@ -380,7 +368,7 @@ def dedented(source: Excerpt, lines: Sequence[tuple[int, int]] | None = None) ->
 
 def _kind(info: str) -> str:
     match = re.match(r"[\{ .]{0,4}([\w+-]{1,40})", info.strip())
-    return _LANGUAGES.get(match[1].lower(), "") if match else ""
+    return kinds_by_word("block-").get(match[1].lower(), "") if match else ""
 
 
 def _prose(source: Excerpt, lines: Sequence[tuple[int, int]]) -> list[PageBlock]:

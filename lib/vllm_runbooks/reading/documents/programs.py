@@ -10,17 +10,11 @@ from dataclasses import replace
 from vllm_runbooks.catalog import options
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
 from vllm_runbooks.reading import shell
-from vllm_runbooks.reading.documents import gpus, images, launchers, placeholders
-from vllm_runbooks.reading.documents.placed_words import (
-    cut,
-    excerpt_of,
-    is_escaped_blank,
-    setting_of,
-    without_escaped_blanks,
-)
+from vllm_runbooks.reading.documents import gpus, images, launchers, placed_words, placeholders
 from vllm_runbooks.reading.documents.placeholders import filled
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, LooseOption, Setting, Within, WrittenLaunch
 from vllm_runbooks.reading.shell import Assignment, Invocation, Trouble, Word
+from vllm_runbooks.reading.shell.word_lists import word_list
 
 _MAX_WITHIN = 6
 """How deep a script may stand within a word of a script, and a container's start within one's."""
@@ -50,23 +44,6 @@ _MODULES = {
 }
 _CLI_MODULES = {"vllm.entrypoints.cli.main", "vllm.entrypoints.cli", "vllm.scripts", "vllm"}
 _SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "ash"}
-_WRAPPERS = {
-    *("sudo", "doas", "nohup", "exec", "env", "time", "command", "builtin", "setsid", "nice", "ionice", "chrt"),
-    *("stdbuf", "taskset", "numactl", "timeout", "unbuffer", "dumb-init", "tini", "uv", "uvx", "poetry", "pdm"),
-    *("pixi", "pipenv", "conda", "mamba", "micromamba", "nsys", "ncu", "strace", "catchsegv", "srun", "setpriv"),
-    *("gosu", "su-exec", "pipx", "rye", "hatch", "systemd-run", "flock", "unshare", "nsenter", "chroot", "cgexec"),
-    *("prlimit", "runuser", "mpirun", "mpiexec", "ltrace", "perf", "apptainer", "singularity", "enroot", "watch"),
-    *("torchrun", "accelerate", "firejail", "s6-setuidgid", "chpst", "systemd-inhibit", "caffeinate"),
-}
-_NOT_RUN = {
-    *("echo", "printf", "grep", "egrep", "fgrep", "rg", "pkill", "pgrep", "killall", "kill", "cat", "tee", "which"),
-    *("type", "man", "pip", "pip3", "apt", "apt-get", "git", "curl", "wget", "sed", "awk", "test", "[", "[["),
-    *("history", "help", "ls", "cd", "source", ".", "mkdir", "cp", "mv", "rm", "chmod", "touch", "read", "set"),
-    *("declare", "systemctl", "hash", "journalctl", "alias", "whereis", "export", "unset", "local", "head", "tail"),
-    *("less", "vim", "nano", "hf", "huggingface-cli", "modelscope", "helm", "logger", "trap", "complete", "dpkg"),
-    *("rpm", "yum", "dnf", "brew", "ps"),
-}
-"""Programs whose arguments may look like a start and are none."""
 _NAMES_NEXT = {
     **{program: {"-u", "-g", "--user", "--group"} for program in ("sudo", "doas", "runuser")},
     **{program: {"-n", "--name"} for program in ("conda", "mamba", "micromamba")},
@@ -76,11 +53,6 @@ _NAMES_NEXT = {
     "screen": {"-S", "-t"},
 }
 """Options of programs whose value may be the word `vllm`."""
-_HANDS_TO_SHELL = {
-    *("ssh", "tmux", "screen", "script", "watch", "su", "runuser", "parallel", "sbatch", "xterm", "gnome-terminal"),
-    *("pdsh", "clush", "mosh", "flock", "at", "bsub"),
-}
-"""Programs that hand a word to a shell, so that the shell's rules hold for it."""
 _SUBSTITUTION = re.compile(
     r"[\"']?(?:\$\(|`)(?:which|command[ \t]+-v|type[ \t]+-[pP]+)[ \t]+([\w./-]{1,200})[^|;&)`]{0,40}[)`][\"']?"
 )
@@ -97,11 +69,6 @@ _START = re.compile(
 )
 """Where a text may hold a start."""
 _OWN = ("--served-model-name", "--tensor-parallel-size", "--max-model-len", "--gpu-memory-utilization", "--model=")
-_COMMON = {
-    *("--host", "--port", "--config", "--seed", "--root-path", "--log-level", "--uvicorn-log-level", "--api-key"),
-    *("--device", "--help", "--version", "--workers", "--ssl-keyfile", "--ssl-certfile", "--revision"),
-}
-"""Options that other servers have as well."""
 _TELLING = 2
 """Options of vLLM's that tell a command as its own."""
 
@@ -275,7 +242,7 @@ def options_of(words: Sequence[Word], where: str) -> list[LooseOption]:
     for word in words:
         if word.value is not None and re.match(r"--?[A-Za-z]", word.value):
             groups.append([word])
-        elif groups and not is_escaped_blank(word):
+        elif groups and not placed_words.is_escaped_blank(word):
             groups[-1].append(word)
     return [LooseOption(tuple(group), where, group[0].start, group[-1].end) for group in groups]
 
@@ -292,7 +259,7 @@ class _Command:
 
     def read(self) -> Word | None:
         head = self.heads[0]
-        if head in _NOT_RUN:
+        if head in word_list("runs-nothing"):
             return None
         if head in {"parallel", "xargs"} and self._read_for_each():
             return None
@@ -351,7 +318,7 @@ class _Command:
             return False
         word = self.words[at + 1]
         around = self._with_settings(index)
-        self.reading.code.append((excerpt_of(word), around.inside(word)))
+        self.reading.code.append((placed_words.excerpt_of(word), around.inside(word)))
         return True
 
     def _begun(self, index: int) -> tuple[str, int] | None:
@@ -384,15 +351,17 @@ class _Command:
 
     def _with_settings(self, until: int) -> Around:
         """What the command is run in, with the settings that wrappers (`env`, `sudo`) in front of it are given."""
-        words = self.words[:until] if self.heads[0] in _WRAPPERS else ()
-        settings = {setting.name: setting for word in words if (setting := setting_of(word, "option")) is not None}
+        words = self.words[:until] if self.heads[0] in word_list("wrappers") else ()
+        settings = {
+            setting.name: setting for word in words if (setting := placed_words.setting_of(word, "option")) is not None
+        }
         self.reading.settings += settings.values()
         return replace(self.around, environment={**self.around.environment, **settings})
 
     def _add(self, index: int, entry: str, size: int) -> None:
         words, begin = self.words, index + size
         prefix = words[:begin]
-        is_certain = index == 0 or self.heads[0] in _WRAPPERS or _is_python_run(self.heads[:index])
+        is_certain = index == 0 or self.heads[0] in word_list("wrappers") or _is_python_run(self.heads[:index])
         images_before = (
             word
             for word in prefix
@@ -425,7 +394,7 @@ class _Command:
 
     def _read_strings(self) -> None:
         """Read words of other programs that hold a command: `tmux new -d 'vllm serve …'`, `ssh host "…"`."""
-        is_shell = any(head in _HANDS_TO_SHELL for head in self.heads[:_MAX_SEEN])
+        is_shell = any(head in word_list("hands-to-shell") for head in self.heads[:_MAX_SEEN])
         for word in self.words[1:]:
             value = word.raw if word.value is None else word.value
             if len(value) <= _MIN_TEXT or not may_start(value) or not any(blank in value for blank in " \n"):
@@ -433,7 +402,7 @@ class _Command:
             name = _NAMED.match(value)  # `sbatch --wrap="…"`
             inner = DocumentReading(file=self.reading.file)
             is_cut = name is not None and word.value is not None and not _is_set_in_front(value[name.end() :])
-            text = cut(word, name.end()) if name is not None and is_cut else word
+            text = placed_words.cut(word, name.end()) if name is not None and is_cut else word
             _read_word(text, replace(self.around, is_certain=False), inner)
             if not is_shell:
                 inner.loose.clear()
@@ -646,7 +615,7 @@ def _add_start(
     arguments, is_elided = placeholders.arguments(words, is_page=around.is_page)
     if arguments is None:
         return
-    arguments, is_pasted = without_escaped_blanks(arguments)
+    arguments, is_pasted = placed_words.without_escaped_blanks(arguments)
     around = replace(around, is_reconstructed=around.is_reconstructed or is_pasted)
     start = _start(entry, tuple(arguments), places, around, prefix=prefix, invocation=invocation)
     reading.starts.append(replace(start, is_elided=is_elided))
@@ -686,7 +655,7 @@ def _start(
 
 def _read_word(word: Word, around: Around, reading: DocumentReading) -> None:
     """Read a word as a script of its own."""
-    read_script(excerpt_of(word), around.inside(word), reading)
+    read_script(placed_words.excerpt_of(word), around.inside(word), reading)
 
 
 def _program(word: Word) -> str:
@@ -721,7 +690,7 @@ def _is_python_run(heads: Sequence[str]) -> bool:
     if at is None:
         return False
     return all(head.startswith("-") or head in {"ignore", "default", "error"} for head in heads[at + 1 :]) and (
-        at == 0 or heads[0] in _WRAPPERS
+        at == 0 or heads[0] in word_list("wrappers")
     )
 
 
@@ -734,7 +703,7 @@ def _is_set_in_front(text: str) -> bool:
 def _is_program(value: str | None) -> bool:
     """Whether the first argument of a container is a program rather than a model."""
     head = (value or "").rsplit("/", 1)[-1]
-    return head in _SHELLS or head in _WRAPPERS or _is_python(head) or head in {"vllm", "ray", "torchrun"}
+    return head in _SHELLS or head in word_list("wrappers") or _is_python(head) or head in {"vllm", "ray", "torchrun"}
 
 
 def are_own(words: Sequence[Word]) -> bool:
@@ -742,7 +711,8 @@ def are_own(words: Sequence[Word]) -> bool:
     values = [word.value or "" for word in words]
     if any(value.startswith(_OWN) for value in values):
         return True
-    names = {value.partition("=")[0].replace("_", "-") for value in values if re.match(r"--[a-z]", value)} - _COMMON
+    names = {value.partition("=")[0].replace("_", "-") for value in values if re.match(r"--[a-z]", value)}
+    names -= word_list("common-options")
     if len(names) < _TELLING:
         return False
     options_of_vllm = options.load(options.known_releases()[-1]).by_string

@@ -6,48 +6,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from vllm_runbooks.reading.shell import syntax
+from vllm_runbooks.reading.shell import syntax, values, variables
 from vllm_runbooks.reading.shell.conditions import INTEGER, run_test
 from vllm_runbooks.reading.shell.control import run_text
 from vllm_runbooks.reading.shell.expansion import Unreadable, stretches
 from vllm_runbooks.reading.shell.invocations import note_invocation
 from vllm_runbooks.reading.shell.printing import printed
 from vllm_runbooks.reading.shell.state import FAILURE, SUCCESS, Shell, Signal, Skip, Status, Stop
-from vllm_runbooks.reading.shell.values import (
-    Assignment,
-    Field,
-    Input,
-    Value,
-    ValuePiece,
-    Variable,
-    Word,
-    as_element,
-    cut_value,
-    doubt_of,
-    is_outside,
-    is_several,
-    places_of,
-    plain,
-    reason,
-    several,
-    supposed,
-    text_value,
-    unknowable,
-    without_start,
-)
-from vllm_runbooks.reading.shell.variables import (
-    appended,
-    assign,
-    calculator,
-    element_key,
-    export,
-    forget,
-    make_local,
-    resolved_name,
-    set_element,
-    set_list,
-    value_of,
-)
+from vllm_runbooks.reading.shell.values import Assignment, Field, Input, Value, ValuePiece, Variable, Word
 from vllm_runbooks.reading.shell.words import assign_node, expand_value
 
 DECLARES = frozenset({"declare", "typeset", "export", "readonly", "local"})
@@ -64,7 +30,7 @@ _Builtin = Callable[[Shell, Sequence[Field], Sequence[Word], syntax.Simple], "Si
 
 def _argument(fields: Sequence[Field], index: int) -> str | None:
     """The text of an argument; None where it is unknown, or there is none."""
-    return plain(tuple(fields[index].pieces)) if index < len(fields) else None
+    return values.plain(tuple(fields[index].pieces)) if index < len(fields) else None
 
 
 def _count(text: str | None) -> int | None:
@@ -132,7 +98,7 @@ def _break(shell: Shell, fields: Sequence[Field], words: Sequence[Word], _: synt
 
 def _eval(shell: Shell, fields: Sequence[Field], *_: object) -> Signal | None:
     pieces = tuple(piece for item in fields[1:] for piece in (ValuePiece(" "), *item.pieces))[1:]
-    if (text := plain(pieces)) is not None and not text.strip():
+    if (text := values.plain(pieces)) is not None and not text.strip():
         shell.status = SUCCESS
     return run_text(shell, pieces, shell.place)
 
@@ -144,7 +110,7 @@ def _source(shell: Shell, fields: Sequence[Field], *_: object) -> None:
         return
     state = shell.state
     shell.spend(len(state.variables))
-    state.variables = {name: Variable(unknowable("sourced file")) for name in state.variables}
+    state.variables = {name: Variable(values.unknowable("sourced file")) for name in state.variables}
     state.unset.clear()
     state.sourced, state.environment, state.ifs = True, None, " \t\n"
 
@@ -181,7 +147,7 @@ def _set_options(shell: Shell, fields: Sequence[Field], *_: object) -> None:
     while index < len(fields):
         text = _argument(fields, index)
         if text is None:
-            shell.state.positional = [several("a condition")]
+            shell.state.positional = [values.several("a condition")]
             return
         if text == "--" or text[:1] not in ("-", "+") or len(text) < 2:
             break
@@ -195,7 +161,7 @@ def _set_options(shell: Shell, fields: Sequence[Field], *_: object) -> None:
         text = _argument(fields, index)
         first = index + 1 if text in ("--", "-") else index
         if text != "-" or first < len(fields):
-            shell.state.positional = [as_element(item) for item in fields[first:]]
+            shell.state.positional = [values.as_element(item) for item in fields[first:]]
 
 
 def _shopt(shell: Shell, _fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
@@ -214,16 +180,16 @@ def _shift(shell: Shell, fields: Sequence[Field], *_: object) -> None:
     if positional is None:
         shell.status = Status(1, "given")
         return
-    doubt = next(filter(is_several, positional), None)
-    certain = supposed(positional)
+    doubt = next(filter(values.is_several, positional), None)
+    certain = values.supposed(positional)
     if doubt and text and text.isdecimal() and len(text) < 8 and certain is not None:
         shell.status = Status(int(int(text) > len(certain)), "given")
         if int(text) <= len(certain):
-            shell.state.positional = [*certain[int(text) :], (*doubt_of(doubt), doubt[-1])]
+            shell.state.positional = [*certain[int(text) :], (*values.doubt_of(doubt), doubt[-1])]
         return
     if text is None or not text.isdecimal() or doubt:
-        why = reason(doubt or (unknowable("a condition") if text is not None else fields[1].pieces))
-        shell.state.positional = [several(why)]
+        why = values.reason(doubt or (values.unknowable("a condition") if text is not None else fields[1].pieces))
+        shell.state.positional = [values.several(why)]
         shell.status = Status(None)
         return
     count = int(text) if len(text) < 8 else len(positional) + 1
@@ -237,15 +203,15 @@ def _getopts(shell: Shell, fields: Sequence[Field], words: Sequence[Word], _: sy
         shell.status = Status(2)
         return
     name = words[2].value
-    values = [tuple(item.pieces) for item in fields[3:]] or shell.state.positional
-    index = _count(plain(value_of(shell, "OPTIND") or ()) or "1")
+    arguments = [tuple(item.pieces) for item in fields[3:]] or shell.state.positional
+    index = _count(values.plain(variables.value_of(shell, "OPTIND") or ()) or "1")
     allowed = words[1].value
-    if values is None or allowed is None or index is None or None in map(plain, values):
-        shell.status = Status(1, "given") if values is None else Status(None)
+    if arguments is None or allowed is None or index is None or None in map(values.plain, arguments):
+        shell.status = Status(1, "given") if arguments is None else Status(None)
         for changed in (name, "OPTARG", "OPTIND"):
-            assign(shell, changed, unknowable("unset variable @"))
+            variables.assign(shell, changed, values.unknowable("unset variable @"))
         return
-    texts = [plain(value) or "" for value in values]
+    texts = [values.plain(value) or "" for value in arguments]
     at = shell.getopts_place[1] if shell.getopts_place[0] == index else 1
     argument = texts[index - 1] if 0 < index <= len(texts) else ""
     option_value: Value | None = None
@@ -259,21 +225,21 @@ def _getopts(shell: Shell, fields: Sequence[Field], words: Sequence[Word], _: sy
         place = allowed.find(option, is_silent) if option != ":" else -1
         wants = place >= 0 and allowed[place + 1 : place + 2] == ":"
         if wants and at < len(argument):
-            option_value, at = cut_value(values[index - 1], at, len(argument)), len(argument)
+            option_value, at = values.cut_value(arguments[index - 1], at, len(argument)), len(argument)
         elif wants and index < len(texts):
-            option_value, index = values[index], index + 1
+            option_value, index = arguments[index], index + 1
         elif wants or place < 0:
-            option_value = text_value(option) if is_silent else None
+            option_value = values.text_value(option) if is_silent else None
             option = ":" if wants and is_silent else "?"
         if at >= len(argument):
             index, at = index + 1, 1
     shell.getopts_place = index, at
-    assign(shell, name, text_value(option))
-    assign(shell, "OPTIND", text_value(str(index)))
+    variables.assign(shell, name, values.text_value(option))
+    variables.assign(shell, "OPTIND", values.text_value(str(index)))
     if option_value is None:
-        forget(shell, "OPTARG")
+        variables.forget(shell, "OPTARG")
     else:
-        assign(shell, "OPTARG", tuple(piece._replace(quoted=False) for piece in option_value))
+        variables.assign(shell, "OPTARG", tuple(piece._replace(quoted=False) for piece in option_value))
 
 
 # Variables
@@ -289,7 +255,7 @@ def _unset(shell: Shell, _fields: Sequence[Field], words: Sequence[Word], _: syn
         if word.value is None:
             continue
         name, bracket, subscript = word.value.partition("[")
-        name = name if is_reference else resolved_name(shell, name)
+        name = name if is_reference else variables.resolved_name(shell, name)
         variable = shell.state.variables.get(name)
         if variable and variable.is_readonly:
             shell.status = FAILURE
@@ -303,15 +269,15 @@ def _unset(shell: Shell, _fields: Sequence[Field], words: Sequence[Word], _: syn
             shell.spend(len(elements))
             shell.state.variables[name] = replace(variable, elements=elements)
         else:
-            forget(shell, name)
+            variables.forget(shell, name)
 
 
 def _read(shell: Shell, _fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
     options, rest = _options(words, "adinNptu")
-    names = [name for word in rest if (name := resolved_name(shell, word.value or ""))]
+    names = [name for word in rest if (name := variables.resolved_name(shell, word.value or ""))]
     source = shell.input if options.get("u", "0") == "0" else Input(None)
     line, is_whole = source.take((options.get("d", "\n") or "\0")[0], _count(options.get("n", options.get("N"))))
-    mark = doubt_of(line or ())
+    mark = values.doubt_of(line or ())
     escaped: set[int] = set()
     while line is not None and "r" not in options:
         line, is_cut = _unescaped(line, escaped)
@@ -323,37 +289,37 @@ def _read(shell: Shell, _fields: Sequence[Field], words: Sequence[Word], _: synt
     if line is None or ifs is None:
         shell.status = Status(None)
         if "a" in options:
-            set_list(shell, options["a"], [several(source.why)])
+            variables.set_list(shell, options["a"], [values.several(source.why)])
         for name in names or (["REPLY"] if "a" not in options else []):
-            assign(shell, name, unknowable(source.why))
+            variables.assign(shell, name, values.unknowable(source.why))
         return
     shell.status = Status(int(not is_whole), "given" if mark else "certain")
-    text = plain(line) or ""
+    text = values.plain(line) or ""
     shell.spend(4 * len(text))
     if "a" in options:
         parts = stretches(text, escaped, ifs, None)
-        set_list(shell, options["a"], [(*cut_value(line, *part), *mark) for part in parts])
+        variables.set_list(shell, options["a"], [(*values.cut_value(line, *part), *mark) for part in parts])
     elif not names:
-        assign(shell, "REPLY", line)
+        variables.assign(shell, "REPLY", line)
     else:
         parts = stretches(text, escaped, ifs if "N" not in options else "", len(names))
         for name, part in zip(names, parts, strict=True):
-            assign(shell, name, (*cut_value(line, *part), *mark))
+            variables.assign(shell, name, (*values.cut_value(line, *part), *mark))
 
 
 def _unescaped(line: Value, escaped: set[int]) -> tuple[Value, bool]:
     """A line without the backslashes that `read` takes out; whether one at its end joins it to the next."""
-    text = plain(line) or ""
+    text = values.plain(line) or ""
     pieces: list[ValuePiece] = []
     size = last = place = 0
     while (place := text.find("\\", place)) >= 0:
-        pieces += cut_value(line, last, place)
+        pieces += values.cut_value(line, last, place)
         size += place - last
         if place + 1 == len(text):
             return tuple(pieces), True
         escaped.add(size)
         last, place = place + 1, place + 2
-    return (*pieces, *cut_value(line, last, len(text))), False
+    return (*pieces, *values.cut_value(line, last, len(text))), False
 
 
 def _mapfile(shell: Shell, _fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
@@ -364,14 +330,14 @@ def _mapfile(shell: Shell, _fields: Sequence[Field], words: Sequence[Word], _: s
     is_whole = True
     while is_whole:
         line, is_whole = source.take(delimiter)
-        shell.spend(1 + len(plain(line or ()) or ""))
+        shell.spend(1 + len(values.plain(line or ()) or ""))
         if line is None:
-            elements = [several(source.why)]
-        elif plain(line) or is_whole:
+            elements = [values.several(source.why)]
+        elif values.plain(line) or is_whole:
             elements.append((*line, ValuePiece(delimiter)) if is_whole and "t" not in options else line)
     elements = elements[_count(options.get("s")) or 0 :]
     elements = elements[: _count(options.get("n")) or None]
-    set_list(shell, (names[0].value if names else None) or "MAPFILE", elements)
+    variables.set_list(shell, (names[0].value if names else None) or "MAPFILE", elements)
     shell.status = SUCCESS
 
 
@@ -386,25 +352,25 @@ def _printf(shell: Shell, fields: Sequence[Field], words: Sequence[Word], comman
     if not _NAME.fullmatch(name):
         shell.status = Status(2)
     elif bracket:
-        key = element_key(shell, subscript.removesuffix("]"), is_map=shell.variable(name).is_map)
-        set_element(shell, name, key, value, why=shell.doubt)
+        key = variables.element_key(shell, subscript.removesuffix("]"), is_map=shell.variable(name).is_map)
+        variables.set_element(shell, name, key, value, why=shell.doubt)
     else:
-        assign(shell, name, value)
+        variables.assign(shell, name, value)
 
 
 def _let(shell: Shell, fields: Sequence[Field], *_: object) -> None:
     shell.status = FAILURE
     for item in fields[1:]:
-        text = plain(tuple(item.pieces))
+        text = values.plain(tuple(item.pieces))
         if text is None:
             shell.status = Status(None)
             continue
         try:
-            number = calculator(shell, text).value()
+            number = variables.calculator(shell, text).value()
         except Unreadable:
             shell.status = FAILURE
             return
-        outside = is_outside(item.pieces) or shell.arithmetic_outside
+        outside = values.is_outside(item.pieces) or shell.arithmetic_outside
         shell.status = Status(None if number is None else int(not number), "given" if outside else "certain")
 
 
@@ -421,14 +387,14 @@ def declare(
     is_readonly = builtin == "readonly" or "r" in letters
     if set(letters) & set("pfF"):
         return
-    values = [
+    expanded = [
         None if made.elements is not None else expand_value(shell, made.value.parts, assigns=True) for made in declared
     ]
-    for node, value in zip(declared, values, strict=True):
+    for node, value in zip(declared, expanded, strict=True):
         if is_local and shell.calls:
-            make_local(shell, node.name)
+            variables.make_local(shell, node.name)
         if "n" in letters and builtin != "export":
-            shell.state.variables[node.name] = Variable(target=plain(value or ()) or "")
+            shell.state.variables[node.name] = Variable(target=values.plain(value or ()) or "")
             continue
         try:
             _set_attributes(shell, node.name, letters, removed)
@@ -462,31 +428,31 @@ def _declare_word(
     if not _NAME.fullmatch(name):
         shell.status = FAILURE
         return
-    variables = shell.state.variables
+    by_name = shell.state.variables
     if is_local:
-        make_local(shell, name)
+        variables.make_local(shell, name)
     _set_attributes(shell, name, letters, removed)
     if sign:
-        value = without_start(item.pieces, len(name) + 1 + is_appended)
+        value = values.without_start(item.pieces, len(name) + 1 + is_appended)
         if is_appended:
-            value = appended(shell, name, value)
-        assign(shell, name, tuple(piece._replace(quoted=False) for piece in value))
-    elif name not in variables and not exports:
-        variables[name] = Variable()
+            value = variables.appended(shell, name, value)
+        variables.assign(shell, name, tuple(piece._replace(quoted=False) for piece in value))
+    elif name not in by_name and not exports:
+        by_name[name] = Variable()
     if exports:
-        if name not in variables and name not in shell.state.unset:
-            variables[name] = Variable(value_of(shell, name))
-        export(shell, name)
+        if name not in by_name and name not in shell.state.unset:
+            by_name[name] = Variable(variables.value_of(shell, name))
+        variables.export(shell, name)
     if builtin == "export" and "n" in letters:
-        variables[name] = replace(variables[name], is_exported=False)
+        by_name[name] = replace(by_name[name], is_exported=False)
         shell.state.environment = None
-    if (builtin == "readonly" or "r" in letters) and name in variables:
-        variables[name] = replace(variables[name], is_readonly=True)
+    if (builtin == "readonly" or "r" in letters) and name in by_name:
+        by_name[name] = replace(by_name[name], is_readonly=True)
     if exports or sign:
-        current = value_of(shell, name)
+        current = variables.value_of(shell, name)
         value = current or ()
-        text = None if current is None or reason(value) else plain(value)
-        assigned = Word(text, word.start, word.end, word.raw, reason(value), places_of(value))
+        text = None if current is None or values.reason(value) else values.plain(value)
+        assigned = Word(text, word.start, word.end, word.raw, values.reason(value), values.places_of(value))
         shell.result.assignments.append(Assignment(name, assigned, word.start, word.end, exports))
 
 

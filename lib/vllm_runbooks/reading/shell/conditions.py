@@ -7,18 +7,10 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 
-from vllm_runbooks.reading.shell import syntax
+from vllm_runbooks.reading.shell import syntax, values
 from vllm_runbooks.reading.shell.expansion import TooMuch, Unreadable, search
 from vllm_runbooks.reading.shell.state import FAILURE, MOST_NESTED, Shell, Skip, Status
-from vllm_runbooks.reading.shell.values import (
-    Field,
-    Value,
-    is_outside,
-    is_unset,
-    plain,
-    several,
-    text_value,
-)
+from vllm_runbooks.reading.shell.values import Field, Value
 from vllm_runbooks.reading.shell.variables import evaluate, set_list, value_of
 from vllm_runbooks.reading.shell.words import expand_pattern, expand_pieces, expand_value
 
@@ -78,18 +70,18 @@ def _condition(shell: Shell, condition: syntax.ConditionNode) -> tuple[bool | No
     first = expand_value(shell, words[0].parts)
     if len(words) == 1:
         return _unary(shell, sign, first)
-    outside, text = is_outside(first), plain(first)
+    outside, text = values.is_outside(first), values.plain(first)
     if sign == "=~":
         return _searched(shell, text, words[1].parts), outside
     pattern = expand_pattern(shell, words[1].parts, is_tested=True) if sign in ("=", "!=") else None
     second = expand_value(shell, words[1].parts)
-    outside |= is_outside(second)
+    outside |= values.is_outside(second)
     if sign in ("=", "!="):
         if pattern is None or text is None:
             return None, outside
         shell.spend(pattern.work(text))
         return pattern.matches(text) == (sign == "="), outside
-    other = plain(second)
+    other = values.plain(second)
     if sign in _NUMERIC:
         left, right = (None if number is None else evaluate(shell, number) for number in (text, other))
         return (None if left is None or right is None else _NUMERIC[sign](left, right)), outside
@@ -101,7 +93,7 @@ def _condition(shell: Shell, condition: syntax.ConditionNode) -> tuple[bool | No
 def _searched(shell: Shell, text: str | None, expression: syntax.Parts) -> bool | None:
     """Whether a regular expression is found in a text; notes what its groups match."""
     pieces = expand_pieces(shell, expression)
-    groups: list[Value] = [several("unset variable BASH_REMATCH")]
+    groups: list[Value] = [values.several("unset variable BASH_REMATCH")]
     matched = None
     repeats = sum(sign in "*+?{" for piece in pieces for sign in piece.text or "")
     shell.spend(len(text or "") ** min(repeats, 3) // 16)
@@ -110,14 +102,14 @@ def _searched(shell: Shell, text: str | None, expression: syntax.Parts) -> bool 
             matches = search(
                 [(piece.text or "", piece.quoted) for piece in pieces], text, ignores_case=shell.ignores_case
             )
-            groups, matched = [text_value(group) for group in matches or ()], matches is not None
+            groups, matched = [values.text_value(group) for group in matches or ()], matches is not None
     set_list(shell, "BASH_REMATCH", groups)
     return matched
 
 
 def _unary(shell: Shell, sign: str, value: Value) -> tuple[bool | None, bool]:
     """Whether a test of one value is true (None if unknown), and whether that depends on what is outside."""
-    text, outside = plain(value), is_outside(value)
+    text, outside = values.plain(value), values.is_outside(value)
     if sign in ("-n", "-z"):
         if text is None and not any(piece.text for piece in value):
             return None, outside
@@ -125,7 +117,7 @@ def _unary(shell: Shell, sign: str, value: Value) -> tuple[bool | None, bool]:
     if sign in ("-v", "-R") and text is not None:
         name, _, subscript = text.partition("[")
         variable = value_of(shell, name, subscript.rstrip("]") or None)
-        is_absent = variable is not None and is_unset(variable)
+        is_absent = variable is not None and values.is_unset(variable)
         if variable and variable[0].text is None:
             return None, outside or is_absent
         return variable is not None and not is_absent, outside or is_absent
@@ -134,13 +126,13 @@ def _unary(shell: Shell, sign: str, value: Value) -> tuple[bool | None, bool]:
 
 def run_test(shell: Shell, fields: Sequence[Field]) -> None:
     """Run `test` or `[` with these arguments."""
-    values = [tuple(field.pieces) for field in fields if not field.is_absent]
-    outside = any(is_outside(field.pieces) for field in fields)
+    arguments = [tuple(field.pieces) for field in fields if not field.is_absent]
+    outside = any(values.is_outside(field.pieces) for field in fields)
     why = next((piece.why for field in fields for piece in field.pieces if piece.text is None), "a file")
     result = None
     try:
         if not any(field.is_many for field in fields):
-            result = _test_words(shell, [(plain(value), value) for value in values], 0)
+            result = _test_words(shell, [(values.plain(value), value) for value in arguments], 0)
         shell.status = as_status(result, outside, why)
     except Unreadable:
         shell.status = Status(2, "given" if outside else "certain")

@@ -6,20 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from vllm_runbooks.core.excerpt import Excerpt
-from vllm_runbooks.reading.shell import syntax
+from vllm_runbooks.reading.shell import syntax, values
 from vllm_runbooks.reading.shell.state import FAILURE, SUCCESS, WANTING, Shell, Signal, Skip, Status, Stop
-from vllm_runbooks.reading.shell.values import (
-    State,
-    Value,
-    ValuePiece,
-    Variable,
-    cut_value,
-    merged,
-    plain,
-    several,
-    unknowable,
-    unset_value,
-)
+from vllm_runbooks.reading.shell.values import State, Value, ValuePiece, Variable
 
 Run = Callable[[], Signal | None]
 
@@ -70,18 +59,20 @@ def merge(shell: Shell, other: State, why: str) -> None:
     """Keep of the state what another state agrees with."""
 
     def of_absent(name: str) -> Variable:
-        return Variable(() if name in state.unset else unset_value(name))
+        return Variable(() if name in state.unset else values.unset_value(name))
 
     state = shell.state
     shell.spend(len(state.variables) + len(other.variables))
     for name in {*state.variables, *other.variables}:
         variable, another = state.variables.get(name), other.variables.get(name)
         if variable is not another:
-            state.variables[name] = merged(variable or of_absent(name), another or of_absent(name), why)
+            state.variables[name] = values.merged(variable or of_absent(name), another or of_absent(name), why)
     state.unset &= other.unset
     state.functions = {**other.functions, **state.functions}
-    if [plain(value) for value in state.positional or ()] != [plain(value) for value in other.positional or ()]:
-        state.positional = [several(why)]
+    if [values.plain(value) for value in state.positional or ()] != [
+        values.plain(value) for value in other.positional or ()
+    ]:
+        state.positional = [values.several(why)]
     state.options &= other.options
     state.sourced |= other.sourced
     state.environment = None
@@ -130,13 +121,13 @@ def run_substitution(shell: Shell, items: Sequence[syntax.Item]) -> Value:
     if not items:
         shell.status = SUCCESS
     shell.answer = shell.status
-    if plain(printed) is None:
-        return unknowable("command substitution")
+    if values.plain(printed) is None:
+        return values.unknowable("command substitution")
     pieces = list(printed)
     for index in range(len(pieces) - 1, -1, -1):
         text = pieces[index].text or ""
         cut = text.rstrip("\n")
-        pieces[index : index + 1] = cut_value((pieces[index],), 0, len(cut)) if text else (pieces[index],)
+        pieces[index : index + 1] = values.cut_value((pieces[index],), 0, len(cut)) if text else (pieces[index],)
         if cut:
             break
     return tuple(pieces)

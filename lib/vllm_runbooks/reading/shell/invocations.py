@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from vllm_runbooks.reading.shell import syntax
+from vllm_runbooks.reading.shell import syntax, values
 from vllm_runbooks.reading.shell.state import Shell
-from vllm_runbooks.reading.shell.values import (
-    Assignment,
-    Invocation,
-    Variable,
-    Word,
-    as_whole_word,
-    plain,
-    reason,
-    unknowable,
-)
+from vllm_runbooks.reading.shell.values import Assignment, Invocation, Variable, Word
 from vllm_runbooks.reading.shell.variables import appended, exported_environment, restore
 from vllm_runbooks.reading.shell.words import assignable, expand_value
 
@@ -51,13 +42,13 @@ def _assign_before(shell: Shell, command: syntax.Simple, assigned: list[Assignme
     try:
         for node in assignable(shell, command.assignments):
             saved.setdefault(node.name, shell.state.variables.get(node.name))
-            value = unknowable("a list")
+            value = values.unknowable("a list")
             if node.elements is None:
                 value = expand_value(shell, node.value.parts, assigns=True)
             if node.is_appended:
                 value = appended(shell, node.name, value)
             assigned.append(
-                Assignment(node.name, as_whole_word(value, node.value), node.start, node.end, exported=True)
+                Assignment(node.name, values.as_whole_word(value, node.value), node.start, node.end, exported=True)
             )
             new = Variable(value, is_exported=True)
             shell.state.variables[node.name] = new
@@ -66,7 +57,7 @@ def _assign_before(shell: Shell, command: syntax.Simple, assigned: list[Assignme
         # Read at the end: `${A:=x}` in one of them may set another.
         for name in saved:
             value = shell.state.variables[name].value or ()
-            prefix[name] = None if reason(value) else plain(value)
+            prefix[name] = None if values.reason(value) else values.plain(value)
             shell.passed[name] = shell.state.variables[name]
     finally:
         shell.assigning = outer

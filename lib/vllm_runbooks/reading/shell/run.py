@@ -13,43 +13,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
-from vllm_runbooks.reading.shell import syntax
+from vllm_runbooks.reading.shell import control, syntax, values
 from vllm_runbooks.reading.shell.builtins import BUILTINS, DECLARES, declare
 from vllm_runbooks.reading.shell.conditions import run_condition
-from vllm_runbooks.reading.shell.control import (
-    Run,
-    merge,
-    printed_by,
-    run_lines,
-    run_maybe,
-    run_subshell,
-    run_text,
-    run_traps,
-    run_untaken,
-)
+from vllm_runbooks.reading.shell.control import Run
 from vllm_runbooks.reading.shell.expansion import TooMuch, expand_braces, has_braces
 from vllm_runbooks.reading.shell.invocations import hide_assigned, note_invocation
 from vllm_runbooks.reading.shell.printing import printed
 from vllm_runbooks.reading.shell.state import FAILURE, MOST_NESTED, MOST_WORDS, SUCCESS, Shell, Signal, Skip, Status
-from vllm_runbooks.reading.shell.values import (
-    Field,
-    Input,
-    ScriptRun,
-    State,
-    Value,
-    ValuePiece,
-    Variable,
-    Word,
-    as_element,
-    as_field,
-    as_word,
-    assignment_word,
-    is_outside,
-    plain,
-    reason,
-    unknowable,
-)
+from vllm_runbooks.reading.shell.values import Field, Input, ScriptRun, State, Value, ValuePiece, Variable, Word
 from vllm_runbooks.reading.shell.variables import assign, export, make_local, restore
+from vllm_runbooks.reading.shell.word_lists import word_list
 from vllm_runbooks.reading.shell.words import (
     assign_node,
     assignable,
@@ -64,14 +38,6 @@ MOST_ROUNDS = 1_000
 """Rounds of one loop that are followed."""
 MOST_STEPS = 20_000
 """Simple commands that are followed, rounds and calls included."""
-_ANSWERS = frozenset(
-    (
-        *("grep", "egrep", "fgrep", "rg", "ag", "pgrep", "pidof", "diff", "cmp", "which", "ping", "nc", "ncat", "curl"),
-        *("wget", "lsof", "expr", "mountpoint", "getent", "host", "dig", "jq", "id", "ss", "netstat", "fuser", "find"),
-        *("systemctl", "service", "git", "awk", "sed", "flock"),
-    )
-)
-"""Programs whose exit status answers a question: neither answer is assumed."""
 _SHELLS = frozenset({"bash", "sh", "dash", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash"})
 _NOT_FOUND = 127
 
@@ -96,10 +62,10 @@ def run(tree: syntax.Syntax, inherited: Mapping[str, str]) -> ScriptRun:
 
 def _run_script(shell: Shell, lines: Sequence[Sequence[syntax.Item]]) -> None:
     """Run a whole script, with what it does at its end."""
-    run_lines(shell, lines)
+    control.run_lines(shell, lines)
     if not shell.reached:
         shell.status = shell.exit_status
-    run_traps(shell, reached=True)
+    control.run_traps(shell, reached=True)
     if shell.is_trapped:
         shell.mark_waited()
 
@@ -134,7 +100,7 @@ def _run_items(shell: Shell, items: Sequence[syntax.Item]) -> Signal | None:
         shell.place = item.start
         if item.is_background:
             shell.background += 1
-            run_subshell(shell, partial(_run_and_or, shell, item.pipelines))
+            control.run_subshell(shell, partial(_run_and_or, shell, item.pipelines))
             shell.background -= 1
             shell.status = SUCCESS
             continue
@@ -152,12 +118,12 @@ def _run_and_or(shell: Shell, pipelines: Sequence[tuple[str, syntax.Pipeline]]) 
         if not operator:
             signal = go()
         elif status.code is None:
-            run_maybe(shell, go, status.why)
+            control.run_maybe(shell, go, status.why)
             shell.status = status
         elif (status.code == 0) == (operator == "&&"):
             signal = _run_taken(shell, go, status)
         elif status.origin != "certain":
-            run_untaken(shell, go)
+            control.run_untaken(shell, go)
         if signal:
             return signal
     return None
@@ -191,9 +157,9 @@ def _run_pipeline(shell: Shell, pipeline: syntax.Pipeline, *, tested: bool) -> S
         failed: Status | None = None
         outer = shell.input
         for command in pipeline.commands[:-1]:
-            shell.input = Input(printed_by(shell, partial(_run_command, shell, command)))
+            shell.input = Input(control.printed_by(shell, partial(_run_command, shell, command)))
             failed = shell.status if shell.status.code else failed
-        run_subshell(shell, partial(_run_command, shell, pipeline.commands[-1]))
+        control.run_subshell(shell, partial(_run_command, shell, pipeline.commands[-1]))
         failed = shell.status if shell.status.code else failed
         shell.input = outer
         if failed and "pipefail" in shell.state.options:
@@ -214,7 +180,7 @@ def _run_pipeline(shell: Shell, pipeline: syntax.Pipeline, *, tested: bool) -> S
         return None
     if shell.error_trap and not shell.calls and not shell.nested:
         trap, shell.error_trap = shell.error_trap, ()
-        signal = run_text(shell, trap, shell.place)
+        signal = control.run_text(shell, trap, shell.place)
         shell.error_trap, shell.status = trap, status
         if signal:
             return signal
@@ -255,7 +221,7 @@ def _dispatch(shell: Shell, command: syntax.Command) -> Signal | None:
         case syntax.GroupNode(is_subshell=False):
             return _run_items(shell, command.items)
         case syntax.GroupNode():
-            run_subshell(shell, partial(_run_items, shell, command.items))
+            control.run_subshell(shell, partial(_run_items, shell, command.items))
         case syntax.If():
             return _run_if(shell, command)
         case syntax.While() | syntax.For() | syntax.ForArithmetic():
@@ -310,7 +276,7 @@ def _redirected_input(shell: Shell, redirection: syntax.Redirection) -> Input:
     if redirection.operator == "<" and len(parts) == 1:
         (part,) = parts
         if isinstance(part, syntax.Substitution) and part.is_file:
-            return Input(printed_by(shell, partial(_run_items, shell, part.script)))
+            return Input(control.printed_by(shell, partial(_run_items, shell, part.script)))
         if redirection.target.raw == "/dev/null":
             return Input(())
     run_commands_in(shell, parts)
@@ -356,11 +322,11 @@ def _run_if(shell: Shell, command: syntax.If) -> Signal | None:
             if status.origin == "given":
                 for other in (*(after for _, after in command.clauses[index + 1 :]), command.otherwise):
                     if other:
-                        run_untaken(shell, partial(_run_items, shell, other))
+                        control.run_untaken(shell, partial(_run_items, shell, other))
             signal = _run_taken(shell, partial(_run_items, shell, body), status)
             break
         elif status.origin == "given":
-            run_untaken(shell, partial(_run_items, shell, body))
+            control.run_untaken(shell, partial(_run_items, shell, body))
             shell.conditional += 1
     else:
         now = shell.reached
@@ -411,7 +377,7 @@ def _join_branches(shell: Shell, ends: _Branches, signal: Signal | None) -> Sign
         shell.state = states.pop()
     shell.may_break |= any(end.kind in ("break", "continue") for end in signals)
     for state in states:
-        merge(shell, state, ends.doubt)
+        control.merge(shell, state, ends.doubt)
     is_sure = ends.is_sure and likely.code is not None
     shell.status = Status(likely.code, "assumed", likely.why) if is_sure else Status(None, why=ends.doubt)
     return None
@@ -419,16 +385,16 @@ def _join_branches(shell: Shell, ends: _Branches, signal: Signal | None) -> Sign
 
 def _run_case(shell: Shell, command: syntax.CaseNode) -> Signal | None:
     word = expand_value(shell, command.word.parts)
-    text, outside, why = plain(word), is_outside(word), reason(word)
+    text, outside, why = values.plain(word), values.is_outside(word), values.reason(word)
     if text is None:
         before, ends = shell.copied(), []
         for _, body, _ in command.branches:
             shell.state = before.copy()
-            run_maybe(shell, partial(_run_items, shell, body), why)
+            control.run_maybe(shell, partial(_run_items, shell, body), why)
             ends.append(shell.state)
         shell.state = before
         for state in ends:
-            merge(shell, state, why)
+            control.merge(shell, state, why)
         shell.status = Status(None, why=why)
         return None
     goes_on = done = is_run = False
@@ -436,7 +402,7 @@ def _run_case(shell: Shell, command: syntax.CaseNode) -> Signal | None:
         go = partial(_run_items, shell, body)
         matched = goes_on or (not done and _matches_any(shell, patterns, text))
         if matched is None:
-            run_maybe(shell, go, "a pattern")
+            control.run_maybe(shell, go, "a pattern")
             is_run = True
         elif matched:
             signal = _run_taken(shell, go, Status(0, "given" if outside else "certain"))
@@ -445,7 +411,7 @@ def _run_case(shell: Shell, command: syntax.CaseNode) -> Signal | None:
             goes_on, done = end == ";&", end == ";;"
             is_run = bool(body)
         elif outside:
-            run_untaken(shell, go)
+            control.run_untaken(shell, go)
     if not is_run:
         shell.status = SUCCESS
     return None
@@ -519,18 +485,18 @@ def _run_while(shell: Shell, command: syntax.While) -> Signal | None:
         status = shell.status
         if status.code is None or status.origin == "assumed":
             likely = status.code is None or (status.code == 0) != command.is_until
-            run_maybe(shell, go, status.why, likely=likely)
+            control.run_maybe(shell, go, status.why, likely=likely)
             break
         if (status.code == 0) == command.is_until:
             if status.origin == "given" and not turn:
-                run_untaken(shell, go)
+                control.run_untaken(shell, go)
             break
         done = _run_turn(shell, go)
         if done.is_over:
             shell.status = SUCCESS
             return done.signal
         if done.may_be_over:
-            merge(shell, before, status.why)
+            control.merge(shell, before, status.why)
             break
         ended = shell.status
         if (
@@ -549,16 +515,16 @@ def _run_while(shell: Shell, command: syntax.While) -> Signal | None:
 
 def _run_for(shell: Shell, command: syntax.For) -> Signal | None:
     if command.words is None:
-        fields = [as_field(value) for value in shell.state.positional or ()]
+        fields = [values.as_field(value) for value in shell.state.positional or ()]
         if shell.state.positional is None:
-            run_untaken(shell, partial(_run_round, shell, command, unknowable("unset variable @")))
+            control.run_untaken(shell, partial(_run_round, shell, command, values.unknowable("unset variable @")))
     else:
         fields = [made for word in command.words for made in expand_fields(shell, word)[0]]
     conditional = shell.conditional
     if not fields:
         shell.status = SUCCESS
     if command.is_select:
-        run_maybe(shell, partial(_run_round, shell, command, unknowable("input")), "input")
+        control.run_maybe(shell, partial(_run_round, shell, command, values.unknowable("input")), "input")
         return None
     for turn, item in enumerate(fields):
         if turn >= MOST_ROUNDS:
@@ -566,9 +532,11 @@ def _run_for(shell: Shell, command: syntax.For) -> Signal | None:
         value = tuple(piece._replace(quoted=False) for piece in item.pieces)
         go: Run = partial(_run_round, shell, command, value)
         if item.is_absent and item.pieces:
-            run_untaken(shell, go)
+            control.run_untaken(shell, go)
             continue
-        done = _run_turn(shell, partial(run_maybe, shell, go, reason(item.pieces)) if item.is_many else go)
+        done = _run_turn(
+            shell, partial(control.run_maybe, shell, go, values.reason(item.pieces)) if item.is_many else go
+        )
         if done.is_over:
             shell.conditional = conditional
             return done.signal
@@ -579,7 +547,7 @@ def _run_for(shell: Shell, command: syntax.For) -> Signal | None:
 
 def _run_round(shell: Shell, command: syntax.For, value: Value) -> Signal | None:
     assign(shell, command.name, value)
-    shell.rounds.append((command.name, plain(value) or ""))
+    shell.rounds.append((command.name, values.plain(value) or ""))
     signal = _run_items(shell, command.body)
     shell.rounds.pop()
     return signal
@@ -594,12 +562,12 @@ def _run_for_arithmetic(shell: Shell, command: syntax.ForArithmetic) -> Signal |
     for _ in range(MOST_ROUNDS + 1):
         value, outside = (1, False) if is_endless else _run_step(shell, test)
         if value is None:
-            run_maybe(shell, go, shell.arithmetic_why)
-            run_maybe(shell, partial(_calculate_only, shell, step), shell.arithmetic_why)
+            control.run_maybe(shell, go, shell.arithmetic_why)
+            control.run_maybe(shell, partial(_calculate_only, shell, step), shell.arithmetic_why)
             break
         if not value:
             if outside:
-                run_untaken(shell, go)
+                control.run_untaken(shell, go)
             break
         before = shell.copied()
         done = _run_turn(shell, go)
@@ -607,7 +575,7 @@ def _run_for_arithmetic(shell: Shell, command: syntax.ForArithmetic) -> Signal |
             shell.status = SUCCESS
             return done.signal
         if done.may_be_over:
-            merge(shell, before, "the result of a command")
+            control.merge(shell, before, "the result of a command")
             break
         ended = shell.status
         _run_step(shell, step)
@@ -647,12 +615,12 @@ def _run_simple(shell: Shell, command: syntax.Simple) -> Signal | None:
             if is_plain or expand_braces(node.value.parts, MOST_WORDS - shell.word_count)[0] is node.value.parts:
                 declared.append(node)
                 continue
-            node = assignment_word(node)  # noqa: PLW2901 - braces make plain words of it: `export X={a,b}` assigns twice
+            node = values.assignment_word(node)  # noqa: PLW2901 - braces make plain words of it: `export X={a,b}` assigns twice
         is_declaration = bool(declared) or (bool(words) and words[0].value in DECLARES)
         made, expands = expand_fields(shell, node, assigns=is_declaration)
         shell.count_words(len(made))
         fields += made
-        words += [as_word(item, node, expands) for item in made]
+        words += [values.as_word(item, node, expands) for item in made]
     go = partial(_execute, shell, command, fields, words, declared)
     return _run_redirected(shell, command.redirections, go) if command.redirections else go()
 
@@ -692,7 +660,7 @@ def _execute(
 
 def _outcome(name: str | None) -> Status:
     """The exit status of a program: no program is called like an option, some answer a question, others succeed."""
-    if name is None or name.rpartition("/")[2] in _ANSWERS:
+    if name is None or name.rpartition("/")[2] in word_list("answers"):
         return Status(None)
     return Status(_NOT_FOUND) if name.startswith("-") or not name else Status(0, "assumed")
 
@@ -714,7 +682,7 @@ def _run_builtin(shell: Shell, command: syntax.Simple, go: Run) -> Signal | None
 def _call(shell: Shell, body: syntax.Command, fields: Sequence[Field], command: syntax.Simple) -> Signal | None:
     positional, loops, returned = shell.state.positional, shell.loops, shell.returned
     shell.returned, shell.loops = None, 0
-    shell.state.positional = [as_element(item) for item in fields[1:]]
+    shell.state.positional = [values.as_element(item) for item in fields[1:]]
     shell.calls.append({})
     for assignment in assignable(shell, command.assignments):
         make_local(shell, assignment.name)
@@ -736,22 +704,22 @@ def _call(shell: Shell, body: syntax.Command, fields: Sequence[Field], command: 
 
 def _run_inner_shell(shell: Shell, fields: Sequence[Field]) -> bool:
     """Run `bash -c 'script'`, or `bash` that reads what it is given; whether the script is known."""
-    texts = [plain(tuple(item.pieces)) or "" for item in fields]
+    texts = [values.plain(tuple(item.pieces)) or "" for item in fields]
     index = 1
     while index < len(texts) and re.fullmatch(r"[-+](?!-\Z)(?![A-Za-z]*c)\S*", texts[index]):
         index += 1
-    values = [tuple(item.pieces) for item in fields]
+    words = [tuple(item.pieces) for item in fields]
     if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", "".join(texts[index : index + 1])) and index + 1 < len(texts):
-        script, name, arguments = values[index + 1], (values[index + 2 :] or values)[0], values[index + 3 :]
+        script, name, arguments = words[index + 1], (words[index + 2 :] or words)[0], words[index + 3 :]
     elif (index == len(texts) or any(text[:2] == "-s" for text in texts[1:index])) and (rest := shell.input.rest()):
-        script, name, arguments = rest, values[0], values[index:]
+        script, name, arguments = rest, words[0], words[index:]
     else:
         return False
 
     def go() -> Signal | None:
         state = shell.state
         state.variables = {
-            name: Variable(unknowable(v.export_doubt), is_exported=True) if v.export_doubt else v
+            name: Variable(values.unknowable(v.export_doubt), is_exported=True) if v.export_doubt else v
             for name, v in (state.variables | passed).items()
             if v.is_exported
         }
@@ -759,10 +727,10 @@ def _run_inner_shell(shell: Shell, fields: Sequence[Field]) -> bool:
         state.functions, state.options, state.environment = {}, frozenset(letters), None
         state.positional, state.name = arguments, name
         shell.status = SUCCESS
-        return run_text(shell, script, shell.place)
+        return control.run_text(shell, script, shell.place)
 
     passed = shell.passed
     tested, shell.tested = shell.tested, 0
-    run_subshell(shell, go)
+    control.run_subshell(shell, go)
     shell.tested = tested
-    return not reason(script) and plain(script) is not None
+    return not values.reason(script) and values.plain(script) is not None

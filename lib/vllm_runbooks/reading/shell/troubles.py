@@ -18,6 +18,7 @@ from typing import NamedTuple
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
 from vllm_runbooks.reading.shell import syntax
 from vllm_runbooks.reading.shell.values import ScriptRun
+from vllm_runbooks.reading.shell.word_lists import word_list
 
 
 @dataclass(frozen=True)
@@ -79,14 +80,6 @@ _LONGEST_JSON = 20_000
 """Characters of a value that are tried as JSON."""
 _MOST_PIECES = 32
 """Words that together are tried as one JSON value."""
-_BESIDE = frozenset(
-    (
-        *("cd", "pushd", "popd", "mkdir", "rm", "touch", "chmod", "ulimit", "echo", "printf", "date", "sleep"),
-        *("cat", "tee", "grep", "egrep", "sed", "awk", "cut", "tr", "head", "tail", "sort", "ts", "less", "logger"),
-        *("true", ":"),
-    )
-)
-"""Programs that prepare a start or take what it prints: nobody waits for them."""
 _SHOWN = 120
 """Characters of the script that a detail repeats."""
 
@@ -588,7 +581,7 @@ def _unwatched(done: ScriptRun) -> Iterator[Trouble]:
         # Options that are run as a program are the rest of a command that was cut: it is that one which is started.
         head = invocation if head is None or not (invocation.words[0].value or "").startswith("-") else head
         program = head.words[0].value or "?"
-        if program.rpartition("/")[2] in _BESIDE:
+        if program.rpartition("/")[2] in word_list("prepares-or-prints"):
             continue
         if invocation.is_background and not invocation.is_waited and invocation.start not in seen:
             seen.add(invocation.start)

@@ -6,39 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from vllm_runbooks.reading.shell import values
 from vllm_runbooks.reading.shell.expansion import Calculator, TooMuch, Unreadable
 from vllm_runbooks.reading.shell.state import Shell, Skip, Stop
-from vllm_runbooks.reading.shell.values import (
-    Value,
-    ValuePiece,
-    Variable,
-    cased,
-    counted,
-    is_outside,
-    is_several,
-    is_unset,
-    next_index,
-    plain,
-    reason,
-    several,
-    supposed,
-    text_value,
-    unknowable,
-    unset_value,
-)
+from vllm_runbooks.reading.shell.values import Value, ValuePiece, Variable
+from vllm_runbooks.reading.shell.word_lists import word_list
 
 _MOST_TEXT = 1 << 20
 """Characters of one value."""
-_MACHINE = frozenset(
-    (
-        *("HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "HOSTNAME", "PATH", "SHELL", "SHLVL", "UID", "EUID", "PPID"),
-        *("RANDOM", "SRANDOM", "SECONDS", "LINENO", "BASH", "BASHPID", "BASH_SOURCE", "BASH_VERSION", "BASH_VERSINFO"),
-        *("BASHOPTS", "SHELLOPTS", "BASH_LINENO", "BASH_COMMAND", "FUNCNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE", "_"),
-        *("EPOCHSECONDS", "EPOCHREALTIME", "GROUPS", "TERM", "LANG", "TMPDIR", "DIRSTACK", "PIPESTATUS"),
-        *("COLUMNS", "LINES"),
-    )
-)
-"""Variables that every machine sets, to an unknown value."""
 
 
 def lookup(shell: Shell, name: str, subscript: str | int | None = None) -> Value | None:
@@ -55,15 +30,15 @@ def lookup(shell: Shell, name: str, subscript: str | int | None = None) -> Value
     if name in shell.state.unset:
         return None
     if name in shell.inherited:
-        return text_value(shell.inherited[name])
+        return values.text_value(shell.inherited[name])
     if name in ("IFS", "OPTIND"):
-        return text_value(" \t\n" if name == "IFS" else "1")
-    if name in _MACHINE:
-        return unknowable(f"unset variable {name}")
+        return values.text_value(" \t\n" if name == "IFS" else "1")
+    if name in word_list("machine-variables"):
+        return values.unknowable(f"unset variable {name}")
     if shell.state.sourced:
-        return unknowable("sourced file")
+        return values.unknowable("sourced file")
     check_index(shell, subscript)
-    return unset_value(name)
+    return values.unset_value(name)
 
 
 def _element(
@@ -72,14 +47,14 @@ def _element(
     if key is None:
         key = variable.first_key
     if isinstance(key, int) and key < 0:
-        key += next_index(elements)
+        key += values.next_index(elements)
         check_index(shell, key)
-    doubtful = [index for index, value in elements.items() if is_several(value)]
+    doubtful = [index for index, value in elements.items() if values.is_several(value)]
     if not variable.is_map and doubtful:
         if not isinstance(key, int) or key >= min(index for index in doubtful if isinstance(index, int)):
-            return unknowable(reason(elements[doubtful[0]]))
+            return values.unknowable(values.reason(elements[doubtful[0]]))
     elif doubtful and key not in elements:
-        return unknowable(reason(elements[doubtful[0]]))
+        return values.unknowable(values.reason(elements[doubtful[0]]))
     return elements.get(key)
 
 
@@ -96,36 +71,36 @@ def value_of(shell: Shell, name: str, subscript: str | None = None) -> Value | N
         key = element_key(shell, subscript, is_map=variable.is_map)
     except Skip:
         key = None
-    return unknowable("an index") if key is None else lookup(shell, name, key)
+    return values.unknowable("an index") if key is None else lookup(shell, name, key)
 
 
 def special_value(shell: Shell, name: str) -> Value | None:
     """The value of `$1`, `$#`, `$?` and their like."""
     positional = shell.state.positional
     if name == "#":
-        doubt = next(filter(is_several, positional or ()), None)
+        doubt = next(filter(values.is_several, positional or ()), None)
         if doubt:
-            return counted(positional or (), doubt)
-        return text_value(str(len(positional or ())), outside=positional is None)
+            return values.counted(positional or (), doubt)
+        return values.text_value(str(len(positional or ())), outside=positional is None)
     if name == "0":
-        return shell.state.name or unknowable("the name of the script")
+        return shell.state.name or values.unknowable("the name of the script")
     if name.isdigit():
         number = int(name) if len(name) < 8 else 10_000_000
         if positional is None:
-            return unset_value(name)
-        if doubt := next(filter(is_several, positional[:number]), None):
-            kept = supposed(positional)
+            return values.unset_value(name)
+        if doubt := next(filter(values.is_several, positional[:number]), None):
+            kept = values.supposed(positional)
             if kept is None:
-                return unknowable(reason(doubt))
-            return kept[number - 1] if number <= len(kept) else (ValuePiece("", None, reason(doubt), True),)
+                return values.unknowable(values.reason(doubt))
+            return kept[number - 1] if number <= len(kept) else (ValuePiece("", None, values.reason(doubt), True),)
         return positional[number - 1] if number <= len(positional) else None
     if name == "?":
         if shell.status.code is None:
-            return unknowable("the result of a command")
-        return text_value(str(shell.status.code), outside=shell.status.origin != "certain")
+            return values.unknowable("the result of a command")
+        return values.text_value(str(shell.status.code), outside=shell.status.origin != "certain")
     if name == "!":
         shell.mark_waited()
-    return unknowable("options of the shell" if name == "-" else "a process id")
+    return values.unknowable("options of the shell" if name == "-" else "a process id")
 
 
 def resolved_name(shell: Shell, name: str) -> str:
@@ -157,7 +132,9 @@ def exported_environment(shell: Shell) -> Mapping[str, str | None]:
                 hidden = [saved for call in shell.calls if (saved := call.get(name)) and saved.value is not None]
                 variable = hidden[-1] if hidden else variable  # noqa: PLW2901
             if variable.is_exported and variable.elements is None and variable.value is not None:
-                environment[name] = None if variable.export_doubt or reason(variable.value) else plain(variable.value)
+                environment[name] = (
+                    None if variable.export_doubt or values.reason(variable.value) else values.plain(variable.value)
+                )
         shell.state.environment = MappingProxyType(environment)
     return shell.state.environment
 
@@ -181,8 +158,8 @@ def assign(shell: Shell, name: str, value: Value) -> None:
     if old.is_integer:
         value = as_integer(shell, value)
     if old.case:
-        value = cased(value, old.case)
-    if is_unset(value):
+        value = values.cased(value, old.case)
+    if values.is_unset(value):
         value = (*value, ValuePiece("", None, "", True))  # it is set now, to nothing
     if old.elements is not None:
         new = replace(old, elements={**old.elements, old.first_key: value})
@@ -220,7 +197,7 @@ def forget(shell: Shell, name: str) -> None:
 
 def _note_ifs(shell: Shell) -> None:
     value = lookup(shell, "IFS")
-    shell.state.ifs = " \t\n" if value is None or is_unset(value) else plain(value)
+    shell.state.ifs = " \t\n" if value is None or values.is_unset(value) else values.plain(value)
 
 
 def refusal(shell: Shell) -> Skip | Stop:
@@ -232,8 +209,8 @@ def appended(shell: Shell, name: str, value: Value, *, is_integer: bool = False)
     """The value of a variable with something appended."""
     old = lookup(shell, name) or ()
     if is_integer:
-        return as_integer(shell, text_value(f"({plain(old) or 0})+({plain(value)})"))
-    old = tuple(piece for piece in old if not is_unset((piece,)))
+        return as_integer(shell, values.text_value(f"({values.plain(old) or 0})+({values.plain(value)})"))
+    old = tuple(piece for piece in old if not values.is_unset((piece,)))
     shell.spend(sum(len(piece.text or "") for piece in (*old, *value)) + len(old))
     return (*old, *value)
 
@@ -276,11 +253,11 @@ def set_element(
     elements = dict(old.listed)
     shell.spend(len(elements))
     if isinstance(key, int) and key < 0:
-        key += next_index(elements)
-    if is_added and any(map(is_several, elements.values())):
-        key = next_index(elements)
+        key += values.next_index(elements)
+    if is_added and any(map(values.is_several, elements.values())):
+        key = values.next_index(elements)
     if key is None:
-        elements = {0: several(why or "an index")}
+        elements = {0: values.several(why or "an index")}
     else:
         elements[key] = (*elements.get(key, ()), *value) if is_appended else value
     shell.state.variables[name] = replace(old, value=None, elements=elements)
@@ -308,12 +285,16 @@ def evaluate(shell: Shell, text: str) -> int | None:
 
 def as_integer(shell: Shell, value: Value) -> Value:
     """What a variable with the attribute `-i` makes of a value."""
-    text = plain(value)
+    text = values.plain(value)
     if text is None:
         return value
     number = evaluate(shell, text)
-    outside = is_outside(value) or shell.arithmetic_outside
-    return (ValuePiece(None if number is None else str(number), None, reason(value) or shell.arithmetic_why, outside),)
+    outside = values.is_outside(value) or shell.arithmetic_outside
+    return (
+        ValuePiece(
+            None if number is None else str(number), None, values.reason(value) or shell.arithmetic_why, outside
+        ),
+    )
 
 
 def calculator(shell: Shell, text: str) -> Calculator:
@@ -326,12 +307,12 @@ def calculator(shell: Shell, text: str) -> Calculator:
 
     def read(name: str, subscript: str) -> str | None:
         value = lookup(shell, name, key_of(name, subscript) if subscript else None)
-        shell.arithmetic_outside |= is_outside(value or ())
-        if value is not None and reason(value):
-            shell.arithmetic_why = reason(value)
-            if is_unset(value) and "u" in shell.state.options:
+        shell.arithmetic_outside |= values.is_outside(value or ())
+        if value is not None and values.reason(value):
+            shell.arithmetic_why = values.reason(value)
+            if values.is_unset(value) and "u" in shell.state.options:
                 shell.reached = False
-        return plain(value or ())
+        return values.plain(value or ())
 
     def write(name: str, subscript: str, number: int | None) -> None:
         text = None if number is None else str(number)

@@ -7,56 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from vllm_runbooks.reading.shell import syntax
+from vllm_runbooks.reading.shell import expansion, syntax, values, variables
 from vllm_runbooks.reading.shell.control import run_substitution, run_untaken
-from vllm_runbooks.reading.shell.expansion import (
-    GlobPattern,
-    Unreadable,
-    expand_braces,
-    has_braces,
-    single_quoted,
-)
+from vllm_runbooks.reading.shell.expansion import GlobPattern, Unreadable
 from vllm_runbooks.reading.shell.state import MOST_WORDS, Shell, Skip, Stop
-from vllm_runbooks.reading.shell.values import (
-    Assignment,
-    Field,
-    Splitter,
-    Value,
-    ValuePiece,
-    Variable,
-    Word,
-    as_element,
-    as_whole_word,
-    counted,
-    cut_value,
-    glued,
-    has_glob,
-    is_outside,
-    is_several,
-    is_unset,
-    list_sign,
-    next_index,
-    plain,
-    reason,
-    several,
-    supposed,
-    text_value,
-    unknowable,
-    unset_value,
-)
-from vllm_runbooks.reading.shell.variables import (
-    appended,
-    as_integer,
-    assign,
-    calculator,
-    element_key,
-    export,
-    lookup,
-    refusal,
-    resolved_name,
-    set_element,
-    special_value,
-)
+from vllm_runbooks.reading.shell.values import Assignment, Field, Splitter, Value, ValuePiece, Variable, Word
 
 _DEFAULTS = frozenset({"-", ":-", "+", ":+", "=", ":=", "?", ":?"})
 """Operators of `${X:-d}` that put something in place of a value."""
@@ -79,11 +34,11 @@ def assign_node(
     is_integer: bool = False, value: Value | None = None,
 ) -> None:  # fmt: skip
     """Make an assignment as written; `value` is what its right side is, where that has been expanded."""
-    node = node._replace(name=resolved_name(shell, node.name))
+    node = node._replace(name=variables.resolved_name(shell, node.name))
     if shell.variable(node.name).is_readonly:
-        raise refusal(shell)
+        raise variables.refusal(shell)
     if exports or "a" in shell.state.options:
-        export(shell, node.name)
+        variables.export(shell, node.name)
     old = shell.variable(node.name)
     if node.elements is not None:
         _assign_list(shell, node, node.elements, is_map=is_map or old.is_map)
@@ -93,17 +48,17 @@ def assign_node(
         if node.subscript is not None:
             is_map = shell.variable(node.name).is_map
             key, why = _subscript_key(shell, node.subscript, is_map=is_map), shell.doubt
-            set_element(
+            variables.set_element(
                 shell, node.name, key, value, why=why, is_added=_is_added(node), is_appended=node.is_appended
             )  # fmt: skip
         else:
             is_integer |= old.is_integer
             if is_integer:
-                value = as_integer(shell, value)
+                value = variables.as_integer(shell, value)
             if node.is_appended:
-                value = appended(shell, node.name, value, is_integer=is_integer)
-            assign(shell, node.name, value)
-        word = as_whole_word(value, node.value)
+                value = variables.appended(shell, node.name, value, is_integer=is_integer)
+            variables.assign(shell, node.name, value)
+        word = values.as_whole_word(value, node.value)
     if is_listed:
         shell.result.assignments.append(Assignment(node.name, word, node.start, node.end, old.is_exported))
 
@@ -118,7 +73,7 @@ def _assign_list(shell: Shell, node: syntax.AssignmentNode, items: Sequence[synt
             elements = dict(old.listed)
             shell.spend(len(elements))
     last = next(reversed(elements), -1)
-    following = last + 1 if isinstance(last, int) and last + 1 == len(elements) else next_index(elements)
+    following = last + 1 if isinstance(last, int) and last + 1 == len(elements) else values.next_index(elements)
     for key, value in _list_items(shell, items, is_map=is_map):
         place = following if key is None else key
         elements[place] = value
@@ -135,16 +90,16 @@ def _list_items(shell: Shell, items: Sequence[syntax.Element], *, is_map: bool) 
         if item.subscript is None:
             fields = expand_fields(shell, item.word, is_named=False)[0]
             shell.count_words(len(fields))
-            pairs += [(None, as_element(field)) for field in fields]
+            pairs += [(None, values.as_element(field)) for field in fields]
             continue
         key = _subscript_key(shell, item.subscript, is_map=is_map)
         value = expand_value(shell, item.word.parts)
-        pairs.append((0, several("an index")) if key is None else (key, value))
+        pairs.append((0, values.several("an index")) if key is None else (key, value))
     return pairs
 
 
 def _subscript_key(shell: Shell, parts: syntax.Parts, *, is_map: bool) -> int | str | None:
-    return element_key(shell, plain(expand_value(shell, parts)), is_map=is_map)
+    return variables.element_key(shell, values.plain(expand_value(shell, parts)), is_map=is_map)
 
 
 def _is_added(node: syntax.AssignmentNode) -> bool:
@@ -152,7 +107,7 @@ def _is_added(node: syntax.AssignmentNode) -> bool:
     (part,) = node.subscript if node.subscript and len(node.subscript) == 1 else (None,)
     if not isinstance(part, syntax.ParameterNode) or not part.is_length:
         return False
-    return part.name == node.name and bool(list_sign(part.subscript))
+    return part.name == node.name and bool(values.list_sign(part.subscript))
 
 
 # Words
@@ -164,21 +119,21 @@ def expand_fields(
     """The arguments that a word makes, and what is expanded in it."""
     expands: set[str] = set()
     words = [node.parts]
-    if has_braces(node.parts):
-        words = expand_braces(node.parts, MOST_WORDS - shell.word_count)
+    if expansion.has_braces(node.parts):
+        words = expansion.expand_braces(node.parts, MOST_WORDS - shell.word_count)
         if words[0] is not node.parts:
             expands.add("brace")
     # What braces make is an ordinary word, whatever it looks like.
     is_whole = not expands
     fields: list[Field] = []
     for parts in words:
-        splitter = Splitter(shell.state.ifs, reason(lookup(shell, "IFS") or ()), expands)
+        splitter = Splitter(shell.state.ifs, values.reason(variables.lookup(shell, "IFS") or ()), expands)
         _expand(shell, parts, splitter, assigns=assigns and is_whole, is_named=is_named and is_whole)
         fields += splitter.finished()
-    if any(map(has_glob, fields)):
+    if any(map(values.has_glob, fields)):
         expands.add("glob")
         if "nullglob" in shell.state.options and "f" not in shell.state.options:
-            fields = [field for field in fields if not has_glob(field)]
+            fields = [field for field in fields if not values.has_glob(field)]
     return fields, frozenset(expands)
 
 
@@ -186,7 +141,7 @@ def expand_value(shell: Shell, parts: syntax.Parts, *, assigns: bool = False) ->
     """The value of a word that is not split."""
     pieces = expand_pieces(shell, parts, assigns=assigns)
     shell.doubt = next((piece.why for piece in pieces if piece.text is None), shell.doubt)
-    return tuple(piece._replace(quoted=False) for piece in glued(pieces))
+    return tuple(piece._replace(quoted=False) for piece in values.glued(pieces))
 
 
 def expand_pieces(shell: Shell, parts: syntax.Parts, *, assigns: bool = False) -> list[ValuePiece]:
@@ -226,21 +181,21 @@ def calculate(shell: Shell, parts: syntax.Parts, *, is_fatal: bool = True) -> tu
         Skip: It cannot be read, unless that may be for want of a variable and would be fatal.
     """
     value = expand_value(shell, parts)
-    text = plain(value)
+    text = values.plain(value)
     if text is None:
-        shell.arithmetic_why = reason(value)
+        shell.arithmetic_why = values.reason(value)
         return None, False
     number: int | None = None
-    outside = is_outside(value)
+    outside = values.is_outside(value)
     try:
-        number = calculator(shell, text).value()
+        number = variables.calculator(shell, text).value()
     except Unreadable:
         shell.arithmetic_outside |= outside
         if not is_fatal or not shell.arithmetic_outside:
             raise Skip from None
         # Bash skips the rest of the line, for want of a variable: it is read all the same.
         shell.lost, shell.reached = shell.lost or shell.copied(), False
-    shell.arithmetic_why = shell.arithmetic_why or reason(value)
+    shell.arithmetic_why = shell.arithmetic_why or values.reason(value)
     return number, outside or shell.arithmetic_outside
 
 
@@ -265,7 +220,7 @@ def _expand(shell: Shell, parts: syntax.Parts, out: Splitter, *, assigns: bool =
                 value = run_substitution(shell, part.script)
                 if part.is_file:
                     out.literal(ValuePiece(None, None, "process substitution", quoted=True))
-                elif reason(value):
+                elif values.reason(value):
                     piece = ValuePiece(None, None, "command substitution", quoted=part.quoted)
                     out.literal(piece, many=out.splits and not part.quoted)
                 else:
@@ -328,10 +283,10 @@ def _put_tilde(
         out.expands.add("tilde")
         home: Value | None = (ValuePiece(text[start:end], at[start:end]),)
         if text[start:end] == "~":
-            home = lookup(shell, "HOME")
+            home = variables.lookup(shell, "HOME")
         elif text[start:end] in ("~+", "~-"):
-            home = unknowable("unset variable PWD")
-        for piece in home or unknowable("unset variable HOME"):
+            home = values.unknowable("unset variable PWD")
+        for piece in home or values.unknowable("unset variable HOME"):
             out.literal(piece._replace(quoted=True))
         place = end
     if place < len(text):
@@ -343,8 +298,8 @@ def _put_tilde(
 
 def _put_parameter(shell: Shell, part: syntax.ParameterNode, out: Splitter) -> None:
     if part.operator == "bad":
-        raise refusal(shell)
-    part = part._replace(name=resolved_name(shell, part.name))
+        raise variables.refusal(shell)
+    part = part._replace(name=variables.resolved_name(shell, part.name))
     if part.is_indirect:
         _put_indirect(shell, part, out)
         return
@@ -359,13 +314,13 @@ def _put_parameter(shell: Shell, part: syntax.ParameterNode, out: Splitter) -> N
     if part.subscript is not None:
         key = _subscript_key(shell, part.subscript, is_map=shell.variable(part.name).is_map)
         if key is None:
-            _put(shell, unknowable("an index"), part, out)
+            _put(shell, values.unknowable("an index"), part, out)
             return
     old = _parameter_value(shell, part.name, key)
     if _put_default(shell, part, old, out):
         return
     value = _applied(shell, part, old)
-    if part.operator and part.operator not in _DEFAULTS and (part.operator[0] not in "#%" or plain(old or ())):
+    if part.operator and part.operator not in _DEFAULTS and (part.operator[0] not in "#%" or values.plain(old or ())):
         # Nothing that is left of a value is an argument even beside a list.
         part = part._replace(is_beside_list=False)
     _put(shell, value, part, out)
@@ -373,29 +328,29 @@ def _put_parameter(shell: Shell, part: syntax.ParameterNode, out: Splitter) -> N
 
 def _parameter_value(shell: Shell, name: str, key: int | str | None = None) -> Value | None:
     is_special = name[0].isdigit() or name in "#?$!-"
-    return special_value(shell, name) if is_special else lookup(shell, name, key)
+    return variables.special_value(shell, name) if is_special else variables.lookup(shell, name, key)
 
 
 def _list_elements(shell: Shell, part: syntax.ParameterNode) -> list[Value] | None:
     """The elements that `$@`, `$*`, `${X[@]}` and `${X[*]}` stand for; None for anything else."""
     if part.name in ("@", "*") and part.subscript is None:
         return list(shell.state.positional or ())
-    if not list_sign(part.subscript):
+    if not values.list_sign(part.subscript):
         return None
     variable = shell.variable(part.name)
     if variable.elements is not None:
         return [variable.elements[key] for key in variable.keys]
-    value = lookup(shell, part.name)
-    return [] if value is None or (is_unset(value) and not shell.state.sourced) else [value]
+    value = variables.lookup(shell, part.name)
+    return [] if value is None or (values.is_unset(value) and not shell.state.sourced) else [value]
 
 
 def _put(shell: Shell, value: Value, part: syntax.ParameterNode, out: Splitter) -> None:
     shell.spend(sum(len(piece.text or "") for piece in value) // 8 + len(value))
-    many = is_several(value)
+    many = values.is_several(value)
     pieces = [piece for piece in value if piece.why != "\0many"]
     if part.quoted or not out.splits:
         # Nothing is no argument beside a list, nor where it stands for elements that vanish.
-        vanishes = is_unset(value) if part.is_beside_list else many and plain(value) == ""
+        vanishes = values.is_unset(value) if part.is_beside_list else many and values.plain(value) == ""
         quoted = part.quoted and not vanishes
         for piece in pieces:
             out.literal(piece._replace(quoted=quoted), many=many)
@@ -410,24 +365,24 @@ def _put_list(
     shell: Shell, part: syntax.ParameterNode, elements: list[Value], out: Splitter, *, joins_keys: bool = False
 ) -> None:
     """Put the elements of a list, each an argument of its own, or joined."""
-    is_star = part.name == "*" if part.subscript is None else list_sign(part.subscript) == "*"
+    is_star = part.name == "*" if part.subscript is None else values.list_sign(part.subscript) == "*"
     is_default = part.operator in _DEFAULTS
     if is_default:
         value: Value | None = None
         if elements:
             value = tuple(piece for element in elements for piece in element)
-            sure = sum(not is_several(element) for element in elements)
-            if not plain(value) and (sure > 1 or (sure and not out.splits and not part.quoted)):
+            sure = sum(not values.is_several(element) for element in elements)
+            if not values.plain(value) and (sure > 1 or (sure and not out.splits and not part.quoted)):
                 value = (ValuePiece(" "),)  # several empty ones are something
         elif part.subscript is None and shell.state.positional is None:
-            value = unset_value(part.name)
+            value = values.unset_value(part.name)
         if _put_default(shell, part, value, out):
             return
     elif part.operator == ":":
         elements = _sliced(shell, part, elements)
     elif part.operator:
         elements = [_applied(shell, part, element) for element in elements]
-    if any(map(is_several, elements)):
+    if any(map(values.is_several, elements)):
         out.expands.add("parameter")
         if not shell.is_alone:
             elements = _with_doubtful_ends(elements)
@@ -461,28 +416,28 @@ def _with_doubtful_ends(elements: Sequence[Value]) -> list[Value]:
         doubt: Value = ()
         while made:
             element = made.pop(end)
-            if is_several(element):
+            if values.is_several(element):
                 doubt = (*doubt, *element[:-1])
-                kept += [element] if plain(element) != "" else []
+                kept += [element] if values.plain(element) != "" else []
                 continue
             kept.append((*element, *doubt))
-            if plain(element) != "":
+            if values.plain(element) != "":
                 break
         made = [*kept, *made] if end == 0 else [*made, *reversed(kept)]
-    return made or [several(reason(elements[0]))]
+    return made or [values.several(values.reason(elements[0]))]
 
 
 def _sliced(shell: Shell, part: syntax.ParameterNode, elements: list[Value]) -> list[Value]:
     numbers = [calculate(shell, argument)[0] for argument in part.arguments]
     if None in numbers:
-        return [several("an index")]
-    doubt = next(filter(is_several, elements), None)
-    certain = supposed(elements)
+        return [values.several("an index")]
+    doubt = next(filter(values.is_several, elements), None)
+    certain = values.supposed(elements)
     if certain is None:
-        return [several(reason(doubt or ()))]
+        return [values.several(values.reason(doubt or ()))]
     start, elements = numbers[0] or 0, certain
     if part.subscript is None:
-        elements = [special_value(shell, "0") or (), *elements]
+        elements = [variables.special_value(shell, "0") or (), *elements]
     keys: Sequence[int | str] = range(len(elements))
     variable = shell.variable(part.name)
     if part.subscript is not None and not doubt and variable.elements and not variable.is_map:
@@ -501,44 +456,44 @@ def _sliced(shell: Shell, part: syntax.ParameterNode, elements: list[Value]) -> 
 
 def _length(shell: Shell, part: syntax.ParameterNode, elements: list[Value] | None) -> Value:
     if elements is not None:
-        if doubt := next(filter(is_several, elements), None):
-            return counted(elements, doubt)
-        return text_value(str(len(elements)), outside=part.subscript is None and shell.state.positional is None)
+        if doubt := next(filter(values.is_several, elements), None):
+            return values.counted(elements, doubt)
+        return values.text_value(str(len(elements)), outside=part.subscript is None and shell.state.positional is None)
     key = None
     if part.subscript is not None:
         key = _subscript_key(shell, part.subscript, is_map=shell.variable(part.name).is_map)
     value = _parameter_value(shell, part.name, key)
-    if "u" in shell.state.options and (value is None or is_unset(value)):
+    if "u" in shell.state.options and (value is None or values.is_unset(value)):
         if value is None:
             raise Stop
         shell.reached = False
     value = value or ()
-    text = plain(value)
+    text = values.plain(value)
     if text is None:
-        return unknowable(reason(value))
-    return (ValuePiece(str(len(text)), None, reason(value), is_outside(value)),)
+        return values.unknowable(values.reason(value))
+    return (ValuePiece(str(len(text)), None, values.reason(value), values.is_outside(value)),)
 
 
 def _put_indirect(shell: Shell, part: syntax.ParameterNode, out: Splitter) -> None:
     """Put `${!X}`, `${!X[@]}` and `${!X*}`."""
     direct = part._replace(is_indirect=False)
-    if list_sign(part.subscript):
+    if values.list_sign(part.subscript):
         variable = shell.variable(part.name)
-        if any(map(is_several, (variable.elements or {}).values())):
-            _put(shell, several("unset variable"), part, out)
+        if any(map(values.is_several, (variable.elements or {}).values())):
+            _put(shell, values.several("unset variable"), part, out)
             return
         keys = [0] if variable.elements is None and variable.value is not None else variable.keys
-        _put_list(shell, direct, [text_value(str(key)) for key in keys], out, joins_keys=True)
+        _put_list(shell, direct, [values.text_value(str(key)) for key in keys], out, joins_keys=True)
         return
     if part.operator in ("*", "@"):
         names = sorted(name for name in shell.state.variables if name.startswith(part.name))
         listed = direct._replace(name=part.operator, operator="")
-        _put_list(shell, listed, [text_value(name) for name in names], out)
+        _put_list(shell, listed, [values.text_value(name) for name in names], out)
         return
     value = _parameter_value(shell, part.name)
-    name = plain(value or ())
-    if value is None or name is None or reason(value):
-        _put(shell, unknowable(reason(value or ()) or "an indirect variable"), part, out)
+    name = values.plain(value or ())
+    if value is None or name is None or values.reason(value):
+        _put(shell, values.unknowable(values.reason(value or ()) or "an indirect variable"), part, out)
         return
     target = re.fullmatch(r"([A-Za-z_]\w*|[0-9]+|[@*])(?:\[(\w+|[@*])\])?", name, re.ASCII)
     if not target:
@@ -555,19 +510,24 @@ def _put_default(shell: Shell, part: syntax.ParameterNode, value: Value | None, 
     operator, is_quoted = part.operator, part.quoted and not part.is_beside_list
     if operator not in _DEFAULTS:
         return False
-    outside = value is not None and is_outside(value)
+    outside = value is not None and values.is_outside(value)
     old = value or ()
-    text = plain(old)
-    if text is None and not any(piece.text for piece in old) and (operator[0] == ":" or is_several(old)):
+    text = values.plain(old)
+    if text is None and not any(piece.text for piece in old) and (operator[0] == ":" or values.is_several(old)):
         _read_untaken(shell, part)
-        _put(shell, several(reason(old)) if is_several(old) else unknowable(reason(old)), part, out)
+        _put(
+            shell,
+            values.several(values.reason(old)) if values.is_several(old) else values.unknowable(values.reason(old)),
+            part,
+            out,
+        )
         return True
-    is_missing = value is None or is_unset(value) or (operator[0] == ":" and text == "")
+    is_missing = value is None or values.is_unset(value) or (operator[0] == ":" and text == "")
     if operator[-1] == "+":
         if is_missing:
             if outside:
                 _read_untaken(shell, part)
-            if (is_quoted and not list_sign(part.subscript) and part.name != "@") or outside:
+            if (is_quoted and not values.list_sign(part.subscript) and part.name != "@") or outside:
                 piece = ValuePiece("", None, "", outside, quoted=is_quoted)
                 out.literal(piece) if part.quoted else out.expansion(piece)
             return True
@@ -576,7 +536,7 @@ def _put_default(shell: Shell, part: syntax.ParameterNode, value: Value | None, 
     if operator[-1] == "?":
         if outside and not shell.rounds:
             shell.reached = False
-            _put(shell, unset_value(part.name), part, out)
+            _put(shell, values.unset_value(part.name), part, out)
             return True
         raise Stop
     (argument,) = part.arguments
@@ -584,7 +544,7 @@ def _put_default(shell: Shell, part: syntax.ParameterNode, value: Value | None, 
         assigned = expand_value(shell, argument)
         if outside:
             assigned = tuple(piece._replace(outside=True) for piece in assigned)
-        assign(shell, part.name, assigned)
+        variables.assign(shell, part.name, assigned)
         _put(shell, assigned, part, out)
         return True
     if is_quoted and not argument:
@@ -641,17 +601,17 @@ def _applied(shell: Shell, part: syntax.ParameterNode, value: Value | None) -> V
         if "u" in shell.state.options and part.name not in ("@", "*"):
             raise Stop
         return ()
-    if "u" in shell.state.options and is_unset(value):
+    if "u" in shell.state.options and values.is_unset(value):
         shell.reached = False
     if not part.operator:
         return value
-    text, why = plain(value), reason(value)
-    if text is None or is_unset(value) or is_several(value):
+    text, why = values.plain(value), values.reason(value)
+    if text is None or values.is_unset(value) or values.is_several(value):
         for argument in part.arguments:
             run_commands_in(shell, argument)
-        if is_unset(value):
+        if values.is_unset(value):
             return value
-        return (*unknowable(why), *(value[-1:] if is_several(value) else ()))
+        return (*values.unknowable(why), *(value[-1:] if values.is_several(value) else ()))
     if why:
         # It depends on a variable that nothing sets: what it then is serves conditions.
         cleared = tuple(piece._replace(why="") for piece in value)
@@ -667,19 +627,23 @@ def _operated(shell: Shell, part: syntax.ParameterNode, value: Value, text: str)
     if operator in _TRANSFORMS:
         return _recased(shell, _TRANSFORMS[operator], None, value)
     if operator == "@Q":
-        return text_value(single_quoted(text))
+        return values.text_value(expansion.single_quoted(text))
     if operator[0] in "@*":
-        return unknowable(f"${{{part.name}{operator}}}")
+        return values.unknowable(f"${{{part.name}{operator}}}")
     pattern = expand_pattern(shell, part.arguments[0], ignores_case=operator[0] == "/")
     if pattern is None:
-        return unknowable("a pattern")
+        return values.unknowable("a pattern")
     if operator[0] in "^,":
         return _recased(shell, operator, pattern if part.arguments[0] else None, value)
     shell.spend(pattern.work(text))
     if operator[0] in "#%":
         lengths = pattern.prefixes(text, backwards=operator[0] == "%") or [0]
         size = lengths[-1 if len(operator) == 2 else 0]
-        return cut_value(value, size, len(text)) if operator[0] == "#" else cut_value(value, 0, len(text) - size)
+        return (
+            values.cut_value(value, size, len(text))
+            if operator[0] == "#"
+            else values.cut_value(value, 0, len(text) - size)
+        )
     return _replaced(shell, part, pattern, value, text)
 
 
@@ -699,8 +663,8 @@ def _recased(shell: Shell, operator: str, pattern: GlobPattern | None, value: Va
 
 def _replaced(shell: Shell, part: syntax.ParameterNode, pattern: GlobPattern, value: Value, text: str) -> Value:
     template = expand_pieces(shell, part.arguments[1]) if len(part.arguments) > 1 else []
-    if plain(tuple(template)) is None:
-        return unknowable(reason(template))
+    if values.plain(tuple(template)) is None:
+        return values.unknowable(values.reason(template))
 
     def replacement(start: int, end: int) -> Value:
         """What is put in place of a stretch: a `&` that is not quoted stands for it."""
@@ -708,10 +672,10 @@ def _replaced(shell: Shell, part: syntax.ParameterNode, pattern: GlobPattern, va
         for piece in template:
             place = 0
             for sign in () if piece.quoted else re.finditer(r"\\?&", piece.text or ""):
-                made += cut_value((piece,), place, sign.start())
-                made += cut_value(value, start, end) if len(sign[0]) == 1 else (ValuePiece("&"),)
+                made += values.cut_value((piece,), place, sign.start())
+                made += values.cut_value(value, start, end) if len(sign[0]) == 1 else (ValuePiece("&"),)
                 place = sign.end()
-            made += cut_value((piece,), place, len(piece.text or "")) if place else (piece,)
+            made += values.cut_value((piece,), place, len(piece.text or "")) if place else (piece,)
         shell.spend(sum(1 + len(piece.text or "") for piece in made))
         return tuple(piece._replace(quoted=False) for piece in made)
 
@@ -723,7 +687,7 @@ def _replaced(shell: Shell, part: syntax.ParameterNode, pattern: GlobPattern, va
         if not lengths:
             return value
         start, end = (0, lengths[-1]) if operator == "/#" else (len(text) - lengths[-1], len(text))
-        return (*cut_value(value, 0, start), *replacement(start, end), *cut_value(value, end, len(text)))
+        return (*values.cut_value(value, 0, start), *replacement(start, end), *values.cut_value(value, end, len(text)))
     pieces: list[ValuePiece] = []
     place = last = 0
     while place < len(text):
@@ -738,18 +702,18 @@ def _replaced(shell: Shell, part: syntax.ParameterNode, pattern: GlobPattern, va
             if not length:
                 place += 1
                 continue
-        pieces += [*cut_value(value, last, place), *replacement(place, place + length)]
+        pieces += [*values.cut_value(value, last, place), *replacement(place, place + length)]
         shell.spend(len(value))
         place = last = place + length
         if operator == "/":
             break
-    return glued([*pieces, *cut_value(value, last, len(text))])
+    return values.glued([*pieces, *values.cut_value(value, last, len(text))])
 
 
 def _substring(shell: Shell, part: syntax.ParameterNode, value: Value, text: str) -> Value:
     numbers = [calculate(shell, argument)[0] for argument in part.arguments]
     if None in numbers:
-        return unknowable("an index")
+        return values.unknowable("an index")
     start = numbers[0] or 0
     start = start + len(text) if start < 0 else start
     if start < 0 or start > len(text):
@@ -760,4 +724,4 @@ def _substring(shell: Shell, part: syntax.ParameterNode, value: Value, text: str
         end = len(text) + length if length < 0 else start + length
         if end < start:
             raise Skip
-    return cut_value(value, start, end)
+    return values.cut_value(value, start, end)
