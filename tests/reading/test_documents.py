@@ -29,6 +29,7 @@ from vllm_runbooks.reading.documents import (
 )
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
+from vllm_runbooks.reading.shell.troubles import Spans
 from vllm_runbooks.reading.shell.word_lists import word_list
 from written_documents import WRITTEN
 
@@ -3102,7 +3103,7 @@ def test_python_is_run_by_itself_or_a_wrapper(heads: str, is_run: bool) -> None:
 
 def command_of(*values: str) -> programs._Command:
     words = tuple(Word(value, 0, 0, value) for value in values)
-    return programs._Command(words, starts.Around(), starts.DocumentReading(), None)
+    return programs._Command(words, starts.Around(), starts.DocumentReading())
 
 
 SERVER = "vllm.entrypoints.openai.api_server"
@@ -3394,7 +3395,7 @@ def test_a_command_within_a_line_ends_with_the_sentence(line: str, commands: lis
 )
 def test_a_place_is_within_a_span_up_to_its_end(spans: list[tuple[int, int]], index: int, is_within: bool) -> None:  # noqa: FBT001
     """Of the last that begins in front of it or there."""
-    assert pages._is_within(spans, index) is is_within
+    assert (Spans(spans).around(index) is not None) is is_within
 
 
 @pytest.mark.parametrize(

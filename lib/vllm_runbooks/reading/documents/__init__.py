@@ -38,7 +38,6 @@ from vllm_runbooks.reading.shell import Trouble, Word
 MAX_STARTS = 1000
 """Starts of one file that are looked at: a file of more was made to keep its reader busy."""
 MAX_LENGTH = 8_000_000
-"""Characters of a file that are read."""
 _HEREDOC = re.compile(r"(?<!<)<<(-?)[ \t]*(['\"\\]?)([A-Za-z_]\w{0,60})['\"]?([^\n]*)\n")
 _DIRECTIVE = re.compile(r"#[ \t]?(?:SBATCH|PBS|BSUB|OAR|COBALT|FLUX|MSUB|SLURM|PJM)\b|#\$|#@|#!")
 """Comments that are options of a batch system."""
@@ -55,14 +54,10 @@ _NEXT_OPTION = re.compile(r"[ \t]{0,200}--?[A-Za-z]")
 _CALL = re.compile(r"\b(?:LLM|EngineArgs|AsyncEngineArgs)\(")
 _INTEREST = re.compile(r"vllm|VLLM|LLM\(|EngineArgs|environ|run_cluster|--[A-Za-z]|[A-Z]=")
 """What a block has that is worth reading."""
-_MAX_WITHIN = 4
-"""How deep code may stand within a word of a script within code."""
-_MAX_NESTED = 60
-"""Levels of JSON."""
-_MAX_CALLS = 100
-"""Calls that are looked for in code that does not parse as a whole."""
-_MAX_CALL = 8000
-"""Characters of a call in code that does not parse as a whole."""
+_MAX_WITHIN = 4  # how deep code may stand within a word of a script within code
+_MAX_NESTED = 60  # levels of JSON
+_MAX_CALLS = 100  # calls that are looked for in code that does not parse as a whole
+_MAX_CALL = 8000  # characters of a call in code that does not parse as a whole
 _PLACE = attrgetter("start", "end")
 _TOKEN = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|[\[\]{}:,]|[^\s\[\]{}:,\"]++")
 
@@ -80,10 +75,8 @@ class LaunchFile:
     settings: tuple[Setting, ...] = ()
     """Every setting of an environment variable, in order, whether a start sees it or not."""
     loose: tuple[LooseOption, ...] = ()
-    """Options apart from any command."""
     troubles: tuple[Trouble, ...] = ()
     images: tuple[Word, ...] = ()
-    """Every container image that is named as one."""
 
     def fitted(self, edits: Iterable[Replacement]) -> tuple[Replacement, ...]:
         """Changes of what the file says as changes of its text: those of a notebook's cells stay JSON."""
@@ -253,7 +246,8 @@ def _read_comments(source: Excerpt, reading: DocumentReading) -> None:
 
 def _read_page(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     around = replace(around, is_page=True)
-    source = _with_backslashes(source)
+    if "vllm" in source.text:  # the sign by which Windows' shells continue a line becomes a backslash
+        source = Excerpt(_OTHER_CONTINUATION.sub("\\\\", source.text), source.at)
     for block in pages.blocks(source):
         if block.kind == "cut":
             reading.troubles.append(_too_much(block.text.at[0], "commands in one line"))
@@ -283,13 +277,6 @@ def _read_page(source: Excerpt, around: Around, reading: DocumentReading) -> Non
             inner.troubles.clear()
         inner.code.clear()
         reading.add(inner)
-
-
-def _with_backslashes(source: Excerpt) -> Excerpt:
-    """Commands of Windows' shells continue as those of others do: their own sign at a line's end becomes that."""
-    if "vllm" not in source.text:
-        return source
-    return Excerpt(_OTHER_CONTINUATION.sub("\\\\", source.text), source.at)
 
 
 def _read_prose(source: Excerpt, around: Around, reading: DocumentReading) -> None:
@@ -425,7 +412,6 @@ def heredocs(source: Excerpt) -> Iterator[tuple[Excerpt, str, bool]]:
 
 
 def _check_json(source: Excerpt, reading: DocumentReading) -> None:
-    """Tell where a notebook stops being JSON; what can be read of it is read nevertheless."""
     if any(trouble.kind == "file.too-much" for trouble in reading.troubles):
         return
     try:

@@ -14,8 +14,7 @@ _ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _CUT = re.compile(r"(?P<run>\\{1,200})(?P<digits>u[0-9A-Fa-f]{0,3})?\Z")
 _MAX_CUT = 210
 _BEFORE_ITEM = re.compile(r"[,\[](\s*)\Z")
-_MAX_GAP = 400
-"""Characters between two lines of a cell."""
+_MAX_GAP = 400  # characters between two lines of a cell
 
 
 def fitted(text: str, edits: Iterable[Replacement]) -> tuple[Replacement, ...]:

@@ -18,7 +18,6 @@ _PAIR = re.compile(
 )
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*+\"")
 _CHARACTER = re.compile(r"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|\\u[\da-fA-F]{4}|\\.|.", re.DOTALL)
-"""A character of a JSON string, as it is written."""
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w{0,200})(?::-([^{}]{0,400}))?\}|([A-Za-z_]\w{0,200}))")
 
 
@@ -106,7 +105,6 @@ def _unescaped(source: Excerpt) -> Excerpt:
 
 
 def _image(source: Excerpt, defaults: dict[str, str]) -> Word:
-    """The image, arguments with a default filled in."""
     text = source.text
     values = [defaults.get(match[1] or match[3], match[2]) for match in _VARIABLE.finditer(text)]
     first, last = source.at[0], source.at[len(text)]

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from vllm_runbooks.reading.documents import glued
 from vllm_runbooks.reading.shell.word_lists import kinds_by_word, word_list
 
-_MAX_HEAD = 20_000
-"""Characters that are looked at where the whole text need not be."""
+_MAX_HEAD = 20_000  # characters that are looked at where the whole text need not be
 _FENCED = re.compile(r"^[ \t>]{0,20}(?:```|~~~)", re.MULTILINE)
 _CALL = re.compile(r"\b(?:LLM|EngineArgs|AsyncEngineArgs)\(")
 _IMPORT = re.compile(
@@ -36,7 +35,6 @@ _OTHER = re.compile(
 """What other languages have: TOML, HCL, JSON."""
 _CAPITAL = re.compile(r"[A-Z][a-z']*(?:[ \t,]+(?=[A-Za-z`(])|[.!?]?\Z)")
 _WORDS = re.compile(r"[a-z]+[ ,]+(?:[\w',`()-]{1,40}[ ,.:;]+){3}")
-"""Plain words, one behind the other."""
 _ASSIGNED = re.compile(r"[A-Za-z_]\w{0,200}(?:\[[^\]\n]{0,80}\])?\+?=(?!=)")
 _STRUCTURE = re.compile(
     r"(?:for[ \t]+\w+[ \t]+in\b|for[ \t]*\(\(|(?:if|elif|while|until)[ \t]+(?:!|\[|\(\()|case[ \t].{1,400}[ \t]in\Z"
@@ -44,7 +42,6 @@ _STRUCTURE = re.compile(
     r"|(?:function[ \t]+)?[\w.-]{1,80}[ \t]*\(\)"
     r"|(?:if|elif|while|until)\b.{1,400}(?:;[ \t]*(?:then|do)\b|[ \t;]\Z))"
 )
-"""What only a shell script has."""
 _SIGNS = re.compile(r"[ \t](?:&&|\|\|?|[012]?>{1,2}|<)(?:[ \t&/$\"']|\Z)|2>&1|[ \t]&\Z|[;\\]\Z|\$[({\w]")
 _OPTION = re.compile(r"[ \t]--?[A-Za-z]")
 _PROMPTED = re.compile(

@@ -23,13 +23,11 @@ _HEAD = re.compile(
 )
 _MODEL_AND_OPTION = re.compile(rf"[ \t]{{0,8}}{_MODEL}[\w.-]{{0,96}}[ \t\\]{{0,8}}--[a-z]")
 _SETTING = re.compile(r"[A-Z][A-Z0-9_]{1,80}=[^\s\"'`;|&]{1,200}", re.ASCII)
-_MAX_BEFORE = 400
-"""Characters in front of a command in which such variables are looked for."""
+_MAX_BEFORE = 400  # characters in front of a command in which such variables are looked for
 _GLUE = re.compile(r"[^\s=(\[{,\"'][\"']--[a-z]|(?<![\w.-])\d[\d.]{0,20}--[a-z]|\\[ \t]{0,8}-{1,2}[a-z]|\d-e [A-Z]")
 _RUN_IN = re.compile(r"(?<=[\w.])(?<!models)--([a-z][a-z0-9-]{1,60})(?=[ \t=]|\\?$)")
 """What may be an option that lost the blank in front of it."""
-_MAX_LENGTH = 4000
-"""Characters of one such command."""
+_MAX_LENGTH = 4000  # characters of one such command
 _STOP = re.compile(
     r"[\w.-]{1,64}@[\w.-]{1,64}:|(?:INFO|WARNING|ERROR|DEBUG)[ :]|[\u2e80-\u9fff\uff00-\uffef]|[;|&#\n]|\d?>"
     r"|(?:docker[ ](?:exec|run|stop|rm|logs|pull|ps|save)|bash[ ]\w|curl[ ]"
@@ -111,7 +109,9 @@ def _is_glued(text: str, head: re.Match[str], end: int) -> bool:
 
 def _words(source: Excerpt, head: re.Match[str], end: int) -> list[Word]:
     text = source.text
-    parts = [head.span("program"), head.span("command")] if head["program"] else _parts(head)
+    parts = [head.span("program"), head.span("command")]
+    if not head["program"]:
+        parts = [match.span() for match in re.compile(r"\S+").finditer(text, *head.span())]
     words = [_word(source, *part) for part in parts]
     index = head.end()
     while index < end:
@@ -130,13 +130,7 @@ def _words(source: Excerpt, head: re.Match[str], end: int) -> list[Word]:
     return words
 
 
-def _parts(head: re.Match[str]) -> list[tuple[int, int]]:
-    """Where the words of a command's beginning stand."""
-    return [(head.start() + match.start(), head.start() + match.end()) for match in re.finditer(r"\S+", head[0])]
-
-
 def _end(text: str, index: int, end: int) -> int:
-    """Where the word that begins at an index ends."""
     if text[index] in "\"'":
         return _closing(text, index, end)
     option = _OPTION.match(text, index, end)

@@ -13,7 +13,6 @@ _NARROWING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVIC
 _GIVING = ("NVIDIA_VISIBLE_DEVICES",)
 """The variable by which a container is given GPUs where its start does not say which."""
 VARIABLES = (*_NARROWING, *_GIVING)
-"""All variables that say which GPUs there are for a program."""
 _NUMBER = re.compile(r"\d{1,4}", re.ASCII)
 
 

@@ -25,9 +25,7 @@ class ContainerLauncher(NamedTuple):
     """Where a command starts something in a container."""
 
     at: int
-    """Index of the launcher's own word."""
     begin: int
-    """Index of what it is given."""
     how: str
     """"run" (an image), "exec" (in a container that runs), "kubectl" or "sandbox"."""
 
@@ -73,7 +71,8 @@ class Options:
     network: str | None = None
     rest: tuple[Word, ...] = ()
     size: int = 0
-    """Words up to the image, and with it."""
+    is_command: bool = False
+    """Whether the rest is in place of the image's entry point."""
 
 
 def container_options(words: Sequence[Word], *, is_all: bool = False) -> Options:
@@ -101,7 +100,6 @@ def container_options(words: Sequence[Word], *, is_all: bool = False) -> Options
 
 
 def _option(words: Sequence[Word], index: int) -> tuple[str, Word | None, int]:
-    """Name and value of the option at an index, and the index behind both."""
     word = words[index]
     value = word.value or ""
     if value.startswith("--"):
@@ -148,12 +146,7 @@ def _take(options: Options, name: str, argument: Word | None, word: Word) -> Non
 
 
 def are_local(ports: Sequence[str | None], network: str | None) -> bool:
-    """Whether ports of a container are published, and all of them at an address that its host alone reaches.
-
-    Args:
-        ports: As docker and compose write them: an address in front, or none for every address.
-        network: Of the container; in that of its host nothing is published.
-    """
+    """Whether ports as docker writes them are published, all at an address that their host alone reaches."""
     return bool(ports) and network != "host" and all(port is not None and _LOOPBACK.match(port) for port in ports)
 
 
@@ -162,36 +155,23 @@ def is_node(options: Options) -> bool:
     return any("ray start" in (word.value or word.raw) or "RAY" in word.raw for word in options.rest)
 
 
-@dataclass(frozen=True)
-class Pod:
-    """What `kubectl run` or `kubectl exec` is given."""
-
-    image: Word | None = None
-    """None of `exec`."""
-    settings: tuple[Setting, ...] = ()
-    rest: tuple[Word, ...] = ()
-    """The words behind `--`."""
-    is_command: bool = False
-    """Whether these are in place of the image's entry point."""
-
-
-def pod(words: Sequence[Word]) -> Pod:
+def pod(words: Sequence[Word]) -> Options:
     """Read the words behind `kubectl run` or `kubectl exec`."""
-    result = Pod()
+    result = Options()
     for index, word in enumerate(words):
         value = word.value or ""
         if value == "--":
-            return replace(result, rest=tuple(words[index + 1 :]))
+            result.rest = tuple(words[index + 1 :])
+            break
         if value.startswith("--image="):
-            result = replace(result, image=cut(word, len("--image=")))
+            result.image = cut(word, len("--image="))
         elif value == "--image" and index + 1 < len(words):
-            result = replace(result, image=words[index + 1])
+            result.image = words[index + 1]
         elif value.startswith("--env=") and "=" in value[6:]:
             pair = cut(word, len("--env="))
-            setting = of_pair(pair, (pair.value or "").index("=") + 1, "option")
-            result = replace(result, settings=(*result.settings, setting))
+            result.settings.append(of_pair(pair, (pair.value or "").index("=") + 1, "option"))
         elif value == "--command":
-            result = replace(result, is_command=True)
+            result.is_command = True
     return result
 
 
@@ -200,7 +180,6 @@ class Sandbox(NamedTuple):
 
     image: Word | None
     behind: int
-    """Index behind the image, or of what is given where none is named."""
     is_run: bool
 
 

@@ -13,8 +13,7 @@ _CELL = re.compile(r"\s*%%(?P<name>\w{1,60}|!)[ \t]*(?P<words>[^\n]*)(?:\n|\Z)")
 _WORD = re.compile(r"[^\W\d]\w{0,99}")
 _SAME = frozenset(("capture", "time", "timeit", "prun", "memit", "mprun", "lprun", "debug"))
 """What runs the rest of its cell as if it stood alone."""
-_MAX_DEPTH = 8
-"""Such lines above each other."""
+_MAX_DEPTH = 8  # such lines above each other
 _SHELLS = frozenset(("bash", "sh", "zsh", "ksh", "dash", "!", "sx", "system"))
 _PYTHONS = re.compile(r"python[\d.]{0,5}|pypy\d?")
 """What runs the rest of its cell as a program of its own."""
@@ -30,7 +29,6 @@ _LINE = re.compile(
 _ASKED = re.compile(r"(?P<head>[ \t]{0,200})%{0,2}[^\W\d][\w.*\[\]'\"]{0,200}\?{1,2}[ \t;\r]*\Z")
 _MAGIC = re.compile(r"(?P<name>\w{1,60})[ \t]*")
 _OPEN = frozenset(("run", "pylab", "store", "load", "loadpy", "paste", "cpaste", "edit", "recall", "rerun", "macro"))
-"""What may give any name a meaning."""
 _UNKNOWN = "get_ipython()"
 """What stands for a value that a command gives: a call with an unknown result."""
 
@@ -56,7 +54,6 @@ class Lines:
 
     python: Excerpt
     commands: list[Excerpt] = field(default_factory=list)
-    """Behind `!` and `%`."""
     names: set[str] = field(default_factory=set)
     """Names in commands, with an unknown use."""
     is_open: bool = False
@@ -89,7 +86,6 @@ def cell(kind: str, text: Excerpt, depth: int = 0) -> Cell:
 
 
 def _program(words: str) -> str:
-    """The program that `%%script` runs."""
     command = re.sub(r"--(?:out|err|proc)[ \t=]+\S+|--\w[\w-]*", "", words).split()
     return re.split(r"[/\\]", command[0])[-1] if command else ""
 
@@ -103,10 +99,7 @@ def _written(text: Excerpt, words: str) -> Cell:
 
 
 def lines(text: Excerpt) -> Lines:
-    """A cell of Python without its lines of shell (`!pip install …`), of IPython (`%cd …`), and questions (`name?`).
-
-    A command whose result is kept (`gpus = !nvidia-smi -L`) leaves an unknown value.
-    """
+    """A cell of Python without commands of the shell and of IPython, whose kept results are unknown values."""
     result = Lines(text)
     parts: list[Excerpt] = []
     for start, stop in _logical(text.text):

@@ -33,10 +33,8 @@ _PLAIN = re.compile(r"[A-Za-z/][\w./@+-]{0,400}")
 """What needs no quotes in YAML, unless it is a word with a meaning there."""
 _FURTHER = re.compile(r"(?i)(?:extra|additional|vllm|engine|server|serve|more)_?(?:args|arguments|flags)")
 """Keys of charts whose list is added to the arguments of a start."""
-_MAX_DOCUMENTS = 300
-"""Documents of one stream that are read."""
-_MAX_NESTED = 8
-"""Defaults within defaults (`${A:-${B:-…}}`)."""
+_MAX_DOCUMENTS = 300  # documents of one stream that are read
+_MAX_NESTED = 8  # defaults within defaults (`${A:-${B:-…}}`)
 
 
 def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
@@ -61,19 +59,15 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
 
 
 def _is_of_interest(text: str) -> bool:
-    """Whether a document is worth the reading: YAML is slow to read."""
     return re.search(r"vllm|--[a-z]|VLLM|CUDA_|NCCL_|GLOO_", text) is not None
 
 
 class _Manifest:
-    """One document being read."""
-
     def __init__(self, root: Node, around: Around, reading: DocumentReading) -> None:
         self.root, self.around, self.reading = root, around, reading
         self.is_applied = _at(root, "apiVersion") is not None and _at(root, "kind") is not None
         """Whether the document is handed to Kubernetes as it is, rather than to a template."""
         self.done: set[int] = set()
-        """Nodes that were read as part of a container."""
 
     def read(self) -> None:
         root = self.root
@@ -139,7 +133,6 @@ class _Manifest:
             programs.read_script(node.text, around, self.reading)
 
     def _service(self, name: str, values: Mapping[str, Node], node: yaml_places.Mapping) -> None:
-        """A service of docker compose."""
         text = values.get("command") or values.get("entrypoint")
         environment = self._environment(values.get("environment"), is_interpolated=True)
         image = self._image(values.get("image"), is_interpolated=True)
@@ -162,7 +155,6 @@ class _Manifest:
         self._run(None if is_own else tuple(entry), tuple(words), image, around, node)
 
     def _container(self, values: Mapping[str, Node], node: yaml_places.Mapping) -> None:
-        """A container of Kubernetes."""
         environment = self._environment(values.get("env"), is_interpolated=False)
         variables = {key: setting.value.value for key, setting in environment.items()}
         name = values.get("name")
@@ -213,7 +205,6 @@ class _Manifest:
             self._report_values(node.get("env"))
 
     def _report_items(self, listed: yaml_places.Sequence, places: set[tuple[int, int]], kind: str) -> None:
-        """Report items of a list that are not exactly one word; `places` are those of vLLM's arguments."""
         for item in listed.items:
             if not isinstance(item, Scalar):
                 self._report_collection(item, kind)
@@ -391,7 +382,6 @@ def _is_of_arguments(node: Node | None) -> bool:
 
 
 def _is_emptied(node: Node | None) -> bool:
-    """Whether a value is given, and is empty."""
     if isinstance(node, Scalar):
         return not node.value and node.style != "plain"
     return isinstance(node, yaml_places.Sequence) and not node.items
@@ -404,7 +394,6 @@ def _scalars(node: Node | None) -> list[Scalar]:
 
 
 def _keys(node: yaml_places.Mapping) -> dict[str, tuple[int, int]]:
-    """Where each pair of a mapping in block style stands."""
     if node.is_flow:
         return {}
     return {key.value: (key.start, value.end) for key, value in node.pairs if isinstance(key, Scalar)}
@@ -464,7 +453,6 @@ def _interpolate(
 
 
 def _closing(text: str, start: int, end: int) -> int:
-    """Index of the brace that closes the one at `start`; the end where none does."""
     depth = 0
     for match in re.compile(r"\$\{|[{}]").finditer(text, start, end):
         if match[0] == "}":
@@ -571,7 +559,6 @@ def _count(node: Scalar) -> int | None:
 
 
 def _reserved(node: yaml_places.Mapping, values: Mapping[str, Node]) -> Gpus | None:
-    """GPUs that a compose service reserves."""
     gpus = values.get("gpus")
     if isinstance(gpus, Scalar):
         return Gpus(None, _count(gpus), gpus.start, gpus.end)
@@ -588,7 +575,6 @@ def _reserved(node: yaml_places.Mapping, values: Mapping[str, Node]) -> Gpus | N
 
 
 def _is_local(values: Mapping[str, Node]) -> bool:
-    """Whether a compose service publishes its ports to its host alone."""
     network = values.get("network_mode")
     ports: list[str | None] = []
     for port in _items(values.get("ports")):
@@ -599,7 +585,6 @@ def _is_local(values: Mapping[str, Node]) -> bool:
 
 
 def _limits(values: Mapping[str, Node]) -> Gpus | None:
-    """GPUs that a Kubernetes container is limited to."""
     for part in ("limits", "requests"):
         limits = _at(values.get("resources"), part)
         for key, value in limits.items() if isinstance(limits, yaml_places.Mapping) else []:

@@ -7,16 +7,15 @@ is read by whoever reads that format.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.documents import formats, glued, placed_words, programs
 from vllm_runbooks.reading.documents.placed_words import Characters, excerpt_of_characters
 from vllm_runbooks.reading.documents.starts import LooseOption, Setting
 from vllm_runbooks.reading.shell import Word
+from vllm_runbooks.reading.shell.troubles import Spans
 from vllm_runbooks.reading.shell.word_lists import kinds_by_word
 
 _FENCE = re.compile(
@@ -80,16 +79,11 @@ _WITHIN = re.compile(
     r"(?:vllm[ \t]{1,4}serve|python[\d.]{0,5}[ \t]{1,4}-m[ \t]{1,4}vllm\.entrypoints\.[\w.]{1,60}|docker[ \t]{1,4}run)"
     r"[ \t]{1,4}(?=[\w\"'/.$<-])"
 )
-_MAX_SPANS = 200
-"""Commands within one line."""
-_MAX_SPAN = 4000
-"""Characters of one such command."""
-_MAX_PART = 60
-"""Lines of a loop or a function in prose."""
-_MAX_LOOKED = 60_000
-"""Lines that are looked through for where such a part ends, in all."""
-_MAX_LINES = 400
-"""Lines of one command in prose."""
+_MAX_SPANS = 200  # commands within one line
+_MAX_SPAN = 4000  # characters of one such command
+_MAX_PART = 60  # lines of a loop or a function in prose
+_MAX_LOOKED = 60_000  # lines that are looked through for where such a part ends, in all
+_MAX_LINES = 400  # lines of one command in prose
 
 
 @dataclass(frozen=True)
@@ -140,10 +134,6 @@ def without_prompts(source: Excerpt) -> Excerpt:
 
 
 def _resumed(text: str, lines: Sequence[tuple[int, int]], prompts: Sequence[re.Match[str] | None]) -> list[str]:
-    """How a command that was cut would go on from each line, comments and empty lines passed over.
-
-    "option", "indented" (deeper than a prompt), or "" where something else follows; one more than there are lines.
-    """
     kinds = [""]
     for (start, end), prompt in zip(reversed(lines), reversed(prompts), strict=True):
         line = text[start:end]
@@ -219,13 +209,9 @@ def options_in(source: Excerpt, where: str) -> list[LooseOption]:
 
 def comments(source: Excerpt, words: Sequence[tuple[int, int]]) -> Iterator[Excerpt]:
     """Comments of a script (`# …` to the line's end) that begin in none of the words, given as file offsets."""
-    spans = sorted(words)
-    begins = [start for start, _ in spans]
-    ends = list(accumulate((end for _, end in spans), max))
+    spans = Spans(words)
     for match in re.finditer(r"(?:^|(?<=[ \t]))#[^\n]*", source.text, re.MULTILINE):
-        at = source.at[match.start()]
-        index = bisect_right(begins, at) - 1
-        if index < 0 or at >= ends[index]:
+        if spans.around(source.at[match.start()]) is None:
             yield source.part(match.start(), match.end())
 
 
@@ -245,7 +231,6 @@ def bare_options(source: Excerpt) -> list[LooseOption]:
 
 
 def _variables(row: Excerpt) -> list[Setting]:
-    """Variables of a table's row; the value behind `=`, else the code that the last cell begins with."""
     settings = []
     cells = row.text.rstrip().rstrip("|").rfind("|")
     code = re.compile(r"\|[ \t]*`([^`\n]{1,200})`").match(row.text, max(cells, 0))
@@ -265,7 +250,6 @@ def _word(source: Excerpt, start: int, end: int) -> Word:
 
 
 def _quoted(source: Excerpt, start: int, end: int) -> Word:
-    """A word that may stand in quotes."""
     text, quote = source.text, source.text[start]
     if end - start < 2 or quote != text[end - 1] or quote not in "\"'":
         return _word(source, start, end)
@@ -275,7 +259,6 @@ def _quoted(source: Excerpt, start: int, end: int) -> Word:
 
 
 def _lines(text: str) -> list[tuple[int, int]]:
-    """Where each line begins and ends, without its line end."""
     lines, begin = [], 0
     for line in text.split("\n"):
         lines.append((begin, begin + len(line) - line.endswith("\r")))
@@ -470,7 +453,6 @@ def _part_end(text: str, lines: Sequence[tuple[int, int]], index: int) -> int:
 
 
 def _continued(text: str, lines: Sequence[tuple[int, int]], index: int) -> str:
-    """A line with those that continue it."""
     stop = index
     while stop + 1 < len(lines) and stop - index < _MAX_PART and text[slice(*lines[stop])].endswith("\\"):
         stop += 1
@@ -509,13 +491,13 @@ def _is_argument(word: str, following: str) -> bool:
 
 
 def _spans(source: Excerpt, start: int, end: int) -> Iterator[PageBlock]:
-    """Commands within a line: in backquotes, or behind a colon or letters of another script."""
     line = source.text[start:end]
     if glued.is_glued(line):
         return
     code = [match.span() for match in _SPAN.finditer(line)]
     spans = [(first + 1, last - 1) for first, last in code]
-    spans += _without_quotes(line, [match for match in _WITHIN.finditer(line) if not _is_within(code, match.start())])
+    quoted = Spans(code)
+    spans += _without_quotes(line, [match for match in _WITHIN.finditer(line) if not quoted.around(match.start())])
     count = 0
     for first, last in spans:
         inner = line[first:last]
@@ -525,11 +507,6 @@ def _spans(source: Excerpt, start: int, end: int) -> Iterator[PageBlock]:
                 yield PageBlock(source.part(start + first, end), "cut")
                 return
             yield PageBlock(source.part(start + first, start + last), "span")
-
-
-def _is_within(spans: Sequence[tuple[int, int]], index: int) -> bool:
-    at = bisect_right(spans, index, key=lambda span: span[0]) - 1
-    return at >= 0 and index < spans[at][1]
 
 
 def _without_quotes(line: str, matches: Sequence[re.Match[str]]) -> Iterator[tuple[int, int]]:
@@ -569,7 +546,6 @@ _UNSEEN = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "
 
 
 def _html(source: Excerpt) -> list[PageBlock]:
-    """The text of an HTML page: what stands in `<pre>` as blocks, the rest as prose, tags and entities undone."""
     import html
 
     blocks: list[PageBlock] = []

@@ -62,11 +62,7 @@ def setting_of(word: Word, form: str) -> Setting | None:
 
 
 def excerpt_of(word: Word) -> Excerpt:
-    """A word's value as a text with places; where they are unknown, all at the word's beginning.
-
-    For a word with an unknown variable in it, what is written between its quotes: a script in it is read with
-    the variable unknown.
-    """
+    """A word's value as a text with places; of a word with an unknown part what is written between its quotes."""
     value = word.value
     if value is None:
         return _between_quotes(word)

@@ -15,14 +15,12 @@ _OMITTED = re.compile(
     r"\[(?:[a-z]*[-_ ]?(?:options|args|arguments|flags|params|parameters)|\.{3}|\u2026)(?:\.{3}|\u2026)?\](?:\.{3})?",
     re.IGNORECASE,
 )
-"""What stands for further arguments in a description."""
 _STANDS_FOR = re.compile(r"\{[A-Za-z_]\w{0,60}\}|%[A-Za-z_]\w{0,60}%|[A-Z](?:[A-Z_]{0,60}[A-Z])?")
 """What in a page may stand for a value that is to be filled in: `{port}`, `PORT`, `N`."""
 _NAMING = re.compile(
     r"(?:.*_)?(?:N|X|NUM|INT|INTEGER|FLOAT|NUMBER|SIZE|COUNT|VALUE|PORT|HOST|MODEL|NAME|PATH|LEN|LENGTH|TP|PP|DP|KEY|TOKEN"
     r"|YOUR|GPUS?|ID|DIR|FILE|IP|ADDRESS|URL)(?:_.*)?"
 )
-"""Words in the name of a value."""
 _ELISION = {"...", "…", "[...]", "[…]", "……"}
 _PLACEHOLDER = re.compile(r"<(?=[^\W\d_][^<>\n|&;$\"'`]{0,80}>)([^<>\n|&;$\"'`]{0,79}[^<>\n|&;$\"'`\s])>")
 _TEMPLATE = re.compile(r"(?:\{\{|\u2983{2})[^{}\n\u2983\u2984]{1,500}(?:\}\}|\u2984{2})")
@@ -54,10 +52,7 @@ def filled(word: Word) -> Word:
 
 
 def arguments(words: Sequence[Word], *, is_page: bool) -> tuple[list[Word] | None, bool]:
-    """The arguments without what stands for others, and whether anything does; None where nothing is started.
-
-    That is so for a question for help and for a description (`vllm serve MODEL [--port PORT]`).
-    """
+    """The arguments without what stands for others, and whether anything does; None for a question for help."""
     kept: list[Word] = []
     is_elided = False
     for index, word in enumerate(words):

@@ -16,14 +16,10 @@ from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Loos
 from vllm_runbooks.reading.shell import Assignment, Invocation, Trouble, Word
 from vllm_runbooks.reading.shell.word_lists import word_list
 
-_MAX_WITHIN = 6
-"""How deep a script may stand within a word of a script, and a container's start within one's."""
-_MAX_KEPT = 100
-"""Commands kept in variables that are read."""
-_MAX_BEFORE = 12
-"""Words in front of another that are looked at for the program that it is given to."""
-_MIN_TEXT = 8
-"""Characters that a word with a command in it has at least."""
+_MAX_WITHIN = 6  # how deep a script may stand within a word of a script, and a container's start within one's
+_MAX_KEPT = 100  # commands kept in variables that are read
+_MAX_BEFORE = 12  # words in front of another that are looked at for the program that it is given to
+_MIN_TEXT = 8  # characters that a word with a command in it has at least
 _LEAD = re.compile(
     r"([ \t>]*)(?:(?:\([\w.-]{1,60}\)[ \t]*)?"
     r"(?:\[?[\w.-]{1,64}@[^\"'\n]{1,200}[#$%]\]?|[$%\u276f\u279c]|>{3})[ \t]+|![ \t]*)?"
@@ -33,8 +29,7 @@ _FAULTS = {"unexpected-token", "unclosed-bracket", "unclosed-quote"}
 """Troubles of a text that is no shell script."""
 _HIDING = {"prompt", "command-as-names"}
 """Troubles by which a shell runs something else than intended; what hides the command is removed before reading."""
-_MAX_SEEN = 1000
-"""Invocations, and words of each, that are looked through for what runs them."""
+_MAX_SEEN = 1000  # invocations, and words of each, that are looked through for what runs them
 _SUBCOMMANDS = {"serve", "run-batch"}
 _BENCHMARKS = {"latency", "throughput", "startup"}
 _MODULES = {
@@ -69,8 +64,7 @@ _START = re.compile(
 )
 """Where a text may hold a start."""
 _OWN = ("--served-model-name", "--tensor-parallel-size", "--max-model-len", "--gpu-memory-utilization", "--model=")
-_TELLING = 2
-"""Options of vLLM's that tell a command as its own."""
+_TELLING = 2  # options of vLLM's that tell a command as its own
 
 
 def may_start(text: str) -> bool:
@@ -93,21 +87,20 @@ def read_script(source: Excerpt, around: Around, reading: DocumentReading) -> No
     for setting in sorted(settings, key=lambda setting: setting.start):
         by_name.setdefault(setting.name, []).append(setting)
     followed: Word | None = None
-    """The script of the last `bash -c SCRIPT`: the commands in it come next, and are not read twice."""
     is_read = False
     scripts: dict[int, int] = {}
     for invocation in script.invocations:
         words = tuple(filled(word) for word in invocation.words)
         prefix = [_assigned(assignment) for assignment in invocation.assignments]
         reading.settings += prefix
-        inner = replace(around, environment=_environment(invocation, prefix, by_name, around))
+        inner = replace(around, environment=_environment(invocation, prefix, by_name, around), invocation=invocation)
         if followed is not None and followed.start <= invocation.start and invocation.end <= followed.end:
             if is_read:
                 continue
             inner = replace(inner, within=(*inner.within, Within(around.language, followed.start, followed.end)))
         else:
             followed = None
-        script_word = read_command(words, inner, reading, invocation=invocation)
+        script_word = read_command(words, inner, reading)
         if script_word is not None and followed is None:
             followed, is_read = script_word, not _has_arguments(words, script_word)
             scripts[followed.start] = followed.end
@@ -181,10 +174,7 @@ def _indented(edits: Sequence[Replacement], source: Excerpt, file: str) -> tuple
 
 
 def _lead(offset: int, source: Excerpt, file: str) -> tuple[int, str | None]:
-    """Where a script's line begins that has an offset of the file, and what the file has in front of it.
-
-    None for the latter where the script's lines are not lines of the file.
-    """
+    """Where the script's line of an offset begins, and what the file has before it; None if that is no line."""
     begin = source.text.rfind("\n", 0, bisect_left(source.at, offset)) + 1
     if begin and file[source.at[begin - 1]] != "\n":
         return begin, None
@@ -207,7 +197,6 @@ def _has_arguments(words: Sequence[Word], script: Word) -> bool:
 
 
 def _last_before(settings: Sequence[Setting], offset: int) -> Setting | None:
-    """The last of the settings, which are in order, that begins before an offset."""
     at = bisect_right(settings, offset, key=lambda setting: setting.start)
     return settings[at - 1] if at else None
 
@@ -223,9 +212,7 @@ def _read_kept(script: shell.Script, around: Around, reading: DocumentReading) -
             _read_word(item.value, replace(around, is_certain=False, language="shell"), reading)
 
 
-def read_command(
-    words: tuple[Word, ...], around: Around, reading: DocumentReading, *, invocation: Invocation | None = None
-) -> Word | None:
+def read_command(words: tuple[Word, ...], around: Around, reading: DocumentReading) -> Word | None:
     """Add what one command starts, whose words are those that a program is given; the word that is a script, if any."""
     if not words or around.depth > _MAX_WITHIN:
         return None
@@ -233,7 +220,7 @@ def read_command(
     if first.startswith("--") and re.match(r"--[A-Za-z]", first):
         reading.loose += options_of(words, "bare")
         return None
-    return _Command(words, around, reading, invocation).read()
+    return _Command(words, around, reading).read()
 
 
 def options_of(words: Sequence[Word], where: str) -> list[LooseOption]:
@@ -248,12 +235,8 @@ def options_of(words: Sequence[Word], where: str) -> list[LooseOption]:
 
 
 class _Command:
-    """One command being taken apart."""
-
-    def __init__(
-        self, words: tuple[Word, ...], around: Around, reading: DocumentReading, invocation: Invocation | None
-    ) -> None:
-        self.words, self.around, self.reading, self.invocation = words, around, reading, invocation
+    def __init__(self, words: tuple[Word, ...], around: Around, reading: DocumentReading) -> None:
+        self.words, self.around, self.reading = words, around, reading
         self.values = [word.value or "" for word in words]
         self.heads = [_program(word) for word in words]
 
@@ -290,7 +273,7 @@ class _Command:
             else word
             for word in self.words[1:end]
         ]
-        inner = _Command(tuple(words), replace(self.around, is_certain=False), self.reading, self.invocation)
+        inner = _Command(tuple(words), replace(self.around, is_certain=False), self.reading)
         count = len(self.reading.starts)
         index = next((index for index in range(len(words)) if inner._begun(index)), None)
         begun = None if index is None else inner._begun(index)
@@ -370,10 +353,9 @@ class _Command:
         around = self._with_settings(index)
         image = around.image or next(images_before, None)
         around = replace(around, image=image, is_certain=is_certain and around.is_certain)
-        _add_start(entry, words[begin:], words, around, self.reading, prefix=prefix, invocation=self.invocation)
+        _add_start(entry, words[begin:], words, around, self.reading, prefix=prefix)
 
     def _script_at(self, index: int) -> int | None:
-        """Index of the script in `bash -c SCRIPT`."""
         if self.heads[index] not in _SHELLS or self.values[index][:1] == "-":
             return None
         at, is_script = index + 1, False
@@ -388,7 +370,7 @@ class _Command:
 
     def _read_within(self, at: int, index: int) -> Word:
         around, word = self._with_settings(index), self.words[at]
-        if self.invocation is None or not _has_arguments(self.words, word) or index:
+        if self.around.invocation is None or not _has_arguments(self.words, word) or index:
             _read_word(word, around, self.reading)
         return word
 
@@ -428,11 +410,10 @@ class _Command:
             self.around, kind="docker", environment=settings, image=image, gpus=options.gpus, name="", keys={},
             is_local=False,
         )  # fmt: skip
-        start = _start("node", (), self.words, around, prefix=self.words, invocation=self.invocation)
+        start = _start("node", (), self.words, around, prefix=self.words)
         self.reading.starts.append(replace(start, container=self.words))
 
     def _launch(self) -> launchers.ContainerLauncher | None:
-        """What starts a container in front of any start of vLLM."""
         launcher = launchers.launcher(self.values, self.heads)
         return None if launcher is None or any(self._begun(index) for index in range(launcher.at)) else launcher
 
@@ -448,7 +429,6 @@ class _Command:
             self._read_run(begin)
 
     def _read_run(self, begin: int) -> None:
-        """Read `docker run` from its options on."""
         words = self.words
         options = launchers.container_options(words[begin:])
         self.reading.settings += options.settings
@@ -467,7 +447,7 @@ class _Command:
         before = words[: begin + options.size]
         count = len(self.reading.starts)
         entry = (options.entrypoint,) if options.entrypoint is not None else None
-        run_image(entry, options.rest, image, around, self.reading, invocation=self.invocation, before=before)
+        run_image(entry, options.rest, image, around, self.reading, before=before)
         self.reading.change_starts(
             count,
             lambda start: replace(
@@ -476,7 +456,7 @@ class _Command:
                 end=max(words[-1].end, start.end),
                 prefix=(*before, *(word for word in start.prefix if word not in before)),
                 container=words[begin : begin + options.size - 1],
-                invocation=self.invocation,
+                invocation=self.around.invocation,
             ),
         )
         if count == len(self.reading.starts) and "vllm" in (image.value or "") and launchers.is_node(options):
@@ -504,11 +484,11 @@ class _Command:
             self.reading.images.append(image)
         if sandbox.is_run:
             around = replace(around, kind="docker" if around.kind == "shell" else around.kind)
-            run_image(None, rest, image, around, self.reading, invocation=self.invocation, before=before)
+            run_image(None, rest, image, around, self.reading, before=before)
         else:
-            first = _Command(rest, around, self.reading, self.invocation).command_at()
+            first = _Command(rest, around, self.reading).command_at()
             if first is not None:
-                read_command(rest[first:], around, self.reading, invocation=self.invocation)
+                read_command(rest[first:], around, self.reading)
                 before = (*before, *rest[:first])
         self.reading.change_starts(
             count,
@@ -516,7 +496,7 @@ class _Command:
                 start,
                 start=min(self.words[0].start, start.start),
                 prefix=start.prefix if start.prefix[: len(before)] == before else (*before, *start.prefix),
-                invocation=self.invocation,
+                invocation=self.around.invocation,
             ),
         )
 
@@ -529,13 +509,13 @@ class _Command:
 
     def _read_inside(self, words: tuple[Word, ...]) -> None:
         """Read the command of `docker exec [options] NAME COMMAND`: it begins where a start is found."""
-        first = _Command(words, replace(self.around, environment={}), self.reading, self.invocation).command_at()
+        first = _Command(words, replace(self.around, environment={}), self.reading).command_at()
         if first is not None:
             options = launchers.container_options(words[:first])
             settings = {setting.name: setting for setting in options.settings}
             self.reading.settings += options.settings
             around = replace(self.around, environment=settings, depth=self.around.depth + 1)
-            read_command(words[first:], around, self.reading, invocation=self.invocation)
+            read_command(words[first:], around, self.reading)
 
     def _read_kubectl(self, begin: int) -> None:
         pod = launchers.pod(self.words[begin:])
@@ -552,10 +532,10 @@ class _Command:
             depth=self.around.depth + 1,
         )
         if pod.is_command:
-            read_command(pod.rest, around, self.reading, invocation=self.invocation)
+            read_command(pod.rest, around, self.reading)
         else:
             before = self.words[: len(self.words) - len(pod.rest)]
-            run_image(None, pod.rest, pod.image, around, self.reading, invocation=self.invocation, before=before)
+            run_image(None, pod.rest, pod.image, around, self.reading, before=before)
 
 
 def run_image(
@@ -565,18 +545,14 @@ def run_image(
     around: Around,
     reading: DocumentReading,
     *,
-    invocation: Invocation | None = None,
     before: tuple[Word, ...] = (),
     is_ours: bool = False,
 ) -> None:
-    """Add what a container starts: its own entry point, else that given, with the arguments behind it.
-
-    `is_ours`: it is vLLM, whatever its image and arguments.
-    """
+    """Add what a container starts; `is_ours`: it is vLLM, whatever its image and arguments."""
     if entrypoint is not None:
         # An empty one takes the image's own away.
         words = (*(word for word in entrypoint if word.value != ""), *rest)
-        read_command(words, replace(around, depth=around.depth + 1), reading, invocation=invocation)
+        read_command(words, replace(around, depth=around.depth + 1), reading)
         return
     name = image.value if image is not None else None
     count = len(reading.starts)
@@ -584,7 +560,7 @@ def run_image(
     is_option = first is not None and first.startswith("-")
     is_command = bool(rest) and not is_option and (_is_program(first) or not images.has_entry_point(name))
     if is_command:
-        read_command(rest, replace(around, depth=around.depth + 1), reading, invocation=invocation)
+        read_command(rest, replace(around, depth=around.depth + 1), reading)
         if len(reading.starts) > count and images.has_entry_point(name) and _is_program(first):
             first_argument = [word.start for word in reading.starts[count].words[:1]]
             # A command stands in front of its arguments; a script is one as a whole.
@@ -598,7 +574,7 @@ def run_image(
         return
     places = [*before, *rest] or ([image] if image is not None else [])
     around = replace(around, image=image, is_certain=around.is_certain and images.has_entry_point(name))
-    _add_start("image", rest, places, around, reading, prefix=before, invocation=invocation)
+    _add_start("image", rest, places, around, reading, prefix=before)
 
 
 def _add_start(
@@ -609,7 +585,6 @@ def _add_start(
     reading: DocumentReading,
     *,
     prefix: tuple[Word, ...],
-    invocation: Invocation | None,
 ) -> None:
     """Add a start with these arguments, unless it only asks for help; `places` are the words that it consists of."""
     arguments, is_elided = placeholders.arguments(words, is_page=around.is_page)
@@ -617,7 +592,7 @@ def _add_start(
         return
     arguments, is_pasted = placed_words.without_escaped_blanks(arguments)
     around = replace(around, is_reconstructed=around.is_reconstructed or is_pasted)
-    start = _start(entry, tuple(arguments), places, around, prefix=prefix, invocation=invocation)
+    start = _start(entry, tuple(arguments), places, around, prefix=prefix)
     reading.starts.append(replace(start, is_elided=is_elided))
 
 
@@ -628,7 +603,6 @@ def _start(
     around: Around,
     *,
     prefix: tuple[Word, ...],
-    invocation: Invocation | None,
 ) -> WrittenLaunch:
     return WrittenLaunch(
         kind=around.kind,
@@ -648,13 +622,12 @@ def _start(
         keys=around.keys,
         is_certain=around.is_certain,
         is_reconstructed=around.is_reconstructed,
-        invocation=invocation,
+        invocation=around.invocation,
         is_local=around.is_local,
     )
 
 
 def _read_word(word: Word, around: Around, reading: DocumentReading) -> None:
-    """Read a word as a script of its own."""
     read_script(placed_words.excerpt_of(word), around.inside(word), reading)
 
 

@@ -21,12 +21,10 @@ from vllm_runbooks.reading.documents.python_text import MAX_LENGTH, NotPythonErr
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Keyword, Setting, Within, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 
-_MAX_DEPTH = 40
-"""How deep a value may nest."""
+_MAX_DEPTH = 40  # how deep a value may nest
 _MAX_WORK = 500_000
 """Values of one text that are worked out, and characters that are joined: names in lists of names multiply."""
-_MAX_BITS = 1024
-"""Bits of an integer that is read: printing a longer one is an error."""
+_MAX_BITS = 1024  # bits of an integer that is read: printing a longer one is an error
 _SUBPROCESS = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
 _SHELL_CALLS = {"system", "popen", "create_subprocess_shell", "getoutput", "getstatusoutput"}
 _PREFIX = re.compile(r"[A-Za-z]{0,2}('''|\"\"\"|'|\")")
@@ -34,7 +32,6 @@ _RAW = re.compile(r"\r\n?|\\[^\r]|[^\\\r'\"]+|.", re.DOTALL)
 _ESCAPED = re.compile(
     rf"\r\n?|\\(?:(?P<break>\r\n?|\n)|{escapes.NUMBER}|(?P<octal>[0-7]{{1,3}})|(?P<code>.))|[^\\\r'\"]+|.", re.DOTALL
 )
-"""Pieces of the text of a raw string, and of any other."""
 _OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Div: operator.truediv, ast.Pow: operator.pow, ast.LShift: operator.lshift,
@@ -60,8 +57,6 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> bool:
 
 
 class _Program:
-    """A parsed text being looked through."""
-
     def __init__(self, text: PythonText, around: Around, reading: DocumentReading) -> None:
         self.source, self.around, self.reading = text.source, around, reading
         self._span, self._places = text.span, text.places
@@ -74,11 +69,9 @@ class _Program:
         self.environment: dict[str, Setting] = {}
         self.own = {node.name for node in self.nodes if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
         self.lists: set[int] = set()
-        """Lists that were read as a command."""
         self.run = {id(named) for node in self.nodes if isinstance(node, ast.Call) and (named := self._run(node))}
         """What is run by name: it is read where it is run, with the variables that it is given there."""
         self.commands: set[str] = set()
-        """Variables that hold a command's words."""
         self.assigned = {
             id(node.value): node.targets[0].id
             for node in self.nodes
@@ -122,11 +115,6 @@ class _Program:
     # Values
 
     def _value(self, node: ast.expr, depth: int = 0) -> Any:
-        """The literal that an expression stands for.
-
-        Raises:
-            _UnknownError: It is unknown without running the program.
-        """
         self.work += 1
         if depth > _MAX_DEPTH or self.work > _MAX_WORK:
             raise _UnknownError("nested too deep")
@@ -177,7 +165,6 @@ class _Program:
         return value  # type: ignore[no-any-return]
 
     def _word(self, node: ast.expr) -> Word:
-        """An expression as an argument of a command."""
         start, end = self._places(node)
         raw = self.source.text[slice(*self._span(node))]
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -194,7 +181,6 @@ class _Program:
         return Word(None, start, end, raw, "no text")
 
     def _characters(self, node: ast.Constant) -> Excerpt:
-        """A string's value with the place of each character in the file."""
         start, end = self._span(node)
         characters = _string_characters(self.source.text, start, end)
         value = str(node.value)
@@ -226,11 +212,6 @@ class _Program:
         return Excerpt(value, [*(self.source.at[place] for place in places), self._places(node)[1]])
 
     def _filled_in(self, part: ast.expr, depth: int = 0) -> str:
-        """What a formatted text has in place of an expression.
-
-        Raises:
-            _UnknownError: It is unknown.
-        """
         if not isinstance(part, ast.FormattedValue) or part.conversion not in {-1, ord("s")} or part.format_spec:
             raise _UnknownError("formatted text")
         value = self._value(part.value, depth + 1)
@@ -316,25 +297,27 @@ class _Program:
 
     def _unpacked(self, node: ast.expr) -> list[Keyword]:
         """Arguments of `**kwargs`, where that is one literal mapping."""
-        if isinstance(node, ast.Name) and node.id in self.names:
-            node = self.names[node.id]
+        return [replace(self._keyword(name, value, None), name_start=start) for name, value, start in self._pairs(node)]
+
+    def _pairs(self, node: ast.expr) -> list[tuple[str, ast.expr, int]]:
+        """Names and values of a literal mapping or of `dict(…)`, each with where it begins."""
+        if isinstance(node, ast.Name):
+            node = self.names.get(node.id, node)
         if isinstance(node, ast.Dict):
             return [
-                replace(self._keyword(key.value, value, None), name_start=self._places(key)[0])
+                (key.value, value, self._places(key)[0])
                 for key, value in zip(node.keys, node.values, strict=True)
                 if isinstance(key, ast.Constant) and isinstance(key.value, str)
             ]
         if _is_call(node, "dict"):
-            return [self._keyword(item.arg, item.value, item) for item in node.keywords if item.arg]  # type: ignore[attr-defined]
+            return [(item.arg, item.value, self._places(item)[0]) for item in node.keywords if item.arg]  # type: ignore[attr-defined]
         return []
 
     # The environment
 
-    def _mapping(self, node: ast.Dict) -> dict[str, Setting]:
+    def _mapping(self, node: ast.expr) -> dict[str, Setting]:
         settings = {
-            key.value: self._setting(key.value, value, self._places(key)[0], self._places(value)[1])
-            for key, value in zip(node.keys, node.values, strict=True)
-            if isinstance(key, ast.Constant) and isinstance(key.value, str)
+            name: self._setting(name, value, start, self._places(value)[1]) for name, value, start in self._pairs(node)
         }
         self.reading.settings += settings.values()
         return settings
@@ -354,7 +337,6 @@ class _Program:
     # Commands
 
     def _run(self, node: ast.Call) -> ast.expr | None:
-        """The command that a call runs by its name."""
         command = node.args[0] if node.args and _last_name(node.func) in _SUBPROCESS | _SHELL_CALLS else None
         return self.names.get(command.id) if isinstance(command, ast.Name) else None
 
@@ -362,7 +344,7 @@ class _Program:
         environment = dict(self.environment)
         for keyword in node.keywords:
             if keyword.arg == "env":
-                environment |= self._given_environment(keyword.value)
+                environment |= self._mapping(keyword.value)
         if not node.args:
             return
         named = self._run(node)
@@ -381,21 +363,6 @@ class _Program:
             self._list(command, around if named is None else replace(around, is_certain=False))
         elif words := self._split_words(command):
             programs.read_command(tuple(words), around, self.reading)
-
-    def _given_environment(self, node: ast.expr) -> dict[str, Setting]:
-        if isinstance(node, ast.Name) and node.id in self.names:
-            node = self.names[node.id]
-        if isinstance(node, ast.Dict):
-            return self._mapping(node)
-        if _is_call(node, "dict"):
-            settings = {
-                item.arg: self._setting(item.arg, item.value, *self._places(item))
-                for item in node.keywords  # type: ignore[attr-defined]
-                if item.arg
-            }
-            self.reading.settings += settings.values()
-            return settings
-        return {}
 
     def _split_words(self, node: ast.expr) -> list[Word]:
         """Words of `"…".split()` and `shlex.split("…")`."""
@@ -478,7 +445,6 @@ def _negated(operator: ast.unaryop, value: Any) -> Any:
 
 
 def _calculated(sign: ast.operator, left: Any, right: Any) -> Any:
-    """The result of simple arithmetic on numbers."""
     operation = _OPERATIONS.get(type(sign))
     is_small = abs(left) < 1 << 16 if isinstance(left, (int, float)) else False
     if isinstance(sign, ast.LShift):
@@ -525,10 +491,7 @@ def _string_characters(text: str, start: int, end: int) -> Characters:
 
 
 def _formatted_places(characters: Characters, node: ast.JoinedStr, pieces: list[str]) -> list[int]:
-    """Where each character of a formatted text stands, by what is written; fewer where that cannot be told.
-
-    What an expression stands for begins where the expression does.
-    """
+    """Where each character of a formatted text stands; fewer where that cannot be told."""
     places: list[int] = []
     index = 0
     for part, piece in zip(node.values, pieces, strict=True):
@@ -554,7 +517,6 @@ def _formatted_places(characters: Characters, node: ast.JoinedStr, pieces: list[
 
 
 def _unescaped(match: re.Match[str]) -> str | None:
-    """What a piece of a string's text stands for; None for itself."""
     if match["break"]:
         return ""
     if match["code"]:

@@ -33,13 +33,7 @@ class NotPythonError(Exception):
     """A text that Python cannot read."""
 
     def __init__(self, says: str, line: int | None = None, *, limit: str = "") -> None:
-        """Take what is said of a text.
-
-        Args:
-            says: What Python says, or what keeps it from being read.
-            line: From 1; None: of no line.
-            limit: Of `LIMITS`, where the text may be right.
-        """
+        """Take what Python says, of which line (from 1), and which of `LIMITS` keeps it from being read."""
         super().__init__(says)
         self.says, self.line, self.limit = says, line, limit
 
@@ -53,11 +47,7 @@ class PythonText:
     """A parsed text."""
 
     def __init__(self, source: Excerpt) -> None:
-        """Parse a text.
-
-        Raises:
-            NotPythonError: it is no Python.
-        """
+        """Parse a text; raises NotPythonError if it is no Python."""
         self.source = source
         self.lines = line_starts(source.text)
         self._columns: dict[int, list[int]] = {}

@@ -47,12 +47,10 @@ class Keyword:
     """The literal, None also where it is unknown."""
     is_known: bool
     start: int
-    """Offsets of the value's expression."""
     end: int
     name_start: int
     """Offset where the argument begins; that of the value where it stands without its name."""
     why: str = ""
-    """Why it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,6 @@ class Gpus:
     devices: tuple[str, ...] | None = None
     """Numbers or UUIDs; None where only their count is written."""
     count: int | None = None
-    """Number of GPUs; None for all of the host."""
     start: int = 0
     end: int = 0
 
@@ -77,7 +74,6 @@ class WrittenLaunch:
     """"serve", "api_server", "image" (whatever the image starts), "LLM", "EngineArgs", "AsyncEngineArgs", "run-batch",
     "bench latency" and such; "node": a host of a Ray cluster, which is given an environment and no arguments."""
     words: tuple[Word, ...]
-    """What vLLM's parser is given."""
     start: int
     end: int
     prefix: tuple[Word, ...] = ()
@@ -86,15 +82,12 @@ class WrittenLaunch:
     """What the start sees of the settings in this document."""
     image: Word | None = None
     release: str | None = None
-    """The release that the image's tag names."""
     gpus: Gpus | None = None
     """Those that the start sees."""
     given: Gpus | None = None
     """Those that its container is given: the start counts them from 0, and sees fewer where a variable says so."""
     name: str = ""
-    """Name of the service, container or unit."""
     keywords: tuple[Keyword, ...] = ()
-    """Arguments of a Python call."""
     language: str = "shell"
     """How the words are written: "shell", "compose" (a text that compose splits), "yaml", "json" or "python" (lists),
     "systemd", "glued", "argv"."""
@@ -111,9 +104,7 @@ class WrittenLaunch:
     invocation: Invocation | None = None
     """What the shell runs, where one does: background, waiting, loop."""
     container: Sequence[Word] = ()
-    """The options of `docker run`."""
     is_local: bool = False
-    """Whether its container's ports are published, to the host of the container alone."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +156,6 @@ class Around:
     environment: Mapping[str, Setting] = field(default_factory=dict)
     image: Word | None = None
     gpus: Gpus | None = None
-    """Those that the container is given."""
     language: str = "shell"
     within: tuple[Within, ...] = ()
     keys: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -174,8 +164,8 @@ class Around:
     is_certain: bool = True
     is_reconstructed: bool = False
     depth: int = 0
+    invocation: Invocation | None = None
     is_local: bool = False
-    """Whether the container's ports are published to its host alone."""
 
     @property
     def known(self) -> dict[str, str]:
@@ -185,4 +175,4 @@ class Around:
     def inside(self, word: Word) -> Around:
         """What a script, or code, is run in that a word holds."""
         within = (*self.within, Within(self.language, word.start, word.end))
-        return replace(self, within=within, depth=self.depth + 1)
+        return replace(self, within=within, depth=self.depth + 1, invocation=None)

@@ -141,7 +141,6 @@ def _command_lines(
     has_file: bool,
     prefixes: str = _PREFIXES,
 ) -> list[list[Word]]:
-    """The commands of a line, each as the arguments that systemd passes."""
     lines: list[list[Word]] = [[]]
     begin = 0
     while begin < len(value.text) and value.text[begin] in prefixes:

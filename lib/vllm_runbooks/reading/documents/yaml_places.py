@@ -16,8 +16,7 @@ from typing import Any
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.documents import escapes
 
-_MAX_LENGTH = 200_000
-"""Characters of one document that are read: the reader takes some 70,000 a second."""
+_MAX_LENGTH = 200_000  # characters of one document that are read: the reader takes some 70,000 a second
 _MAX_EVENTS = 40_000
 _MAX_DEPTH = 60
 _MAX_MERGES = 20
@@ -32,7 +31,6 @@ EXPRESSION = re.compile(f"{_OPEN * 2}[^{_OPEN}{_CLOSE}]*{_CLOSE * 2}")
 _QUIET = str.maketrans({'"': "\u2033", "'": "\u2032", "#": "\u266f", "\\": "\u2216"})
 """Signs that would mean something to YAML in the middle of an expression."""
 _FOLDED = r"[ \t]*+(?P<breaks>[\r\n][ \t\r\n]*+)|[ \t]++|"
-"""A line end with the blanks around it; blanks."""
 _FLOW = {
     "plain": re.compile(_FOLDED + r"[^ \t\r\n]++"),
     "single": re.compile(_FOLDED + r"(?P<quote>'')|[^ \t\r\n']++|'"),
@@ -40,7 +38,6 @@ _FLOW = {
         _FOLDED + r"(?P<cut>\\[\r\n][ \t\r\n]*+)|\\(?P<code>x.{2}|u.{4}|U.{8}|.)|[^ \t\r\n\\]++|\\", re.DOTALL
     ),
 }
-"""The pieces of a scalar in each style."""
 _LINE_ENDS = re.compile(r"\n*")
 _BREAK = re.compile(r"\r\n?|\n")
 _ESCAPES = {**escapes.SIMPLE, **dict(zip("0eN_LP", "\0\x1b\x85\xa0\u2028\u2029", strict=True))}
@@ -132,20 +129,12 @@ def documents(source: Excerpt) -> Iterator[Excerpt]:
 
 
 def read(source: Excerpt) -> Node | None:
-    """The root of one document, places being those of the file; None where there is nothing but comments.
-
-    Raises:
-        YamlError: The text is no YAML, or more than can be read.
-    """
+    """The root of one document, None where there are only comments. Raises YamlError as `roots` does."""
     return next(iter(roots(source)), None)
 
 
 def roots(source: Excerpt) -> list[Node]:
-    """The root of each document of a stream, that of an empty one being an empty scalar; as `read`.
-
-    Raises:
-        YamlError: The text is no YAML, or more than can be read.
-    """
+    """The root of each document of a stream. Raises YamlError if the text is no YAML or more than can be read."""
     if len(source.text) > _MAX_LENGTH:
         raise YamlError(f"longer than {_MAX_LENGTH} characters", source.at[0])
     import warnings

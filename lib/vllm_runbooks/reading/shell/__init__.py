@@ -13,8 +13,7 @@ from vllm_runbooks.reading.shell.values import Assignment, Invocation, Word
 
 __all__ = ["Assignment", "Invocation", "Script", "Trouble", "Word", "mended", "read"]
 
-_MOST_TURNS = 6
-"""Rounds of fixes: what an edit uncovers is fixed in the next."""
+_MOST_TURNS = 6  # rounds of fixes: what an edit uncovers is fixed in the next
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -25,7 +24,6 @@ class Script:
     invocations: tuple[Invocation, ...]
     """Every program and builtin that bash runs, or would run under other circumstances, in order."""
     assignments: tuple[Assignment, ...]
-    """Every assignment and export, in order."""
     troubles: tuple[Trouble, ...]
 
 

@@ -29,7 +29,6 @@ _Builtin = Callable[[Shell, Sequence[Field], Sequence[Word], syntax.Simple], "Si
 
 
 def _argument(fields: Sequence[Field], index: int) -> str | None:
-    """The text of an argument; None where it is unknown, or there is none."""
     return values.plain(tuple(fields[index].pieces)) if index < len(fields) else None
 
 
@@ -77,7 +76,6 @@ def _test(shell: Shell, fields: Sequence[Field], words: Sequence[Word], _: synta
 
 
 def _exit(shell: Shell, fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> Signal | None:
-    """Run `exit` or `return`."""
     if len(fields) > 1:
         text = _argument(fields, 1)
         shell.status = Status(int(text) & 255 if text and INTEGER.fullmatch(text) else None)
@@ -457,7 +455,6 @@ def _declare_word(
 
 
 def _set_attributes(shell: Shell, name: str, letters: str, removed: str) -> None:
-    """Give a variable the attributes of a declaration."""
     if not set(letters) & set("aAixlu") and "x" not in removed:
         return
     old = shell.variable(name)
@@ -474,32 +471,23 @@ def _set_attributes(shell: Shell, name: str, letters: str, removed: str) -> None
 
 
 BUILTINS: dict[str | None, _Builtin] = {
-    ":": _true,
-    "true": _true,
     "false": _false,
-    "test": _test,
-    "[": _test,
-    "exit": _exit,
-    "return": _exit,
-    "break": _break,
-    "continue": _break,
     "eval": _eval,
-    "source": _source,
-    ".": _source,
     "set": _set_options,
     "shift": _shift,
     "unset": _unset,
     "read": _read,
-    "mapfile": _mapfile,
-    "readarray": _mapfile,
     "shopt": _shopt,
     "printf": _printf,
     "let": _let,
     "wait": _wait,
     "trap": _trap,
-    "cd": _cd,
-    "pushd": _cd,
-    "popd": _cd,
     "getopts": _getopts,
-    **dict.fromkeys(("alias", "unalias", "hash", "ulimit", "umask", "disown", "jobs", "enable"), _true),
+    **dict.fromkeys(("test", "["), _test),
+    **dict.fromkeys(("exit", "return"), _exit),
+    **dict.fromkeys(("break", "continue"), _break),
+    **dict.fromkeys(("source", "."), _source),
+    **dict.fromkeys(("mapfile", "readarray"), _mapfile),
+    **dict.fromkeys(("cd", "pushd", "popd"), _cd),
+    **dict.fromkeys((":", "true", "alias", "unalias", "hash", "ulimit", "umask", "disown", "jobs", "enable"), _true),
 }

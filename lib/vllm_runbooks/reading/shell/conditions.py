@@ -15,7 +15,6 @@ from vllm_runbooks.reading.shell.variables import evaluate, set_list, value_of
 from vllm_runbooks.reading.shell.words import expand_pattern, expand_pieces, expand_value
 
 _Tested = tuple[str | None, Value]
-"""An argument of `test`: its text, None if unknown, and its value."""
 INTEGER = re.compile(r"\s*[-+]?\d{1,18}\s*", re.ASCII)
 _NUMERIC: dict[str, Callable[[int, int], bool]] = {
     "-eq": operator.eq, "-ne": operator.ne, "-lt": operator.lt, "-le": operator.le, "-gt": operator.gt,

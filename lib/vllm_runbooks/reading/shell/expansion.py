@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from vllm_runbooks.reading.shell.syntax import Literal, ParameterNode, Part, Parts
 
-_MOST_BRACKETS = 40
-"""Levels of brackets or braces in each other that are followed."""
+_MOST_BRACKETS = 40  # levels of brackets or braces in each other that are followed
 
 
 class TooMuch(Exception):  # noqa: N818 - an answer, not a failure
@@ -26,7 +25,6 @@ class Unreadable(Exception):  # noqa: N818 - an answer, not a failure
 # Patterns
 
 _STAR = "**"
-"""Any run of signs."""
 
 
 class _ExtGlob(NamedTuple):
@@ -482,10 +480,7 @@ def has_braces(parts: Parts) -> bool:
 
 
 def expand_braces(parts: Parts, most: int) -> list[Parts]:
-    """The words that `a{b,c}` and `{1..3}` make of a word, in order: itself where there are none.
-
-    Raises TooMuch beyond so many.
-    """
+    """The words that `a{b,c}` and `{1..3}` make of a word: itself without any. Raises TooMuch beyond so many."""
     tokens: list[Part] = []
     for part in parts:
         if isinstance(part, Literal) and not part.quoted and ("{" in part.text or "}" in part.text or "," in part.text):
@@ -623,10 +618,7 @@ def unescaped(text: str) -> str:
 
 
 def formatted(template: str, arguments: Sequence[str]) -> tuple[str, bool]:
-    """What `printf` makes of a template, used again while there are arguments; and whether all numbers are some.
-
-    Raises Unreadable where it is not certain.
-    """
+    """What `printf` makes of a template, and whether all numbers are some. Raises Unreadable where it is uncertain."""
     left = deque(arguments)
     made: list[str] = []
     bad: list[str] = []
@@ -678,7 +670,6 @@ def _conversion(match: re.Match[str], left: deque[str], bad: list[str]) -> str:
 
 
 def _integer(text: str, bad: list[str]) -> int:
-    """The number at the beginning of an argument of `printf`."""
     if text[:1] in ("'", '"'):
         return ord(text[1:2] or "\0")
     match = re.match(

@@ -69,10 +69,7 @@ def _assign_before(shell: Shell, command: syntax.Simple, assigned: list[Assignme
 
 
 def hide_assigned(shell: Shell) -> dict[str, Variable | None]:
-    """Take away what is assigned before the command whose assignments are worked out.
-
-    Only the first command of a substitution there sees it, and no redirection does.
-    """
+    """Take away what is assigned before the command: only the first command of a substitution there sees it."""
     hidden: dict[str, Variable | None] = {}
     for name, (before, assigned) in shell.assigning.items():
         if shell.state.variables.get(name) is assigned:

@@ -37,7 +37,6 @@ from vllm_runbooks.reading.shell.words import (
 MOST_ROUNDS = 1_000
 """Rounds of one loop that are followed."""
 MOST_STEPS = 20_000
-"""Simple commands that are followed, rounds and calls included."""
 _SHELLS = frozenset({"bash", "sh", "dash", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash"})
 _NOT_FOUND = 127
 
@@ -61,7 +60,6 @@ def run(tree: syntax.Syntax, inherited: Mapping[str, str]) -> ScriptRun:
 
 
 def _run_script(shell: Shell, lines: Sequence[Sequence[syntax.Item]]) -> None:
-    """Run a whole script, with what it does at its end."""
     control.run_lines(shell, lines)
     if not shell.reached:
         shell.status = shell.exit_status
@@ -71,7 +69,6 @@ def _run_script(shell: Shell, lines: Sequence[Sequence[syntax.Item]]) -> None:
 
 
 def _replace_signs(result: ScriptRun, signs: Mapping[str, ValuePiece]) -> None:
-    """Replace the signs in words by what they stand for."""
     variable = re.compile(r"unset variable (\w+)\Z")
     table = {
         ord(sign): f"${{{match[1]}}}" if (match := variable.match(piece.why)) else "$(...)"
@@ -91,7 +88,6 @@ def _replace_signs(result: ScriptRun, signs: Mapping[str, ValuePiece]) -> None:
 
 
 def _run_items(shell: Shell, items: Sequence[syntax.Item]) -> Signal | None:
-    """Run commands one after the other; what ends them early."""
     shell.depth += 1
     if shell.depth > MOST_NESTED:
         raise TooMuch
@@ -244,7 +240,6 @@ def _dispatch(shell: Shell, command: syntax.Command) -> Signal | None:
 
 
 def _run_redirected(shell: Shell, redirections: Iterable[syntax.Redirection], go: Run) -> Signal | None:
-    """Run something with its input and output redirected."""
     outer = shell.input, shell.output
     hidden = hide_assigned(shell)
     for redirection in redirections:
@@ -265,7 +260,6 @@ def _run_redirected(shell: Shell, redirections: Iterable[syntax.Redirection], go
 
 
 def _redirected_input(shell: Shell, redirection: syntax.Redirection) -> Input:
-    """What a redirection gives to read."""
     parts, body = redirection.target.parts, redirection.body()
     if body is not None:
         is_literal = redirection.is_literal
@@ -457,7 +451,6 @@ def _run_loop(shell: Shell, command: syntax.While | syntax.For | syntax.ForArith
 
 
 def _run_turn(shell: Shell, go: Callable[[], Signal | None]) -> _Turn:
-    """Run a loop's body once."""
     may_break, shell.may_break = shell.may_break, False
     signal = go()
     may_be_over, shell.may_break = shell.may_break, may_break
@@ -629,7 +622,6 @@ def _execute(
     shell: Shell, command: syntax.Simple, fields: list[Field], words: list[Word],
     declared: list[syntax.AssignmentNode],
 ) -> Signal | None:  # fmt: skip
-    """Run a command whose words are expanded."""
     if not words and not declared:
         shell.failed = False
         for assignment in command.assignments:
@@ -666,7 +658,6 @@ def _outcome(name: str | None) -> Status:
 
 
 def _run_builtin(shell: Shell, command: syntax.Simple, go: Run) -> Signal | None:
-    """Run a builtin with the variables that are assigned before it."""
     assignments = assignable(shell, command.assignments)
     saved = {node.name: shell.state.variables.get(node.name) for node in assignments}
     for node in assignments:

@@ -14,15 +14,11 @@ MOST_WORDS = 100_000
 """Words of all commands together."""
 MOST_NESTED = 40
 """Nested calls and compound commands that are followed."""
-_MOST_WORK = 20_000_000
-"""Characters and variables copied, and characters matched, in all: some seconds."""
+_MOST_WORK = 20_000_000  # characters and variables copied, and characters matched, in all: some seconds
 
 
 class Status(NamedTuple):
-    """An exit status; `origin` is its basis: "certain", "given" from outside, or "assumed".
-
-    `why` is the reason where the code is unknown.
-    """
+    """An exit status, by `origin` "certain", "given" from outside or "assumed"; `why` its code is unknown."""
 
     code: int | None
     origin: str = "certain"

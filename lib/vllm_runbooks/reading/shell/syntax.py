@@ -14,13 +14,9 @@ from vllm_runbooks.core.excerpt import Excerpt
 MOST_NESTED = 40
 """Levels of brackets, quotes and compound commands in each other that are followed."""
 MOST_WORDS = 150_000
-"""Words and expansions that are read."""
 MOST_COMMANDS = 30_000
-"""Simple commands that are read."""
-_MOST_JOINED = 256
-"""Characters before a continued line end that what follows is joined to."""
-_MOST_RESUMED = 200
-"""Faults after which reading resumes on the next line."""
+_MOST_JOINED = 256  # characters before a continued line end that what follows is joined to
+_MOST_RESUMED = 200  # faults after which reading resumes on the next line
 
 
 class SyntaxFault(Exception):  # noqa: N818 - what bash calls an error of syntax is an ordinary answer here
@@ -181,8 +177,6 @@ class FunctionNode(NamedTuple):
 
 
 class Calculation(NamedTuple):
-    """`((…))`."""
-
     parts: Parts
 
 
@@ -244,13 +238,11 @@ class Syntax(NamedTuple):
     fresh_lines: tuple[int, ...]
     """Beginnings of the lines on which a command may begin."""
     continuations: tuple[int, ...]
-    """Backslashes that end a line outside of quotes."""
     broken: tuple[int, ...]
     """Backslashes outside of quotes with only blanks, or blanks and a comment, after them on the line."""
     comments: tuple[tuple[int, int], ...]
     quotes: tuple[tuple[int, int], ...]
     documents: tuple[tuple[int, int], ...]
-    """Bodies of here-documents."""
     lists: tuple[tuple[int, int], ...]
     """Lists in brackets, `(a b)`: a line end in them ends nothing."""
     at: Sequence[int]
@@ -317,14 +309,8 @@ def read(source: Excerpt, *, takes_groups: bool = False) -> Syntax:
         if line is None:
             break
         (rest if faults else lines).append(tuple(line))
-    places = (reader.fresh_lines, reader.continuations, reader.broken)
-    spans = (reader.comments, reader.quotes, reader.documents, reader.lists)
-    fresh_lines, continuations, broken = (tuple(sorted(set(notes))) for notes in places)
-    comments, quotes, documents, lists = (tuple(sorted(set(notes))) for notes in spans)
-    return Syntax(
-        tuple(lines), tuple(rest), tuple(faults), tuple(reader.commands), fresh_lines, continuations, broken, comments,
-        quotes, documents, lists, source.at,
-    )  # fmt: skip
+    notes = (tuple(sorted(set(noted))) for noted in reader.notes()[1:-1])
+    return Syntax._make([*(tuple(nodes) for nodes in (lines, rest, faults, reader.commands)), *notes, source.at])
 
 
 def read_document(body: Excerpt) -> Parts:
@@ -384,7 +370,7 @@ class _SyntaxReader:
         self.fresh_lines.append(self.index)
         return True
 
-    def _notes(self) -> tuple[list[Any], ...]:
+    def notes(self) -> tuple[list[Any], ...]:
         """What is collected on the way, and taken back where a second try is made."""
         places = (self.comments, self.quotes, self.documents, self.lists)
         return (self.commands, self.fresh_lines, self.continuations, self.broken, *places, self._pending)
@@ -393,13 +379,13 @@ class _SyntaxReader:
         """What stands between `((` and `))`; None, and nothing is read, where it is no arithmetic."""
         if not self.text.startswith("((", self.index) or begun in self._no_arithmetic:
             return None
-        place, depth, sizes = self.index, self.depth, [len(notes) for notes in self._notes()]
+        place, depth, sizes = self.index, self.depth, [len(notes) for notes in self.notes()]
         self.index += 2
         parts = self._arithmetic()
         if parts is None:
             self._no_arithmetic.add(begun)
             self.index, self.depth = place, depth
-            for notes, size in zip(self._notes(), sizes, strict=True):
+            for notes, size in zip(self.notes(), sizes, strict=True):
                 del notes[size:]
         return parts
 
@@ -429,7 +415,6 @@ class _SyntaxReader:
         return is_there
 
     def _at_word(self) -> bool:
-        """Whether a word begins here."""
         if self.index >= len(self.text):
             return False
         return self.text[self.index] not in _WORD_END or self.text.startswith(("<(", ">("), self.index)
@@ -462,7 +447,6 @@ class _SyntaxReader:
     # Blanks
 
     def _blanks(self) -> None:
-        """Skip blanks and continued line ends."""
         match = _BLANKS.match(self.text, self.index)
         if match:
             self.index = match.end()
@@ -471,7 +455,6 @@ class _SyntaxReader:
                 self.continuations.extend(match.start() + joint.start() for joint in joints)
 
     def _comment(self) -> bool:
-        """Skip a comment that begins here, up to the line's end."""
         if not self.text.startswith("#", self.index):
             return False
         end = self.text.find("\n", self.index)
@@ -481,7 +464,6 @@ class _SyntaxReader:
         return True
 
     def _newline(self) -> bool:
-        """Skip one line end, with the here-documents that follow it."""
         self._blanks()
         self._comment()
         if not self.text.startswith("\n", self.index):
@@ -552,7 +534,6 @@ class _SyntaxReader:
             raise self._unexpected()
 
     def _at_end(self, ends: frozenset[str]) -> bool:
-        """Whether a list of commands ends here."""
         if self.index >= len(self.text) or self.text[self.index] == ")" or self._reserved() in ends:
             return True
         return ";;" in ends and self.text.startswith((";;", ";&"), self.index)
@@ -564,12 +545,10 @@ class _SyntaxReader:
         return tuple(items)
 
     def _reserved(self) -> str:
-        """The reserved word that stands here; empty if none."""
         match = _RESERVED.match(self.text, self.index)
         return match[0] if match else ""
 
     def _expect(self, word: str, opener: str, begun: int) -> None:
-        """Skip a reserved word that must stand here."""
         if self._reserved() != word:
             raise self._missing(begun, opener, word)
         self.index += len(word)
@@ -845,9 +824,9 @@ class _SyntaxReader:
             raise self._unexpected()
         if operator not in ("<<", "<<-"):
             return Redirection(operator, self._a_word(), lambda: None, False, descriptor)
-        start, sizes = self.index, [len(notes) for notes in self._notes()]
+        start, sizes = self.index, [len(notes) for notes in self.notes()]
         target = self._a_word()
-        for notes, size in zip(self._notes(), sizes, strict=True):
+        for notes, size in zip(self.notes(), sizes, strict=True):
             del notes[size:]  # nothing is expanded in it
         raw = target.raw.replace("\\\n", "")
         is_literal = any(sign in raw for sign in "'\"\\")
@@ -858,7 +837,6 @@ class _SyntaxReader:
         return Redirection(operator, word, lambda: body[0], is_literal, descriptor)
 
     def _redirections(self) -> tuple[Redirection, ...]:
-        """The redirections after a compound command."""
         redirections: list[Redirection] = []
         while True:
             self._blanks()
@@ -1125,7 +1103,6 @@ class _SyntaxReader:
         return self._substitution(begun, quoted=quoted)
 
     def _substitution(self, begun: int, *, quoted: bool, is_file: bool = False) -> Part:
-        """`$(…)` or `<(…)`, from its bracket on."""
         self._deeper()
         self.index += 1
         items = self._list(frozenset())
@@ -1240,7 +1217,6 @@ class _SyntaxReader:
         return condition
 
     def _junction(self, begun: int, sign: str) -> ConditionNode:
-        """Conditions joined by `||`, or by `&&`."""
         operands: list[ConditionNode] = []
         while True:
             operands.append(self._junction(begun, "&&") if sign == "||" else self._not(begun))

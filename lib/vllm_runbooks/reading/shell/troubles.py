@@ -31,7 +31,6 @@ class Trouble:
     says: Mapping[str, str]
     """Named details: what bash does, what is lost."""
     edits: tuple[Replacement, ...] = ()
-    """The fix, where it is safe."""
 
 
 Place = Callable[[int], int]
@@ -76,12 +75,9 @@ _ALMOST_NAME = re.compile(r"(\$?[A-Za-z0-9_][A-Za-z0-9_.-]*)=", re.ASCII)
 _JSON_VALUE = re.compile(r"(--?[\w.-]+=|[A-Za-z_]\w*=)?(?=[\[{])", re.ASCII)
 _DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset"})
 _KEPT_BLANK = re.compile(r"\\[ \t]+(?=--?[A-Za-z])")
-_LONGEST_JSON = 20_000
-"""Characters of a value that are tried as JSON."""
-_MOST_PIECES = 32
-"""Words that together are tried as one JSON value."""
-_SHOWN = 120
-"""Characters of the script that a detail repeats."""
+_LONGEST_JSON = 20_000  # characters of a value that are tried as JSON
+_MOST_PIECES = 32  # words that together are tried as one JSON value
+_SHOWN = 120  # characters of the script that a detail repeats
 
 
 def find(source: Excerpt, tree: syntax.Syntax, done: ScriptRun) -> list[Trouble]:
@@ -103,7 +99,6 @@ def find(source: Excerpt, tree: syntax.Syntax, done: ScriptRun) -> list[Trouble]
 
 
 def _placed(trouble: Trouble, source: Excerpt) -> Trouble:
-    """A trouble at indexes of a text, with offsets of the file."""
 
     def span(start: int, end: int) -> tuple[int, int]:
         start, end = min(start, len(source.text)), min(end, len(source.text))
@@ -128,7 +123,7 @@ def _fixed(source: Excerpt, edits: Sequence[Replacement]) -> Excerpt:
     return Excerpt("".join([*pieces, source.text[done:]]), [*at, *source.at[done:]])
 
 
-class _Spans:
+class Spans:
     """Stretches of a text, asked whether one of them holds an index."""
 
     def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
@@ -160,20 +155,19 @@ def _line_end(text: str, index: int) -> int:
 
 
 def _signs(text: str, tree: syntax.Syntax) -> Iterator[Trouble]:
-    literal = _Spans([*tree.quotes, *tree.documents, *tree.comments])
-    quotes = _Spans(tree.quotes)
+    literal = Spans([*tree.quotes, *tree.documents, *tree.comments])
+    quotes = Spans(tree.quotes)
     if returns := [match.span() for match in _RETURNS.finditer(text)]:
         edits = tuple(Replacement(start, end, "") for start, end in returns)
         yield Trouble("carriage-returns", *returns[0], {"lines": str(len(returns))}, edits)
     if not text.isascii():
-        yield from _by_line(text, "no-break-space", _blank_edits(text, literal))
+        yield from _by_line(text, "no-break-space", _sign_edits(text, literal, _BLANK_SIGN))
         yield from _quote_signs(text, literal, quotes)
-        yield from _by_line(text, "typographic-dash", _dash_edits(text, literal))
-    yield from _prompts(text, _Spans([*tree.quotes, *tree.documents]))
+        yield from _by_line(text, "typographic-dash", _sign_edits(text, literal, _DASH_SIGN))
+    yield from _prompts(text, Spans([*tree.quotes, *tree.documents]))
 
 
 def _by_line(text: str, kind: str, edits: Iterable[Replacement]) -> Iterator[Trouble]:
-    """One trouble for each line, with the edits on it."""
     ends = [match.start() for match in re.finditer("\n", text)]
     for _, group in groupby(edits, key=lambda edit: bisect_left(ends, edit.start)):
         line = tuple(group)
@@ -182,20 +176,16 @@ def _by_line(text: str, kind: str, edits: Iterable[Replacement]) -> Iterator[Tro
         yield Trouble(kind, line[0].start, line[0].end, {"signs": codes, "count": str(len(line))}, line)
 
 
-def _blank_edits(text: str, literal: _Spans) -> Iterator[Replacement]:
-    for match in _BLANK_SIGN.finditer(text):
+def _sign_edits(text: str, literal: Spans, sign: re.Pattern[str]) -> Iterator[Replacement]:
+    """Replace blanks that are none, or dashes in front of an option."""
+    for match in sign.finditer(text):
         if not literal.around(match.start()):
-            new_text = " " * len(match[0]) if match[0][0] in _SPACES else ""
-            yield Replacement(*match.span(), new_text)
+            dashes = "-" if _ONE_LETTER.match(text, match.end()) else "--"
+            blanks = " " * len(match[0]) if match[0][0] in _SPACES else ""
+            yield Replacement(*match.span(), dashes if sign is _DASH_SIGN else blanks)
 
 
-def _dash_edits(text: str, literal: _Spans) -> Iterator[Replacement]:
-    for match in _DASH_SIGN.finditer(text):
-        if not literal.around(match.start()):
-            yield Replacement(*match.span(), "-" if _ONE_LETTER.match(text, match.end()) else "--")
-
-
-def _quote_signs(text: str, literal: _Spans, quotes: _Spans) -> Iterator[Trouble]:
+def _quote_signs(text: str, literal: Spans, quotes: Spans) -> Iterator[Trouble]:
     lines: dict[int, list[re.Match[str]]] = {}
     for match in _QUOTE_SIGN.finditer(text):
         around = literal.around(match.start())
@@ -217,7 +207,7 @@ def _quote_signs(text: str, literal: _Spans, quotes: _Spans) -> Iterator[Trouble
         yield Trouble("typographic-quotes", *signs[0].span(), {"signs": codes}, edits if is_paired else ())
 
 
-def _prompts(text: str, literal: _Spans) -> Iterator[Trouble]:
+def _prompts(text: str, literal: Spans) -> Iterator[Trouble]:
     lines: list[tuple[int, int]] = []
     start = 0
     while start < len(text):
@@ -258,15 +248,14 @@ class _Gap(NamedTuple):
 
     comments: tuple[tuple[int, int], ...]
     content: int
-    """First sign of that line; the end of the text where there is none."""
     has_blank: bool
     is_continued: bool
     """The last comment ends in a backslash."""
 
 
 def _lines(text: str, tree: syntax.Syntax) -> Iterator[Trouble]:
-    documents = _Spans([*tree.documents, *tree.quotes])
-    lists = _Spans(tree.lists)
+    documents = Spans([*tree.documents, *tree.quotes])
+    lists = Spans(tree.lists)
     comments = dict(tree.comments)
     breaks = [*_broken(text, tree), *_cut_lines(text, tree, comments), *_missing(text, tree)]
     joined: dict[int, int] = {}
@@ -278,17 +267,14 @@ def _lines(text: str, tree: syntax.Syntax) -> Iterator[Trouble]:
         gap = _gap(text, cut)
         line = fresh[bisect_right(fresh, cut.begun) - 1]
         head = joined.get(line, line)
-        if lists.around(cut.start):
-            if cut.kind in ("comment-after-continuation", "blank-after-continuation"):
-                yield Trouble(cut.kind, cut.start, cut.end, {"in": "list"}, (_without_backslash(text, cut),))
+        is_listed = lists.around(cut.start) is not None
+        if not is_listed and documents.around(cut.start):
             continue
-        if documents.around(cut.start):
-            continue
-        if not _goes_on(text, cut, gap, head) or documents.around(gap.content):
+        if is_listed or not _goes_on(text, cut, gap, head) or documents.around(gap.content):
             if cut.kind in ("comment-after-continuation", "blank-after-continuation"):
-                edit = _without_backslash(text, cut)
-                yield Trouble(cut.kind, cut.start, cut.end, {"adds": " ", "lost": ""}, (edit,))
-            elif cut.kind != "missing-continuation":
+                says = {"in": "list"} if is_listed else {"adds": " ", "lost": ""}
+                yield Trouble(cut.kind, cut.start, cut.end, says, (_without_backslash(text, cut),))
+            elif not is_listed and cut.kind != "missing-continuation":
                 yield Trouble("dangling-continuation", cut.start, cut.end, {})
             continue
         line = _line_start(text, gap.content)
@@ -302,7 +288,7 @@ def _lines(text: str, tree: syntax.Syntax) -> Iterator[Trouble]:
             kept = text[start:end].rstrip().rstrip("\\").rstrip()
             edits.append(Replacement(head, head, f"{indent[0] if indent else ''}{kept}\n"))
         yield Trouble(cut.kind, cut.start, cut.end, says, tuple(edits))
-    fixed = _Spans(covered)
+    fixed = Spans(covered)
     for index in tree.continuations:
         start = _line_start(text, index)
         if not text[start:index].strip(" \t") and not fixed.around(index):
@@ -317,7 +303,6 @@ def _without_backslash(text: str, cut: _Break) -> Replacement:
 
 
 def _broken(text: str, tree: syntax.Syntax) -> Iterator[_Break]:
-    """Backslashes with blanks or a comment behind them."""
     for index in tree.broken:
         end = _line_end(text, index)
         rest = text[index + 1 : end]
@@ -420,7 +405,6 @@ def _goes_on(text: str, cut: _Break, gap: _Gap, head: int) -> bool:
 
 
 def _delivered(done: ScriptRun) -> dict[int, list[str]]:
-    """What bash makes of each word, by where the word begins."""
     delivered: dict[int, list[str]] = {}
     for invocation in done.invocations:
         values: dict[int, list[str]] = {}

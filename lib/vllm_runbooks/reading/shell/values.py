@@ -51,7 +51,6 @@ class Invocation:
 
     words: tuple[Word, ...]
     assignments: tuple[Assignment, ...]
-    """`NAME=value` before the command."""
     environment: Mapping[str, str | None]
     """What the script itself exports, with the assignments before the command; None for an unknown value."""
     start: int
@@ -64,7 +63,6 @@ class Invocation:
     is_reached: bool = True
     """Whether bash comes here when nothing is set from outside and programs succeed."""
     is_nested: bool = False
-    """It stands in a command substitution."""
     round: tuple[tuple[str, str], ...] = ()
     """The variables of the loops around it, in this round."""
     documents: tuple[Excerpt, ...] = ()
@@ -136,7 +134,6 @@ class State:
     unset: set[str] = field(default_factory=set)
     functions: dict[str, syntax.Command] = field(default_factory=dict)
     name: Value = ()
-    """`$0`, if known."""
     positional: list[Value] | None = None
     options: frozenset[str] = frozenset()
     sourced: bool = False
@@ -225,7 +222,6 @@ class Input:
         self._text = None if value is None else plain(value)
         self._mark = doubt_of(self._value)
         self.place = 0
-        """How many characters have been taken."""
 
     def take(self, delimiter: str, most: int | None = None) -> tuple[Value | None, bool]:
         """What stands before the next delimiter, or so many characters; and whether it came to that before the end."""
@@ -267,7 +263,6 @@ class Splitter:
     def __init__(self, ifs: str | None, why: str = "", expands: set[str] | None = None, *, splits: bool = True) -> None:
         self.ifs, self._why, self.splits = ifs, why, splits
         self.expands = set() if expands is None else expands
-        """What is expanded in the word."""
         self.fields: list[Field] = []
         self._current: Field | None = None
         self._after_blank = False
@@ -410,10 +405,7 @@ def is_several(value: Value) -> bool:
 
 
 def supposed(elements: Sequence[Value]) -> list[Value] | None:
-    """The elements of a list as they are where nothing is set from outside, each marked as resting on that.
-
-    None if any of them is unknown even then.
-    """
+    """The elements of a list where nothing is set from outside, marked as resting on that; None if any is unknown."""
     doubts = [element for element in elements if is_several(element)]
     if any(plain(doubt) != "" for doubt in doubts):
         return None

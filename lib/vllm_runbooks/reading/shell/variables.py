@@ -12,8 +12,7 @@ from vllm_runbooks.reading.shell.state import Shell, Skip, Stop
 from vllm_runbooks.reading.shell.values import Value, ValuePiece, Variable
 from vllm_runbooks.reading.shell.word_lists import word_list
 
-_MOST_TEXT = 1 << 20
-"""Characters of one value."""
+_MOST_TEXT = 1 << 20  # characters of one value
 
 
 def lookup(shell: Shell, name: str, subscript: str | int | None = None) -> Value | None:
@@ -143,11 +142,7 @@ def exported_environment(shell: Shell) -> Mapping[str, str | None]:
 
 
 def assign(shell: Shell, name: str, value: Value) -> None:
-    """Assign a value to a variable.
-
-    Raises:
-        Skip: It is read-only; Stop under `set -e`.
-    """
+    """Assign a value to a variable. Raises Skip if it is read-only, Stop under `set -e`."""
     name = resolved_name(shell, name)
     if sum(len(piece.text or "") for piece in value) > _MOST_TEXT or len(value) > _MOST_TEXT >> 4:
         raise TooMuch
@@ -272,11 +267,7 @@ def element_key(shell: Shell, text: str | None, *, is_map: bool) -> int | str | 
 
 
 def evaluate(shell: Shell, text: str) -> int | None:
-    """The value of an arithmetic expression, None if unknown.
-
-    Raises:
-        Skip: Bash cannot read it.
-    """
+    """The value of an arithmetic expression, None if unknown. Raises Skip if bash cannot read it."""
     try:
         return calculator(shell, text).value()
     except Unreadable:

@@ -154,10 +154,7 @@ def expand_pieces(shell: Shell, parts: syntax.Parts, *, assigns: bool = False) -
 def expand_pattern(
     shell: Shell, parts: syntax.Parts, *, is_tested: bool = False, ignores_case: bool = True
 ) -> GlobPattern | None:
-    """A pattern; None if unknown. In `[[ ]]` (`is_tested`) it may have groups, as if by `extglob`.
-
-    No option makes it ignore case where something is cut off or changed in case (not `ignores_case`).
-    """
+    """A pattern, None if unknown: with groups in `[[ ]]` (`is_tested`), of any case where an option says so."""
     signs: list[tuple[str, bool]] = []
     for piece in expand_pieces(shell, parts):
         if piece.text is None:
@@ -232,7 +229,6 @@ def _expand(shell: Shell, parts: syntax.Parts, out: Splitter, *, assigns: bool =
 
 
 def _put_value(value: Value, out: Splitter, *, quoted: bool) -> None:
-    """Put what an expansion gives: split, unless it is quoted or an assignment."""
     if quoted and not value:
         out.literal(ValuePiece("", quoted=True))
     for piece in value:
@@ -364,7 +360,6 @@ def _put(shell: Shell, value: Value, part: syntax.ParameterNode, out: Splitter) 
 def _put_list(
     shell: Shell, part: syntax.ParameterNode, elements: list[Value], out: Splitter, *, joins_keys: bool = False
 ) -> None:
-    """Put the elements of a list, each an argument of its own, or joined."""
     is_star = part.name == "*" if part.subscript is None else values.list_sign(part.subscript) == "*"
     is_default = part.operator in _DEFAULTS
     if is_default:
@@ -406,10 +401,7 @@ def _put_list(
 
 
 def _with_doubtful_ends(elements: Sequence[Value]) -> list[Value]:
-    """The elements of a list, where something else is glued to the first and to the last one, whichever these are.
-
-    What vanishes for want of a variable is neither, but it makes its neighbour doubtful, as what is unknown does.
-    """
+    """The elements of a list, where something else is glued to the first and the last, whichever these are."""
     made = list(elements)
     for end in (0, -1):
         kept: list[Value] = []
