@@ -18,12 +18,7 @@ _MAX_GAP = 400  # characters between two lines of a cell
 
 
 def fitted(text: str, edits: Iterable[Replacement]) -> tuple[Replacement, ...]:
-    """Changes of what a notebook's cells say, as changes of its file: it stays JSON, and a list of lines stays one.
-
-    Args:
-        text: Of the notebook's file.
-        edits: What stands from one offset of the file to another, and what the cell is to say there.
-    """
+    """Changes of what a notebook's cells say, as changes of its file: JSON it stays, and a list of lines one."""
     strings = [match.span() for match in _STRING.finditer(text)]
     starts = [start for start, _ in strings]
     made = []

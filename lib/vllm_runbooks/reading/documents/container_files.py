@@ -8,7 +8,13 @@ from dataclasses import replace
 
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.documents import programs
-from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, excerpt_of_characters, literal
+from vllm_runbooks.reading.documents.placed_words import (
+    UNKNOWN,
+    Characters,
+    excerpt_of_characters,
+    literal,
+    word_of_characters,
+)
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Setting
 from vllm_runbooks.reading.shell import Word
 
@@ -130,10 +136,8 @@ def _exec_words(rest: Excerpt | None) -> tuple[Word, ...] | None:
 
 def json_word(source: Excerpt, start: int, end: int) -> Word:
     """A JSON string, from its opening quote to behind its closing one, as a word with the place of each character."""
-    characters = json_characters(source, start, end)
-    value = "".join(character for character, _ in characters)
-    places = tuple(place for _, place in characters)
-    return Word(value, source.at[start], source.at[end - 1] + 1, source.text[start:end], "", places)
+    raw = source.text[start:end]
+    return word_of_characters(json_characters(source, start, end), source.at[start], source.at[end - 1] + 1, raw)
 
 
 def json_characters(source: Excerpt, start: int, end: int) -> Characters:

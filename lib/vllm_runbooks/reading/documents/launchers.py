@@ -71,8 +71,8 @@ class Options:
     network: str | None = None
     rest: tuple[Word, ...] = ()
     size: int = 0
-    is_command: bool = False
-    """Whether the rest is in place of the image's entry point."""
+    is_run: bool = False
+    """Whether the rest is for the image's entry point, rather than in its place."""
 
 
 def container_options(words: Sequence[Word], *, is_all: bool = False) -> Options:
@@ -157,7 +157,7 @@ def is_node(options: Options) -> bool:
 
 def pod(words: Sequence[Word]) -> Options:
     """Read the words behind `kubectl run` or `kubectl exec`."""
-    result = Options()
+    result = Options(is_run=True)
     for index, word in enumerate(words):
         value = word.value or ""
         if value == "--":
@@ -171,21 +171,13 @@ def pod(words: Sequence[Word]) -> Options:
             pair = cut(word, len("--env="))
             result.settings.append(of_pair(pair, (pair.value or "").index("=") + 1, "option"))
         elif value == "--command":
-            result.is_command = True
+            result.is_run = False
     return result
 
 
-class Sandbox(NamedTuple):
-    """What `apptainer run [options] IMAGE [arguments]` is given, and `exec`, which begins nothing by itself."""
-
-    image: Word | None
-    behind: int
-    is_run: bool
-
-
-def sandbox(words: Sequence[Word], begin: int) -> Sandbox:
-    """Read the words of apptainer or singularity from an index."""
+def sandbox(words: Sequence[Word], begin: int) -> Options:
+    """Read what `apptainer run [options] IMAGE [arguments]` is given, from an index; its size counts all words."""
     values = [word.value or "" for word in words]
     at = next((index for index in range(begin, len(words)) if _SANDBOX_IMAGE.match(values[index])), None)
     verb = next((value for value in values[begin:at] if value in {"run", "exec", "shell", "instance"}), "")
-    return Sandbox(None, begin, is_run=False) if at is None else Sandbox(words[at], at + 1, verb == "run")
+    return Options(size=begin) if at is None else Options(image=words[at], size=at + 1, is_run=verb == "run")

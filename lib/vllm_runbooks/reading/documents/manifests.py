@@ -33,6 +33,7 @@ _PLAIN = re.compile(r"[A-Za-z/][\w./@+-]{0,400}")
 """What needs no quotes in YAML, unless it is a word with a meaning there."""
 _FURTHER = re.compile(r"(?i)(?:extra|additional|vllm|engine|server|serve|more)_?(?:args|arguments|flags)")
 """Keys of charts whose list is added to the arguments of a start."""
+_INTEREST = re.compile(r"vllm|--[a-z]|VLLM|CUDA_|NCCL_|GLOO_")
 _MAX_DOCUMENTS = 300  # documents of one stream that are read
 _MAX_NESTED = 8  # defaults within defaults (`${A:-${B:-…}}`)
 
@@ -41,8 +42,8 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     """Add what the documents of a YAML stream start; one that is no YAML becomes a trouble."""
     count = 0
     for document in yaml_places.documents(source):
-        if not _is_of_interest(document.text):
-            continue
+        if not _INTEREST.search(document.text):
+            continue  # YAML is slow to read
         if count >= _MAX_DOCUMENTS:
             details = {"says": f"more than {_MAX_DOCUMENTS} documents"}
             reading.troubles.append(Trouble("file.not-yaml", document.at[0], document.at[0], details))
@@ -56,10 +57,6 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
             continue
         if root is not None:
             _Manifest(root, around, reading).read()
-
-
-def _is_of_interest(text: str) -> bool:
-    return re.search(r"vllm|--[a-z]|VLLM|CUDA_|NCCL_|GLOO_", text) is not None
 
 
 class _Manifest:
@@ -272,7 +269,7 @@ class _Manifest:
             return Word(f"{name.value}:{tag.value}", name.start, name.end, f"{name.value}:{tag.value}")
         if not isinstance(node, Scalar):
             return None
-        return self._interpolated_word(node) if is_interpolated else _word(node)
+        return self._filled(_word(node), is_interpolated=is_interpolated)
 
     def _environment(self, node: Node | None, *, is_interpolated: bool) -> dict[str, Setting]:
         settings: list[Setting] = []
@@ -321,9 +318,6 @@ class _Manifest:
         characters, why = self._interpolated(Excerpt(word.value, [*word.at, word.end]))
         return word_of_characters(characters, word.start, word.end, word.raw, why or "unset variable")
 
-    def _interpolated_word(self, scalar: Scalar) -> Word:
-        return self._filled(_word(scalar), is_interpolated=True)
-
     def _interpolated(self, text: Excerpt) -> tuple[Characters, str]:
         """A compose file's text with its variables replaced, and why a part is unknown."""
         characters: Characters = []
@@ -337,7 +331,7 @@ class _Manifest:
     def _compose_words(self, node: Node | None) -> list[Word]:
         """The arguments that compose makes of a command: a list's items, or a text split by its own rules."""
         if isinstance(node, yaml_places.Sequence):
-            return [self._interpolated_word(item) for item in node.items if isinstance(item, Scalar)]
+            return [self._filled(_word(item), is_interpolated=True) for item in node.items if isinstance(item, Scalar)]
         if not isinstance(node, Scalar) or (node.style == "plain" and node.value in {"", "~", "null"}):
             return []
         if node.has_template:
@@ -465,11 +459,7 @@ def _closing(text: str, start: int, end: int) -> int:
 
 
 def _split(characters: Characters, why: str, troubles: list[Trouble]) -> list[Word]:
-    r"""Split a command as compose does: quotes and backslashes, and nothing else of a shell.
-
-    A backslash before a line end does not continue the line: it makes the line end a part of a word. An operator
-    (`; & | < >`) ends the command, and what follows is dropped.
-    """
+    """Split a command as compose does, where an escaped line end is part of a word and an operator ends the command."""
     words: list[Word] = []
     word: Characters = []
     begun: int | None = None

@@ -32,11 +32,7 @@ _PLACEHOLDER_SIGNS = str.maketrans("<>", "\ue0b2\ue0b0")
 
 
 def marked(text: str, *, is_page: bool, is_within: bool) -> str:
-    """A script's text, as long as it was, in which what is to be filled in means nothing to a shell.
-
-    `is_page`: it stands in a page, where `<model>` is a name to fill in and no redirection. `is_within`: it stands in
-    a word of another document, which may be a template.
-    """
+    """A script's text, as long as it was, in which what a page or a template has to be filled in means nothing."""
     if is_page:
         text = _PLACEHOLDER.sub(lambda match: match[0].translate(_PLACEHOLDER_SIGNS), text)
     if is_page or is_within:

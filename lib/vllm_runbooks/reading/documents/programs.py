@@ -246,9 +246,9 @@ class _Command:
             return None
         if head in {"parallel", "xargs"} and self._read_for_each():
             return None
-        launch = self._launch()
-        if launch is not None:
-            self._read_container(launch)
+        launcher = launchers.launcher(self.values, self.heads)
+        if launcher is not None and not any(self._begun(index) for index in range(launcher.at)):
+            self._read_container(launcher)
             return None
         for index in range(len(self.words)):
             begun = self._begun(index)
@@ -413,20 +413,12 @@ class _Command:
         start = _start("node", (), self.words, around, prefix=self.words)
         self.reading.starts.append(replace(start, container=self.words))
 
-    def _launch(self) -> launchers.ContainerLauncher | None:
-        launcher = launchers.launcher(self.values, self.heads)
-        return None if launcher is None or any(self._begun(index) for index in range(launcher.at)) else launcher
-
     def _read_container(self, launcher: launchers.ContainerLauncher) -> None:
-        begin, words = launcher.begin, self.words
         if launcher.how == "exec":
-            self._read_inside(words[begin:])
-        elif launcher.how == "kubectl":
-            self._read_kubectl(begin)
-        elif launcher.how == "sandbox":
-            self._read_sandbox(begin)
-        else:
-            self._read_run(begin)
+            self._read_inside(self.words[launcher.begin :])
+            return
+        readers = {"kubectl": self._read_kubectl, "sandbox": self._read_sandbox, "run": self._read_run}
+        readers[launcher.how](launcher.begin)
 
     def _read_run(self, begin: int) -> None:
         words = self.words
@@ -478,7 +470,7 @@ class _Command:
         image = sandbox.image
         around = replace(self.around, image=image, depth=self.around.depth + 1)
         count = len(self.reading.starts)
-        before = self.words[: sandbox.behind]
+        before = self.words[: sandbox.size]
         rest = self.words[len(before) :]
         if image is not None:
             self.reading.images.append(image)
@@ -531,7 +523,7 @@ class _Command:
             image=pod.image,
             depth=self.around.depth + 1,
         )
-        if pod.is_command:
+        if not pod.is_run:
             read_command(pod.rest, around, self.reading)
         else:
             before = self.words[: len(self.words) - len(pod.rest)]

@@ -139,12 +139,8 @@ class DocumentReading:
 
     def add(self, other: DocumentReading) -> None:
         """Add what a part of the file has."""
-        self.starts += other.starts
-        self.settings += other.settings
-        self.loose += other.loose
-        self.troubles += other.troubles
-        self.images += other.images
-        self.code += other.code
+        for name in ("starts", "settings", "loose", "troubles", "images", "code"):
+            getattr(self, name).extend(getattr(other, name))
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from vllm_runbooks.core.excerpt import Excerpt, applied
+from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.shell import run, syntax, troubles
 from vllm_runbooks.reading.shell.troubles import Trouble
 from vllm_runbooks.reading.shell.values import Assignment, Invocation, Word
 
-__all__ = ["Assignment", "Invocation", "Script", "Trouble", "Word", "mended", "read"]
+__all__ = ["Assignment", "Invocation", "Script", "Trouble", "Word", "read"]
 
-_MOST_TURNS = 6  # rounds of fixes: what an edit uncovers is fixed in the next
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -32,13 +31,3 @@ def read(source: Excerpt, *, known: Mapping[str, str] = _NOTHING) -> Script:
     tree = syntax.read(source)
     done = run.run(tree, known)
     return Script(tuple(done.invocations), tuple(done.assignments), tuple(troubles.find(source, tree, done)))
-
-
-def mended(text: str) -> str:
-    """The script with all fixes applied, until none is left."""
-    for _ in range(_MOST_TURNS):
-        edits = [edit for trouble in read(Excerpt.whole(text)).troubles for edit in trouble.edits]
-        if not edits:
-            break
-        text = applied(text, edits)
-    return text

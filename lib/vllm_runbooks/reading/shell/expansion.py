@@ -746,10 +746,7 @@ _REGEX_CLASSES = {
 
 
 def search(pieces: Iterable[tuple[str, bool]], text: str, *, ignores_case: bool = False) -> list[str] | None:
-    """What a regular expression of `[[ =~ ]]` matches: the whole, and each group; None if nothing.
-
-    Quoted pieces stand for themselves. Raises Unreadable where it is not plain enough to be searched for soon.
-    """
+    """The whole and each group of what `[[ =~ ]]` matches, None if nothing. Raises Unreadable if that may take long."""
     made: list[str] = []
     opened: list[int] = []
     repeats = 0

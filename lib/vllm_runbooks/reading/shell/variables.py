@@ -240,10 +240,7 @@ def set_element(
     shell: Shell, name: str, key: str | int | None, value: Value, *, why: str = "", is_added: bool = False,
     is_appended: bool = False,
 ) -> None:  # fmt: skip
-    """Assign a value to an element of a list, or append it; a `key` of None is unknown, for the reason `why`.
-
-    `is_added`: the key is the number of elements.
-    """
+    """Assign or append a value to an element; a `key` of None is unknown for a reason, an added one is their number."""
     old = shell.variable(name)
     elements = dict(old.listed)
     shell.spend(len(elements))

@@ -172,11 +172,7 @@ def run_commands_in(shell: Shell, parts: syntax.Parts) -> None:
 
 
 def calculate(shell: Shell, parts: syntax.Parts, *, is_fatal: bool = True) -> tuple[int | None, bool]:
-    """The value of an arithmetic expression, and whether it depends on what is outside.
-
-    Raises:
-        Skip: It cannot be read, unless that may be for want of a variable and would be fatal.
-    """
+    """The value of an expression, and whether it depends on what is outside. Raises Skip if it cannot be read."""
     value = expand_value(shell, parts)
     text = values.plain(value)
     if text is None:
