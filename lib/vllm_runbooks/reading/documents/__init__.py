@@ -440,7 +440,7 @@ def cells(source: Excerpt) -> Iterator[magics.Cell]:
                 kind, characters = "", []
         elif sign in {"]", "}"} and opened:
             if is_cell and characters:
-                yield _cell(kind, characters)
+                yield magics.cell(kind, placed_words.excerpt_of_characters(characters, characters[-1][1] + 1))
                 characters = []
             opened.pop()
             keys.pop()
@@ -453,8 +453,4 @@ def cells(source: Excerpt) -> Iterator[magics.Cell]:
             elif len(opened) in {3, 4} and keys[1] == "cells" and keys[3] == "source":
                 characters += container_files.json_characters(source, match.start(), match.end())
     if characters:  # the text ends within a cell
-        yield _cell(kind, characters)
-
-
-def _cell(kind: str, characters: placed_words.Characters) -> magics.Cell:
-    return magics.cell(kind, placed_words.excerpt_of_characters(characters, characters[-1][1] + 1))
+        yield magics.cell(kind, placed_words.excerpt_of_characters(characters, characters[-1][1] + 1))

@@ -7,14 +7,8 @@ import re
 from dataclasses import replace
 
 from vllm_runbooks.core.excerpt import Excerpt
-from vllm_runbooks.reading.documents import programs
-from vllm_runbooks.reading.documents.placed_words import (
-    UNKNOWN,
-    Characters,
-    excerpt_of_characters,
-    literal,
-    word_of_characters,
-)
+from vllm_runbooks.reading.documents import placed_words, programs
+from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Setting
 from vllm_runbooks.reading.shell import Word
 
@@ -92,11 +86,11 @@ def _settings(rest: Excerpt) -> list[Setting]:
         if rest.text[start : start + 1] != "'":
             inner = _unescaped(inner)
         why = "variable" if UNKNOWN in inner.text else ""
-        value = literal(inner, start=rest.at[start], end=rest.at[end], why=why)
+        value = placed_words.literal(inner, start=rest.at[start], end=rest.at[end], why=why)
         settings.append(Setting(match[1], value, rest.at[match.start()], rest.at[end], "dockerfile"))
     alone = re.match(r"([A-Za-z_]\w{0,200})[ \t]+(.+)", rest.text) if not settings else None
     if alone:
-        value = literal(rest.part(alone.start(2), len(rest.text.rstrip())))
+        value = placed_words.literal(rest.part(alone.start(2), len(rest.text.rstrip())))
         settings.append(Setting(alone[1], value, rest.at[0], rest.at[len(rest.text)], "dockerfile"))
     return settings
 
@@ -107,7 +101,7 @@ def _unescaped(source: Excerpt) -> Excerpt:
         (UNKNOWN if match[0] == "$" else match[0][-1], source.at[match.end() - 1])
         for match in re.finditer(r'\\[\\"$ ]|.', source.text, re.DOTALL)
     ]
-    return excerpt_of_characters(characters, source.at[len(source.text)])
+    return placed_words.excerpt_of_characters(characters, source.at[len(source.text)])
 
 
 def _image(source: Excerpt, defaults: dict[str, str]) -> Word:
@@ -137,7 +131,9 @@ def _exec_words(rest: Excerpt | None) -> tuple[Word, ...] | None:
 def json_word(source: Excerpt, start: int, end: int) -> Word:
     """A JSON string, from its opening quote to behind its closing one, as a word with the place of each character."""
     raw = source.text[start:end]
-    return word_of_characters(json_characters(source, start, end), source.at[start], source.at[end - 1] + 1, raw)
+    return placed_words.word_of_characters(
+        json_characters(source, start, end), source.at[start], source.at[end - 1] + 1, raw
+    )
 
 
 def json_characters(source: Excerpt, start: int, end: int) -> Characters:

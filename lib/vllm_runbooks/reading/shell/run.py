@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
 
 from vllm_runbooks.reading.shell import control, syntax, values
 from vllm_runbooks.reading.shell.builtins import BUILTINS, DECLARES, declare
@@ -425,17 +424,6 @@ def _matches_any(shell: Shell, patterns: Iterable[syntax.WordNode], text: str) -
 # Loops
 
 
-class _Turn(NamedTuple):
-    """What running a loop's body once comes to."""
-
-    is_over: bool
-    """Whether it ends the loop."""
-    signal: Signal | None
-    """What it then is for those around the loop."""
-    may_be_over: bool
-    """Whether it may have ended the loop."""
-
-
 def _run_loop(shell: Shell, command: syntax.While | syntax.For | syntax.ForArithmetic) -> Signal | None:
     shell.loops += 1
     try:
@@ -450,12 +438,13 @@ def _run_loop(shell: Shell, command: syntax.While | syntax.For | syntax.ForArith
         shell.loops -= 1
 
 
-def _run_turn(shell: Shell, go: Callable[[], Signal | None]) -> _Turn:
+def _run_turn(shell: Shell, go: Callable[[], Signal | None]) -> tuple[bool, Signal | None, bool]:
+    """Run a loop's body once: whether it ends the loop, with what signal for those around, or may have ended it."""
     may_break, shell.may_break = shell.may_break, False
     signal = go()
     may_be_over, shell.may_break = shell.may_break, may_break
     ended = _loop_signal(signal) if signal else None
-    return _Turn(signal is not None and (signal.kind != "continue" or ended is not None), ended, may_be_over)
+    return signal is not None and (signal.kind != "continue" or ended is not None), ended, may_be_over
 
 
 def _loop_signal(signal: Signal) -> Signal | None:
@@ -484,11 +473,11 @@ def _run_while(shell: Shell, command: syntax.While) -> Signal | None:
             if status.origin == "given" and not turn:
                 control.run_untaken(shell, go)
             break
-        done = _run_turn(shell, go)
-        if done.is_over:
+        is_over, signal, may_be_over = _run_turn(shell, go)
+        if is_over:
             shell.status = SUCCESS
-            return done.signal
-        if done.may_be_over:
+            return signal
+        if may_be_over:
             control.merge(shell, before, status.why)
             break
         ended = shell.status
@@ -527,13 +516,13 @@ def _run_for(shell: Shell, command: syntax.For) -> Signal | None:
         if item.is_absent and item.pieces:
             control.run_untaken(shell, go)
             continue
-        done = _run_turn(
+        is_over, signal, may_be_over = _run_turn(
             shell, partial(control.run_maybe, shell, go, values.reason(item.pieces)) if item.is_many else go
         )
-        if done.is_over:
+        if is_over:
             shell.conditional = conditional
-            return done.signal
-        shell.conditional += done.may_be_over
+            return signal
+        shell.conditional += may_be_over
     shell.conditional = conditional
     return None
 
@@ -563,11 +552,11 @@ def _run_for_arithmetic(shell: Shell, command: syntax.ForArithmetic) -> Signal |
                 control.run_untaken(shell, go)
             break
         before = shell.copied()
-        done = _run_turn(shell, go)
-        if done.is_over:
+        is_over, signal, may_be_over = _run_turn(shell, go)
+        if is_over:
             shell.status = SUCCESS
-            return done.signal
-        if done.may_be_over:
+            return signal
+        if may_be_over:
             control.merge(shell, before, "the result of a command")
             break
         ended = shell.status
