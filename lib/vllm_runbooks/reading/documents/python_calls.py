@@ -317,7 +317,8 @@ class _Program:
 
     def _mapping(self, node: ast.expr) -> dict[str, Setting]:
         settings = {
-            name: self._setting(name, value, start, self._places(value)[1]) for name, value, start in self._pairs(node)
+            name: Setting(name, self._word(value), start, self._places(value)[1], "python")
+            for name, value, start in self._pairs(node)
         }
         self.reading.settings += settings.values()
         return settings
@@ -327,12 +328,9 @@ class _Program:
             self._set_named(key.value, value, whole)
 
     def _set_named(self, name: str, value: ast.expr, whole: ast.AST) -> None:
-        setting = self._setting(name, value, *self._places(whole))
+        setting = Setting(name, self._word(value), *self._places(whole), form="python")
         self.environment[name] = setting
         self.reading.settings.append(setting)
-
-    def _setting(self, name: str, value: ast.expr, start: int, end: int) -> Setting:
-        return Setting(name, self._word(value), start, end, "python")
 
     # Commands
 
