@@ -34,7 +34,6 @@ class _Shell(ShellComplete):
     """What the shell takes for a part of the word, and is none of the value: an option and its sign."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The words in front of the one that is completed, and that one."""
         words = [" ".join(split_arg_string(word)) for word in os.environ["COMP_WORDS"].split("\n")]
         at = int(os.environ["COMP_CWORD"])
         before, word = words[1:at], words[at] if at < len(words) else ""
@@ -45,7 +44,6 @@ class _Shell(ShellComplete):
         return before, word
 
     def format_completion(self, item: CompletionItem) -> str:
-        """A line of what is offered."""
         return f"{item.type}\t{self._before}{item.value}\t{' '.join((item.help or '').split())}".rstrip()
 
 
@@ -136,7 +134,6 @@ def languages() -> list[str]:
 
 
 def gpus() -> list[str]:
-    """Names of GPUs in their file."""
     with (folders.catalog_dir() / "gpus.yaml").open(encoding="utf-8") as file:
         return [name.replace(" ", "-") for name in _GPU.findall(file.read(_MAX_READ))]
 

@@ -37,7 +37,6 @@ def _own_data(module: str) -> Path:
 
 
 def catalog_dir() -> Path:
-    """The folder of symptoms, line formats and schemas."""
     return data_dir() / "catalog"
 
 
@@ -51,12 +50,10 @@ def _chosen(override: str | None, default: Path, what: str) -> Path:
 
 
 def runbooks_dir(override: str | None = None) -> Path:
-    """The folder of runbooks."""
     return _chosen(override, data_dir() / "runbooks", "runbooks")
 
 
 def cases_dir(override: str | None = None) -> Path:
-    """The folder of recorded cases."""
     return _chosen(override, catalog_dir() / "cases", "cases")
 
 

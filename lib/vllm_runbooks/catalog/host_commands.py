@@ -1,8 +1,6 @@
 """Commands other than vLLM's own that are run or printed, from `catalog/tables/host_commands.yaml`.
 
 A value for a placeholder is of its kind or rejected: none is an option, and nothing of a command is text for a shell.
-`catalog check` compares what symptoms print with the table; tests compare everything else with it: rules, runbooks,
-pages, messages, written files, and every process that is started.
 """
 
 from __future__ import annotations

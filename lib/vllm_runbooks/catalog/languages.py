@@ -62,8 +62,7 @@ _DIGEST = 7
 def chosen(name: str | None, where: str = "lang") -> str | None:
     """The language of that name, or of a system's name of it, as `zh_CN.UTF-8`; None is English, as is an empty name.
 
-    Raises:
-        InputError: there is none of that name; `where` says what named it.
+    Raises InputError if there is none; `where` says what named it.
     """
     tag = (name or "").strip().lower().partition(".")[0].replace("_", "-") or ENGLISH
     if _ENGLISH.fullmatch(tag):

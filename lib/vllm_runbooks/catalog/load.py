@@ -1,8 +1,4 @@
-"""Load the catalog, each part when it is used.
-
-Indexes are read. Where the authored files may be newer (a checkout, a user's own folder) an index is compiled anew and
-kept under a name made of the files' content; only then is YAML read.
-"""
+"""Load the catalog, each part when it is used."""
 
 from __future__ import annotations
 

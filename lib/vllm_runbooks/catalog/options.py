@@ -82,7 +82,6 @@ class Option:
 
     @property
     def name(self) -> str:
-        """The name under which the option is told: its first long spelling."""
         return next((text for text in self.strings if text.startswith("--")), (*self.strings, self.dest)[0])
 
     @property
@@ -182,7 +181,6 @@ class ReleaseData:
     """By "kind name"; see `docs/releases.md`."""
 
     def of(self, kind: str) -> dict[str, Any]:
-        """The records of a kind by name."""
         start = f"{kind} "
         return {key[len(start) :]: value for key, value in self.records.items() if key.startswith(start)}
 
@@ -259,7 +257,6 @@ class ReleaseData:
 
     @cached_property
     def environment(self) -> Mapping[str, EnvironmentVariable]:
-        """The variables that the release reads, by name."""
         return {
             name: EnvironmentVariable(
                 name=name,
@@ -298,14 +295,10 @@ class ReleaseData:
         memory_gib: float | None = None,
         capability: str | None = None,
     ) -> Default:
-        """The value of an engine argument that is not given.
+        """The value of an engine argument, by its argparse name, that is not given.
 
-        Args:
-            dest: argparse's name of it, such as `max_num_seqs`.
-            context: "serve" for a server, "llm" for the class LLM.
-            gpu: The GPU's name, where it is known.
-            memory_gib: That GPU's memory.
-            capability: Its compute capability, such as "9.0".
+        `context` is "serve" for a server and "llm" for the class LLM. Some defaults depend on the GPU: its name,
+        its memory and its compute capability, such as "9.0".
         """
         moving = self.records.get(f"default {dest}")
         option = self.by_dest.get(dest)
@@ -388,7 +381,6 @@ def _moving_default(fields: Mapping[str, Any], context: str, device: _Device) ->
 
 
 def releases_dir() -> Path:
-    """The folder of the generated data."""
     return catalog_dir() / "releases"
 
 
@@ -471,11 +463,7 @@ class Nearest(NamedTuple):
 
 
 def nearest(version: str) -> Nearest:
-    """The known release whose data stands for a version: the same minor release, else the next lower one.
-
-    Raises:
-        InputError: The text is no version.
-    """
+    """The known release whose data stands for a version, of the same minor or the next lower; raises InputError."""
     release_files = _files(releases_dir())
     if version.strip().lower() in _NEWEST:
         return Nearest(release_files[-1][1], is_beyond=False, is_before=False)

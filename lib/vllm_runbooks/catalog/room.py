@@ -22,7 +22,6 @@ class MemoryClaim:
 
     @property
     def free(self) -> float:
-        """What others leave."""
         return max(0.0, self.total - self.used)
 
     @property

@@ -135,7 +135,6 @@ class Serving(Authored):
 
     @property
     def by_id(self) -> Mapping[str, ServingCondition]:
-        """The conditions by name."""
         return {condition.id: condition for condition in self.conditions}
 
 

@@ -140,7 +140,6 @@ class _ModuleRow:
 
     @cached_property
     def ranges(self) -> Mapping[str, Sequence[tuple[int, int]]]:
-        """First and last line of the functions of each name."""
         spans: dict[str, list[tuple[int, int]]] = {}
         for name, first, last in self.functions:
             spans.setdefault(name, []).append((first, last))
@@ -173,13 +172,11 @@ class Book:
         return table
 
     def modules(self, release: str) -> dict[str, Module]:
-        """All modules of a release, by path in the package."""
         index = self.releases.index(release)
         rows = ((path, self._in_releases(path)[index]) for path in self._lines)
         return {path: Module(row.sites, row.functions) for path, row in rows if row}
 
     def _in_releases(self, path: str) -> list[_ModuleRow | None]:
-        """A source file in each of the releases; None where a release lacks it."""
         if path not in self._rows:
             texts = {
                 first: rest for first, _, rest in (line.strip().partition(" ") for line in self._lines.get(path, ()))
@@ -210,7 +207,6 @@ class Book:
 
 
 def data_folder() -> Path:
-    """Where the generated data of this module lies."""
     return folders.catalog_dir() / "releases" / "logs"
 
 

@@ -99,7 +99,6 @@ class Gpu(Authored):
 
     @cached_property
     def version(self) -> Capability | None:
-        """The compute capability as numbers that can be compared."""
         major, _, minor = (self.capability or "").partition(".")
         return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
 
@@ -522,11 +521,7 @@ class Specs:
         return self._known[name]
 
     def gpu(self, name: str) -> Gpu:
-        """The GPU of that name.
-
-        Raises:
-            InputError: no card has it, or several have.
-        """
+        """The GPU of that name; raises InputError if no card has it, or several have."""
         text = name.strip()
         if len(text) > _MAX_NAME:
             raise InputError(f"{text[:_MAX_NAME]}: is no GPU's name: more than {_MAX_NAME} characters")
@@ -610,7 +605,6 @@ class Specs:
 
     @cached_property
     def models(self) -> Mapping[str, Model]:
-        """All models by their Hub id."""
         return {name: self._made(name) for name in self.texts}
 
     def _made(self, name: str) -> Model:

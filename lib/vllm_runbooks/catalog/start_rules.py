@@ -1,8 +1,4 @@
-"""How releases of vLLM derive settings from the options of a launch, from `catalog/tables/launch_rules.yaml`.
-
-`plan.settings` applies the rules. Words such as "old card" or "stages" name what a launch uses and an engine or runner
-may lack; `plan.settings` decides whether a launch uses it.
-"""
+"""How releases of vLLM derive settings from the options of a launch, from `catalog/tables/launch_rules.yaml`."""
 
 from __future__ import annotations
 

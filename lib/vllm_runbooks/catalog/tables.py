@@ -61,15 +61,7 @@ class RuleFinding:
 
 @cache
 def load_table(name: str, row: type[T]) -> Mapping[str, T]:
-    """Load the rows of a table by id, in the order of the file.
-
-    Args:
-        name: Name of the file without its ending.
-        row: Class of the rows, as in `table_sources.TABLES`.
-
-    Raises:
-        InputError: the file is missing or broken.
-    """
+    """The rows of a table by id, in the order of its file; raises InputError if that is missing or broken."""
 
     def decode(index: Any) -> dict[str, T]:
         if index.get("problems"):

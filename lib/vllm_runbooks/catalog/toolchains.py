@@ -1,7 +1,4 @@
-"""The facts of a toolchain that compiles models for edge chips, from `catalog/toolchains/<id>.yaml`.
-
-None means that the source does not say.
-"""
+"""Facts of a toolchain for edge chips, from `catalog/toolchains/<id>.yaml`; None means that the source does not say."""
 
 from __future__ import annotations
 

@@ -69,7 +69,6 @@ class Archive:
     parts: tuple[PackMember, ...]
 
     def of(self, role: MemberRole) -> list[PackMember]:
-        """The members of a kind, in the order of the manifest."""
         return [part for part in self.parts if part.role == role]
 
 

@@ -34,7 +34,6 @@ class RenderedView:
 
     @classmethod
     def joined(cls, parts: Sequence[RenderedView]) -> RenderedView:
-        """One after the other."""
         return cls("\n".join(part.plain for part in parts), "".join(part.html for part in parts))
 
     def __str__(self) -> str:

@@ -1,13 +1,4 @@
-"""Every exception that the library raises on purpose.
-
-- RunbooksError
-  - InputError          the request or its input cannot be read (exit 2)
-    - CatalogError      a catalog file is broken: names file, line and field
-    - WrongFileError    a file is of another kind, as a picture in place of a log
-  - VerdictFailed       raised by a runbook's last cell when its verdict is "fail", so that any executor notices
-
-A message is one line, `where: what is wrong; what to do`.
-"""
+"""Every exception that the library raises on purpose: one line, `where: what is wrong; what to do`."""
 
 from __future__ import annotations
 
@@ -38,9 +29,7 @@ class InputError(RunbooksError):
 class WrongFileError(InputError):
     """What was named is not what was wanted.
 
-    Args:
-        wrong: What is wrong with it.
-        instead: What to give in its place, which whoever wanted something else says in other words.
+    `wrong` says what is wrong with it; `instead` what to give, which whoever wanted something else words otherwise.
     """
 
     def __init__(self, wrong: str, instead: str) -> None:

@@ -228,7 +228,6 @@ class CaseFile(Authored):
 
     @property
     def kind(self) -> CaseKind:
-        """What it holds."""
         if self.plan is not None:
             return CaseKind.QUESTION
         if self.expect.issues is not None:

@@ -37,7 +37,6 @@ class Excerpt:
         return cls(text, range(len(text) + 1))
 
     def part(self, start: int, end: int) -> Excerpt:
-        """The characters from one index to another."""
         return Excerpt(self.text[start:end], self.at[start : end + 1])
 
     def joined(self, parts: Iterable[tuple[int, int]]) -> Excerpt:

@@ -14,9 +14,5 @@ JOB_VERDICT = "vllm_runbooks.edge10.evidence:_judge_recorded"
 
 
 def extension(name: str) -> Any:
-    """The function of that name.
-
-    Args:
-        name: One of the constants above.
-    """
+    """The function behind one of the constants above."""
     return resolve_name(name)

@@ -92,7 +92,6 @@ def _decoded(decode: Callable[[Any], Any] | None, value: Any) -> Any:
 
 @cache
 def _read(kind: type) -> Mapping[str, tuple[str, Callable[[Any], Any] | None]]:
-    """Fields of a record by key: name, and decoder."""
     return {
         name.rstrip("_"): (name, _decoder(hint)) for name, hint in _hints(kind).items() if not name.startswith("__")
     }

@@ -25,7 +25,6 @@ class Outcome(StrEnum):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the server came up."""
         return self in (Outcome.READY, Outcome.RUNNING)
 
 
@@ -128,7 +127,6 @@ class Process:
 
     @property
     def place(self) -> ProcessKey:
-        """What tells it from the others."""
         return self.pid, self.ip
 
 
@@ -205,7 +203,6 @@ class Traceback:
 
     @property
     def first_line(self) -> int:
-        """Line of the first exception's text."""
         return self.chain[0].quote.line
 
 

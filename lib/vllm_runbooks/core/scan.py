@@ -35,7 +35,6 @@ _REPEAT = re.compile(r"\{(\d{1,4})(,?)(\d{0,4})\}")
 
 
 def _signs(pattern: str) -> list[str]:
-    """Split a pattern into escapes, classes, openings of groups, repeats and single characters."""
     return _SIGN.findall(pattern)
 
 
@@ -236,8 +235,6 @@ class WordSet:
 
 @dataclass
 class _Search:
-    """A pattern, compiled by the engines that use it."""
-
     source: str
     uses: int = 0
     """Searches by RE2."""
@@ -245,7 +242,6 @@ class _Search:
 
     @cached_property
     def by_re(self) -> Callable[[str, int], Any]:
-        """Search of Python's `re`."""
         return re.compile(self.source, re.ASCII).search
 
     @cached_property
@@ -281,7 +277,6 @@ class PatternSet:
 
     @cached_property
     def _by_word(self) -> dict[str, list[int]]:
-        """Patterns by the words by which they are found."""
         table: dict[str, list[int]] = {}
         for index, word in enumerate(self._first_words):
             for either in self._either[index] or (word,):
@@ -300,7 +295,6 @@ class PatternSet:
         return sorted(set(indices))
 
     def _search(self, index: int, length: int) -> tuple[Callable[[str, int], Any], Sequence[str]]:
-        """Search function for a pattern in a text of this length, and the names of its groups."""
         search = self._searches.get(index) or self._searches.setdefault(index, _Search(expand(self.patterns[index])))
         if self._re2 is None or (length <= _SHORT and search.uses >= _OFTEN):
             return search.by_re, search.names

@@ -1,8 +1,4 @@
-"""Generate the data of `catalog/releases` from a release's own package.
-
-`dump_parser` dumps the release's parser in a Python that can import it; the rest is read from its sources. A release is
-stored as the difference to the one before.
-"""
+"""Generate the data of `catalog/releases` from a release's own package."""
 
 from __future__ import annotations
 
@@ -66,18 +62,10 @@ def add(
     folder: Path | None = None,
     time_limit: float = TIME_LIMIT,
 ) -> Added:
-    """Make the data of a release and store it between its neighbours.
+    """Make the data of a release, such as 0.34.0, and store it between its neighbours; raises InputError.
 
-    Args:
-        version: The release, such as 0.34.0; no development build.
-        python: A Python with the requirements of one vLLM for CPU.
-        source: A folder that holds the unpacked package `vllm/`; without it the package is downloaded.
-        dockerfile: The release's own docker/Dockerfile; without it the image's entry point stays as it was known.
-        folder: Where the data goes; the catalog's own folder if None.
-        time_limit: Seconds for the dump.
-
-    Raises:
-        InputError: The release cannot be had, its Dockerfile cannot be read, or that Python cannot import it.
+    `python` has the requirements of one vLLM for CPU. Without `source`, the folder of the unpacked package, it is
+    downloaded; without `dockerfile` the image's entry point stays as it was known; `time_limit` is that of a dump.
     """
     if options.version_key(version) is None or not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise InputError(f"{version}: is no release of vLLM; give one such as 0.33.0")
@@ -138,7 +126,6 @@ def claimed_lines() -> dict[str, list[str]]:
 
 
 def _download(version: str, scratch: Path) -> tuple[str, Path]:
-    """Name of the package and the folder of its files."""
     message = ""
     for package in PACKAGES:
         target = scratch / package
@@ -295,7 +282,6 @@ def _name(option: Mapping[str, Any]) -> str:
 
 
 def _option(option: Mapping[str, Any]) -> dict[str, Any]:
-    """Record of an option, without usual values."""
     name, strings, takes = _name(option), option["option_strings"], option["nargs"] != 0
     usual = {text: not text.startswith("--no-") for text in strings}
     metavar = option["metavar"]
@@ -320,7 +306,6 @@ def _option(option: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _variable(variable: Mapping[str, Any]) -> dict[str, Any]:
-    """Record of an environment variable, from what reading it gave for a list of texts."""
     probes = variable["probes"]
     values = {text: outcome["value"] for text, outcome in probes.items() if "value" in outcome}
     refused = sorted(text for text, outcome in probes.items() if "error" in outcome)
@@ -528,7 +513,6 @@ def _conditions(test: ast.expr, names: Mapping[str, str]) -> list[dict[str, Any]
 
 
 def _locals(function: ast.FunctionDef) -> dict[str, str]:
-    """Expressions that a function assigns to its local names, the last of each."""
     values: dict[str, str] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Attribute, ast.Call)):

@@ -14,7 +14,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vllm_runbooks.authoring.releases.serve_checks import CheckReader, UnreadableError, joined, parsed, validators
+from vllm_runbooks.authoring.releases.serve_checks import CheckReader, joined, parsed, validators
 from vllm_runbooks.catalog.options import LIMITS
 from vllm_runbooks.reading.arguments.conditions import names
 
@@ -40,7 +40,7 @@ def argument_bounds(package: Path) -> tuple[dict[str, dict[str, Any]], dict[str,
         (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == _ARGUMENTS[0]), None
     )
     if engine_args is not None:
-        itself = {name: _Handed(name, ()) for name in _fields(engine_args)}
+        itself = {name: _Handed(name, ()) for name, _ in _fields(engine_args)}
         class_bounds += _of_class(_ConfigClass(engine_args, tree, package, "engine/arg_utils.py"), itself)
     for path in (package / "config.py", *sorted(package.glob("config/*.py"))):
         if not path.is_file():
@@ -60,7 +60,6 @@ def argument_bounds(package: Path) -> tuple[dict[str, dict[str, Any]], dict[str,
 
 
 def _free(name: str, names_in_use: Mapping[str, Any]) -> str:
-    """The name, if it is in use with the first free number from 2."""
     return next(
         candidate
         for candidate in chain((name,), (f"{name} {number}" for number in count(2)))
@@ -103,10 +102,10 @@ def _handed(tree: ast.Module) -> dict[str, dict[str, _Handed]]:
     return by_class
 
 
-def _fields(owner: ast.ClassDef) -> Iterator[str]:
+def _fields(owner: ast.ClassDef) -> Iterator[tuple[str, ast.AnnAssign]]:
     for node in owner.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            yield node.target.id
+            yield node.target.id, node
 
 
 def _take(call: ast.Call, guards: tuple[Any, ...], by_class: dict[str, dict[str, _Handed]]) -> None:
@@ -123,9 +122,8 @@ def _take(call: ast.Call, guards: tuple[Any, ...], by_class: dict[str, dict[str,
 def _calls(node: ast.AST, reader: CheckReader, guards: tuple[Any, ...]) -> Iterator[tuple[ast.Call, tuple[Any, ...]]]:
     """Calls inside a function with the conditions on arguments that guard them; none under other conditions."""
     if isinstance(node, (ast.If, ast.IfExp)):
-        try:
-            test = reader.read(node.test)
-        except UnreadableError:
+        test = reader.readable(node.test)
+        if test is None:
             return
         for parts, guard in ((node.body, test), (node.orelse, ["not", test])):
             for part in parts if isinstance(parts, list) else [parts]:
@@ -158,16 +156,13 @@ def _unique(conditions: list[Any]) -> list[Any]:
 
 
 def _limits(owner: ast.ClassDef) -> Iterator[tuple[str, dict[str, float], int]]:
-    """Fields with limits: name, limits and line."""
-    for node in owner.body:
-        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
-            continue
+    for field, node in _fields(owner):
         for call in ast.walk(node):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Field":
                 numbers = {word.arg: _number(word.value) for word in call.keywords if word.arg in LIMITS}
                 limits = {name: limit for name, limit in numbers.items() if name and limit is not None}
                 if limits:
-                    yield node.target.id, limits, node.lineno
+                    yield field, limits, node.lineno
 
 
 def _number(node: ast.expr) -> float | None:
@@ -205,7 +200,7 @@ def _checks(owner: _ConfigClass) -> Iterator[dict[str, Any]]:
         if made in methods:
             yield from reader.method(methods[made])
     for function in methods.values():
-        if any(True for _ in validators(function, "model_validator")):
+        if any(validators(function, "model_validator")):
             yield from reader.method(function)
 
 
@@ -221,7 +216,6 @@ class _ConfigReader(CheckReader):
         self.followed: list[str] = []
 
     def check_record(self, statement: ast.stmt, guards: list[Any], error: str, says: str) -> dict[str, Any]:
-        """A check with its line."""
         return super().check_record(statement, guards, error, says) | {"line": statement.lineno}
 
     def method(self, function: ast.FunctionDef, call: ast.Call | None = None) -> Iterator[dict[str, Any]]:
@@ -232,7 +226,7 @@ class _ConfigReader(CheckReader):
         local: dict[str, Any] = {name: ["arg", name] for name in parameters}
         if call is not None:
             arguments = [*zip(parameters, call.args, strict=False), *((word.arg, word.value) for word in call.keywords)]
-            local = {name: self._readable(value) for name, value in arguments if name}
+            local = {name: self.readable(value) for name, value in arguments if name}
         outer, self.local = self.local, local
         self.followed.append(function.name)
         yield from self.checks(function)
@@ -267,17 +261,11 @@ class _ConfigReader(CheckReader):
         """Guards of the code behind a branch; None if they are unknown."""
         if not _leaves(statement):
             return guards
-        condition = self._readable(statement.test)
+        condition = self.readable(statement.test)
         inner = [part for part in (*statement.body, *statement.orelse) if isinstance(part, ast.If)]
         if condition is None or any(map(_leaves, inner)):
             return None
         return [*guards, ["not", condition] if any(map(_is_leave, statement.body)) else condition]
-
-    def _readable(self, node: ast.expr) -> Any:
-        try:
-            return self.read(node)
-        except UnreadableError:
-            return None
 
     def _if(self, statement: ast.If, guards: list[Any]) -> Any:
         missing = _is_none(statement.test)
@@ -293,7 +281,6 @@ class _ConfigReader(CheckReader):
         return guards_after
 
     def _own_call(self, statement: ast.stmt) -> tuple[ast.FunctionDef, ast.Call] | None:
-        """Method of the class that a statement calls, with the call."""
         call = statement.value if isinstance(statement, ast.Expr) else None
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
             return None
@@ -310,7 +297,7 @@ class _ConfigReader(CheckReader):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         for target in targets:
             if isinstance(target, ast.Attribute) and self._is_subject(target.value) and not self.nested:
-                value = self._readable(statement.value) if statement.value is not None else None
+                value = self.readable(statement.value) if statement.value is not None else None
                 if value is not None:
                     self.changed.discard(target.attr)
                     self.kept[target.attr] = value
@@ -333,7 +320,6 @@ def _is_leave(statement: ast.stmt) -> bool:
 
 
 def _leaves(statement: ast.If) -> bool:
-    """Whether the code behind a branch may be skipped."""
     return any(_is_leave(inner) for inner in ast.walk(statement) if isinstance(inner, ast.stmt))
 
 

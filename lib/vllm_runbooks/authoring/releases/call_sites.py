@@ -1,7 +1,4 @@
-"""Read from a release's sources where it writes log lines, the ranges of its start-up functions, and its messages.
-
-Kept are line numbers, and whether a pattern of the catalog matches a message. Nothing is executed.
-"""
+"""Read from a release's sources its log lines, the ranges of its start-up functions, and its messages; none is run."""
 
 from __future__ import annotations
 
@@ -299,16 +296,10 @@ def reworded(shelf: Catalog, release: str, before: Wordings, after: Wordings) ->
 def write(
     packages: Mapping[str, Path], shelf: Catalog, folder: Path, claimed: Mapping[str, Sequence[str]] | None = None
 ) -> list[Unworded]:
-    """Read releases, each a folder `vllm`, into the catalog's data; data of other releases is kept.
+    """Read releases, each a folder `vllm`, into a folder of the catalog's data; data of other releases is kept.
 
-    Args:
-        packages: The releases.
-        shelf: The catalog, whose patterns are looked for.
-        folder: Where the data lies.
-        claimed: Patterns of lines that documents say are printed, by who says so; they are looked for as well.
-
-    Returns:
-        The patterns of vLLM's own words that no release has; of those that are claimed none.
+    Looked for are the catalog's patterns, and the claimed ones of documents, by who says so. Returns the patterns of
+    vLLM's own words that no release has.
     """
     kept = sites.read_book(folder / SITES)
     book = {release: kept.modules(release) for release in kept.releases}

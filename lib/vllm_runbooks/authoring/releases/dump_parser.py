@@ -53,11 +53,11 @@ _MAX_WORDS = 300
 
 
 class _Caught(BaseException):
-    """Carries the parser out of the program that was about to use it."""
+    """Carries a value, a parser or its words, out of the program that was about to use it."""
 
-    def __init__(self, parser: argparse.ArgumentParser) -> None:
+    def __init__(self, value: Any) -> None:
         super().__init__()
-        self.parser = parser
+        self.value = value
 
 
 def _caught(program: Callable[[], object], argv: list[str]) -> argparse.ArgumentParser:
@@ -74,7 +74,8 @@ def _caught(program: Callable[[], object], argv: list[str]) -> argparse.Argument
     try:
         program()
     except _Caught as caught:
-        return caught.parser
+        parser: argparse.ArgumentParser = caught.value
+        return parser
     finally:
         argparse.ArgumentParser.parse_known_args = original  # type: ignore[method-assign]
         sys.argv = old_argv
@@ -247,9 +248,7 @@ class Types:
             try:
                 from pydantic import TypeAdapter
 
-                adapter = TypeAdapter(cls)
-                self._reduce(adapter.core_schema, 0)
-                self._together(name, adapter.validate_json)
+                self._reduce(TypeAdapter(cls).core_schema, 0)
             except Exception as error:  # noqa: BLE001 - any class a release has may refuse
                 self.objects[name] = {"error": f"{type(error).__name__}: {error}"[:200]}
         return name
@@ -358,54 +357,6 @@ class Types:
                 break
         return description
 
-    def _together(self, name: str, read: Callable[[str], object]) -> None:
-        """Record what an object with its own check rejects although each key's type accepts it."""
-        description = self.objects[name]
-        if not description.get("checks"):
-            return
-
-        def accepts(value: Any) -> bool:
-            try:
-                read(json.dumps(value))
-            except Exception:  # noqa: BLE001 - an error of any kind is a refusal
-                return False
-            return True
-
-        samples = {
-            key: self._samples(entry["type"]) for key, entry in description["keys"].items() if entry.get("init", True)
-        }
-        alone = {key: [value for value in values if not accepts({key: value})] for key, values in samples.items()}
-        alone = {key: values for key, values in alone.items() if values}
-        needs = {}
-        for key, values in alone.items():
-            partners = [
-                other
-                for other, choices in samples.items()
-                if other != key and any(accepts({key: value, other: choice}) for value in values for choice in choices)
-            ]
-            if partners:
-                needs[key] = partners
-        description["tried"] = {"empty": accepts({}), "alone": alone, "needs": needs}
-
-    def _samples(self, kind: Any) -> list[Any]:
-        plain: dict[str, list[Any]] = {
-            "bool": [True, False], "int": [1, 0, -1], "float": [0.5, 0.0, -1.0, 2.0], "str": ["abc", ""],
-        }  # fmt: skip
-        if isinstance(kind, str):
-            return plain.get(kind, [])
-        for key in ("optional", "checked"):
-            if key in kind:
-                return kind["words"][:12] if kind.get("words") else self._samples(kind[key])
-        if "enum" in kind:
-            values: list[Any] = kind["enum"][:12]
-            return values
-        for key, values in (("list", [[]]), ("set", [[]]), ("dict", [{}]), ("object", [{}])):
-            if key in kind:
-                return values
-        if "union" in kind:
-            return [value for part in kind["union"] for value in self._samples(part)]
-        return plain.get(next(iter(kind)), [])[:1] if isinstance(kind, dict) else []
-
     def _keys(self, schema: Any, depth: int) -> str:
         cls = schema.get("cls")
         name: str = cls.__name__ if cls is not None else schema.get("cls_name", "TypedDict")
@@ -414,22 +365,15 @@ class Types:
         description: dict[str, Any] = {"keys": {}}
         self.objects[name] = description
         config = schema.get("config") or {}
-        body, checks = schema.get("schema", schema), []
+        body = schema.get("schema", schema)
         while body["type"].startswith("function-"):
-            checks.append(f"{body['type'][9:]} {body['function']['function'].__qualname__}")
             body = body["schema"]
-        if schema.get("post_init"):
-            checks.append("after __post_init__")
         description["extra"] = (
             schema.get("extra_behavior")
             or body.get("extra_behavior")
             or config.get("extra_fields_behavior")
             or "ignore"
         )
-        if config.get("strict"):
-            description["strict"] = True
-        if checks:
-            description["checks"] = checks
         fields = body["fields"]
         pairs = fields.items() if isinstance(fields, dict) else ((field["name"], field) for field in fields)
         # A key's own check is told apart from one of the value that holds the object.
@@ -474,7 +418,6 @@ def _without_words(kind: Any, words: list[str]) -> Any:
 
 
 def _members(schema: Any) -> list[str]:
-    """Names and values of every enumeration and literal inside a schema."""
     names: list[str] = []
     if isinstance(schema, dict):
         if schema.get("type") == "enum":
@@ -657,7 +600,7 @@ def _rewrites(parser_class: type[argparse.ArgumentParser]) -> dict[str, Any]:
     original = argparse.ArgumentParser.parse_args
 
     def passed(self: Any, args: Any = None, namespace: Any = None) -> Any:  # noqa: ARG001 - argparse's signature
-        raise _Passed(list(args))
+        raise _Caught(list(args))
 
     argparse.ArgumentParser.parse_args = passed  # type: ignore[method-assign]
     try:
@@ -673,21 +616,13 @@ def _rewrites(parser_class: type[argparse.ArgumentParser]) -> dict[str, Any]:
                 try:
                     parser.parse_args([paths.get(word, word) for word in words])
                     seen[name] = {"error": "nothing passed"}
-                except _Passed as got:
-                    seen[name] = [word.replace(paths["CONFIG"], "CONFIG") for word in got.words]
+                except _Caught as caught:
+                    seen[name] = [word.replace(paths["CONFIG"], "CONFIG") for word in caught.value]
                 except (Exception, SystemExit) as error:  # noqa: BLE001
                     seen[name] = {"error": type(error).__name__}
     finally:
         argparse.ArgumentParser.parse_args = original  # type: ignore[method-assign]
     return seen
-
-
-class _Passed(BaseException):
-    """Carries the words out that argparse was about to parse."""
-
-    def __init__(self, words: list[str]) -> None:
-        super().__init__()
-        self.words = words
 
 
 # ---- environment variables and the Python interface
@@ -719,14 +654,12 @@ def _environment() -> dict[str, Any]:
     return variables
 
 
-def _parameters(owner: Any) -> list[str]:
-    return [name for name in inspect.signature(owner).parameters if name != "self"]
-
-
 def _python() -> dict[str, Any]:
     arg_utils = importlib.import_module("vllm.engine.arg_utils")
     llm = importlib.import_module("vllm.entrypoints.llm").LLM
-    parameters: dict[str, Any] = {"LLM": _parameters(llm.__init__)}
+    parameters: dict[str, Any] = {
+        "LLM": [name for name in inspect.signature(llm.__init__).parameters if name != "self"]
+    }
     for name in ("EngineArgs", "AsyncEngineArgs"):
         parameters[name] = {}
         for field in dataclasses.fields(getattr(arg_utils, name)):

@@ -68,9 +68,7 @@ def _of_class(owner: ast.ClassDef, tree: ast.Module, sources: Path) -> Iterator[
     for function in owner.body:
         if not isinstance(function, ast.FunctionDef):
             continue
-        if function.name in ("__post_init__", "model_post_init"):
-            yield from CheckReader(tree, sources, "self", 0).checks(function)
-        if any(True for _ in validators(function, "model_validator")):
+        if function.name in ("__post_init__", "model_post_init") or any(validators(function, "model_validator")):
             yield from CheckReader(tree, sources, "self", 0).checks(function)
         for decorator in validators(function, "field_validator"):
             for name in decorator.args if len(function.args.args) > 1 else ():
@@ -144,9 +142,8 @@ class CheckReader:
         return {"when": joined(guards), "error": error, "says": says}
 
     def _if(self, statement: ast.If, guards: list[Any]) -> Any:
-        try:
-            condition = self.read(statement.test)
-        except UnreadableError:
+        condition = self.readable(statement.test)
+        if condition is None:
             for inner in ast.walk(statement):
                 self._forget(inner)
             # What cannot be judged keeps its block from being told; the rest goes on unless the block leaves.
@@ -165,10 +162,7 @@ class CheckReader:
 
     def _loop(self, statement: ast.For, guards: list[Any]) -> Iterator[dict[str, Any]]:
         """`for item in values: if condition: raise`."""
-        try:
-            values = self.read(statement.iter)
-        except UnreadableError:
-            values = None
+        values = self.readable(statement.iter)
         if values is None or not isinstance(statement.target, ast.Name) or _leaves(statement.body):
             for inner in ast.walk(statement):
                 self._forget(inner)
@@ -184,10 +178,7 @@ class CheckReader:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         for target in targets:
             if isinstance(target, ast.Name) and statement.value is not None:
-                try:
-                    self.local[target.id] = self.read(statement.value)
-                except UnreadableError:
-                    self.local[target.id] = None
+                self.local[target.id] = self.readable(statement.value)
             else:
                 self._forget(target)
 
@@ -201,9 +192,8 @@ class CheckReader:
                 self.local[target.id] = None
 
     def _assert(self, statement: ast.Assert, guards: list[Any]) -> Iterator[dict[str, Any]]:
-        try:
-            condition = self.read(statement.test)
-        except UnreadableError:
+        condition = self.readable(statement.test)
+        if condition is None:
             return
         says = " ".join("".join(_texts(statement.msg)).split()) if statement.msg else "an assertion fails"
         yield self.check_record(statement, [*guards, ["not", condition]], "AssertionError", says)
@@ -223,10 +213,10 @@ class CheckReader:
             return
         reader = CheckReader(tree, self.sources, self.subject, self.depth - 1)
         if not self._is_subject(call.args[0]):
-            try:
-                reader.local[function.args.args[0].arg] = self.read(call.args[0])
-            except UnreadableError:
+            value = self.readable(call.args[0])
+            if value is None:
                 return
+            reader.local[function.args.args[0].arg] = value
         yield from reader.checks(function, guards)
 
     # ---- expressions
@@ -234,8 +224,15 @@ class CheckReader:
     def _is_subject(self, node: ast.AST) -> bool:
         return isinstance(node, ast.Name) and node.id == self.subject
 
+    def readable(self, node: ast.AST) -> Any:
+        """An expression as a condition; None if it is none."""
+        try:
+            return self.read(node)
+        except UnreadableError:
+            return None
+
     def read(self, node: ast.AST) -> Any:
-        """An expression as a condition."""
+        """An expression as a condition; raises UnreadableError if it is none."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float | bool | None):
             return ["const", node.value]
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
@@ -320,7 +317,6 @@ class CheckReader:
         raise UnreadableError
 
     def _listed(self, node: ast.ListComp | ast.GeneratorExp) -> Any:
-        """Items of a list that meet a condition."""
         generator = node.generators[0]
         if len(node.generators) > 1:
             raise UnreadableError
@@ -395,7 +391,6 @@ def _member(tree: ast.Module, owner: str, name: str) -> Any:
 
 
 def _asked(condition: Any) -> Iterator[str]:
-    """Names of the values in a condition."""
     if isinstance(condition, list) and condition:
         if condition[0] == "arg":
             yield condition[1]

@@ -1,7 +1,4 @@
-"""Read from a release's sources what it supports: parsers, quantisations, cache types, attention backends, models.
-
-`extract` reads one release, `packed` joins many into the document that is kept in the catalog. Nothing is executed.
-"""
+"""Read from a release's sources what it supports: parsers, quantisations, cache types, attention backends, models."""
 
 from __future__ import annotations
 
@@ -254,7 +251,6 @@ def _capabilities(method: ast.FunctionDef | None) -> list[str] | None:
 
 
 def _backends(source: _Source) -> dict[str, Any]:
-    """Attention backends with the capabilities and cache types of each."""
     modules = [
         source.first("v1/attention/backends/registry.py", "attention/backends/registry.py"),
         source.first("platforms/interface.py"),
@@ -376,7 +372,6 @@ def _keys(node: ast.Dict) -> Iterator[str]:
 
 
 def _read_names(tree: ast.Module) -> set[str]:
-    """Processor arguments that a module reads by name."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop"):

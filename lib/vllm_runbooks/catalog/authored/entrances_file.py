@@ -73,7 +73,6 @@ def line_problems(path: Path, symptoms: Iterable[Symptom]) -> list[str]:
 
 
 def compile_entrances(root: Path) -> tuple[dict[str, Any], list[str]]:
-    """Compile a catalog folder's `entrances.yaml`; returns the index, and the problems, one line each."""
     paths = filter(Path.is_file, compiled.ENTRANCES.sources(root))
     documents, problems = compile_files(paths, root, read_entrances)
     return {"key": compiled.ENTRANCES.key(root), "entrances": documents[0] if documents else None}, problems

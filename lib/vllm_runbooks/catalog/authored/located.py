@@ -147,17 +147,7 @@ def read_record(
     parse: Callable[[Any], tuple[Any, list[Problem]]],
     problems_of: Callable[[Any], Iterable[Problem]],
 ) -> Any:
-    """The record that an authored file holds.
-
-    Args:
-        path: The file.
-        where: What it is called.
-        parse: The record that its data describes, None where it is broken, and the problems found.
-        problems_of: What is wrong with the record.
-
-    Raises:
-        CatalogError: the file is broken; every problem is named, one a line.
-    """
+    """The record of an authored file, as `parse` makes it; raises CatalogError with every problem, one a line."""
     data = read_yaml(path, where)
     value, problems = parse(data)
     problems += todos(data)

@@ -51,6 +51,5 @@ def _problems(rule: Rule, stem: str) -> Iterator[Problem]:
 
 
 def compile_rules(root: Path) -> tuple[dict[str, Any], list[str]]:
-    """Compile a catalog folder's rules; returns the index of what is good, and the problems, one line each."""
     rules, problems = compile_files(compiled.rule_sources(root), root, read_rule)
     return {"key": compiled.rules_key(root), "rules": rules}, problems

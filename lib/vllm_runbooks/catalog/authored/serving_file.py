@@ -139,6 +139,5 @@ def _test_problems(test: ServingTest, serving: Serving) -> Iterator[tuple[str, s
 
 
 def compile_serving(root: Path) -> tuple[dict[str, Any], list[str]]:
-    """Compile a catalog folder's `serving.yaml`; returns the index, and the problems, one line each."""
     documents, problems = compile_files(filter(Path.is_file, compiled.SERVING.sources(root)), root, read_serving)
     return {"key": compiled.SERVING.key(root), "serving": documents[0] if documents else None}, problems

@@ -26,7 +26,6 @@ ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "defaults": TypeAdapter(DefaultReviews),
     "model": TypeAdapter(ModelFile),
 }
-"""What each kind of file holds."""
 VENDORS = ("nvidia", "amd")
 INTERCONNECTS = ("nvlink", "nvlink-bridge", "pcie")
 ENOUGH_LINES = 3

@@ -29,7 +29,6 @@ from vllm_runbooks.core.records import Facts, Severity
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Symptom)
 _ORIGINS = ("vllm", "torch", "cuda", "nccl", "ray", "python", "uvicorn", "shell", "kernel", "wrapper", "toolchain")
-"""Who may print a line."""
 _SIGNATURES = ("signatures", "companions")
 _NO_LITERAL = "needs a word"
 """How the one fault begins that a function's name may have: no log is searched for it."""
@@ -39,7 +38,6 @@ _COMPARED = frozenset({
     "address", "age_minutes", "connect_error", "differences", "dropped", "free", "have", "last_time", "need", "node",
     "node_ip", "nodes", "own_rank", "peer", "port", "ranks", "refused", "resource",
 })  # fmt: skip
-"""What a comparison can tell."""
 
 
 def read_symptom(path: Path, where: str | None = None) -> Symptom:
@@ -71,7 +69,6 @@ def read_symptom(path: Path, where: str | None = None) -> Symptom:
 
 
 def _expanded(signatures: tuple[Signature, ...], shared: Mapping[str, list[str]]) -> tuple[Signature, ...]:
-    """Replace every `@name` by the wordings of that name."""
     return tuple(
         replace(signature, pattern=wording)
         for signature in signatures

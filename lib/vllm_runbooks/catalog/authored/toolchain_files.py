@@ -97,6 +97,5 @@ def _file_problems(file: TreeFile, lengths: set[int]) -> Iterator[tuple[str, str
 
 
 def compile_toolchains(root: Path) -> tuple[dict[str, Any], list[str]]:
-    """Compile a catalog folder's `toolchains`; returns the index of what is good, and the problems, one line each."""
     toolchains, problems = compile_files(compiled.toolchain_sources(root), root, read_toolchain)
     return {"key": compiled.TOOLCHAINS.key(root), "toolchains": toolchains}, problems

@@ -44,11 +44,7 @@ def parsed(adapter: TypeAdapter[Any], data: Any) -> tuple[Any, list[Problem]]:
 
 
 def read_record(path: Path, where: str, adapter: TypeAdapter[T], problems_of: Callable[[T], Iterable[Problem]]) -> T:
-    """The record that an authored file holds, and that `problems_of` finds nothing wrong with.
-
-    Raises:
-        CatalogError: the file is broken; every problem is named, one a line.
-    """
+    """The record of an authored file; raises CatalogError with every problem, those of `problems_of` too."""
     record: T = authored.read_record(path, where, partial(parsed, adapter), problems_of)
     return record
 

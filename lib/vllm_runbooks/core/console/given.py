@@ -15,12 +15,7 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0
 
 
 def span(text: str, *, is_bare: bool = True) -> float | None:
-    """Seconds of a time such as 90s, 1.5h or 2w; None: it is none.
-
-    Args:
-        text: As it was given.
-        is_bare: Whether a number without a unit is one of seconds; else it is no time.
-    """
+    """Seconds of a time such as 90s, 1.5h or 2w; None: it is none. Without a unit it is one only if `is_bare`."""
     match = _SPAN.fullmatch(text)
     return None if match is None or not (match[2] or is_bare) else float(match[1]) * _UNITS[match[2]]
 

@@ -55,7 +55,6 @@ def _is_coloured(stream: TextIO) -> bool:
 
 
 def _columns(stream: TextIO) -> int:
-    """Columns of a terminal: from `COLUMNS`, else from the terminal, else 80."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns[:9]) > 0:
         return int(columns[:9])

@@ -1,8 +1,4 @@
-"""Find secrets whose name is short, common or missing, by the text around them.
-
-These are a field `pass` or `pwd`, a variable `pw`, `密码`, the `key` next to an address, the answer to a password
-prompt, and values formatted into a login command.
-"""
+"""Find secrets whose name is short, common or missing, by the text around them."""
 
 from __future__ import annotations
 
@@ -85,12 +81,7 @@ _CODE = re.compile(r"[A-Za-z_][\w.]{0,80}[(\[]")
 
 
 def find(text: str, lowered: str) -> Iterator[tuple[re.Match[str], str]]:
-    """What may be secret, as the group `value` of a match, with the kind of it.
-
-    Args:
-        text: Some lines.
-        lowered: The same in small letters.
-    """
+    """What may be secret, as the group `value` of a match, with its kind; `lowered` is the text in small letters."""
     if "pass" in lowered or "pw" in lowered:
         yield from ((match, "password") for match in _SHORT.finditer(text) if _is_password(match))
     if any(name in text for name in (*_WORDS, *_CODED)):
@@ -111,7 +102,6 @@ def find(text: str, lowered: str) -> Iterator[tuple[re.Match[str], str]]:
 
 
 def _is_password(match: re.Match[str]) -> bool:
-    """Whether the value of a short name is a password: by its form, its quotes, or a user's name next to it."""
     text, value = match.string, match["value"]
     if _NO_PASSWORD.match(value) or not (match["quote"] or not _CODE.match(text, match.start("value"))):
         return False

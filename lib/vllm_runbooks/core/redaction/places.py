@@ -458,7 +458,6 @@ def find(text: str, values: Iterable[str] = ()) -> list[Secret]:
 
 
 def _stretches(text: str, values: Iterable[str]) -> Iterator[tuple[int, int]]:
-    """Yield the stretches of lines that may contain secrets."""
     coded = _MAYBE_CODED.search(text) is not None
     lowered = (_CODE.sub(_meant, text) if coded else text).lower()
     present = _TRIGGER_WORDS.present(lowered)
@@ -515,7 +514,6 @@ def _holds(text: str, words: Iterable[str]) -> bool:
 
 
 def _look(text: str, values: Iterable[str]) -> list[Secret]:
-    """Secrets of some lines, as they are and without colours and escapes."""
     secrets = _plain(text, values)
     if _MAYBE_CODED.search(text):
         view = _DecodedText(text)
@@ -561,7 +559,6 @@ class _DecodedText:
         return length + len(piece)
 
     def back(self, secret: Secret) -> Secret:
-        """The same secret in the original."""
         return secret._replace(
             start=self._place(secret.start)[0], end=self._place(secret.end - 1)[1], begin=self._place(secret.begin)[0]
         )
@@ -717,7 +714,6 @@ def _end_of_key(text: str, begin: re.Match[str]) -> int:
 
 
 def _end_of_lines(text: str, begin: int, end: int) -> int:
-    """End of the lines of a private key, each with the margin of its first line."""
     margin = begin - text.rfind("\n", max(begin - 400, 0), begin) - 1
     mark, is_last = text[begin - min(margin, 2) : begin], False
     length = end - max(text.rfind(sign, begin, end) for sign in "-\n") - 1
@@ -764,7 +760,6 @@ def _named(text: str) -> Iterator[Secret]:
 
 
 def _values(match: re.Match[str]) -> Iterator[Secret]:
-    """Values behind a secret's name; none where it is no secret."""
     text, kind = match.string, _kind(match["name"])
     if _REFERENCE.search(text, max(match.start() - 90, 0), match.start()) and not _ASSIGNED.search(match["between"]):
         return
@@ -867,7 +862,6 @@ def _decoded(value: str) -> bytes:
 
 
 def _encoded(text: str, values: Iterable[str]) -> list[tuple[int, int]]:
-    """Places of base64 texts that contain a secret."""
     spans = []
     for match in _BASE64.finditer(text):
         value = match[0]

@@ -1,8 +1,6 @@
 """Replace secrets in any text that leaves the library, each by a placeholder that stays the same within one run.
 
-The functions share one `Redactor`: `redact_text`, `redact_name` (a file's name), `redact_bytes`, `watch` (learn a
-document's secrets as its parts pass) and `redact_record`. Use a `Redactor` of its own where placeholders and counts
-belong to one run.
+The functions share one `Redactor`; use one of its own where placeholders and counts belong to one run.
 """
 
 from __future__ import annotations
@@ -53,7 +51,6 @@ class _Windows:
 
     @property
     def rest(self) -> str:
-        """What is too short for a window so far."""
         self._waiting = ["".join(self._waiting)]
         return self._waiting[0]
 
@@ -120,20 +117,12 @@ class Redactor:
             self._remember(value, whole)
             return self._replaced(value, whole)
 
-    def raw(self, whole: bytes) -> bytes:
-        """Bytes with their secrets replaced; what is no text stays as it is."""
-        for mark, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
-            if whole.startswith(mark):
-                return self.text(whole.decode(encoding, "surrogatepass")).encode(encoding, "surrogatepass")
-        return self.text(whole.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-
     def learn(self, parts: Iterable[str]) -> None:
         """Take in the secrets of a document, so that they are replaced wherever they stand later on."""
         for _ in self.watch(parts):
             pass
 
     def learn_names(self, names: Iterable[str]) -> None:
-        """Take in the secrets of files' names."""
         for name in names:
             self.learn([_stem(name)])
 
@@ -184,7 +173,6 @@ class Redactor:
         return whole
 
     def _all(self, text: str, secrets: list[Secret], *, at_ends: bool = False) -> list[Secret]:
-        """These secrets and all further places of known ones, in order and without overlaps."""
         secrets = list(secrets)
         if len(text) < len(self._again) and self._edges.keys().isdisjoint(
             text[start : start + PART] for start in range(len(text) - PART + 1)
@@ -256,11 +244,6 @@ def redact_name(name: str) -> str:
 def redact_value(value: str) -> str:
     """Return the placeholder of a value that is secret."""
     return _shared.value(value)
-
-
-def redact_bytes(raw: bytes) -> bytes:
-    """Return bytes with every recognised secret replaced."""
-    return _shared.raw(raw)
 
 
 def watch(parts: Iterable[str]) -> Iterator[str]:

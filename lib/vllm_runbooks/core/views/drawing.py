@@ -1,7 +1,6 @@
-"""Shapes, words and scales of pictures in SVG.
+"""Shapes, words and scales of pictures in SVG, readable on light and dark pages.
 
-Text has the colour of the page, and fills are of middle lightness, so that a picture is readable on light and dark
-pages. All text is escaped. Elements and attributes are those that `core.markup` allows.
+All text is escaped. Elements and attributes are those that `core.markup` allows.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ HAIR = "#8886"
 MAX_ROWS = 24
 """Bars of a picture, far more than a screen holds; what lies beyond is left to the tables."""
 LINES = ("#3f7fc1", "#c9862b", "#8a63c9", "#2f9c8f", "#d05a4e", "#8a94a0")
-"""Colours of curves."""
 
 
 def caption(x: float, y: float, text: str, *, size: int = 13, anchor: str = "start", faint: bool = False) -> str:
@@ -39,13 +37,11 @@ def rect(x: float, y: float, wide: float, high: float, fill: str, *, title: str 
 
 
 def rule(x1: float, y1: float, x2: float, y2: float, *, colour: str = HAIR, thick: float = 1) -> str:
-    """A straight line."""
     place = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
     return f'<line {place} stroke="{colour}" stroke-width="{thick:g}" />'
 
 
 def picture(parts: Iterable[str], height: float, title: str, *, is_narrow: bool = False) -> str:
-    """A picture with its title for screen readers."""
     width = NARROW if is_narrow else WIDTH
     fixed = "" if is_narrow else f'height="{height:.0f}" '
     box = f'width="{width}" {fixed}viewBox="0 0 {width} {height:.0f}"'

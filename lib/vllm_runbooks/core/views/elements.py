@@ -12,7 +12,6 @@ from vllm_runbooks.core.records import Truth
 from vllm_runbooks.core.views import text_width as columns
 
 COLUMNS = 80
-"""Of a terminal."""
 GREEN, RED, AMBER, GREY, BLUE = "#1a7f37", "#cf222e", "#9a6700", "#6e7781", "#0969da"
 TRUTHS = {Truth.RIGHT: GREEN, Truth.WRONG: RED, Truth.UNKNOWN: GREY}
 """The tone of a verdict on a statement."""
@@ -60,20 +59,17 @@ def prose(text: str) -> str:
 
 
 def badge(word: str, colour: str) -> str:
-    """A word on a coloured ground."""
     return tag(
         "span", escape(word), f"background:{colour};color:#fff;border-radius:4px;padding:1px 8px;font-weight:600"
     )
 
 
 def verdict(headline: Headline, tone: str) -> str:
-    """The answer, its verdict as a badge."""
     body = f"{badge(headline.verdict, tone)} <b>{escape(headline.why)}</b>"
     return tag("div", body, "font-size:16px;margin-bottom:6px;max-width:80ch")
 
 
 def remark(text: str) -> str:
-    """A paragraph that may be passed over."""
     return tag("p", escape(text), "opacity:.75;font-size:13px;max-width:80ch")
 
 
@@ -107,7 +103,6 @@ def html_table(
 
 
 def cells(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Rows of plain text as HTML."""
     return [[escape(cell) for cell in row] for row in rows]
 
 
@@ -120,7 +115,6 @@ def preformatted(text: str) -> str:
 
 
 def quoted(place: str, text: str, tone: str = RED) -> str:
-    """A line of a log with its place."""
     place = tag("span", escape(visible(place)), "opacity:.75;margin-right:10px")
     line = tag("code", escape(visible(text)), "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent")
     style = f"border-left:3px solid {tone};padding:2px 0 2px 10px;margin:4px 0;font-size:13px"

@@ -33,7 +33,6 @@ def label(start: ServerRun, number: int) -> str:
 
 
 def _row_names(start: ServerRun, number: int, y: float, below: str) -> str:
-    """Name of the run next to its bar, and below it what distinguishes it from runs of the same model."""
     captions = [caption(0, y + (BAR / 2 - 1 if below else BAR / 2 + 4), label(start, number))]
     if below:
         captions.append(caption(0, y + BAR / 2 + 13, below, size=11, faint=True))
@@ -94,10 +93,7 @@ def timelines(starts: Sequence[ServerRun]) -> str:
 
 
 def memories(starts: Sequence[ServerRun], totals: Sequence[float | None]) -> str:
-    """One bar for each run: weights, KV cache, CUDA graphs, and the rest of the GPU if its size is known.
-
-    A mark shows the budget: utilisation times the GPU's memory. Empty if no run prints its memory.
-    """
+    """One bar for each run with what fills its GPU; a mark shows the budget. Empty if no run prints its memory."""
     rows = [
         (number, start, total)
         for number, (start, total) in enumerate(zip(starts, totals, strict=True), 1)
@@ -136,7 +132,6 @@ def memories(starts: Sequence[ServerRun], totals: Sequence[float | None]) -> str
 
 
 def memory_parts(start: ServerRun) -> list[tuple[str, float, str]]:
-    """Name, GiB and colour of each memory term that a run printed."""
     facts = start.facts
     parts = (
         ("weights", facts.weights_gib, WEIGHTS),

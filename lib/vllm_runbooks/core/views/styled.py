@@ -1,7 +1,6 @@
 """Terminal text whose spans have a meaning: laid out for a width, in colours or plain.
 
-A view is a sequence of blocks, and each block becomes lines for a layout. `plain` renders them for a pipe, a file and a
-notebook; `core.console.terminal` for a terminal. Text of a log never chooses a tone or is read as markup.
+A view is a sequence of blocks. Text of a log never chooses a tone or is read as markup.
 """
 
 from __future__ import annotations
@@ -60,7 +59,6 @@ class Styled:
         return styled(other) + self
 
     def part(self, start: int, end: int) -> Styled:
-        """The characters from one place up to another."""
         kept, at = [], 0
         for text, tone in self.spans:
             if piece := text[max(start - at, 0) : max(end - at, 0)]:
@@ -121,7 +119,6 @@ class Space:
     """A blank line that only a terminal has: programs read the lines around it."""
 
     def lines(self, layout: Layout) -> list[Styled]:
-        """One line, or none."""
         return [] if layout.loose is None else [styled("")]
 
 
@@ -134,7 +131,6 @@ class Prose:
     first: Words | None = None
 
     def lines(self, layout: Layout) -> list[Styled]:
-        """Its words, wrapped."""
         return wrapped(self.text, layout.prose, self.indent, self.first)
 
 
@@ -147,7 +143,6 @@ class SentenceLines:
     first: Words = ""
 
     def lines(self, layout: Layout) -> list[Styled]:
-        """Its words: one line, or wrapped behind the first with an indent."""
         if layout.loose is None:
             return [styled(self.first) + self.text]
         return wrapped(self.text, layout.loose, self.indent, self.first)
@@ -164,7 +159,6 @@ class Table:
     indent: str = ""
 
     def lines(self, layout: Layout) -> list[Styled]:
-        """The head and the rows."""
         table = [tuple(map(styled, row)) for row in (self.head, *self.rows)]
         widths = [max(columns.width(str(row[i])) for row in table) for i in range(len(self.head))]
         if layout.table is not None:
@@ -203,7 +197,6 @@ def _cell(cell: Styled, width: int) -> list[Styled]:
 
 
 def _narrow(widths: list[int], least: Sequence[int], room: int) -> None:
-    """Narrow the widest columns until the table fits, as far as possible."""
     over = sum(widths) + 2 * (len(widths) - 1) - room
     while over > 0:
         wide = [i for i, width in enumerate(widths) if width > least[i]]
@@ -255,7 +248,6 @@ def _flat(words: Styled) -> Styled:
 
 
 def bulleted(text: Words) -> Prose:
-    """An entry of a list."""
     return Prose(text, "    ", "  - ")
 
 
@@ -273,7 +265,6 @@ def parted(parts: Iterable[Sequence[TextBlock]]) -> list[TextBlock]:
 
 
 def laid_out(blocks: Iterable[TextBlock], layout: Layout) -> list[Styled]:
-    """The lines of a view."""
     return [line for block in blocks for line in block.lines(layout)]
 
 

@@ -1,7 +1,4 @@
-"""Text in the columns of a terminal: a Chinese character takes two, and a line may end between any two of them.
-
-Widths are those of Unicode's East Asian Width (UAX 11). Text without wide characters is wrapped at its words.
-"""
+"""Text in the columns of a terminal: a Chinese character takes two, and a line may end between any two of them."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ def _is_wide(sign: str) -> bool:
 
 
 def width(text: str) -> int:
-    """Columns of a text."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.category(sign) in ("Mn", "Me", "Cf") else 1 + _is_wide(sign) for sign in text)
@@ -34,7 +30,6 @@ def padded(text: str, columns: int, *, is_right: bool = False) -> str:
 
 
 def cut(text: str, columns: int) -> str:
-    """A text, cut to a number of columns."""
     if width(text) <= columns:
         return text
     return text[: _fitting(text, columns - 1)] + "…"
@@ -52,15 +47,9 @@ def _fitting(text: str, columns: int) -> int:
 def wrap(
     text: str, columns: int, first: str = "", indent: str = "", *, most: int | None = None, ellipsis: str = " …"
 ) -> list[str]:
-    """The lines of a paragraph, at most `most`; the last one ends with the ellipsis where there were more.
+    """The lines of a paragraph with one blank between its words, none wider than `columns`.
 
-    Args:
-        text: The words, with one blank between them.
-        columns: How wide a line may be.
-        first: Begins the first line.
-        indent: Begins the others.
-        most: How many lines there may be; None: as many as it takes.
-        ellipsis: Stands for what is left out.
+    `first` begins the first line and `indent` the others; of more than `most` lines the last ends with `ellipsis`.
     """
     if not any(map(_is_wide, text)):
         return textwrap.wrap(
