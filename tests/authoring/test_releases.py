@@ -13,7 +13,7 @@ import pytest
 from vllm_runbooks.authoring import releases
 from vllm_runbooks.authoring.commands import releases as releases_cli
 from vllm_runbooks.authoring.releases.bounds import argument_bounds
-from vllm_runbooks.authoring.releases.call_sites import Reworded, Unworded
+from vllm_runbooks.authoring.releases.call_sites import Reworded
 from vllm_runbooks.catalog import options
 from vllm_runbooks.core.errors import InputError
 
@@ -70,7 +70,7 @@ def test_what_the_image_starts_stays_known(tmp_path: Path) -> None:
 
 def test_only_wordings_that_changed_are_told() -> None:
     """A line for each that this release brings or loses; the others are counted, and listed where that is asked for."""
-    lone = Unworded("a.c", "Never said")
+    lone = Reworded("a.c", "Never said")
     changed = (Reworded("a.b", "Hello", is_printed=True), Reworded("a.b", "Bye", is_printed=False))
     added = releases.Added("0.34.0", 1, (), (lone,), changed)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vllm_runbooks.authoring.releases import call_sites
-from vllm_runbooks.authoring.releases.call_sites import Matcher, Reworded, Template, Unworded
+from vllm_runbooks.authoring.releases.call_sites import Matcher, Reworded, Template
 from vllm_runbooks.catalog import sites
 from vllm_runbooks.catalog.records import LineFormat, Symptom
 from vllm_runbooks.catalog.sites import Module, ModuleFunction
@@ -173,7 +173,7 @@ def test_a_wording_that_no_release_has_is_reported(package: Path, tmp_path: Path
     unworded = call_sites.write({"1.0.0": package}, shelf(), tmp_path / "logs")
     wordings = sites.read_wordings(tmp_path / "logs" / sites.WORDINGS)
 
-    assert unworded == [Unworded("a.b", pattern) for pattern, is_there in MESSAGES.items() if not is_there]
+    assert unworded == [Reworded("a.b", pattern) for pattern, is_there in MESSAGES.items() if not is_there]
     assert {pattern: wordings.has(pattern, "1.0.0") for pattern in MESSAGES} == MESSAGES
     assert wordings.has("CUDA says", "1.0.0") is None
 

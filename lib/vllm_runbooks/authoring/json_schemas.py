@@ -106,11 +106,6 @@ def schemas() -> dict[str, dict[str, Any]]:
     return by_file
 
 
-def _unused(schema: Mapping[str, Any]) -> set[str]:
-    text = json.dumps(schema)
-    return {name for name in schema.get("$defs", ()) if f'"#/$defs/{name}"' not in text}
-
-
 def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str, Any]:
     """JSON Schema of a record; a printed document has every field and no others."""
 
@@ -140,6 +135,6 @@ def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str,
         return {**node, "items": {"anyOf": [node["items"], pieces]}}
 
     result: dict[str, Any] = adapted(adapter.json_schema(mode="serialization" if is_printed else "validation"))
-    while unused := _unused(result):
+    while unused := {name for name in result.get("$defs", ()) if f'"#/$defs/{name}"' not in json.dumps(result)}:
         result["$defs"] = {name: node for name, node in result["$defs"].items() if name not in unused}
     return result

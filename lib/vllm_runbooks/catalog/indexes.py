@@ -18,7 +18,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import NotStoredError, store
 from vllm_runbooks.core.record_forms import form
 
-FORMAT = "5"
+FORMAT = "6"
 """Changed when the index's own form changes, so that an older one is not read."""
 
 Compiler = Callable[[Path], tuple[dict[str, Any], list[str]]]
@@ -107,7 +107,7 @@ class Index(Generic[T]):
 
 def whole(index: Mapping[str, Any], name: str) -> Any:
     """Data of an index that is made of one file; raises InputError if the file is broken or missing."""
-    if index.get(name) is None:
+    if not index.get(name):
         problems = "; ".join(index.get("problems", ())) or "missing"
         raise InputError(f"{folders.catalog_dir()}: {name}.yaml is broken: {problems}")
-    return index[name]
+    return index[name][0]

@@ -165,17 +165,8 @@ def unfolded(text: str) -> str:
     return _FOLD.sub("", text.strip())
 
 
-def texts(record: Symptom | Rule) -> Texts:
-    """The English texts of a symptom or a rule that can be translated, without those that are empty."""
-    return _said(record)
-
-
-def translated(record: SymptomTexts | RuleTexts) -> Texts:
-    """A translation's texts, of the same form as `texts`; without those that it lacks."""
-    return _said(record)
-
-
-def _said(record: Symptom | SymptomTexts | Rule | RuleTexts) -> Texts:
+def texts(record: Symptom | SymptomTexts | Rule | RuleTexts) -> Texts:
+    """The texts of a symptom or a rule that can be translated, or of a translation, without those that are empty."""
     if isinstance(record, Rule | RuleTexts):
         fields: Texts = {
             "title": (record.title,), "message": record.message, "why": (record.why,), "mends": (record.mends or "",),
@@ -204,7 +195,7 @@ def digest(pieces: tuple[str, ...]) -> str:
 def missing(record: Symptom | Rule, lang: str) -> list[str]:
     """The fields of a symptom or a rule that a language lacks, in their order."""
     translation = record.translations.get(lang)
-    fields = translated(translation) if translation is not None else {}
+    fields = texts(translation) if translation is not None else {}
     return [name for name in texts(record) if name not in fields]
 
 
@@ -214,7 +205,7 @@ def stale(record: Symptom | Rule, lang: str) -> list[str]:
     if translation is None:
         return []
     english = texts(record)
-    return [name for name in translated(translation) if translation.of.get(name) != digest(english.get(name, ()))]
+    return [name for name in texts(translation) if translation.of.get(name) != digest(english.get(name, ()))]
 
 
 def told_in(record: T, lang: str) -> T:
@@ -222,9 +213,7 @@ def told_in(record: T, lang: str) -> T:
     mark = LANGUAGES[lang].mark
     translation = record.translations.get(lang)
     old = stale(record, lang)
-    current = (
-        {n: pieces for n, pieces in translated(translation).items() if n not in old} if translation is not None else {}
-    )
+    current = {n: pieces for n, pieces in texts(translation).items() if n not in old} if translation is not None else {}
     pieces = {name: current.get(name) or _marked(name, english, mark) for name, english in texts(record).items()}
     is_rule = isinstance(record, Rule)
     names = ("title", "why") if is_rule else ("title", "cause", "do_first", "confirm", "refute")

@@ -222,9 +222,8 @@ class ReleaseData:
         """Keys of the JSON object that is an option's value, by any of its spellings; None if unknown."""
         option_record = self.by_string.get(option)
         kind = inner_type(option_record.type) if option_record else None
-        keys: Mapping[str, Any] | None = None
-        if isinstance(kind, Mapping) and "dataclass" in kind:
-            keys = self.objects.get(kind["dataclass"], {}).get("keys")
+        name = kind.get("dataclass", "") if isinstance(kind, Mapping) else ""
+        keys: Mapping[str, Any] | None = self.objects.get(name, {}).get("keys")
         return keys
 
     @cached_property

@@ -366,10 +366,6 @@ def _quantization(config: Mapping[str, Any], *, is_partial: bool) -> tuple[str |
     return _word(settings.get("quant_method")), sizes.pop() if len(sizes) == 1 else None
 
 
-def _needs_remote_code(config: Mapping[str, Any], *, is_partial: bool) -> bool | None:
-    return None if is_partial or "auto_map" in config or not config.get("architectures") else False
-
-
 def model_from_config(
     config: Mapping[str, Any],
     architectures: Mapping[str, Architecture] | None = None,
@@ -382,21 +378,14 @@ def model_from_config(
     listed = config.get("architectures")
     architecture = _word(listed[0]) if isinstance(listed, (list, tuple)) and listed else None
     model_type = _word(config.get("model_type"))
-    architecture_facts = (architectures or {}).get(model_type or "")
+    facts = (architectures or {}).get(model_type or "", Architecture(source=""))
     heads = _number(text, "num_attention_heads", "n_head", "n_heads", "num_heads")
     hidden = _number(text, "hidden_size", "n_embd", "d_model")
     kv_heads = _number(text, "num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num")
     is_mla = _number(text, "kv_lora_rank") is not None
     is_grouped = heads is not None and kv_heads is not None and kv_heads < heads
     head_dim = _number(text, "head_dim")
-    if (
-        head_dim is None
-        and architecture_facts is not None
-        and architecture_facts.derives_head_dim
-        and heads
-        and hidden
-        and hidden % heads == 0
-    ):
+    if head_dim is None and facts.derives_head_dim and heads and hidden and hidden % heads == 0:
         head_dim = hidden // heads
     experts = _number(text, "num_experts", "num_local_experts", "n_routed_experts")
     tied = config.get("tie_word_embeddings", text.get("tie_word_embeddings"))
@@ -418,15 +407,13 @@ def model_from_config(
         experts=experts if experts is not None or is_partial or architecture is None else 0,
         is_mla=is_mla if is_mla or is_grouped or not is_partial else None,
         modalities=_modalities(config, architecture, is_partial=is_partial),
-        needs_remote_code=_needs_remote_code(config, is_partial=is_partial),
+        needs_remote_code=None if is_partial or "auto_map" in config or not config.get("architectures") else False,
         dtype=_word(config.get("dtype")) or _word(config.get("torch_dtype")) or _word(text.get("dtype")),
         quantization=quantization,
         group_size=group_size,
         ties_embeddings=tied if isinstance(tied, bool) else None,
-        processor_arguments=architecture_facts.processor_arguments or None if architecture_facts is not None else None,
-        encoder_heads=_number(_part(config, "vision_config"), architecture_facts.encoder_heads or "")
-        if architecture_facts is not None
-        else None,
+        processor_arguments=facts.processor_arguments or None,
+        encoder_heads=_number(_part(config, "vision_config"), facts.encoder_heads or ""),
     )
 
 

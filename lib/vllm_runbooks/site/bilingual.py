@@ -89,7 +89,7 @@ def sayer(record: Symptom | Rule, linked: Collection[str] = ()) -> Callable[[str
 def _pairs(record: Symptom | Rule, lang: str) -> dict[str, str]:
     """The English texts that a language has, as a page shows them, with their translations."""
     old = languages.stale(record, lang)
-    translated, english = languages.translated(record.translations[lang]), languages.texts(record)
+    translated, english = languages.texts(record.translations[lang]), languages.texts(record)
     pairs = {
         english_text: translated_text
         for name, pieces in english.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,6 +21,10 @@ from vllm_runbooks.core.files import store
 _SCAFFOLD = (Path(__file__).parents[1] / "symptom_scaffold.txt").read_text(encoding="utf-8")
 
 
+def _folder_option(says: str, **attributes: Any) -> Callable[[Any], Any]:
+    return click.option("--dir", "folder", metavar="DIR", type=given.FOLDER, help=says, **attributes)
+
+
 @click.group()
 def catalog() -> None:
     """Check the catalog's files, add a symptom, list what it knows."""
@@ -27,13 +32,7 @@ def catalog() -> None:
 
 @catalog.command(epilog=given.examples("catalog check symptoms/port.in_use.yaml", "catalog check --dir mycatalog"))
 @click.argument("files", nargs=-1, metavar="[FILE…]", type=click.Path(path_type=Path))
-@click.option(
-    "--dir",
-    "folder",
-    metavar="DIR",
-    type=given.FOLDER,
-    help="A catalog folder of your own, all of it (default: the shipped one).",
-)
+@_folder_option("A catalog folder of your own, all of it (default: the shipped one).")
 def check(files: tuple[Path, ...], folder: Path | None) -> int:
     """Check FILEs, or a whole catalog; every problem is named by file, line and field.
 
@@ -68,14 +67,8 @@ def check(files: tuple[Path, ...], folder: Path | None) -> int:
 
 @catalog.command(epilog=given.examples("catalog new port.in_use_by_us --dir mycatalog/symptoms"))
 @click.argument("symptom", type=complete.SYMPTOM)
-@click.option(
-    "--dir",
-    "folder",
-    metavar="DIR",
-    type=given.FOLDER,
-    default=Path("symptoms"),
-    show_default=True,
-    help="Folder of symptoms that it is written into; made where there is none.",
+@_folder_option(
+    "Folder of symptoms that it is written into; made where there is none.", default=Path("symptoms"), show_default=True
 )
 def new(symptom: str, folder: Path) -> int:
     """Write a scaffold for SYMPTOM (`<group>.<word>` or finer) into a folder of symptoms."""
@@ -138,9 +131,7 @@ def list_(form: str, *, is_policies: bool) -> int:
     )
 )
 @click.argument("files", nargs=-1, metavar="[FILE…]", type=click.Path(path_type=Path))
-@click.option(
-    "--dir", "folder", metavar="DIR", type=given.FOLDER, help="A catalog folder of your own (default: the shipped one)."
-)
+@_folder_option("A catalog folder of your own (default: the shipped one).")
 @click.option("--missing", is_flag=True, help="Name what has no translation, too.")
 @click.option("--stamp", is_flag=True, help="Say of FILEs that their translations fit the English texts of now.")
 def translations(files: tuple[Path, ...], folder: Path | None, *, missing: bool, stamp: bool) -> int:
@@ -165,9 +156,7 @@ def translations(files: tuple[Path, ...], folder: Path | None, *, missing: bool,
 
 
 @catalog.command(epilog=given.examples("catalog schemas --check"))
-@click.option(
-    "--dir", "folder", metavar="DIR", type=given.FOLDER, help="Where to write them (default: the catalog's schema/)."
-)
+@_folder_option("Where to write them (default: the catalog's schema/).")
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; status 1 when a file is stale.")
 def schemas(folder: Path | None, *, only_check: bool) -> int:
     """Write the JSON Schemas of the authored files and of the documents printed."""

@@ -26,11 +26,12 @@ def releases() -> None:
 @releases.command("list", epilog=given.examples("releases list"))
 def list_() -> int:
     """List the releases that are known, with what each brought."""
+    histories = options.histories("option").values()
     lines = [f"{'release':<10} {'options':>8} {'new':>5} {'gone':>5} {'variables':>10}  made from"]
     for version, document in options.documents():
         data = options.load(version)
         is_first = version == options.known_releases()[0]
-        new = sum(change.kind == "came" and change.release == version for changes in _changes() for change in changes)
+        new = sum(change.kind == "came" and change.release == version for changes in histories for change in changes)
         gone = sum(name.startswith("option ") for name in document["unset"])
         listed = sum(variable.is_listed for variable in data.environment.values())
         came = "-" if is_first else str(new)
@@ -38,10 +39,6 @@ def list_() -> int:
         lines.append(f"{version:<10} {len(data.entries['serve']):>8} {came:>5} {gone:>5} {listed:>10}  {made}")
     output.write("\n".join(lines))
     return 0
-
-
-def _changes() -> list[tuple[options.OptionChange, ...]]:
-    return list(options.histories("option").values())
 
 
 @releases.command(epilog=given.examples("releases add 0.34.0 --python venv/bin/python"))

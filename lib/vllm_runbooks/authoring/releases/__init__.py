@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import json
 import os
 import re
@@ -18,11 +17,11 @@ from typing import Any
 
 from vllm_runbooks.authoring.releases import call_sites, supported
 from vllm_runbooks.authoring.releases.bounds import argument_bounds
-from vllm_runbooks.authoring.releases.call_sites import Reworded, Unworded
-from vllm_runbooks.authoring.releases.serve_checks import object_checks, serve_checks
+from vllm_runbooks.authoring.releases.call_sites import Reworded
+from vllm_runbooks.authoring.releases.serve_checks import object_checks, parsed, serve_checks
 from vllm_runbooks.catalog import compiled, folders, host_commands, options
 from vllm_runbooks.catalog.authored import compiling
-from vllm_runbooks.catalog.sites import SITES, WORDINGS, read_wordings, wording
+from vllm_runbooks.catalog.sites import SITES, WORDINGS, digest, read_wordings, wording
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
 from vllm_runbooks.runbooks import claims_file
@@ -47,7 +46,7 @@ class Added:
     records: int
     changed: tuple[str, ...]
     """Names of the files that were written; none: the data was there already."""
-    unworded: tuple[Unworded, ...] = ()
+    unworded: tuple[Reworded, ...] = ()
     """Patterns of the catalog, said to be vLLM's, that match no message of any release."""
     reworded: tuple[Reworded, ...] = ()
     """Those that this release newly prints, or no longer."""
@@ -98,7 +97,7 @@ def _read(path: Path) -> str:
         raise InputError(f"{path}: cannot be read ({error}); name the release's docker/Dockerfile") from None
 
 
-def _add_others(package: Path, version: str, folder: Path) -> tuple[list[str], list[Unworded], list[Reworded]]:
+def _add_others(package: Path, version: str, folder: Path) -> tuple[list[str], list[Reworded], list[Reworded]]:
     """Store the other data of the sources; returns changed files, patterns without a release, and changed patterns."""
     paths = [folder / "support.json", folder / "logs" / SITES, folder / "logs" / WORDINGS]
     before = [path.read_bytes() if path.is_file() else b"" for path in paths]
@@ -265,15 +264,11 @@ def records_of(dump: Mapping[str, Any], package: Path, dockerfile: str | None = 
     for name in dump["objects"]:
         if name in conditions and f"object {name}" in records:
             records[f"object {name}"] |= {"conditions": conditions[name]}
-    records |= {f"check {_digest(check['when'])}": check for check in serve_checks(package)}
+    records |= {f"check {digest(_json(check['when']))}": check for check in serve_checks(package)}
     bounds, places = argument_bounds(package)  # places change more often than bounds
     records |= {f"bound {name}": data for name, data in bounds.items()} | ({"place bounds": places} if places else {})
     records |= {f"default {name}": data for name, data in moving_defaults(package, dump).items()}
     return records
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(_json(value).encode()).hexdigest()[:10]
 
 
 def _name(option: Mapping[str, Any]) -> str:
@@ -433,10 +428,7 @@ def image_entry(dockerfile: str) -> str | None:
 
 def moving_defaults(package: Path, dump: Mapping[str, Any]) -> dict[str, Any]:
     """Values of engine arguments that the release computes, as far as its sources tell them in a plain way."""
-    try:
-        tree = ast.parse((package / "engine" / "arg_utils.py").read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):
-        return {}
+    tree = parsed(package / "engine" / "arg_utils.py")
     engine = "v1" if dump["environment"].get("VLLM_USE_V1", {"default": True}).get("default") else "v0"
     arguments = {name for name, data in dump["python_api"]["EngineArgs"].items() if data["default"] is None}
     settings: dict[str, Any] = {}
@@ -474,7 +466,9 @@ def _tables(function: ast.FunctionDef) -> dict[str, list[dict[str, Any]]]:
         rows: dict[str, list[dict[str, Any]]] = {}
         branch: ast.If | None = statement
         while branch is not None:
-            _rows(branch.body, _conditions(branch.test, names), rows)
+            test = branch.test
+            parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+            _rows(branch.body, [_condition(part, names) for part in parts], rows)
             rest = branch.orelse
             branch = rest[0] if len(rest) == 1 and isinstance(rest[0], ast.If) else None
             if branch is None and rest:
@@ -505,11 +499,6 @@ def _by_context(node: ast.expr) -> Any:
         if all(isinstance(key, ast.Attribute) and isinstance(value, ast.Constant) for key, value in pairs):
             return {key.attr: value.value for key, value in pairs}  # type: ignore[union-attr, attr-defined]
     return None
-
-
-def _conditions(test: ast.expr, names: Mapping[str, str]) -> list[dict[str, Any]]:
-    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    return [_condition(part, names) for part in parts]
 
 
 def _locals(function: ast.FunctionDef) -> dict[str, str]:

@@ -30,10 +30,7 @@ def argument_bounds(package: Path) -> tuple[dict[str, dict[str, Any]], dict[str,
     A limit is named by its argument and has ge, gt, le or lt, and `if` where it counts under a condition only; anything
     else is named by its arguments and has `when`, a condition under which the start is refused, and `says`.
     """
-    try:
-        tree = parsed(package / "engine" / "arg_utils.py")
-    except (OSError, SyntaxError, ValueError):
-        return {}, {}
+    tree = parsed(package / "engine" / "arg_utils.py")
     handed = _handed(tree)
     class_bounds: list[_Bound] = []
     engine_args = next(
@@ -43,8 +40,6 @@ def argument_bounds(package: Path) -> tuple[dict[str, dict[str, Any]], dict[str,
         itself = {name: _Handed(name, ()) for name, _ in _fields(engine_args)}
         class_bounds += _of_class(_ConfigClass(engine_args, tree, package, "engine/arg_utils.py"), itself)
     for path in (package / "config.py", *sorted(package.glob("config/*.py"))):
-        if not path.is_file():
-            continue
         module = parsed(path)
         place = path.relative_to(package).as_posix()
         for node in module.body:

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from vllm_runbooks.authoring.releases.serve_checks import parsed
 from vllm_runbooks.catalog import sites
 from vllm_runbooks.catalog.sites import SITES, WORDINGS, Module, ModuleFunction, Wordings, digest, order
 from vllm_runbooks.catalog.symptoms import Catalog
@@ -73,11 +74,7 @@ def read_sources(package: Path) -> ReleaseSources:
     sources = ReleaseSources()
     seen: dict[str, _ModuleReading] = {}
     for file in sorted(package.rglob("*.py")):
-        try:
-            tree = ast.parse(file.read_text(encoding="utf-8"))
-        except (OSError, SyntaxError, ValueError):
-            continue
-        seen[file.relative_to(package).as_posix()] = _ModuleReading(tree)
+        seen[file.relative_to(package).as_posix()] = _ModuleReading(parsed(file))
     passers = {name for reading in seen.values() for name in reading.passers}
     methods = {name for reading in seen.values() for name in reading.methods}
     for path, reading in seen.items():
@@ -264,21 +261,13 @@ def patterns_of(shelf: Catalog) -> dict[str, list[str]]:
     return {name: patterns for name, patterns in by_id.items() if patterns}
 
 
-class Unworded(NamedTuple):
-    """A pattern of the catalog that matches no message of any release read."""
+class Reworded(NamedTuple):
+    """A pattern of the catalog that no release prints, or that a release prints otherwise than the one before."""
 
     asked_by: str
     """Id of the symptom; of a line format behind `line:`."""
     pattern: str
-
-
-class Reworded(NamedTuple):
-    """A pattern of the catalog that a release prints and the one before does not, or the other way round."""
-
-    asked_by: str
-    """As of `Unworded`."""
-    pattern: str
-    is_printed: bool
+    is_printed: bool = False
     """By the release itself."""
 
 
@@ -295,7 +284,7 @@ def reworded(shelf: Catalog, release: str, before: Wordings, after: Wordings) ->
 
 def write(
     packages: Mapping[str, Path], shelf: Catalog, folder: Path, claimed: Mapping[str, Sequence[str]] | None = None
-) -> list[Unworded]:
+) -> list[Reworded]:
     """Read releases, each a folder `vllm`, into a folder of the catalog's data; data of other releases is kept.
 
     Looked for are the catalog's patterns, and the claimed ones of documents, by who says so. Returns the patterns of
@@ -322,7 +311,7 @@ def write(
     sites.read_book.cache_clear()
     sites.read_wordings.cache_clear()
     return [
-        Unworded(name, pattern)
+        Reworded(name, pattern)
         for name, asking in catalog_patterns.items()
         for pattern in asking
         if not any(row[pattern] for row in has_pattern.values())

@@ -53,8 +53,6 @@ def object_checks(sources: Path) -> dict[str, list[dict[str, Any]]]:
     ]
     by_class: dict[str, list[dict[str, Any]]] = {}
     for path in paths:
-        if not path.is_file():
-            continue
         tree = parsed(path)
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
@@ -89,7 +87,11 @@ def validators(function: ast.FunctionDef, kind: str) -> Iterator[ast.Call]:
 
 
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    """The tree of a module; an empty one if it is missing or cannot be parsed."""
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return ast.Module([], [])
 
 
 def _function(tree: ast.Module, name: str) -> ast.FunctionDef | None:
@@ -202,14 +204,14 @@ class CheckReader:
         """Checks of a function that is called with the parsed values, or with one of them."""
         if not isinstance(call.func, ast.Name) or not self.depth or len(call.args) != 1:
             return
-        tree: ast.Module | None = self.tree
-        function = _function(self.tree, call.func.id)
+        tree = self.tree
+        function = _function(tree, call.func.id)
         module = _imports(self.tree).get(call.func.id)
         if function is None and module is not None:
             path = self.sources.parent / Path(*module.split(".")).with_suffix(".py")
-            tree = parsed(path) if path.is_file() else None
-            function = _function(tree, call.func.id) if tree else None
-        if function is None or tree is None or not function.args.args:
+            tree = parsed(path)
+            function = _function(tree, call.func.id)
+        if function is None or not function.args.args:
             return
         reader = CheckReader(tree, self.sources, self.subject, self.depth - 1)
         if not self._is_subject(call.args[0]):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from vllm_runbooks.authoring.releases.serve_checks import parsed
 
 CAPABILITIES = ((7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (10, 3), (12, 0), (12, 1))
 TABLES = (
@@ -55,17 +56,15 @@ class _Source:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._trees: dict[Path, ast.Module | None] = {}
+        self.models = root / "model_executor" / "models"
+        self._trees: dict[Path, ast.Module] = {}
         self._reads: dict[str, set[str]] = {}
 
     def tree(self, path: Path) -> ast.Module:
-        """A module; an empty one if it is missing or cannot be parsed."""
+        """As `parsed`."""
         if path not in self._trees:
-            try:
-                self._trees[path] = ast.parse(path.read_text(encoding="utf-8"))
-            except (OSError, SyntaxError, ValueError):
-                self._trees[path] = None
-        return self._trees[path] or ast.Module([], [])
+            self._trees[path] = parsed(path)
+        return self._trees[path]
 
     def folder(self, *names: str) -> Iterator[ast.Module]:
         """The modules of the first of these folders that exists, subfolders included."""
@@ -82,10 +81,6 @@ class _Source:
         if module not in self._reads:
             self._reads[module] = _read_names(self.tree(self.models / f"{module}.py"))
         return self._reads[module]
-
-    @cached_property
-    def models(self) -> Path:
-        return self.root / "model_executor" / "models"
 
 
 def _assigned(tree: ast.AST, name: str) -> ast.expr | None:
@@ -104,7 +99,7 @@ def _parsers(source: _Source, table: str) -> dict[str, Any]:
     for tree in source.folder(*folders):
         mapping = _assigned(tree, variable)
         if isinstance(mapping, ast.Dict):
-            names |= dict.fromkeys(key.value for key in mapping.keys if key is not None and _is_string(key))  # type: ignore[attr-defined]
+            names |= dict.fromkeys(_keys(mapping))
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 for decorator in node.decorator_list:
@@ -141,7 +136,8 @@ def _returned(method: ast.FunctionDef | None) -> list[ast.expr]:
 def _quantizations(source: _Source) -> tuple[dict[str, Any], dict[str, Any]]:
     """Methods with the least compute capability of each, as 75; and the deprecated ones."""
     tree = source.first("model_executor/layers/quantization/__init__.py")
-    names = [name for variable in ("QuantizationMethods", "QUANTIZATION_METHODS") for name in _methods(tree, variable)]
+    listed = [_assigned(tree, variable) for variable in ("QuantizationMethods", "QUANTIZATION_METHODS")]
+    names = [name for value in listed if isinstance(value, (ast.Subscript, ast.List)) for name in _strings(value)]
     config, classes = _configurations(source)
     least: dict[str, Any] = dict.fromkeys([*names, *config])
     for method, name in config.items():
@@ -168,11 +164,6 @@ def _activations(source: _Source) -> dict[str, list[str]]:
         if listed and all(_name(element) in _TYPES for element in listed):
             by_method[method] = sorted({_TYPES[_name(element)] for element in listed})
     return by_method
-
-
-def _methods(tree: ast.Module, variable: str) -> list[str]:
-    value = _assigned(tree, variable)
-    return _strings(value) if isinstance(value, (ast.Subscript, ast.List)) else []
 
 
 def _cache_types(source: _Source) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from vllm_runbooks.catalog import compiled
 from vllm_runbooks.catalog.authored.located import Location, Problem, named, read_yaml
-from vllm_runbooks.catalog.authored.yaml_files import compile_files, read_record, unknown_commands
+from vllm_runbooks.catalog.authored.yaml_files import compile_records, read_record, unknown_commands
 from vllm_runbooks.catalog.records import Entrance, Symptom
 from vllm_runbooks.core.errors import CatalogError
 
@@ -73,6 +73,4 @@ def line_problems(path: Path, symptoms: Iterable[Symptom]) -> list[str]:
 
 
 def compile_entrances(root: Path) -> tuple[dict[str, Any], list[str]]:
-    paths = filter(Path.is_file, compiled.ENTRANCES.sources(root))
-    documents, problems = compile_files(paths, root, read_entrances)
-    return {"key": compiled.ENTRANCES.key(root), "entrances": documents[0] if documents else None}, problems
+    return compile_records(compiled.ENTRANCES, root, read_entrances)

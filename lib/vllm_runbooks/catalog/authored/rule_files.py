@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from vllm_runbooks.catalog import compiled
 from vllm_runbooks.catalog.authored import translations
 from vllm_runbooks.catalog.authored.located import Problem
-from vllm_runbooks.catalog.authored.yaml_files import compile_files, date_problems, read_record, unknown_commands
+from vllm_runbooks.catalog.authored.yaml_files import compile_records, date_problems, read_record, unknown_commands
 from vllm_runbooks.catalog.records import Rule
 
 ADAPTER = TypeAdapter(Rule)
@@ -51,5 +51,4 @@ def _problems(rule: Rule, stem: str) -> Iterator[Problem]:
 
 
 def compile_rules(root: Path) -> tuple[dict[str, Any], list[str]]:
-    rules, problems = compile_files(compiled.rule_sources(root), root, read_rule)
-    return {"key": compiled.rules_key(root), "rules": rules}, problems
+    return compile_records(compiled.RULES, root, read_rule)

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from vllm_runbooks.catalog import compiled, options
 from vllm_runbooks.catalog import serving as serving_rules
 from vllm_runbooks.catalog.authored.located import Location, Problem
-from vllm_runbooks.catalog.authored.yaml_files import compile_files, not_one_of, read_record, unknown_commands
+from vllm_runbooks.catalog.authored.yaml_files import compile_records, not_one_of, read_record, unknown_commands
 from vllm_runbooks.catalog.serving import Serving, ServingCondition, ServingTest
 from vllm_runbooks.catalog.templates import PLACEHOLDER
 
@@ -139,5 +139,4 @@ def _test_problems(test: ServingTest, serving: Serving) -> Iterator[tuple[str, s
 
 
 def compile_serving(root: Path) -> tuple[dict[str, Any], list[str]]:
-    documents, problems = compile_files(filter(Path.is_file, compiled.SERVING.sources(root)), root, read_serving)
-    return {"key": compiled.SERVING.key(root), "serving": documents[0] if documents else None}, problems
+    return compile_records(compiled.SERVING, root, read_serving)

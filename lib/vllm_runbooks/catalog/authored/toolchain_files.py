@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from vllm_runbooks.catalog import compiled
 from vllm_runbooks.catalog.authored.located import Problem
-from vllm_runbooks.catalog.authored.yaml_files import compile_files, date_problems, not_one_of, read_record
+from vllm_runbooks.catalog.authored.yaml_files import compile_records, date_problems, not_one_of, read_record
 from vllm_runbooks.catalog.toolchains import KINDS, PHASES, SCRIPT_FORMS, STEPS, VALUE_TYPES, Toolchain, TreeFile
 
 ADAPTER = TypeAdapter(Toolchain)
@@ -97,5 +97,4 @@ def _file_problems(file: TreeFile, lengths: set[int]) -> Iterator[tuple[str, str
 
 
 def compile_toolchains(root: Path) -> tuple[dict[str, Any], list[str]]:
-    toolchains, problems = compile_files(compiled.toolchain_sources(root), root, read_toolchain)
-    return {"key": compiled.TOOLCHAINS.key(root), "toolchains": toolchains}, problems
+    return compile_records(compiled.TOOLCHAINS, root, read_toolchain)

@@ -61,7 +61,7 @@ def problems(record: Symptom | Rule) -> Iterator[Problem]:
             yield location, f"{lang!r} is no language there is; use {' or '.join(LANGUAGES)}"
             continue
         translated, english, old = (
-            languages.translated(translation),
+            languages.texts(translation),
             languages.texts(record),
             languages.stale(record, lang),
         )
@@ -124,9 +124,7 @@ def stamped(path: Path, record: Symptom | Rule) -> str:
     # From the last one on: what is written moves what stands below.
     for lang in sorted(record.translations, key=lambda name: -line_of(data, ("translations", name))):
         translation = record.translations[lang]
-        made = ", ".join(
-            f"{n}: {languages.digest(english[n])}" for n in languages.translated(translation) if n in english
-        )
+        made = ", ".join(f"{n}: {languages.digest(english[n])}" for n in languages.texts(translation) if n in english)
         head = line_of(data, ("translations", lang))
         of = line_of(data, ("translations", lang, "of")) - 1
         is_stamped = lines[of].lstrip().startswith("of:")  # also where it is empty

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog.authored import located as authored
 from vllm_runbooks.catalog.authored.located import Location, Problem, plain
+from vllm_runbooks.catalog.indexes import Index
 from vllm_runbooks.core.errors import CatalogError
 from vllm_runbooks.core.record_forms import document
 
@@ -58,6 +59,14 @@ def compile_files(paths: Iterable[Path], root: Path, read: Callable[[Path, str],
         except CatalogError as error:
             problems += str(error).splitlines()
     return documents, problems
+
+
+def compile_records(
+    index: Index[Any], root: Path, read: Callable[[Path, str], Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """The index of a catalog folder's files, under its name a list of those that are good, and the problems."""
+    documents, problems = compile_files(filter(Path.is_file, index.sources(root)), root, read)
+    return {"key": index.key(root), index.name: documents}, problems
 
 
 def not_one_of(location: L, value: object, allowed: Collection[str]) -> Iterator[tuple[L, str]]:

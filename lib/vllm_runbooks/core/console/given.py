@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,44 +40,36 @@ class Span(click.ParamType[float]):
 
 
 class _Target(click.Path):
-    """Path that is written to; an empty name, as of an unset variable, is rejected."""
+    """Path that is written to; an empty name, as of an unset variable, is rejected, and what `fault` finds wrong."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, fault: Callable[[Path], str] = lambda _: "") -> None:
         super().__init__(path_type=Path)
-        self.what = what
+        self.what, self._fault = what, fault
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not str(value).strip():
             self.fail(f"the name is empty; name a {self.what}.", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class _TargetFolder(_Target):
-    """Folder that is written into, created if missing."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        path: Path = super().convert(value, param, ctx)
-        if path.exists() and not path.is_dir():
-            self.fail(f"{path} is no folder; name one, or a new one.", param, ctx)
+        path: Any = super().convert(value, param, ctx)
+        if fault := self._fault(path):
+            self.fail(fault, param, ctx)
         return path
 
 
-class _TargetFile(_Target):
-    """File that is written; a folder or a device is never replaced."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        path: Path = super().convert(value, param, ctx)
-        if path.is_dir():
-            self.fail(f"{path} is a folder; name a file in it.", param, ctx)
-        if path.exists() and not path.is_file():
-            self.fail(f"{path} is no plain file; name one that may be written.", param, ctx)
-        if not path.parent.is_dir():
-            self.fail(f"{path.parent} is no folder; make it first, or name another.", param, ctx)
-        return path
+def _fault_of_folder(path: Path) -> str:
+    return f"{path} is no folder; name one, or a new one." if path.exists() and not path.is_dir() else ""
 
 
-FILE = _TargetFile("file")
-FOLDER = _TargetFolder("folder")
+def _fault_of_file(path: Path) -> str:
+    """Why a file may not be written: a folder or a device is never replaced."""
+    if path.is_dir():
+        return f"{path} is a folder; name a file in it."
+    if path.exists() and not path.is_file():
+        return f"{path} is no plain file; name one that may be written."
+    return "" if path.parent.is_dir() else f"{path.parent} is no folder; make it first, or name another."
+
+
+FILE = _Target("file", _fault_of_file)
+FOLDER = _Target("folder", _fault_of_folder)
 NEW_FOLDER = _Target("new folder")
 FORMAT = click.option(
     "--format",

@@ -11,7 +11,7 @@ import binascii
 import re
 import string
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from html import unescape
 from typing import NamedTuple
 
@@ -594,26 +594,21 @@ def _plain(text: str, values: Iterable[str] = (), *, encoded: bool = True) -> li
         secrets += [_secret(match, 0, "openai") for match in _SK.finditer(text) if _is_key(match["value"])]
     if _holds(lowered, _HOOK_TRIGGERS):
         secrets += [_secret(match, "value", "webhook") for match in _HOOK.finditer(text)]
-    for match in _BEARER.finditer(text) if _holds(lowered, ("bearer", "basic")) else ():
-        if not (_is_unset(match, "value") or _PROSE.match(match["value"])):
-            secrets.append(_secret(match, "value", "authorization"))
+    if _holds(lowered, ("bearer", "basic")):
+        secrets += _of_values(_BEARER.finditer(text), "authorization", _PROSE.match)
     for match in _LOGIN.finditer(text) if _holds(lowered, _LOGIN_TRIGGERS) else ():
         if not _is_unset(match, match.lastgroup or 0):
             secrets.append(_secret(match, match.lastgroup or 0, "password"))
     if _holds(lowered, _REGISTRY_WORDS):
         secrets += _of_registries(text)
-    for match in _ADDRESSED.finditer(text) if "@" in text else ():
-        if not _is_unset(match, "value"):
-            secrets.append(_secret(match, "value", "url"))
+    if "@" in text:
+        secrets += _of_values(_ADDRESSED.finditer(text), "url")
     if _MAYBE_NAMED.search(lowered):
         secrets += _named(text)
     for pattern in _IN_CODE if _holds(lowered, _CODE_TRIGGERS) else ():
-        for match in pattern.finditer(text):
-            if not (_is_unset(match, "value") or names_secret(match["value"])):
-                secrets.append(_secret(match, "value", "password"))
+        secrets += _of_values(pattern.finditer(text), "password", names_secret)
     for match, kind in secret_context.find(text, lowered):
-        if not (_is_unset(match, "value") or names_secret(match["value"])):
-            secrets.append(_secret(match, "value", kind))
+        secrets += _of_values((match,), kind, names_secret)
     for match in _AUTH_FIELD.finditer(text):
         if b":" in _decoded(match["value"]):
             secrets.append(_secret(match, "value", "authorization"))
@@ -635,9 +630,7 @@ def _within_quotes(text: str, secret: Secret) -> Secret:
 
 def _of_registries(text: str) -> Iterator[Secret]:
     for pattern in _REGISTRIES:
-        for match in pattern.finditer(text):
-            if not _is_unset(match, "value"):
-                yield _secret(match, "value", "password")
+        yield from _of_values(pattern.finditer(text), "password")
     for login in _REGISTRY_LOGIN.finditer(text):
         start, most = login.end(), min(login.end() + _AFTER_LOGIN, len(text))
         end = text.find("\n", start, most)
@@ -650,6 +643,15 @@ def _of_registries(text: str) -> Iterator[Secret]:
         for password in matches:
             if password is not None and not _is_unset(password, "value"):
                 yield Secret(*password.span("value"), "password", login.start())
+
+
+def _of_values(
+    matches: Iterable[re.Match[str]], kind: str, is_other: Callable[[str], object] = lambda _: None
+) -> Iterator[Secret]:
+    """Secrets of the group `value`, where that is set and nothing else."""
+    for match in matches:
+        if not (_is_unset(match, "value") or is_other(match["value"])):
+            yield _secret(match, "value", kind)
 
 
 def _secret(match: re.Match[str], group: int | str, kind: str) -> Secret:
@@ -736,18 +738,13 @@ def _end_of_lines(text: str, begin: int, end: int) -> int:
 
 def _named(text: str) -> Iterator[Secret]:
     lowered = text.lower()
-    for match in _AUTHORIZATION.finditer(text) if "authorization" in lowered else ():
-        if not (_PROSE.match(match["value"]) or _is_unset(match, "value")):
-            yield _secret(match, "value", "authorization")
+    if "authorization" in lowered:
+        yield from _of_values(_AUTHORIZATION.finditer(text), "authorization", _PROSE.match)
     for cookies in _COOKIES.finditer(text) if "cookie" in lowered else ():
-        for match in _COOKIE.finditer(text, cookies.start(), cookies.end()):
-            if not _is_unset(match, "value"):
-                yield _secret(match, "value", "cookie")
+        yield from _of_values(_COOKIE.finditer(text, cookies.start(), cookies.end()), "cookie")
     patterns = [_PAIRED] if _PAIR_BEGUN.search(text) else []
     for pattern in [*patterns, _VARIABLE] if "value" in lowered and "name" in lowered else patterns:
-        for match in pattern.finditer(text):
-            if not (_is_unset(match, "value") or names_secret(match["value"])):
-                yield _secret(match, "value", "key")
+        yield from _of_values(pattern.finditer(text), "key", names_secret)
     tried = 0
     for word in _KEYWORD.finditer(text):
         for start in range(max(tried, word.start() - _BEFORE), word.start() + 1):
