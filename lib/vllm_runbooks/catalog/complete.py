@@ -85,10 +85,6 @@ def runbooks() -> list[str]:
     return sorted(path.stem for path in folders.runbooks_dir(None).glob("*.ipynb"))
 
 
-def runbooks_and_cases() -> list[str]:
-    return [*runbooks(), *cases("case.yaml")]
-
-
 def symptoms() -> list[str]:
     return sorted(path.stem for path in (folders.catalog_dir() / "symptoms").glob("*.yaml"))
 
@@ -176,7 +172,7 @@ SNAPSHOT = CompletedName(snapshots, is_file=True)
 SERVER = CompletedName(servers, is_file=True)
 NODES = CompletedName(nodes, is_file=True)
 RUNBOOK = CompletedName(runbooks, is_file=True)
-RUNBOOK_OR_CASE = CompletedName(runbooks_and_cases)
+RUNBOOK_OR_CASE = CompletedName(lambda: [*runbooks(), *cases("case.yaml")])
 RELEASE = CompletedName(releases)
 MODEL = CompletedName(models, is_file=True)
 SYMPTOM = CompletedName(symptoms)

@@ -114,7 +114,6 @@ class Limit(NamedTuple):
     sign: str
     words: str
     holds: Callable[[Any, Any], bool]
-    """Whether a number keeps within the limit."""
 
 
 LIMITS: Mapping[str, Limit] = {
@@ -130,7 +129,6 @@ class Bound(NamedTuple):
     """A check of a release on arguments that its parser accepts."""
 
     dests: tuple[str, ...]
-    """The arguments that it is about."""
     refused: Any
     """The condition (see `reading.arguments.conditions`) under which it is refused."""
     limits: Mapping[str, float]

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vllm_runbooks.catalog import folders, options
-from vllm_runbooks.catalog.records import Symptom
 from vllm_runbooks.core.records import Frame
 
 SITES, WORDINGS = "sites.txt", "wordings.json"
@@ -90,13 +89,6 @@ class Fit:
     def is_known(self) -> bool:
         """Whether a release, or one of several, wrote the log: else the candidate is only the closest."""
         return self.release is not None or len(self.candidates) > 1
-
-
-class ReleaseSpan(NamedTuple):
-    """A run of releases in which a wording exists."""
-
-    first: str
-    last: str
 
 
 def order(version: str) -> tuple[object, ...]:
@@ -330,23 +322,6 @@ class Wordings:
         index = self.releases.index(release) if release in self.releases else len(signs)
         return {"1": True, "0": False}.get(signs[index : index + 1])
 
-    def spans(self, patterns: Iterable[str]) -> tuple[ReleaseSpan, ...]:
-        """Runs of releases that have one of these wordings, as far as known."""
-        spans: list[ReleaseSpan] = []
-        is_within = False
-        for release in self.releases:
-            answers = {self.has(pattern, release) for pattern in patterns}
-            if True in answers:
-                spans[-1:] = (
-                    [ReleaseSpan(spans[-1].first, release)]
-                    if is_within
-                    else [*spans[-1:], ReleaseSpan(release, release)]
-                )
-                is_within = True
-            elif answers == {False}:
-                is_within = False
-        return tuple(spans)
-
 
 @lru_cache(maxsize=4)
 def read_wordings(path: Path) -> Wordings:
@@ -357,9 +332,3 @@ def read_wordings(path: Path) -> Wordings:
         return Wordings(tuple(document["releases"]), signs)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return Wordings()
-
-
-def worded(symptom: Symptom) -> tuple[ReleaseSpan, ...]:
-    """Runs of releases that print a wording of a symptom; empty if unknown."""
-    patterns = [signature.pattern for signature in symptom.signatures if signature.origin == "vllm"]
-    return read_wordings(data_folder() / WORDINGS).spans(patterns)

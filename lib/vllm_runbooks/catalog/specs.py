@@ -481,6 +481,9 @@ class Specs:
     problems: tuple[str, ...] = ()
     """Files that were left out, one line each."""
     defaults: DefaultReviews = field(default_factory=DefaultReviews)
+    _known: dict[str, Gpu | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Answers of `known`: the thousands of GPUs of a cluster have few names."""
+    _kept: dict[str, Model] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def _exact(self) -> dict[str, Gpu]:
@@ -492,11 +495,6 @@ class Specs:
         fitting = [gpu for gpu in self.table.gpus if key in _prefixes(gpu.name)]
         longer = {gpu.name for gpu in fitting for other in fitting if name_key(other.name) in _prefixes(gpu.name)}
         return [gpu for gpu in fitting if gpu.name not in longer]
-
-    @cached_property
-    def _known(self) -> dict[str, Gpu | None]:
-        """Answers of `known`: the thousands of GPUs of a cluster have few names."""
-        return {}
 
     def known(self, name: str) -> Gpu | None:
         """The GPU of that name; None if none or several have it."""
@@ -601,10 +599,6 @@ class Specs:
             needs = model.needs_remote_code if file.needs_remote_code is None else file.needs_remote_code
             self._kept[name] = replace(model, needs_remote_code=needs, sources=(file.source,))
         return self._kept[name]
-
-    @cached_property
-    def _kept(self) -> dict[str, Model]:
-        return {}
 
     @cached_property
     def _by_id(self) -> dict[str, str]:

@@ -230,8 +230,6 @@ class ScriptFunction(Authored):
     """Of `STEPS`."""
     arguments: tuple[ScriptArgument, ...]
     """Those that are told, the first one first."""
-    is_ordered: bool = False
-    """Whether the source gives them by their places, in this order."""
     is_whole: bool = False
     """Whether the source lists its arguments; else they are those of its examples, and there may be more."""
 

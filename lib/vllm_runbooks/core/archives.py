@@ -92,7 +92,6 @@ def written(members: Mapping[str, bytes]) -> bytes:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file begins as a zip archive does."""
     with path.open("rb") as file:
         return file.read(4) in _BEGINS
 

