@@ -15,7 +15,6 @@ from vllm_runbooks.core.errors import CatalogError, InputError
 
 
 def translatable(root: Path) -> Iterator[tuple[Path, Symptom | Rule]]:
-    """Yield the symptoms and rules of a catalog folder that are good, with their files."""
     kinds: tuple[tuple[str, Callable[[Path, str], Symptom | Rule]], ...] = (
         ("symptoms", read_symptom),
         ("rules", read_rule),
@@ -27,7 +26,6 @@ def translatable(root: Path) -> Iterator[tuple[Path, Symptom | Rule]]:
 
 
 def _read_translatable(path: Path) -> Symptom | Rule:
-    """The symptom or rule of a file; raises InputError if it is neither, or broken."""
     is_rule = path.absolute().parent.name == "rules"
     try:
         return read_rule(path, str(path)) if is_rule else read_symptom(path, str(path))

@@ -44,7 +44,6 @@ def toolchain_sources(root: Path) -> list[Path]:
 
 
 def _symptom_sources(root: Path) -> list[Path]:
-    """All files that the index of symptoms depends on: also the words and patterns that symptoms use."""
     tables = ("patterns", "classes", "captures")
     return [*(folder / f"{name}.yaml" for folder in (folders.catalog_dir(), root) for name in tables), *sources(root)]
 

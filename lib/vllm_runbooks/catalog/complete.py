@@ -104,7 +104,6 @@ def models() -> list[str]:
 
 
 def releases() -> list[str]:
-    """Known releases, the newest first."""
     versions = [path.stem for path in (folders.catalog_dir() / "releases").glob("*.json")]
     versions = [name for name in versions if re.fullmatch(r"\d{1,4}(?:\.\d{1,4}){1,3}", name, re.ASCII)]
     return sorted(versions, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
@@ -150,8 +149,6 @@ class CompletedName(click.ParamType[str]):
 
 
 class GpuNames(CompletedName):
-    """Names of GPUs behind a number and behind commas, as in `8xRTX3090` and `A100-80GB@node1,A100-80GB@node2`."""
-
     def __init__(self) -> None:
         super().__init__(gpus, is_file=True)
 

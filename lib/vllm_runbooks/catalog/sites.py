@@ -103,8 +103,6 @@ def site(source: str) -> Site | None:
 
 
 class _ModuleRow:
-    """A source file from one release on, decoded when used."""
-
     def __init__(self, text: str, names: Sequence[str]) -> None:
         self._sites, _, self._functions = text.partition("=")
         self._names = names
@@ -183,7 +181,6 @@ class Book:
         return self._rows[path]
 
     def sites(self, file: str) -> list[tuple[int, ...]]:
-        """The sites of all files of a name in each release, ascending."""
         if file not in self._named:
             columns = [self._in_releases(path) for path in self._by_name.get(file, ())]
             merged = []
@@ -194,7 +191,6 @@ class Book:
         return self._named[file]
 
     def ranges(self, path: str) -> list[Mapping[str, Sequence[tuple[int, int]]]]:
-        """First and last line of the functions of each name, of a source file in each release."""
         return [row.ranges if row else {} for row in self._in_releases(path)]
 
 
@@ -204,7 +200,6 @@ def data_folder() -> Path:
 
 @lru_cache(maxsize=4)
 def read_book(path: Path) -> Book:
-    """The book in a file; an empty one if there is none."""
     try:
         return Book(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -304,7 +299,6 @@ def wording(line: str) -> str:
 
 
 def digest(pattern: str) -> str:
-    """By what the wordings know a pattern."""
     return hashlib.sha256(pattern.encode()).hexdigest()[:10]
 
 
@@ -325,7 +319,6 @@ class Wordings:
 
 @lru_cache(maxsize=4)
 def read_wordings(path: Path) -> Wordings:
-    """The wordings in a file; none if there is no such file."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         signs = {key: row for rows in document["patterns"].values() for key, row in rows.items()}

@@ -52,7 +52,6 @@ class Catalog:
         return self._told[lang]
 
     def policy(self, name: str) -> Policy:
-        """The policy of that name; raises InputError if there is none."""
         if name not in self.policies:
             raise InputError(f"{name}: is no policy; known: {', '.join(sorted(self.policies)) or 'none'}")
         return self.policies[name]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from vllm_runbooks.core.record_forms import Authored
 
 STEPS = ("quantise", "convert", "evaluate", "compile")
-"""What is done with a model, in this order."""
 KINDS = ("llm", "vlm")
 """A language model, and one that takes pictures or videos as well."""
 PHASES = ("decode", "prefill")

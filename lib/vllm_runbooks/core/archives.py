@@ -168,7 +168,6 @@ def _read(archive: ZipFile, where: str) -> Archive:
 
 
 def _plain(info: ZipInfo, where: str) -> None:
-    """Reject a member that is no plain file with a plain name."""
     name, mode = info.filename, info.external_attr >> 16
     why = None
     if not _NAME.fullmatch(name) or info.orig_filename != name:

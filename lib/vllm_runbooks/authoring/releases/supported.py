@@ -52,8 +52,6 @@ def _name(node: ast.AST | None) -> str:
 
 
 class _Source:
-    """Modules of a release, parsed when used."""
-
     def __init__(self, root: Path) -> None:
         self.root = root
         self.models = root / "model_executor" / "models"
@@ -66,7 +64,6 @@ class _Source:
         return self._trees[path]
 
     def folder(self, *names: str) -> Iterator[ast.Module]:
-        """The modules of the first of these folders that exists, subfolders included."""
         folder = next((self.root / name for name in names if (self.root / name).is_dir()), None)
         for path in sorted(folder.rglob("*.py")) if folder else ():
             yield self.tree(path)
@@ -90,7 +87,6 @@ def _assigned(tree: ast.AST, name: str) -> ast.expr | None:
 
 
 def _parsers(source: _Source, table: str) -> dict[str, Any]:
-    """Names in a registry: a mapping in newer releases, decorators in older ones."""
     variable, folders = _REGISTRIES[table]
     names: dict[str, Any] = {}
     for tree in source.folder(*folders):
@@ -131,7 +127,6 @@ def _returned(method: ast.FunctionDef | None) -> list[ast.expr]:
 
 
 def _quantizations(source: _Source) -> dict[str, Any]:
-    """Methods with the least compute capability of each, as 75."""
     tree = source.first("model_executor/layers/quantization/__init__.py")
     listed = [_assigned(tree, variable) for variable in ("QuantizationMethods", "QUANTIZATION_METHODS")]
     names = [name for value in listed if isinstance(value, (ast.Subscript, ast.List)) for name in _strings(value)]
@@ -145,7 +140,6 @@ def _quantizations(source: _Source) -> dict[str, Any]:
 
 
 def _configurations(source: _Source) -> tuple[dict[str, str], dict[str, ast.ClassDef]]:
-    """Class that describes each quantisation method, and all classes of their modules."""
     mapping = _assigned(source.first("model_executor/layers/quantization/__init__.py"), "method_to_config")
     pairs = zip(mapping.keys, mapping.values, strict=True) if isinstance(mapping, ast.Dict) else ()
     config = {key.value: _name(value) for key, value in pairs if key is not None and _is_string(key)}  # type: ignore[attr-defined]
@@ -329,7 +323,6 @@ def _infos(classes: Mapping[str, ast.ClassDef]) -> dict[str, str]:
 
 
 def _modalities(method: ast.FunctionDef | None) -> dict[str, bool] | None:
-    """Modalities of a model, and whether each is always supported (else it depends on the checkpoint)."""
     if method is None or any(_is_undecided(node) for node in ast.walk(method)):
         return None
     always: set[str] = set()
@@ -347,7 +340,6 @@ def _modalities(method: ast.FunctionDef | None) -> dict[str, bool] | None:
 
 
 def _is_undecided(node: ast.AST) -> bool:
-    """Whether a part of a method depends on another class, or on a condition inside an expression."""
     is_spread = isinstance(node, ast.Dict) and None in node.keys
     return is_spread or isinstance(node, (ast.IfExp, ast.DictComp)) or _name(node) == "super"
 
@@ -449,7 +441,6 @@ def _listens_everywhere(tree: ast.Module) -> bool:
 
 
 def extract(source_dir: Path) -> ReleaseFacts:
-    """Features of the release whose package `vllm` is in `source_dir`; missing ones are left out."""
     source = _Source(source_dir / "vllm" if (source_dir / "vllm").is_dir() else source_dir)
     modalities, reads = _models(source)
     return {
@@ -466,7 +457,6 @@ def extract(source_dir: Path) -> ReleaseFacts:
 
 
 def packed(releases: Mapping[str, ReleaseFacts]) -> dict[str, Any]:
-    """Releases, the oldest first, as one document: by table and name runs `[first, last, value]` of positions."""
     tables: dict[str, dict[str, list[list[Any]]]] = {table: {} for table in TABLES}
     for index, facts in enumerate(releases.values()):
         for table in TABLES:
@@ -482,7 +472,6 @@ def packed(releases: Mapping[str, ReleaseFacts]) -> dict[str, Any]:
 
 
 def unpacked(document: Mapping[str, Any]) -> dict[str, ReleaseFacts]:
-    """The releases that `packed` made a document of."""
     releases: dict[str, ReleaseFacts] = {version: {table: {} for table in TABLES} for version in document["releases"]}
     for position, facts in enumerate(releases.values()):
         for table in TABLES:

@@ -25,7 +25,6 @@ _GPU = ("needed", "advised", None)
 
 
 def read_toolchain(path: Path, where: str | None = None) -> Toolchain:
-    """Read a file of `toolchains/`; raises CatalogError with every problem of the file, one a line."""
     return read_record(path, where or path.name, ADAPTER, lambda record: _problems(record, path.stem))
 
 

@@ -188,7 +188,6 @@ class Table:
 
 
 _LEAST = 12
-"""Columns that a column of words keeps."""
 
 
 def _cell(cell: Styled, width: int) -> list[Styled]:
@@ -207,7 +206,6 @@ def _narrow(widths: list[int], least: Sequence[int], room: int) -> None:
 
 
 def wrapped(text: Words, width: int, indent: str, first: Words | None = None, most: int | None = None) -> list[Styled]:
-    """A paragraph's lines; at least one, and at most so many."""
     words = _flat(styled(text))
     lead = styled(indent if first is None else first)
     whole = str(words)
@@ -231,7 +229,6 @@ _ELLIPSIS = " …"
 
 
 def _flat(words: Styled) -> Styled:
-    """Words with one space between them, as far as their spans allow."""
     spans: list[TextSpan] = []
     is_apart = False
     for text, tone in words.spans:
