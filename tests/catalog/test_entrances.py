@@ -79,7 +79,7 @@ def test_what_is_good_is_compiled(folder: Path) -> None:
     index, problems = entrances_file.compile_entrances(folder)
 
     assert problems == []
-    assert [each["id"] for each in index["entrances"]] == ["a", "b"]
+    assert [each["id"] for each in index["entrances"][0]] == ["a", "b"]
 
 
 @pytest.mark.parametrize(

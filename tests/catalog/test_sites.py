@@ -11,7 +11,7 @@ import pytest
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog import sites
 from vllm_runbooks.catalog.folders import data_dir
-from vllm_runbooks.catalog.sites import Book, Fit, Module, ModuleFunction, ReleaseSpan, Site, Wordings
+from vllm_runbooks.catalog.sites import Book, Fit, Module, ModuleFunction, Site, Wordings
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import Frame, Release
 from vllm_runbooks.reading import startup_log
@@ -115,16 +115,6 @@ def test_releases_are_ordered_as_they_came() -> None:
     releases = ["0.10.2", "0.9.0.1", "0.8.5.post1", "0.9.0", "0.8.5"]
 
     assert sorted(releases, key=sites.order) == ["0.8.5", "0.8.5.post1", "0.9.0", "0.9.0.1", "0.10.2"]
-
-
-def test_wordings_span_the_releases_that_have_them() -> None:
-    """A release that was not read neither ends a span nor begins one."""
-    wordings = Wordings(("1", "2", "3", "4", "5"), {sites.digest("a"): "11?10", sites.digest("b"): "00001"})
-
-    assert wordings.spans(["a"]) == (ReleaseSpan("1", "4"),)
-    assert wordings.spans(["a", "b"]) == (ReleaseSpan("1", "5"),)
-    assert wordings.spans(["b"]) == (ReleaseSpan("5", "5"),)
-    assert wordings.spans(["c"]) == ()
 
 
 # ---- the shipped data, on real logs
@@ -375,7 +365,3 @@ def test_a_wording_is_had_where_its_sign_says_so() -> None:
     assert [wordings.has("a", release) for release in ("1", "2", "3", "4")] == [True, False, None, None]
     assert wordings.has("b", "1") is None
     assert len(sites.digest("a")) == 10
-    apart = Wordings(("1", "2", "3", "4"), {sites.digest("a"): "1011"})
-    assert apart.spans(["a"]) == (ReleaseSpan("1", "1"), ReleaseSpan("3", "4"))
-    assert apart.spans([]) == ()
-    assert Wordings().spans(["a"]) == ()

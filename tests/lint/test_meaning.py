@@ -310,7 +310,7 @@ def test_servers_on_one_port_are_told(
     ] == expected
 
 
-BLANK = support.Support("0.16.0", frozenset(), frozenset(), {}, frozenset(), frozenset(), {}, {}, {}, {})
+BLANK = support.Support("0.16.0", frozenset(), frozenset(), {}, frozenset(), {}, {}, {}, {})
 """A release of which nothing is known but what a test says."""
 TP, PP, DP = "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"
 Said = tuple[str, tuple[str, ...], dict[str, str]]
@@ -1096,7 +1096,6 @@ def test_a_release_is_read_from_its_sources(release: Path) -> None:
     assert list(facts["tool_parsers"]) == ["a", "b"]
     assert list(facts["reasoning_parsers"]) == ["r", "s"]
     assert facts["quantizations"] == {"awq": 75, "odd": None}
-    assert list(facts["deprecated_quantizations"]) == ["odd"]
     assert facts["activations"] == {"awq": ["bfloat16", "float16"]}
     assert list(facts["cache_types"]) == ["auto", "fp8"]
     fast = {"8.0", "8.6", "8.9", "9.0", "12.0", "12.1"}
@@ -1188,7 +1187,7 @@ def test_a_table_says_of_each_run_of_releases_what_is_so(tmp_path: Path, monkeyp
     for name in ("0.1.0", "0.2.0", "0.3.0", "0.4.0"):
         (folder / f"{name}.json").write_text('{"set": {}, "unset": []}', encoding="utf-8")
     tables = (
-        "tool_parsers", "reasoning_parsers", "deprecated_quantizations", "cache_types", "modalities", "processor_reads",
+        "tool_parsers", "reasoning_parsers", "cache_types", "modalities", "processor_reads",
         "facts", "activations",
     )  # fmt: skip
     document: dict[str, Any] = {name: {} for name in tables}

@@ -96,7 +96,6 @@ _WHERE_TOLD = _fields_with(OMIT_NONE)
 
 @cache
 def schemas() -> dict[str, dict[str, Any]]:
-    """JSON Schemas for the authored files and for the documents that commands print, by file name."""
     by_file = {f"{name}.json": _schema(adapter) for name, adapter in _ADAPTERS.items()}
     for name, kind in _PRINTED.items():
         printed = _schema(TypeAdapter(resolve_name(kind)), is_printed=True)
@@ -107,7 +106,6 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str, Any]:
-    """JSON Schema of a record; a printed document has every field and no others."""
 
     def adapted(node: Any, key: str | None = None) -> Any:
         if isinstance(node, list):

@@ -55,7 +55,6 @@ def _example_problems(symptom: Symptom, shelf: Catalog, shown_patterns: set[str]
 
 
 def _tried(symptom: Symptom, text: str, shelf: Catalog) -> tuple[list[SymptomHit], bool]:
-    """The symptom's matches in a text, and whether they count once the whole text is diagnosed."""
     starts = startup_log.read(Evidence((Document("example", text),)), shelf)
     hits = [hit for start in starts for hit in start.hits if hit.symptom == symptom.id]
     symptoms = {finding.symptom for start in starts for finding in diagnose(start, shelf).findings}
@@ -98,7 +97,6 @@ def cross_check(root: Path) -> list[str]:
 
 
 def _bare_patterns(symptom: Symptom) -> Iterator[tuple[str, bool]]:
-    """Yield patterns without a place or condition, which two symptoms may not share."""
     if any(condition.required for condition in symptom.conditions):
         return
     for signature in symptom.signatures:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from vllm_runbooks.catalog import languages
 from vllm_runbooks.catalog.authored import translations
@@ -16,7 +15,6 @@ from vllm_runbooks.core.errors import CatalogError, InputError
 
 
 def translatable(root: Path) -> Iterator[tuple[Path, Symptom | Rule]]:
-    """Yield the symptoms and rules of a catalog folder that are good, with their files."""
     kinds: tuple[tuple[str, Callable[[Path, str], Symptom | Rule]], ...] = (
         ("symptoms", read_symptom),
         ("rules", read_rule),
@@ -28,7 +26,6 @@ def translatable(root: Path) -> Iterator[tuple[Path, Symptom | Rule]]:
 
 
 def _read_translatable(path: Path) -> Symptom | Rule:
-    """The symptom or rule of a file; raises InputError if it is neither, or broken."""
     is_rule = path.absolute().parent.name == "rules"
     try:
         return read_rule(path, str(path)) if is_rule else read_symptom(path, str(path))
@@ -44,18 +41,8 @@ def stamped(path: Path) -> str:
     return translations.stamped(path, record)
 
 
-class Translated(NamedTuple):
-    """How far a catalog is translated."""
-
-    lines: tuple[str, ...]
-    """What is out of date, or missing where that was asked for: file, language, fields."""
-    counts: tuple[str, ...]
-    """A line for each language."""
-    is_stale: bool
-
-
-def translated(files: Sequence[Path], root: Path, *, is_missing: bool = False) -> Translated:
-    """How far files, or a catalog folder, are translated; `is_missing` lists what is not; raises InputError."""
+def translated(files: Sequence[Path], root: Path, *, is_missing: bool = False) -> tuple[list[str], bool]:
+    """What is out of date in files or a catalog folder, or `is_missing`, with counts; and whether anything is stale."""
     records = [(path, _read_translatable(path)) for path in files] or [
         (path.relative_to(root), record) for path, record in translatable(root)
     ]
@@ -72,4 +59,4 @@ def translated(files: Sequence[Path], root: Path, *, is_missing: bool = False) -
                 is_all = lang not in record.translations
                 lines.append(f"{path}: {lang}: not translated: {'all' if is_all else ', '.join(lacking)}")
         counts.append(f"{lang} ({language.name}): {done} of {len(records)} symptoms and rules")
-    return Translated(tuple(lines), tuple(counts), is_stale)
+    return [*lines, *counts], is_stale

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import UserDict
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,7 +44,6 @@ def toolchain_sources(root: Path) -> list[Path]:
 
 
 def _symptom_sources(root: Path) -> list[Path]:
-    """All files that the index of symptoms depends on: also the words and patterns that symptoms use."""
     tables = ("patterns", "classes", "captures")
     return [*(folder / f"{name}.yaml" for folder in (folders.catalog_dir(), root) for name in tables), *sources(root)]
 
@@ -56,31 +56,22 @@ def _catalog(index: Any) -> Catalog:
     return Catalog({s.id: s for s in symptoms}, lines, problems, {p.id: p for p in policies})
 
 
-class RulesById(Mapping[str, Rule]):
+class RulesById(UserDict[str, Any]):
     """Rules that become records when they are used: of a hundred a command breaks a few."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        self._data = data
+        super().__init__(data)
         self._records: dict[str, Rule] = {}
 
     def __getitem__(self, name: str) -> Rule:
         if name not in self._records:
-            self._records[name] = record(Rule, self._data[name])
+            self._records[name] = record(Rule, self.data[name])
         return self._records[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._data
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._data)
-
-    def __len__(self) -> int:
-        return len(self._data)
 
     @cached_property
     def tables(self) -> dict[str, Mapping[str, Any]]:
         """The tables of the rules, by rule."""
-        return {name: data.get("values") or {} for name, data in self._data.items()}
+        return {name: data.get("values") or {} for name, data in self.data.items()}
 
 
 class Rules(NamedTuple):

@@ -85,10 +85,6 @@ def runbooks() -> list[str]:
     return sorted(path.stem for path in folders.runbooks_dir(None).glob("*.ipynb"))
 
 
-def runbooks_and_cases() -> list[str]:
-    return [*runbooks(), *cases("case.yaml")]
-
-
 def symptoms() -> list[str]:
     return sorted(path.stem for path in (folders.catalog_dir() / "symptoms").glob("*.yaml"))
 
@@ -108,7 +104,6 @@ def models() -> list[str]:
 
 
 def releases() -> list[str]:
-    """Known releases, the newest first."""
     versions = [path.stem for path in (folders.catalog_dir() / "releases").glob("*.json")]
     versions = [name for name in versions if re.fullmatch(r"\d{1,4}(?:\.\d{1,4}){1,3}", name, re.ASCII)]
     return sorted(versions, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
@@ -154,8 +149,6 @@ class CompletedName(click.ParamType[str]):
 
 
 class GpuNames(CompletedName):
-    """Names of GPUs behind a number and behind commas, as in `8xRTX3090` and `A100-80GB@node1,A100-80GB@node2`."""
-
     def __init__(self) -> None:
         super().__init__(gpus, is_file=True)
 
@@ -176,7 +169,7 @@ SNAPSHOT = CompletedName(snapshots, is_file=True)
 SERVER = CompletedName(servers, is_file=True)
 NODES = CompletedName(nodes, is_file=True)
 RUNBOOK = CompletedName(runbooks, is_file=True)
-RUNBOOK_OR_CASE = CompletedName(runbooks_and_cases)
+RUNBOOK_OR_CASE = CompletedName(lambda: [*runbooks(), *cases("case.yaml")])
 RELEASE = CompletedName(releases)
 MODEL = CompletedName(models, is_file=True)
 SYMPTOM = CompletedName(symptoms)

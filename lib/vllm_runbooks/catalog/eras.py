@@ -1,8 +1,8 @@
-"""Facts by release of vLLM: eras, values by era, and tables of changes."""
+"""Facts by release of vLLM: eras, and values by era."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 Key = tuple[int, ...]
@@ -21,7 +21,6 @@ class Era(NamedTuple):
         return self.until == NEVER if release is None else self.since <= release < self.until
 
 
-ALWAYS = Era()
 AT_NO_TIME = Era(NEVER)
 
 
@@ -35,12 +34,3 @@ class EraValue(NamedTuple):
 def in_release(rules: Sequence[EraValue], release: Key | None) -> Any:
     """Value of the last rule that has begun in a release; of the last rule if the release is unknown."""
     return next(rule.value for rule in reversed(rules) if release is None or rule.since <= release)
-
-
-def changed(changes: Iterable[tuple[str, Mapping[str, Any]]], release: Key) -> dict[str, Any]:
-    """Values of a release by a table of changes, where rows change those before them; the oldest row always counts."""
-    current: dict[str, Any] = {}
-    for number, (since, values) in enumerate(changes):
-        if number == 0 or release >= tuple(map(int, since.split("."))):
-            current.update(values)
-    return current

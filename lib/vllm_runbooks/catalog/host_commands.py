@@ -67,12 +67,10 @@ class HostCommand(Authored):
 
     @cached_property
     def argv(self) -> tuple[str, ...]:
-        """Its words."""
         return tuple(shlex.split(self.command))
 
     @property
     def changes(self) -> bool:
-        """Whether it changes anything on the host."""
         return self.undo != _NOTHING
 
     @property
@@ -82,7 +80,6 @@ class HostCommand(Authored):
 
     @cached_property
     def places(self) -> tuple[str, ...]:
-        """Its placeholders."""
         return tuple(field for word in self.argv for _, field, _, _ in string.Formatter().parse(word) if field)
 
 

@@ -40,7 +40,6 @@ def _code(*kinds: type) -> str:
 
 
 def digest(files: Iterable[Path], *kinds: type) -> str:
-    """Digest of authored files, of the package's version and of the records: an index with this key is fresh."""
     content = hashlib.sha256(_code(*kinds).encode())
     for path in files:
         content.update(path.name.encode() + b"\0")
@@ -90,7 +89,6 @@ class Index(Generic[T]):
     """Classes of its records."""
 
     def key(self, root: Path) -> str:
-        """Digest of what the index of a catalog folder depends on."""
         return digest(self.sources(root), *self.kinds)
 
     def load(self, compiler: Compiler | None = None, root: Path | None = None) -> T:

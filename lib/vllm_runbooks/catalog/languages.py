@@ -137,7 +137,6 @@ class Wording(NamedTuple):
         return f"{language.mark}{text.format(**values) if values else text}"
 
     def filling(self, text: str) -> str:
-        """Value of a hole: a phrase in this language, anything else unchanged."""
         if self.lang is None or not isinstance(text, Phrase):
             return text
         return self(text.template, **{name: self.filling(value) for name, value in text.values.items()})
@@ -235,7 +234,6 @@ def told_in(record: T, lang: str) -> T:
 
 
 def _marked(name: str, pieces: tuple[str, ...], mark: str) -> tuple[str, ...]:
-    """English text with a mark for each of its parts that stand alone."""
     if name in ("explanation", "message"):
         return (mark, *pieces)  # a sentence of its own: whichever of the others is left out, the mark stays
     if name == "conditions":

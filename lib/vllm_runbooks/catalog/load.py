@@ -53,13 +53,11 @@ def toolchain(version: str | None = None) -> Toolchain:
 
 @cache
 def rules() -> Rules:
-    """The rules that commands are checked by."""
     return compiled.RULES.load()
 
 
 @cache
 def serving() -> Serving:
-    """The metrics, figures and conditions of running servers."""
     return compiled.SERVING.load()
 
 

@@ -114,7 +114,6 @@ class Limit(NamedTuple):
     sign: str
     words: str
     holds: Callable[[Any, Any], bool]
-    """Whether a number keeps within the limit."""
 
 
 LIMITS: Mapping[str, Limit] = {
@@ -130,7 +129,6 @@ class Bound(NamedTuple):
     """A check of a release on arguments that its parser accepts."""
 
     dests: tuple[str, ...]
-    """The arguments that it is about."""
     refused: Any
     """The condition (see `reading.arguments.conditions`) under which it is refused."""
     limits: Mapping[str, float]
@@ -186,7 +184,6 @@ class ReleaseData:
 
     @cached_property
     def entries(self) -> Mapping[str, tuple[Option, ...]]:
-        """Options and positionals of `serve` and `api_server`."""
         shared = [(name, fields, _option(name, fields)) for name, fields in self.of("option").items()]
         entries = {}
         for entry in ENTRIES:
@@ -201,7 +198,6 @@ class ReleaseData:
 
     @cached_property
     def by_string(self) -> Mapping[str, Option]:
-        """Options of both programs by every spelling."""
         return {text: option for entry in ENTRIES for option in self.entries[entry] for text in option.strings}
 
     @cached_property
@@ -211,7 +207,6 @@ class ReleaseData:
 
     @cached_property
     def objects(self) -> Mapping[str, Any]:
-        """Keys and types of JSON values by the name of their class."""
         keys: dict[str, dict[str, Any]] = {}
         for name, fields in self.of("key").items():
             owner, _, key = name.partition(".")
@@ -228,17 +223,14 @@ class ReleaseData:
 
     @cached_property
     def conversions(self) -> Mapping[str, Any]:
-        """What conversions without a name of their own made of a list of texts."""
         return self.of("conversion")
 
     @cached_property
     def features(self) -> Mapping[str, Any]:
-        """How the parser rewrites words before it reads them, by name."""
         return self.of("feature")
 
     @cached_property
     def checks(self) -> tuple[Mapping[str, Any], ...]:
-        """Checks of a parsed command: `when`, a condition, and `says`."""
         return tuple(self.of("check").values())
 
     @cached_property
@@ -361,7 +353,6 @@ class _Device(NamedTuple):
 
 
 def _moving_default(fields: Mapping[str, Any], context: str, device: _Device) -> Default:
-    """Value that the release computes from the rows of its table; unknown where a row cannot be decided."""
     for row in fields.get("rows", ()):
         outcomes = [device.holds(condition) for condition in row["if"]]
         if False in outcomes:
@@ -374,9 +365,6 @@ def _moving_default(fields: Mapping[str, Any], context: str, device: _Device) ->
             return Default(value.get(name), name in value, () if name in value else ("the program",))
         return Default(value, is_known=True)
     return Default(None, is_known=False, depends_on=tuple(fields.get("depends_on", ())))
-
-
-# ---- finding and reading
 
 
 def releases_dir() -> Path:
@@ -413,7 +401,6 @@ def _document(path: Path) -> Mapping[str, Any]:
 
 
 def documents(folder: Path | None = None) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The release files as they are written, the oldest first: version and content."""
     for _, version, path in _files(folder or releases_dir()):
         yield version, _document(path)
 
@@ -511,9 +498,6 @@ def apply(records: dict[str, Any], document: Mapping[str, Any]) -> None:
     records.update(document["set"])
 
 
-# ---- history
-
-
 @cache
 def _histories(folder: Path) -> Mapping[str, tuple[OptionChange, ...]]:
     changes_by_key: dict[str, list[OptionChange]] = {}
@@ -558,9 +542,6 @@ def history(name: str) -> tuple[OptionChange, ...]:
         if life.last + 1 < len(releases):
             events.append(OptionChange(releases[life.last + 1], releases[life.last], "went"))
     return tuple(events)
-
-
-# ---- names in the releases
 
 
 class NameStatus(NamedTuple):

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vllm_runbooks.catalog import folders, options
-from vllm_runbooks.catalog.records import Symptom
 from vllm_runbooks.core.records import Frame
 
 SITES, WORDINGS = "sites.txt", "wordings.json"
@@ -92,13 +91,6 @@ class Fit:
         return self.release is not None or len(self.candidates) > 1
 
 
-class ReleaseSpan(NamedTuple):
-    """A run of releases in which a wording exists."""
-
-    first: str
-    last: str
-
-
 def order(version: str) -> tuple[object, ...]:
     """Sort key of releases: by number, then by what follows it, as in `.post1`."""
     return (options.version_key(version) or (), tuple(int(part) for part in _NUMBER.findall(version)[3:]), version)
@@ -111,8 +103,6 @@ def site(source: str) -> Site | None:
 
 
 class _ModuleRow:
-    """A source file from one release on, decoded when used."""
-
     def __init__(self, text: str, names: Sequence[str]) -> None:
         self._sites, _, self._functions = text.partition("=")
         self._names = names
@@ -191,7 +181,6 @@ class Book:
         return self._rows[path]
 
     def sites(self, file: str) -> list[tuple[int, ...]]:
-        """The sites of all files of a name in each release, ascending."""
         if file not in self._named:
             columns = [self._in_releases(path) for path in self._by_name.get(file, ())]
             merged = []
@@ -202,7 +191,6 @@ class Book:
         return self._named[file]
 
     def ranges(self, path: str) -> list[Mapping[str, Sequence[tuple[int, int]]]]:
-        """First and last line of the functions of each name, of a source file in each release."""
         return [row.ranges if row else {} for row in self._in_releases(path)]
 
 
@@ -212,7 +200,6 @@ def data_folder() -> Path:
 
 @lru_cache(maxsize=4)
 def read_book(path: Path) -> Book:
-    """The book in a file; an empty one if there is none."""
     try:
         return Book(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -312,7 +299,6 @@ def wording(line: str) -> str:
 
 
 def digest(pattern: str) -> str:
-    """By what the wordings know a pattern."""
     return hashlib.sha256(pattern.encode()).hexdigest()[:10]
 
 
@@ -330,36 +316,12 @@ class Wordings:
         index = self.releases.index(release) if release in self.releases else len(signs)
         return {"1": True, "0": False}.get(signs[index : index + 1])
 
-    def spans(self, patterns: Iterable[str]) -> tuple[ReleaseSpan, ...]:
-        """Runs of releases that have one of these wordings, as far as known."""
-        spans: list[ReleaseSpan] = []
-        is_within = False
-        for release in self.releases:
-            answers = {self.has(pattern, release) for pattern in patterns}
-            if True in answers:
-                spans[-1:] = (
-                    [ReleaseSpan(spans[-1].first, release)]
-                    if is_within
-                    else [*spans[-1:], ReleaseSpan(release, release)]
-                )
-                is_within = True
-            elif answers == {False}:
-                is_within = False
-        return tuple(spans)
-
 
 @lru_cache(maxsize=4)
 def read_wordings(path: Path) -> Wordings:
-    """The wordings in a file; none if there is no such file."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         signs = {key: row for rows in document["patterns"].values() for key, row in rows.items()}
         return Wordings(tuple(document["releases"]), signs)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return Wordings()
-
-
-def worded(symptom: Symptom) -> tuple[ReleaseSpan, ...]:
-    """Runs of releases that print a wording of a symptom; empty if unknown."""
-    patterns = [signature.pattern for signature in symptom.signatures if signature.origin == "vllm"]
-    return read_wordings(data_folder() / WORDINGS).spans(patterns)

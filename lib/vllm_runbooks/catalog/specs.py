@@ -325,7 +325,6 @@ _SCALES_NOTHING = ("default", "mrope", "llama3", "su", "longrope", "proportional
 
 
 def _positions(text: Mapping[str, Any]) -> int | None:
-    """Longest context, as vLLM derives it: with scaling that stretches the trained length."""
     names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length")
     lengths = [length for name in names if (length := _number(text, name)) is not None]
     scaling = _part(text, "rope_scaling", "rope_parameters")
@@ -418,7 +417,6 @@ def model_from_config(
 
 
 def _hub_id(name: str) -> str:
-    """Hub id of a folder of the Hub's cache; any other name as it is."""
     cached = _HUB_CACHE.search(name)
     return f"{cached[1]}/{cached[2]}" if cached else name.strip()
 
@@ -481,6 +479,9 @@ class Specs:
     problems: tuple[str, ...] = ()
     """Files that were left out, one line each."""
     defaults: DefaultReviews = field(default_factory=DefaultReviews)
+    _known: dict[str, Gpu | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Answers of `known`: the thousands of GPUs of a cluster have few names."""
+    _kept: dict[str, Model] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def _exact(self) -> dict[str, Gpu]:
@@ -492,11 +493,6 @@ class Specs:
         fitting = [gpu for gpu in self.table.gpus if key in _prefixes(gpu.name)]
         longer = {gpu.name for gpu in fitting for other in fitting if name_key(other.name) in _prefixes(gpu.name)}
         return [gpu for gpu in fitting if gpu.name not in longer]
-
-    @cached_property
-    def _known(self) -> dict[str, Gpu | None]:
-        """Answers of `known`: the thousands of GPUs of a cluster have few names."""
-        return {}
 
     def known(self, name: str) -> Gpu | None:
         """The GPU of that name; None if none or several have it."""
@@ -543,13 +539,10 @@ class Specs:
     def gpus(
         self, spec: str, read: Read | None = None, is_case: Callable[[str], bool] = lambda _: False
     ) -> tuple[HostGpu, ...]:
-        """The GPUs of a request: `8xRTX3090`, `A100-80GB`, `RTX3090@node1,H800@node2`.
+        """The GPUs of a request: `8xRTX3090`, `A100-80GB`, `RTX3090@node1,H800@node2`; raises InputError.
 
         With `read` also those of snapshots, `host.json` or `host.json@node1`, and `local`, those of this host; of a
         name that is no card's those of the snapshot's case, where `is_case` says that it is one.
-
-        Raises:
-            InputError: a name is unknown or fits several cards, a file cannot be read, or the request has another form.
         """
         cards: list[HostGpu] = []
         for item in (item_text.strip() for item_text in spec.split(",")):
@@ -603,10 +596,6 @@ class Specs:
         return self._kept[name]
 
     @cached_property
-    def _kept(self) -> dict[str, Model]:
-        return {}
-
-    @cached_property
     def _by_id(self) -> dict[str, str]:
         return {name.casefold(): name for name in self.texts}
 
@@ -627,7 +616,6 @@ class Specs:
 
 
 def sources(root: Path) -> list[Path]:
-    """The authored files that the index of specifications is made of, in a fixed order."""
     tables = [root / f"{name}.yaml" for name in ("gpus", "architectures", "fits", "defaults")]
     return [*tables, *sorted((root / "models").glob("*/*.yaml"))]
 

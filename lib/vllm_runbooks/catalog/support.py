@@ -49,7 +49,6 @@ class Support:
     reasoning_parsers: frozenset[str]
     quantizations: Mapping[str, int | None]
     """By method the least compute capability, as 75; None: not decided by the sources."""
-    deprecated_quantizations: frozenset[str]
     cache_types: frozenset[str]
     backends: Mapping[str, Backend | None]
     modalities: Mapping[str, Mapping[str, bool] | None]
@@ -120,7 +119,6 @@ def load(version: str) -> Support:
         tool_parsers=frozenset(table("tool_parsers")),
         reasoning_parsers=frozenset(table("reasoning_parsers")),
         quantizations=table("quantizations"),
-        deprecated_quantizations=frozenset(table("deprecated_quantizations")),
         cache_types=frozenset(table("cache_types")),
         backends={name: _backend(value) for name, value in table("backends").items()},
         modalities=table("modalities"),

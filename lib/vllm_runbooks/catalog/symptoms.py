@@ -36,28 +36,22 @@ class Catalog:
     """Language of the symptoms' texts; None: English."""
     english: Catalog | None = field(default=None, repr=False, compare=False)
     """What this one was told from: its patterns, which are slow to make, are the same; None: it is told itself."""
+    _told: dict[str, Catalog] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def told_in(self, lang: str) -> Catalog:
         """The catalog with its texts in a language; those that have no translation are in English, and marked."""
-        if lang not in self._told:
-            self._told[lang] = self._made_in(lang)
-        return self._told[lang]
-
-    @cached_property
-    def _told(self) -> dict[str, Catalog]:
-        return {}
-
-    def _made_in(self, lang: str) -> Catalog:
+        if lang in self._told:
+            return self._told[lang]
         mark = languages.LANGUAGES[lang].mark
         policies = {
             name: replace(policy, steps=tuple(replace(step, title=f"{mark}{step.title}") for step in policy.steps))
             for name, policy in self.policies.items()
         }
         symptoms = {name: languages.told_in(symptom, lang) for name, symptom in self.symptoms.items()}
-        return replace(self, symptoms=symptoms, policies=policies, lang=lang, english=self)
+        self._told[lang] = replace(self, symptoms=symptoms, policies=policies, lang=lang, english=self)
+        return self._told[lang]
 
     def policy(self, name: str) -> Policy:
-        """The policy of that name; raises InputError if there is none."""
         if name not in self.policies:
             raise InputError(f"{name}: is no policy; known: {', '.join(sorted(self.policies)) or 'none'}")
         return self.policies[name]

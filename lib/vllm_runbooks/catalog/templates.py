@@ -52,7 +52,6 @@ def value_of(name: str, captures: Mapping[str, str], facts: Facts) -> str | None
 
 
 def _measured(printed: str, unit: str) -> str:
-    """Printed figure with its unit: at most two decimals, large numbers of bytes in GiB."""
     if unit == "bytes" and printed.isdigit() and len(printed) > 9:
         printed, unit = f"{int(printed) / 2**30:.2f}", "GiB"
     elif re.fullmatch(r"-?\d{1,15}\.\d{3,}", printed, re.ASCII):

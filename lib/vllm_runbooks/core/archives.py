@@ -92,7 +92,6 @@ def written(members: Mapping[str, bytes]) -> bytes:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file begins as a zip archive does."""
     with path.open("rb") as file:
         return file.read(4) in _BEGINS
 
@@ -169,7 +168,6 @@ def _read(archive: ZipFile, where: str) -> Archive:
 
 
 def _plain(info: ZipInfo, where: str) -> None:
-    """Reject a member that is no plain file with a plain name."""
     name, mode = info.filename, info.external_attr >> 16
     why = None
     if not _NAME.fullmatch(name) or info.orig_filename != name:

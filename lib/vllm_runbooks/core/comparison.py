@@ -16,7 +16,6 @@ FRONT_SETTINGS = frozenset({
 
 
 def differing(starts: Sequence[ServerRun]) -> dict[str, list[Any]]:
-    """Settings that differ between runs, each with its value by run; None if not set."""
     names = dict.fromkeys(name for start in starts for name in start.arguments)
     rows = {name: [start.arguments.get(name) for start in starts] for name in names}
     return {name: values for name, values in sorted(rows.items()) if any(value != values[0] for value in values)}
@@ -29,7 +28,6 @@ def steady(samples: Sequence[Throughput]) -> list[bool]:
 
 
 def comparable(starts: Sequence[ServerRun]) -> list[FigureComparison]:
-    """Which figures of several runs are comparable, and why the others are not."""
     if len(starts) < 2:
         return []
     return [

@@ -27,7 +27,6 @@ class RenderedView:
 
     @classmethod
     def said(cls, text: str) -> RenderedView:
-        """One paragraph of plain text."""
         from html import escape
 
         return cls(text, f"<p>{escape(text)}</p>")

@@ -61,7 +61,6 @@ class LineIndex:
 
 
 def applied(text: str, edits: Iterable[Replacement]) -> str:
-    """The text with its replacements made; of two that overlap the first in the text counts."""
     return EditedText(text, edits).text
 
 

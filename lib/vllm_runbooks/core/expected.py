@@ -23,7 +23,6 @@ def combine_verdicts(judgements: Sequence[RunbookVerdict], case: Case | None) ->
 
 
 def compare(differences: Sequence[str], agreed: str) -> tuple[Verdict, str]:
-    """The verdict and its reason: fail with the differences, or pass with what agreed."""
     return (Verdict.FAIL, "; ".join(differences)) if differences else (Verdict.PASS, f"as expected: {agreed}")
 
 
@@ -33,7 +32,6 @@ def verdict_on_findings(names: Sequence[str], expect: Expectation) -> tuple[Verd
 
 
 def finding_differences(names: Collection[str], expect: Expectation) -> Iterator[str]:
-    """Findings that differ from those that a case expects, if it lists any."""
     got = set(names)
     expected = got if expect.findings is None else set(expect.findings)
     yield from (f"finding {name}: expected, not found" for name in sorted(expected - got))

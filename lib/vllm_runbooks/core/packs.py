@@ -60,7 +60,6 @@ class Manifest:
     catalog: str
     """Key of the catalog that it was diagnosed with."""
     vllm: str | None
-    """Release as it was given."""
     gpus: str | None
     """Cards of the start, as they were given by name; None: not given, or as a snapshot."""
     start: int | None
@@ -72,5 +71,4 @@ class Manifest:
     members: tuple[Member, ...]
     """All but the manifest itself."""
     hidden: Mapping[str, int]
-    """What was replaced in all of them."""
     notes: tuple[str, ...] = ()

@@ -113,7 +113,6 @@ def is_closed(text: str) -> bool:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Yield the comma-separated parts inside the first bracket, up to its end or the text's."""
     depth, start, quote, escaped = 0, 1, "", False
     for position, character in enumerate(text):
         if escaped:

@@ -56,7 +56,6 @@ def _hints(record: type) -> dict[str, Any]:
 
 @cache
 def _printed(kind: type) -> tuple[tuple[str, str, bool], ...]:
-    """Printed fields of a record: name, key, and whether the key is printed whatever the value is."""
     return tuple(
         (field.name, field.name.rstrip("_"), field.metadata != OMIT_NONE)
         for field in fields(kind)
@@ -98,7 +97,6 @@ def _read(kind: type) -> Mapping[str, tuple[str, Callable[[Any], Any] | None]]:
 
 
 def form(kind: Any) -> Any:
-    """The form of a record: its fields with their types, and those of the records inside of it."""
     if isinstance(kind, type) and is_dataclass(kind):
         return {name: form(hint) for name, hint in _hints(kind).items() if not name.startswith("__")}
     inner = [form(part) for part in get_args(kind)]

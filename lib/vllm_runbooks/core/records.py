@@ -345,11 +345,9 @@ class RayCluster:
     """What `ray status` prints of a cluster."""
 
     quote: Quote
-    """Its first line."""
     at: str | None = None
     """Time, as printed, at which it was asked."""
     active: int | None = None
-    """Nodes that are alive."""
     lost: tuple[str, ...] = ()
     """Those that were lost lately, as printed."""
     used: Mapping[str, float] = field(default_factory=dict)
@@ -427,7 +425,6 @@ class SkippedLine:
     """A recognized line that is neither the cause nor a finding."""
 
     file: int
-    """Index into the files given."""
     line: int
     role: Role
 
@@ -509,7 +506,6 @@ class NodeLog:
     """One log of a launch over several nodes."""
 
     file: int
-    """Index into the files given."""
     node_rank: int | None
     ranks: tuple[int, ...]
     """Of the whole start, those whose processes wrote into it."""
@@ -571,7 +567,6 @@ class CauseRef:
     symptom: str
     """Id of the symptom, or of the condition."""
     class_: str
-    """Class of failure that it belongs to."""
 
 
 @dataclass(frozen=True)
@@ -591,7 +586,6 @@ class RunbookVerdict:
 
     verdict: Verdict
     reason: str
-    """One line: why."""
     case: str | None
     outcome: Outcome | None
     root_cause: CauseRef | None
@@ -668,7 +662,6 @@ class RunResult:
     seconds: float
     findings: tuple[FindingRef, ...]
     reason: str
-    """One line: why this verdict."""
     notebook: str | None
     """Executed notebook, relative to the output folder; None where none was written."""
     refused: bool = False

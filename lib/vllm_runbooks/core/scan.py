@@ -1,8 +1,7 @@
 """Find many patterns in hostile text, in time linear in the text.
 
 A pattern is written in the common subset of RE2 and Python's `re`. A blank in it matches up to four blanks, or none:
-logs are glued, re-wrapped and pasted. Only patterns whose words occur in a line are tried on it; the words of all
-patterns are found together, in blocks of lines. Without google-re2 (in a browser) `re` gives the same answers.
+logs are glued, re-wrapped and pasted. Without google-re2 (in a browser) `re` gives the same answers.
 """
 
 from __future__ import annotations

@@ -92,7 +92,6 @@ def add(
 
 
 def _wordings(added: Added, *, are_listed: bool) -> Iterator[str]:
-    """Changes of the catalog's wordings in the release, a line each."""
     for wording in added.reworded:
         verb = "now prints" if wording.is_printed else "no longer prints"
         yield f"{added.version} {verb} this wording of {wording.asked_by}: {wording.pattern}"
@@ -124,13 +123,11 @@ def history(name: str) -> int:
 
 
 def _spellings(name: str) -> list[str]:
-    """The name as it was given and as it is written on a command line."""
     is_option = not name.startswith("-") and not name.isupper()
     return [name, f"--{name.replace('_', '-')}" if is_option else name.replace("_", "-") if name[:1] == "-" else name]
 
 
 _UNTOLD = ("group", "help")
-"""Fields of an option that change nothing for who uses it."""
 
 
 def _line(change: options.OptionChange) -> str:

@@ -121,9 +121,6 @@ def claimed_lines() -> dict[str, list[str]]:
     return claimed
 
 
-# ---- a release on disk
-
-
 def _download(version: str, scratch: Path) -> tuple[str, Path]:
     message = ""
     for package in PACKAGES:
@@ -222,11 +219,7 @@ def with_gpu(dump: dict[str, Any], other: Mapping[str, Any]) -> None:
             data["default"] = {"repr": "computed"}
 
 
-# ---- records
-
-
 def records_of(dump: Mapping[str, Any], package: Path, dockerfile: str | None = None) -> dict[str, Any]:
-    """One record for each thing that a release has, by "kind name"."""
     records: dict[str, Any] = {}
     entries = {
         entry: {_name(data): _option(data) for data in dump["entries"][entry]["options"]} for entry in options.ENTRIES
@@ -328,9 +321,6 @@ def _variable(variable: Mapping[str, Any]) -> dict[str, Any]:
     return record
 
 
-# ---- what the parser class does to words
-
-
 def features(rewrites: Mapping[str, Any]) -> dict[str, Any]:
     """Named features from what the parser class of a release made of a list of command lines."""
 
@@ -362,11 +352,7 @@ def features(rewrites: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-# ---- what only the sources tell
-
-
 def names_read(package: Path) -> set[str]:
-    """Names beginning with VLLM_ that any module reads from the environment."""
     names: set[str] = set()
     for path in sorted(package.rglob("*.py")):
         try:
@@ -510,7 +496,6 @@ def _locals(function: ast.FunctionDef) -> dict[str, str]:
 
 
 def _condition(test: ast.expr, locals_: Mapping[str, str]) -> dict[str, Any]:
-    """Condition on the device's memory, name or compute capability; any other one is kept as its text."""
     text = ast.unparse(test)
     for name, meaning in locals_.items():
         text = meaning if text == name else f"not {meaning}" if text == f"not {name}" else text
@@ -533,7 +518,6 @@ _UNKNOWN = object()
 
 
 def _by_environment(node: ast.expr, environment: Mapping[str, Any]) -> Any:
-    """Value of an expression of constants and environment variables that are not set."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "envs":
@@ -553,7 +537,6 @@ def _by_environment(node: ast.expr, environment: Mapping[str, Any]) -> Any:
 def _assigned(
     function: ast.FunctionDef, arguments: set[str], environment: Mapping[str, Any]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Arguments that a method sets by default, with the conditions for that."""
     by_argument: dict[str, list[dict[str, Any]]] = {}
     names = _locals(function)
 
@@ -584,11 +567,7 @@ def _assigned(
     return by_argument
 
 
-# ---- files
-
-
 def write(folder: Path, version: str, made: Mapping[str, Any], records: Mapping[str, Any]) -> list[str]:
-    """Store a release between its neighbours; the next one keeps its own records. Returns the files that changed."""
     folder.mkdir(parents=True, exist_ok=True)
     wholes = _stored(folder)
     wholes[version] = (made, dict(records))
@@ -606,7 +585,6 @@ def write(folder: Path, version: str, made: Mapping[str, Any], records: Mapping[
 
 
 def with_known_entry(records: Mapping[str, Any], folder: Path, version: str) -> dict[str, Any]:
-    """Keep the known record of the image: no package has it."""
     _, entry = _stored(folder).get(version, ({}, {}))
     return {**records, **{name: value for name, value in entry.items() if name == _IMAGE_ENTRY}}
 
@@ -622,7 +600,6 @@ def _stored(folder: Path) -> dict[str, tuple[Mapping[str, Any], dict[str, Any]]]
 
 
 def document_text(version: str, made: Mapping[str, Any], before: Mapping[str, Any], records: Mapping[str, Any]) -> str:
-    """A release file: a record a line, sorted, and only what differs from the release before."""
     unset = sorted(set(before) - set(records))
     lines = [
         f"{_json(key)}: {_json(records[key])}"

@@ -1,8 +1,7 @@
 """Read from a release's sources the bounds of engine arguments that its parser does not check; nothing is executed.
 
-`EngineArgs` builds the configuration from the parsed values, and that rejects values by `Field(ge=…)` or by
-`if CONDITION: raise …`. An argument is followed where it is passed on unchanged, `Config(field=self.argument)`; checks
-under other conditions, or of values that may have changed, are left out.
+An argument is followed where it is passed on unchanged, `Config(field=self.argument)`; checks under other conditions,
+or of values that may have changed, are left out.
 """
 
 from __future__ import annotations
@@ -86,7 +85,6 @@ class _Handed:
 
 
 def _handed(tree: ast.Module) -> dict[str, dict[str, _Handed]]:
-    """By class and field of the configuration, the argument that it is made of."""
     by_class: dict[str, dict[str, _Handed]] = {}
     for owner in tree.body:
         if isinstance(owner, ast.ClassDef) and owner.name in _ARGUMENTS:
@@ -176,11 +174,7 @@ def _renamed(condition: Any, handed: Mapping[str, _Handed]) -> Any:
     return condition if condition[0] == "const" else [condition[0], *(_renamed(part, handed) for part in condition[1:])]
 
 
-# ---- what a class checks by itself
-
-
 def _checks(owner: _ConfigClass) -> Iterator[dict[str, Any]]:
-    """Checks of a class, in the order in which they are made: on values as given, then as changed."""
     methods = owner.methods()
     for function in methods.values():
         for decorator in validators(function, "field_validator"):
@@ -200,8 +194,6 @@ def _checks(owner: _ConfigClass) -> Iterator[dict[str, Any]]:
 
 
 class _ConfigReader(CheckReader):
-    """Reads the checks of a class, and of the methods that it calls for them, on what it was made of."""
-
     def __init__(self, owner: _ConfigClass) -> None:
         super().__init__(owner.tree, owner.package, "self", 0)
         self.methods = owner.methods()
@@ -319,7 +311,6 @@ def _leaves(statement: ast.If) -> bool:
 
 
 def _is_none(test: ast.expr) -> str | None:
-    """Attribute that a test compares with None; None for any other test."""
     words = ast.unparse(test).split()
     is_none = isinstance(test, ast.Compare) and words[1:] == ["is", "None"]
     return words[0].removeprefix("self.") if is_none and words[0].count(".") == 1 and words[0][:5] == "self." else None

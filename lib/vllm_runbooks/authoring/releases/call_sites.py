@@ -56,8 +56,6 @@ class Template(NamedTuple):
 
 @dataclass
 class ReleaseSources:
-    """What is read from one release."""
-
     modules: dict[str, Module] = field(default_factory=dict)
     templates: list[Template] = field(default_factory=list)
 
@@ -70,7 +68,6 @@ class _Call(NamedTuple):
 
 
 def read_sources(package: Path) -> ReleaseSources:
-    """Read every module of a release's package `vllm`; one that does not parse is left out."""
     sources = ReleaseSources()
     seen: dict[str, _ModuleReading] = {}
     for file in sorted(package.rglob("*.py")):
@@ -174,7 +171,6 @@ class _ModuleReading:
 
 
 def _called(node: ast.expr | None) -> str | None:
-    """Last part of the name that is called or raised."""
     if isinstance(node, ast.Call):
         node = node.func
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
@@ -191,7 +187,6 @@ def _holds_method(node: ast.expr) -> bool:
 
 
 def _texts(text: str) -> Iterator[str]:
-    """Printed forms of a message: each hole has several shapes."""
     first, *rest = text.split(_HOLE)
     if len(rest) <= _MOST_SHAPED:
         shapes: Iterable[Sequence[str]] = itertools.product(_SHAPES, repeat=len(rest))
@@ -233,7 +228,6 @@ class Matcher:
         self._tried: dict[Template, frozenset[str]] = {}
 
     def found(self, templates: Iterable[Template]) -> set[str]:
-        """The patterns that match one of the messages, alone or behind its exception's name."""
         patterns: set[str] = set()
         for template in templates:
             if template not in self._tried:
@@ -255,7 +249,6 @@ class Matcher:
 
 
 def patterns_of(shelf: Catalog) -> dict[str, list[str]]:
-    """Patterns of vLLM's own words, by the symptom or line format that uses them."""
     by_id = {entry.id: [s.pattern for s in entry.signatures if s.origin == "vllm"] for entry in shelf.symptoms.values()}
     by_id |= {f"line:{entry.id}": list(entry.patterns) for entry in shelf.lines}
     return {name: patterns for name, patterns in by_id.items() if patterns}
@@ -358,7 +351,6 @@ _HEAD = """\
 
 
 def _row(module: Module, numbers: Mapping[str, int]) -> str:
-    """Encode a module; functions are named by their number in the file's list of names."""
     lines = _gaps(module.sites)
     starts = _gaps([function.first for function in module.functions])
     functions = [

@@ -61,7 +61,6 @@ class _Caught(BaseException):
 
 
 def _caught(program: Callable[[], object], argv: list[str]) -> argparse.ArgumentParser:
-    """First parser of vLLM's own class that a program is about to parse its command line with."""
     original, old_argv = argparse.ArgumentParser.parse_known_args, sys.argv
 
     def catch(self: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> Any:
@@ -119,9 +118,6 @@ def _serve_parser() -> argparse.ArgumentParser:
     raise LookupError("the command line has no serve")
 
 
-# ---- values
-
-
 def _plain(value: Any, depth: int = 0) -> Any:
     """JSON form of a value; what JSON lacks becomes {"repr": …} or {"object": its class}."""
     if value is None or (isinstance(value, bool | int | str) and not isinstance(value, enum.Enum)):
@@ -143,9 +139,6 @@ def _plain(value: Any, depth: int = 0) -> Any:
     return {"repr": type(value).__name__ if " at 0x" in text else text[:200]}
 
 
-# ---- types of options
-
-
 class Types:
     """Describes conversions; collects the objects whose keys a JSON value may have."""
 
@@ -158,7 +151,6 @@ class Types:
         """The key whose type is being described; a check may ask for it."""
 
     def of(self, convert: Any) -> Any:
-        """Type of argparse's `type=`."""
         if convert is None:
             return "str"
         if convert is json.loads:
@@ -202,7 +194,6 @@ class Types:
 
     @staticmethod
     def _pattern(convert: Any) -> str | None:
-        """Regular expression that decides whether a text is read as JSON."""
         for node in ast.walk(_tree(convert)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "match":
                 first = node.args[0]
@@ -212,7 +203,6 @@ class Types:
 
     @staticmethod
     def _via(convert: Any) -> dict[str, Any]:
-        """How a class method reads its text: words that are levels, and what reads the rest."""
         description: dict[str, Any] = {"reads": "other"}
         for node in ast.walk(_tree(convert)):
             if isinstance(node, ast.Call):
@@ -237,8 +227,6 @@ class Types:
             number += 1
             name = f"{name.split('#')[0]}#{number}"
         return {"opaque": name}
-
-    # ---- JSON types
 
     def known(self, cls: Any) -> str:
         """The name under which the keys of a class are kept."""
@@ -307,7 +295,6 @@ class Types:
         return {"opaque": kind}
 
     def _checked(self, schema: Any, inner: Callable[[Any], Any]) -> dict[str, Any]:
-        """Type with a check of its own, and what the outermost check accepts."""
         name = getattr(schema["function"]["function"], "__qualname__", "function").replace("<locals>.", "")
         is_outermost, self._inside_check = not self._inside_check, True
         checked = inner(schema["schema"]) if "schema" in schema else "any"
@@ -322,7 +309,6 @@ class Types:
         return description
 
     def _tried(self, schema: Any) -> dict[str, Any]:
-        """Values that a type with its own check accepts: of its enumeration's names and of a fixed list."""
         from pydantic_core import SchemaValidator, core_schema
 
         name = self._key_name
@@ -434,7 +420,6 @@ def _members(schema: Any) -> list[str]:
 
 
 def _mentioned(check: Any, depth: int = 2) -> list[str]:
-    """Words in collections and enumerations that a check of vLLM's uses, also through functions that it calls."""
     function = inspect.unwrap(getattr(check, "__func__", check))
     code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
     if code is None or not str(names.get("__name__", "")).startswith("vllm") or not depth:
@@ -496,9 +481,6 @@ def _outcome(convert: Any, *arguments: Any) -> Any:
         return {"value": _plain(convert(*arguments))}
     except Exception as error:  # noqa: BLE001 - which one it is, is what is asked
         return {"error": type(error).__name__}
-
-
-# ---- options
 
 
 def _flag_values(action: argparse.Action, parser: argparse.ArgumentParser, strings: list[str]) -> dict[str, Any]:
@@ -568,9 +550,6 @@ def _options(parser: argparse.ArgumentParser, types: Types) -> list[dict[str, An
     return options
 
 
-# ---- what the parser class does to the words before argparse reads them
-
-
 _CONFIG = """port: 1
 flag: true
 not-flag: false
@@ -595,7 +574,6 @@ _REWRITES: dict[str, list[str]] = {
 
 
 def _rewrites(parser_class: type[argparse.ArgumentParser]) -> dict[str, Any]:
-    """What the class hands to argparse for each of a list of command lines."""
     seen: dict[str, Any] = {}
     original = argparse.ArgumentParser.parse_args
 
@@ -623,9 +601,6 @@ def _rewrites(parser_class: type[argparse.ArgumentParser]) -> dict[str, Any]:
     finally:
         argparse.ArgumentParser.parse_args = original  # type: ignore[method-assign]
     return seen
-
-
-# ---- environment variables and the Python interface
 
 
 def _environment() -> dict[str, Any]:
@@ -704,7 +679,6 @@ def dump(*, as_gpu: bool = False) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print the dump on standard output; whatever vLLM prints meanwhile goes to standard error."""
     channel = os.dup(1)
     os.dup2(2, 1)
     text = json.dumps(dump(as_gpu="--as-gpu" in sys.argv[1:]), sort_keys=True)

@@ -1,7 +1,6 @@
 """Read from a release's sources the checks that it makes beyond types; nothing is executed.
 
-`validate_parsed_serve_args`, `__post_init__` and pydantic's validators are lists of `if CONDITION: raise …`. Each
-becomes a condition on values for `reading.arguments.conditions.holds`; one that depends on anything else is left out.
+Each becomes a condition on values for `reading.arguments.conditions.holds`; one on anything else is left out.
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ def serve_checks(sources: Path) -> list[dict[str, Any]]:
 
 
 def object_checks(sources: Path) -> dict[str, list[dict[str, Any]]]:
-    """What the release in a folder refuses in the objects of JSON options, by class."""
     paths = [
         sources / "config.py",
         *sorted(sources.glob("config/*.py")),
@@ -139,7 +137,6 @@ class CheckReader:
             yield self.check_record(statement, guards, raised.func.id, " ".join(says.removeprefix("Error: ").split()))
 
     def check_record(self, statement: ast.stmt, guards: list[Any], error: str, says: str) -> dict[str, Any]:
-        """What is kept of a check that a statement makes where the guards hold."""
         del statement
         return {"when": joined(guards), "error": error, "says": says}
 
@@ -201,7 +198,6 @@ class CheckReader:
         yield self.check_record(statement, [*guards, ["not", condition]], "AssertionError", says)
 
     def _called(self, call: ast.Call, guards: list[Any]) -> Iterator[dict[str, Any]]:
-        """Checks of a function that is called with the parsed values, or with one of them."""
         if not isinstance(call.func, ast.Name) or not self.depth or len(call.args) != 1:
             return
         tree = self.tree
@@ -220,8 +216,6 @@ class CheckReader:
                 return
             reader.local[function.args.args[0].arg] = value
         yield from reader.checks(function, guards)
-
-    # ---- expressions
 
     def _is_subject(self, node: ast.AST) -> bool:
         return isinstance(node, ast.Name) and node.id == self.subject
@@ -306,7 +300,6 @@ class CheckReader:
         raise UnreadableError
 
     def literal(self, name: str) -> list[Any]:
-        """The values of a Literal by its name, in this module or in the one that it is imported from."""
         module = _imports(self.tree).get(name)
         if module is None:
             return _literal(self.tree, name)
@@ -345,7 +338,6 @@ class CheckReader:
 
 
 def joined(conditions: list[Any]) -> Any:
-    """One condition that holds if all of them hold."""
     return conditions[0] if len(conditions) == 1 else ["and", *conditions]
 
 
@@ -359,7 +351,6 @@ def _imports(tree: ast.AST) -> dict[str, str]:
 
 
 def _literal(tree: ast.Module, name: str) -> list[Any]:
-    """Values of a module's `NAME = Literal[…]`, also as a union of such."""
     for node in tree.body:
         targets = (
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
@@ -380,7 +371,6 @@ def _literal(tree: ast.Module, name: str) -> list[Any]:
 
 
 def _member(tree: ast.Module, owner: str, name: str) -> Any:
-    """Value of a class's constant, such as a member of an enumeration."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == owner:
             values = {
@@ -410,7 +400,6 @@ def _leaves(body: list[ast.stmt]) -> bool:
 
 
 def _texts(node: ast.AST | None) -> Iterator[str]:
-    """Fixed parts of a message, with … for its holes."""
     if isinstance(node, ast.Constant):
         yield str(node.value)
     elif isinstance(node, ast.JoinedStr):

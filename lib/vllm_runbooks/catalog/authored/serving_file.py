@@ -24,7 +24,6 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}", re.ASCII)
 
 
 def read_serving(path: Path, where: str | None = None) -> Serving:
-    """Read `serving.yaml`; raises CatalogError with every problem of the file, one a line."""
     names = options.names(path.parent / "releases")
     return read_record(path, where or path.name, ADAPTER, lambda read: _problems(read, names))
 

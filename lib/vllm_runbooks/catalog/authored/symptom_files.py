@@ -33,7 +33,6 @@ _SIGNATURES = ("signatures", "companions")
 _NO_LITERAL = "needs a word"
 """How the one fault begins that a function's name may have: no log is searched for it."""
 _FOUND_BY = {"lines": ("signatures", "examples", "near_misses", "explanation"), "comparison": ("explanation",)}
-"""How a symptom is found, and what it then needs."""
 _COMPARED = frozenset({
     "address", "age_minutes", "connect_error", "differences", "dropped", "free", "have", "last_time", "need", "node",
     "node_ip", "nodes", "own_rank", "peer", "port", "ranks", "refused", "resource",

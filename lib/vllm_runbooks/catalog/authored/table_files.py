@@ -17,7 +17,6 @@ from vllm_runbooks.core.errors import CatalogError
 
 @cache
 def adapter(row: type) -> TypeAdapter[Any]:
-    """Validator of a table with rows of this class."""
     return TypeAdapter(dict[str, row])  # type: ignore[valid-type] # a class that is chosen by name
 
 
@@ -27,7 +26,6 @@ def adapters() -> dict[str, TypeAdapter[Any]]:
 
 
 def read_table(path: Path, where: str | None = None) -> dict[str, Any]:
-    """Read the rows of a table; raises CatalogError with every problem of the file, one a line."""
     row = TABLES.get(path.stem)
     if row is None:
         raise CatalogError(f"{where or path}:1: (file): unknown table; known: {', '.join(TABLES)}")

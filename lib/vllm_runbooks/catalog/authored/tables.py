@@ -54,7 +54,6 @@ def _merged(name: str, root: Path, read: Callable[[Path], dict[str, T]]) -> dict
 
 
 def words(name: str, root: Path | None = None) -> dict[str, str]:
-    """A vocabulary by name, `classes` or `captures`."""
     return _merged(name, root or folders.catalog_dir(), read_words)
 
 
@@ -98,7 +97,6 @@ def read_patterns(path: Path, where: str | None = None) -> dict[str, list[str]]:
 
 
 def shared_patterns(root: Path) -> dict[str, list[str]]:
-    """Patterns by name, each with its wordings."""
     return _merged("patterns", root, read_patterns)
 
 

@@ -40,7 +40,6 @@ def show(blocks: Iterable[TextBlock]) -> None:
 
 
 def layout(columns: int) -> Layout:
-    """How a view is laid out in a terminal of so many columns."""
     width = min(max(columns, _NARROWEST), _WIDEST)
     return Layout(prose=min(width, _READABLE), loose=min(width, _READABLE), table=width)
 

@@ -123,7 +123,6 @@ def _is_like_one(value: str) -> bool:
 
 
 def _is_said(match: re.Match[str]) -> bool:
-    """Whether the text behind a Chinese word for a secret is one."""
     value = match["value"]
     if match["quote"]:
         return True
@@ -134,7 +133,6 @@ def _is_said(match: re.Match[str]) -> bool:
 
 
 def _keys(text: str) -> Iterator[re.Match[str]]:
-    """Fields `key` of mappings that also have an address."""
     bases = [base_match.start() for base_match in _BASE.finditer(text)]
     for match in _KEY.finditer(text) if bases else ():
         if match["value"].isdigit() or not (match["quote"] or match["sign"] == ":"):

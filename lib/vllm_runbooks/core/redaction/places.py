@@ -426,7 +426,6 @@ def places_of(value: str, text: str) -> Iterator[Secret]:
 
 
 def parts_of(value: str, text: str) -> Iterator[Secret]:
-    """Places where a text begins or ends inside a known secret."""
     position = text.rfind(value[:PART])
     if position >= 0 and value.startswith(text[position:].rstrip()):
         yield Secret(position, len(text.rstrip()), "repeated", position)
@@ -673,7 +672,6 @@ def _is_none(value: str) -> bool:
 
 
 def _is_shut(text: str, start: int, end: int) -> bool:
-    """Whether a value is a placeholder or a closed piece of code."""
     shut = _SHUT.match(text, start)
     return shut is not None and shut.end() >= end
 
@@ -821,14 +819,12 @@ def _kind(name: str) -> str:
 
 
 def _is_its_name(match: re.Match[str], value: str) -> bool:
-    """Whether a value only repeats the name: a placeholder of a usage text, or a variable in a line of code."""
     bare = re.sub(r"[^a-z]", "", value.lower())
     name = re.sub(r"[^a-z]", "", match["name"].lower())
     return bool(bare) and (bare == name or (bare.endswith(name) and value.replace("_", "").isalpha()))
 
 
 def _is_other(match: re.Match[str], value: str, *, is_option: bool) -> bool:
-    """Whether the text behind a secret's name is prose, a count, a word of a vocabulary or a path."""
     name = match["name"].lower()
     between = match["between"].strip("\\\"'")
     if between.isspace() and "\n" not in match["between"] and not match["scheme"] and not is_option:
@@ -877,7 +873,6 @@ def _encoded(text: str, values: Iterable[str]) -> list[tuple[int, int]]:
 
 
 def _turned(text: str, secrets: list[Secret]) -> list[Secret]:
-    """Extend secrets over the next lines where a terminal or a box has wrapped them."""
     if "\n" not in text:
         return secrets
     starts = [secret.start for secret in secrets]

@@ -237,12 +237,10 @@ def redact_text(text: str) -> str:
 
 
 def redact_name(name: str) -> str:
-    """Return a file's name with every recognised secret replaced."""
     return _shared.name(name)
 
 
 def redact_value(value: str) -> str:
-    """Return the placeholder of a value that is secret."""
     return _shared.value(value)
 
 

@@ -11,9 +11,7 @@ from html import escape
 
 WIDTH, NARROW = 720, 440
 GUTTER = 150
-"""Room for the names in front of the bars."""
 END = 62
-"""Room for what is written behind a bar."""
 ROW, BAR = 42, 22
 HAIR = "#8886"
 MAX_ROWS = 24
@@ -49,7 +47,6 @@ def picture(parts: Iterable[str], height: float, title: str, *, is_narrow: bool 
 
 
 def swatches(entries: Mapping[str, str], y: float) -> tuple[str, float]:
-    """Coloured squares with names in as many lines as they need, and the height used."""
     parts, x = [], 0.0
     for name, fill in entries.items():
         wide = 24 + 7.0 * len(name) + 16
@@ -68,7 +65,6 @@ def tick_step(longest: float, ticks: int = 6) -> float:
 
 
 def axis(longest: float, unit: str, *, left: float, right: float, top: float, bottom: float) -> str:
-    """A scale from nothing to the longest, numbered below, its ticks drawn through all rows."""
     step = tick_step(longest)
     parts = []
     for number in range(int(longest / step + 1e-9) + 1):

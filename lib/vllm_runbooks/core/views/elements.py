@@ -14,7 +14,6 @@ from vllm_runbooks.core.views import text_width as columns
 COLUMNS = 80
 GREEN, RED, AMBER, GREY, BLUE = "#1a7f37", "#cf222e", "#9a6700", "#6e7781", "#0969da"
 TRUTHS = {Truth.RIGHT: GREEN, Truth.WRONG: RED, Truth.UNKNOWN: GREY}
-"""The tone of a verdict on a statement."""
 
 
 class Headline(NamedTuple):
@@ -38,7 +37,6 @@ def beyond(rows: Sequence[object], most: int) -> list[str]:
 
 
 def joined(parts: Iterable[str]) -> str:
-    """Paragraphs of a terminal, with nothing in them that steers it."""
     return visible("\n\n".join(parts) + "\n")
 
 
@@ -54,7 +52,6 @@ def tag(name: str, body: str, style: str = "") -> str:
 
 
 def prose(text: str) -> str:
-    """A catalog's sentence as HTML, with text between backticks as code."""
     return re.sub(r"`([^`]{1,200})`", r"<code>\1</code>", escape(text))
 
 
@@ -85,7 +82,6 @@ def html_table(
     below: Sequence[str] = (),
     widest: str = "52em",
 ) -> str:
-    """A table of HTML cells; the text `below` a row has its whole width."""
     right = frozenset(numeric)
     styles = [
         f"padding:4px 14px 4px 0;vertical-align:top;text-align:{'right' if n in right else 'left'}"
@@ -110,7 +106,6 @@ _PRE = "white-space:pre-wrap;overflow-wrap:anywhere;text-align:left;font-size:13
 
 
 def preformatted(text: str) -> str:
-    """A text to be copied, in letters of one width wherever it is shown."""
     return tag("pre", tag("code", escape(text)), _PRE)
 
 
@@ -122,7 +117,6 @@ def quoted(place: str, text: str, tone: str = RED) -> str:
 
 
 def tinted(tone: str, padding: str) -> str:
-    """Style of a highlighted part: a bar at its left, and a background of the same tone."""
     return f"border-left:4px solid {tone};background:{tone}1c;padding:{padding}"
 
 

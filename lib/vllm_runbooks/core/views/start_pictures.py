@@ -26,7 +26,6 @@ _MAX_POINTS = 600
 
 
 def label(start: ServerRun, number: int) -> str:
-    """Name of a run in a picture: its number and its model's own name."""
     model = re.split(r"[/\\]", (start.facts.model or "").rstrip("/\\"))[-1]
     name = f"{number} {model}".strip()
     return name if len(name) <= 21 else f"{name[:20]}…"
@@ -58,7 +57,6 @@ _LEFT, _RIGHT = float(drawing.GUTTER), float(drawing.WIDTH - drawing.END)
 
 
 def _frame(entries: Mapping[str, str], longest: float, unit: str, rows: int) -> tuple[list[str], float, float]:
-    """Legend and drawing.axis of a chart with a bar in each row, the top of the first bar, and the bottom."""
     legend, top = swatches(entries, 12)
     bottom = top + 10 + ROW * rows
     return [legend, drawing.axis(longest, unit, left=_LEFT, right=_RIGHT, top=top + 4, bottom=bottom)], top + 14, bottom

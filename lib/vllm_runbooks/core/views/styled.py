@@ -76,7 +76,6 @@ def styled(words: Words, tone: Tone | None = None) -> Styled:
 
 
 def listed(items: Sequence[Words], between: str = ", ") -> Styled:
-    """Texts one behind another."""
     spans: list[TextSpan] = []
     for number, item in enumerate(items):
         spans += [(between, None)] if number else []
@@ -189,7 +188,6 @@ class Table:
 
 
 _LEAST = 12
-"""Columns that a column of words keeps."""
 
 
 def _cell(cell: Styled, width: int) -> list[Styled]:
@@ -208,7 +206,6 @@ def _narrow(widths: list[int], least: Sequence[int], room: int) -> None:
 
 
 def wrapped(text: Words, width: int, indent: str, first: Words | None = None, most: int | None = None) -> list[Styled]:
-    """A paragraph's lines; at least one, and at most so many."""
     words = _flat(styled(text))
     lead = styled(indent if first is None else first)
     whole = str(words)
@@ -232,7 +229,6 @@ _ELLIPSIS = " …"
 
 
 def _flat(words: Styled) -> Styled:
-    """Words with one space between them, as far as their spans allow."""
     spans: list[TextSpan] = []
     is_apart = False
     for text, tone in words.spans:

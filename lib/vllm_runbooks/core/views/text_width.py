@@ -24,7 +24,6 @@ def width(text: str) -> int:
 
 
 def padded(text: str, columns: int, *, is_right: bool = False) -> str:
-    """A text with blanks behind it, or in front of it, up to so many columns."""
     room = " " * (columns - width(text))
     return room + text if is_right else text + room
 
