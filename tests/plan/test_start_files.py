@@ -118,7 +118,6 @@ def test_ray_is_needless_where_a_release_joins_hosts_itself(
 
     assert found.by == by
     assert said in found.said
-    assert found.is_ray_needless is (by != "ray")
 
 
 # What is written

@@ -60,7 +60,6 @@ def edits(page: LaunchFile, launch: WrittenLaunch, hit: Hit, data: ReleaseData, 
 
 
 def _is_clear_choice(value: Any, says: Mapping[str, str]) -> bool:
-    """Whether exactly one choice is close to the value."""
     near = says.get("near")
     if not near or not isinstance(value, str):
         return False

@@ -43,11 +43,10 @@ def lint_text(
     folder: Path | None = None,
     lang: str | None = None,
 ) -> Linted:
-    """Lint a script, manifest, Python program or page; see `lint.linting.lint`.
+    """Lint a script, manifest, Python program or page.
 
     `python` is a Python with vLLM, whose parser checks the commands too (with `is_config_checked` also its
-    configuration). Config files named by the commands are read in `folder`. `lang` defaults to `VLLM_RUNBOOKS_LANG`,
-    else English.
+    configuration). Config files of the commands are read in `folder`; `lang` defaults to `VLLM_RUNBOOKS_LANG`.
     """
     ask = None if python is None else partial(_ask, python, is_config_checked=is_config_checked)
     return _lint.lint(text, knowledge.knowledge(lang), asked(text, name, vllm, gpus, folder), fix=fix, ask=ask)
@@ -64,7 +63,6 @@ def asked(text: str, name: str, vllm: str | None, gpus: str | None, folder: Path
 
 
 def _apart(text: str, name: str) -> _lint.OtherPrograms | None:
-    """Find the programs that an edge toolchain runs with its own vLLM."""
     if "import" not in text:
         return None
     find = extension(OTHER_PROGRAMS)

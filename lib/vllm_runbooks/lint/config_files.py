@@ -15,7 +15,6 @@ from vllm_runbooks.reading.shell import Word
 _MAX_DEPTH = 20
 _MAX_KEYS = 300
 SUFFIXES = (".yaml", ".yml")
-"""Suffixes that vLLM accepts."""
 _SWITCHES = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 _NOTHING = ("", "~", "null", "Null", "NULL")
 _WHOLE = re.compile(r"[-+]?[0-9][0-9_]{0,30}\Z", re.ASCII)

@@ -64,8 +64,6 @@ def of_page(
 
 
 class _ValueFault(NamedTuple):
-    """What is wrong with a value."""
-
     rule: str = "environment.wrong-value"
     choices: str = ""
     note: str = ""
@@ -75,8 +73,6 @@ class _ValueFault(NamedTuple):
 
 @dataclass(frozen=True)
 class _SettingRules:
-    """Checks the settings of a page."""
-
     page: LaunchFile
     data_of: Callable[[WrittenLaunch | None], ReleaseData]
     tables: Tables
@@ -157,7 +153,6 @@ class _SettingRules:
         return self._at_name("environment.unknown", setting, says | ({"nearest": near[0]} if near else {}))
 
     def _wrong_name(self, setting: Setting, data: ReleaseData) -> Mapping[str, Any] | None:
-        """Return the table row of a misspelt name."""
         table = self.tables["environment.wrong-name"]
         row = table.get("names", {}).get(setting.name)
         names = table.get("known", ())
@@ -170,7 +165,6 @@ class _SettingRules:
         return row if is_read else None
 
     def _is_set(self, name: str | None, beside: Setting) -> bool:
-        """Whether a variable is set for the same launch, or for any if the launch is unknown."""
         owner = self.owners.get(beside.start)
         return name in (owner.environment if owner is not None else self.exported)
 
@@ -246,7 +240,6 @@ class _SettingRules:
             yield Hit("environment.allocator-split", *place, says, (), setting.form == "table")
 
     def _of_gpus(self, setting: Setting, value: str) -> Iterator[Hit]:
-        """Check `CUDA_VISIBLE_DEVICES` for missing and repeated GPUs."""
         if setting.name not in self.tables["environment.no-such-gpu"].get("variables", ()):
             return
         count, at, seen = self._gpus_for(setting), 0, list[str]()
@@ -317,7 +310,6 @@ class _SettingRules:
     # ---- settings that belong together
 
     def of_interfaces(self) -> Iterator[Hit]:
-        """Report NCCL and Gloo bound to different interfaces."""
         table = self.tables["environment.different-interfaces"]
         reported: set[tuple[int, int]] = set()
         for launch in (*self.page.nodes, *self.page.starts):
@@ -336,7 +328,6 @@ class _SettingRules:
                 yield Hit("environment.different-interfaces", *_place(second.value), says)
 
     def of_addresses(self) -> Iterator[Hit]:
-        """Report a head and a worker with the same address."""
         name = self.tables["environment.one-address-for-two-nodes"].get("variable", "")
         heads: dict[str, int] = {}
         nodes = sorted(self._nodes(name))
@@ -382,7 +373,6 @@ def _as_option(option: str, how: Any, data: ReleaseData) -> dict[str, str]:
 
 
 def _by_row(value: str, row: Mapping[str, Any]) -> _ValueFault | None:
-    """Check a value by a table row."""
     folded = value.upper() if row.get("ignore_case") else value
 
     def same(text: str) -> str:
@@ -425,7 +415,6 @@ def _is_pair(part: str, keys: Mapping[str, str]) -> bool:
 
 
 def _by_release(value: str, variable: EnvironmentVariable) -> _ValueFault | None:
-    """Check a value by how the release reads the variable."""
     if variable.choices is not None:
         choices = [str(choice) for choice in variable.choices if choice is not None]
         allowed = choices if variable.is_case_sensitive else [choice.lower() for choice in choices]

@@ -139,9 +139,8 @@ class LintedText:
 
     @cached_property
     def _apart(self) -> OtherPrograms | None:
-        """Programs with another vLLM; none if the user names a release."""
-        is_asked = self.asked.vllm is None and self.asked.apart is not None
-        return self.asked.apart(self.text, self.asked.name) if is_asked and self.asked.apart is not None else None
+        find = self.asked.apart if self.asked.vllm is None else None
+        return find(self.text, self.asked.name) if find is not None else None
 
     def _is_apart(self, offset: int) -> bool:
         return self._apart is not None and self._apart.holds(offset)
@@ -183,7 +182,7 @@ class LintedText:
         for hit in self._of_text():
             if hit.rule == _NOT_PYTHON or not self._is_apart(hit.start):
                 yield hit
-        for launch, _ in self._read if self._apart is not None else ():
+        for launch, _ in self._read:
             if self._apart is not None and self._apart.holds(launch.start):
                 yield Hit(_OTHER_VLLM, launch.start, launch.end, self._apart.says)
 
@@ -239,7 +238,6 @@ class LintedText:
         return is_error and cause is not None and cause.severity is not IssueSeverity.ERROR
 
     def _of_config(self, launch: WrittenLaunch, data: ReleaseData) -> Iterator[Hit]:
-        """Check the config file of a launch; hits are at the word that names it."""
         word = config_files.word_of(launch)
         if word is None:
             return
@@ -283,7 +281,6 @@ class LintedText:
                 yield self._placed(*self.parsed[group[index]], judgement)
 
     def _of_option(self, loose: LooseOption) -> Iterator[Hit]:
-        """Check an option on a line of its own, without its command."""
         if loose.where != "bare":
             return
         data = self.data()
@@ -393,8 +390,6 @@ class LintedText:
 
 
 class _Defaults(Mapping[str, Any]):
-    """Defaults of a release, looked up on demand."""
-
     def __init__(self, data: ReleaseData) -> None:
         self._data = data
 

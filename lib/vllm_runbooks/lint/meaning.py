@@ -1,8 +1,4 @@
-"""Rules about a launch on its release, model and GPUs.
-
-A rule needs all its facts. If one is unknown (a value, a model or GPU outside the catalog, a table that the release
-lacks) the rule does not apply.
-"""
+"""Rules about a launch on its release, model and GPUs; a rule with an unknown fact does not apply."""
 
 from __future__ import annotations
 
@@ -239,7 +235,6 @@ def _needed(command: LaunchFacts) -> int | None:
 
 
 def _replicas(command: LaunchFacts) -> int | None:
-    """Data-parallel replicas on this host."""
     if "data_parallel_rank" in command.flags:
         return 1
     if "data_parallel_size_local" in command.flags:
@@ -395,7 +390,6 @@ def _quantization(command: LaunchFacts) -> Iterator[BrokenRule]:
 
 
 def _other_quantization(command: LaunchFacts) -> Iterator[BrokenRule]:
-    """Compare the method with the checkpoint's, for models of the Hub."""
     chosen, stored = command.word("quantization"), _stored(command)
     reads = command.methods.get(chosen or "", {}).get("reads")
     if stored is None or reads is None:

@@ -21,17 +21,12 @@ from vllm_runbooks.reading.deployment import editing
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 _MAX_MOVED = 40
-"""Launches that are rewritten: the file is read again for each."""
 _MAX_REPLACED, _LONGEST_MOVED = 20, 200_000
 """Edits that are tried, and the longest text that is read again for each."""
 
 
 def migrate(text: str, knowledge: Knowledge, request: LintRequest, *, from_: str) -> tuple[Migrated, str]:
-    """Migrate a text from one release to the requested one; returns the report and the text with its secrets.
-
-    Applies certain fixes, replaces variables by the options that succeeded them, and sets changed defaults to their
-    former values where an option can.
-    """
+    """Migrate a text from one release to the requested one; returns the report and the text with its secrets."""
     before = options.load(from_)
     judged = LintedText(text, knowledge, request)
     moved = _replaced(mended(judged))

@@ -23,7 +23,6 @@ from vllm_runbooks.reading.documents.starts import Setting, WrittenLaunch
 _UNREVIEWED = DefaultReview(Matter.UNKNOWN, "Nobody has looked at this change yet.", "", writes=False)
 _IMAGE = re.compile(r"(?:docker\.io/)?vllm/vllm-openai:v(\d[\w.]*)\Z", re.ASCII)
 _KEYWORDS = ("None", "True", "False")
-"""Python's words, which no option takes as a value."""
 _SWITCHES = {"1": True, "true": True, "True": True, "0": False, "false": False, "False": False}
 
 
@@ -50,8 +49,7 @@ def changed_defaults(
 ) -> Iterator[Moved]:
     """Yield the defaults that changed between two releases and matter to a launch.
 
-    `given` are the options that the launch sets in the old release. Options of `is_idle` have no effect in the new one
-    and are not written.
+    `given` are the options that it sets in the old release; options of `is_idle` have no effect in the new one.
     """
     before, after = releases
     arguments = _arguments(after, launch.entry)
@@ -193,7 +191,6 @@ def _distinct(edits: Sequence[Replacement]) -> Edits:
 
 
 def _as_option(setting: Setting, row: Mapping[str, Any], parsed: Parsed, data: ReleaseData) -> Edit | None:
-    """Return the option that replaces a variable; None if uncertain."""
     text, how = setting.value.value, row.get("value")
     named = (row.get("instead") or {}).get("option")
     option = data.by_string.get(named or "")
@@ -208,7 +205,6 @@ def _as_option(setting: Setting, row: Mapping[str, Any], parsed: Parsed, data: R
 
 
 def _as_key(option: Option, text: str, how: Mapping[str, Any], parsed: Parsed, data: ReleaseData) -> Edit | None:
-    """Return the variable as a key of a JSON option."""
     keys = data.keys(option.strings[0]) or {}
     whole = parsed.flags.get(option.dest, {})
     key = how["key"]

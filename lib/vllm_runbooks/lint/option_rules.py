@@ -1,8 +1,4 @@
-"""Rules for options: the parser's problems as hits with their fixes.
-
-Unknown options are compared with other releases and programs: removed, later, foreign, or misspelt. A fix is offered
-only if the parser then rejects less, and nothing in the new words.
-"""
+"""Rules for options: the parser's problems as hits, with fixes only if the parser then rejects less."""
 
 from __future__ import annotations
 
@@ -29,16 +25,11 @@ from vllm_runbooks.reading.documents.starts import LooseOption, WrittenLaunch
 from vllm_runbooks.reading.shell import Word
 
 _STRAY = ("extra-positional", "model-ignored")
-_NAMED_LIKE_PROBLEMS = (
-    "option.ambiguous", "option.missing-value", "option.unexpected-value", "option.wrong-type", "option.wrong-choice",
-    "option.bad-json", "option.unknown-key", "option.wrong-key-type", "option.required", "option.extra-positional",
-    "option.conflict", "option.duplicate", "option.abbreviation", "option.underscore", "option.deprecated",
-    "option.model-ignored",
-)  # fmt: skip
-_RULES = {rule.removeprefix("option."): rule for rule in _NAMED_LIKE_PROBLEMS} | {
+_RULES = {
     "model-option": "option.model-as-option", "not-read": "option.file-not-read",
     "out-of-bounds": "option.refused-value",
 }  # fmt: skip
+"""Rule by problem, where it is not the problem's name after "option."."""
 _MISSING = ("required", "missing-value", "extra-positional", "conflict")
 """Problems that an option apart from its command can't have."""
 _MAX_CHANGES = 20
@@ -46,7 +37,6 @@ _MOST_WORDS = 20_000
 _MOST_TEXT = 1_000_000
 _LONGEST_TEXT = 200_000
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:/@%+-]{1,400}", re.ASCII)
-"""A value that needs no quotes in any language."""
 _MANY = 1_000_000
 _TAKES = {"*": _MANY, "+": _MANY}
 """Most values of an option by `nargs`; one for all others."""
@@ -77,7 +67,7 @@ def of_call(
             continue
         keyword = places[problem.keyword]
         says = {**problem.says, "option": problem.keyword, "vllm": data.asked}
-        rule = _RULES.get(problem.kind, "option.unknown")
+        rule = _RULES.get(problem.kind, f"option.{problem.kind}")
         if problem.kind == "unknown":
             others = _OtherNames(data, tables, frozenset(data.parameters.get(launch.entry, ())))
             name_facts = others.facts(f"--{problem.keyword.replace('_', '-')}")
@@ -111,10 +101,7 @@ def _is_adapted(launch: WrittenLaunch) -> bool:
 
 
 def of_loose(loose: LooseOption, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
-    """Check an option that stands apart from a command.
-
-    A comment or table may be about another program, so an unknown name is only reported if close to one of vLLM's.
-    """
+    """Check an option apart from a command; a comment's or table's unknown name only if it is close to one of vLLM's."""
     parsed = arguments.parse([word.value for word in loose.words], data)
     is_spoken = loose.where != "bare"
     for hit in _OptionRules(loose, parsed, data, tables).hits():
@@ -127,8 +114,6 @@ def of_loose(loose: LooseOption, data: ReleaseData, tables: Tables) -> Iterator[
 
 
 class _NameFacts(NamedTuple):
-    """Facts about a name that the release does not have."""
-
     rule: str
     says: dict[str, str]
     remedy: Mapping[str, Any]
@@ -138,8 +123,6 @@ class _NameFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class _OtherNames:
-    """Names of other releases and programs."""
-
     data: ReleaseData
     tables: Tables
     spellings: frozenset[str]
@@ -186,7 +169,6 @@ class _OtherNames:
         return _NameFacts("option.removed", says, row, takes)
 
     def _respelt(self, was: Option, stays: Option, name: str) -> dict[str, Any]:
-        """Return the new spelling of an option that still exists."""
         if stays.takes_value and was.takes_value:
             return {"instead": stays.name, "value": "same"}
         value = was.flag_values.get(name)
@@ -231,8 +213,6 @@ class _OtherNames:
 
 
 class _OptionRules:
-    """Reports the problems of one command's words."""
-
     def __init__(
         self,
         whole: WrittenLaunch | LooseOption,
@@ -319,10 +299,8 @@ class _OptionRules:
         return Hit(name_facts.rule, word.start, word.end, says, self._replaced(index, name_facts), self.is_loose)
 
     def _hit(self, problem: Problem) -> Hit:
-        rule, more = _RULES.get(problem.kind, "option.unknown"), {}
-        if problem.kind == "unknown":
-            near = _near(problem)
-            more = {"nearest": near[0]} if near else {}
+        rule, near = _RULES.get(problem.kind, f"option.{problem.kind}"), _near(problem)
+        more = {"nearest": near[0]} if near and problem.kind == "unknown" else {}
         word = None if problem.word is None else self.words[problem.word]
         start, end = (word.start, word.end) if word else (self.whole.start, self.whole.end)
         says = {**problem.says, "vllm": self.data.asked, **more}
@@ -364,7 +342,6 @@ class _OptionRules:
         return ()
 
     def _bare(self, index: int, written: str, value: str) -> Edits:
-        """Fix a flag with a glued value."""
         if value in YES:
             return self._put_word(index, written)
         other, is_needless = self._opposite(written) if value in NO else (None, False)
@@ -373,7 +350,6 @@ class _OptionRules:
         return self._without(index, index + 1) if is_needless else ()
 
     def _unvalued(self, index: int, value: str) -> Edits:
-        """Fix a flag with a value as a separate word."""
         if value in YES:
             return self._without(index, index + 1)
         written = self.words[index - 1].value or ""
@@ -420,7 +396,6 @@ class _OptionRules:
         return self._set(index, last, name, new, text) if text is not None else ()
 
     def _set(self, index: int, last: int, name: str, new: str, text: str) -> Edits:
-        """Replace an option by another one with another value."""
         word = self.words[index]
         if "=" not in (word.value or "") and last == index + 2:
             edits = (*renamed(word, len(name), new), *put(self.words[index + 1], 0, text))
@@ -488,7 +463,6 @@ class _OptionRules:
         return tuple(edits) if self._reads_better(edits) else ()
 
     def _renamed(self, index: int, name: str, new: str) -> Edits:
-        """Rename an option, in all words with its keys."""
         value = self.words[index].value or ""
         at = [index]
         if value[len(name) : len(name) + 1] == ".":

@@ -1,7 +1,4 @@
-"""What is said of commands: their issues with the changes that mend them, the starts in them, and a move to a release.
-
-Lines, columns and names are as in `core.records`.
-"""
+"""Records of linted commands: issues with their fixes, launches, and a migration; places as in `core.records`."""
 
 from __future__ import annotations
 

@@ -339,7 +339,6 @@ def migration(moved: Migrated) -> RenderedView:
 
 
 def _compared(body: str | None) -> RenderedView:
-    """Colored diff."""
     if body is None:
         return script(None)
     html_lines = []

@@ -1,7 +1,7 @@
 """Replace secrets in texts: what looks like one, and the values of secret options and variables.
 
-A long secret is replaced everywhere. A short one may be an ordinary word (a key `vllm`): it is replaced where it was
-read, after the same words in another version of the text, and as a whole text.
+A long secret is replaced everywhere. A short one may be an ordinary word: it is replaced where it was read, after the
+same words in another version of the text, and as a whole text.
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ class TextVersion(NamedTuple):
 
 
 class _Secret(NamedTuple):
-    """A secret text."""
-
     value: str
     places: tuple[tuple[int, int], ...] = ()
     """Ranges where it stands, several if quotes split it; empty if unknown."""
@@ -146,7 +144,6 @@ def _secrets_of(reading: TextVersion) -> Iterator[_Secret]:
 
 
 def _misplaced(launch: WrittenLaunch, parsed: Parsed, text: str) -> Iterator[_Secret]:
-    """Yield secrets after misspelt or misplaced options."""
     for problem in parsed.problems:
         names = (problem.option, *problem.says.get("near", "").split())
         if problem.option_word is None or not any(names_secret(_plain_name(name)) for name in names):
@@ -176,7 +173,6 @@ def _word(word: Word, begin: int, text: str) -> Iterator[_Secret]:
 
 
 def _places(word: Word, begin: int, value: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield where a part of a word's value stands."""
     if word.at is None:
         at = text.find(value, word.start, word.end)
         if at >= 0:

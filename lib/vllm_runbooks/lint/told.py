@@ -102,7 +102,6 @@ def launches(judged: LintedText, secrets: Secrets) -> Iterator[Launch]:
 
 
 def _without_secrets(value: Any, secrets: Secrets) -> Any:
-    """Replace secrets in all texts of a value."""
     if isinstance(value, Mapping):
         return {name: _without_secrets(inner, secrets) for name, inner in value.items()}
     if isinstance(value, list):

@@ -155,7 +155,6 @@ class LaunchCommand:
 
     @cached_property
     def _own_errors(self) -> Counter[tuple[str, str]]:
-        """Errors of the command before it is changed."""
         if self._given is not None:
             return self._errors(self._given[0].text)
         return Counter() if self.found is None else self._errors(self._mended(to_shell(Deployment.of(self.found))))
@@ -171,7 +170,6 @@ class LaunchCommand:
         return self._judged_texts.setdefault(judged.text, judged).text
 
     def _errors(self, text: str) -> Counter[tuple[str, str]]:
-        """Errors of a text: rule and message, with their number."""
         judged = self._judged(text)
         issues_found = issues(judged, Secrets(*judged.readings))
         return Counter((issue.rule, issue.message) for issue in issues_found if issue.severity is IssueSeverity.ERROR)
@@ -264,7 +262,6 @@ def _nearest(starts: Sequence[WrittenLaunch], logged: Mapping[str, Any]) -> tupl
 
 
 def _is_known(name: str, data: ReleaseData) -> bool:
-    """Whether a release has an option."""
     return name in {"model", "model_tag"} or name in data.by_dest
 
 

@@ -35,8 +35,7 @@ _SUBSTITUTED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 _WRITER_SECONDS = 2.0
 """Time for the first write to a named pipe."""
 _PAUSE, _TURN, _STOPPING = 0.5, 5.0, 10.0
-"""Seconds of silence that are a pause in a growing log, after which a log without pauses is reported anyway, and to
-wait for the end of an interrupted one."""
+"""Seconds: a pause in a growing log, a report without pauses, and the wait for the end of an interrupted one."""
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISCHR, "a device"),
@@ -53,8 +52,7 @@ _MAGIC = {
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _HEAD = 8192
 _ODD, _ODD_OF_STRAY = 0.1, 0.03
-"""Least share of control characters in binary data: in general, and if it is no UTF-8. Random bytes have 0.1; a damaged
-log, or one in a locale's encoding, hardly any."""
+"""Least share of control characters in binary data: in general, and if it is no UTF-8."""
 _LOG = re.compile(r"^[^.].{0,200}\.(?:log|out|err)(?:\.\d{1,3})?(?:\.(?:gz|bz2|xz))?\Z", re.IGNORECASE)
 _MAX_LOGS = 256
 _ALONE = "several inputs must be log files of one start, so name it alone"

@@ -108,11 +108,7 @@ def read_rewritable(name: str, instead: str = _evidence.NAME_A_SCRIPT) -> str:
 
 
 def read_beside(folder: Path, name: str) -> str | None:
-    """Text of a config file that a script in a folder names; None if it can't be read.
-
-    Only a plain, small file in that folder: the script may be somebody else's, and what the file says is shown. So a
-    name that leads out of the folder is refused.
-    """
+    """Text of a plain, small config file in a script's own folder, as somebody else may have named it; else None."""
     relative = Path(name)
     if relative.drive or relative.root or ".." in relative.parts:
         return None

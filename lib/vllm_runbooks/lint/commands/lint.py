@@ -17,12 +17,9 @@ from vllm_runbooks.lint.commands import GPUS
 from vllm_runbooks.lint.records import Linted
 
 _BEHIND = "vllm_runbooks.lint.behind"
-"""Key for whether the command line has `--`."""
 
 
 class _WithCommand(click.Command):
-    """A command that accepts another one after `--`."""
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_BEHIND] = "--" in args
         is_hinted = "vllm" in args and "--" not in args

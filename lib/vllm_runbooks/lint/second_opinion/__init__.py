@@ -22,7 +22,7 @@ _PROGRAM = Path(__file__).with_name("ask_parser.py")
 def ask(
     python: str, entry: str, commands: Sequence[Sequence[str]], *, is_config_checked: bool = False
 ) -> list[ParserVerdict]:
-    """Ask the parser of another Python's vLLM about commands: the words after `vllm serve` or the module.
+    """Ask another Python's vLLM for its verdict on commands: the words after `vllm serve` or the module.
 
     Nothing is served; with `is_config_checked` the model's configuration is read too, without running its code.
     """
@@ -59,7 +59,6 @@ def ask(
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End the program and its children, such as vLLM's helpers."""
     if process.returncode is None:
         # Not waited for yet: its number is its own still.
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -1,15 +1,12 @@
 """Ask the vLLM installed beside this Python for its verdict on commands; a stand-alone program, never imported.
 
 PYTHON ask_parser.py < request.json > verdicts.json
-Request: {"entry": "serve" | "api_server", "commands": [["MODEL", "--port", "8000"], ...], "check_config": false}, where
-a command is the words after `vllm serve` or `-m vllm.entrypoints.openai.api_server`.
+Request: {"entry": "serve" | "api_server", "commands": [["MODEL", "--port", "8000"], ...], "check_config": false}.
 Answer: {"vllm": "0.11.0", "python": "3.12.3", "verdicts": [{"stage": S, "error": null | "TypeError", "says": "the
-message"}, ...]}, where S is null (accepted), "parse" (the parser), "validate" (the checks of `vllm serve`) or "config"
-(building the engine's configuration, only with check_config, which may fetch the model's configuration files). Code of
-a model's repository or named by the command is never run: then the stage is null and the message begins with "not
-checked".
-Exit status: 0 with verdicts, 2 for an invalid request, 3 if vLLM can't be imported. vLLM's own output goes to standard
-error.
+message"}, ...]}, where S is null (accepted), "parse", "validate" (the checks of `vllm serve`) or "config" (the
+engine's configuration, only with check_config). Code of a model's repository or named by the command is never run:
+then the stage is null and the message begins with "not checked".
+Exit status: 0 with verdicts, 2 for an invalid request, 3 if vLLM can't be imported.
 """
 
 # ruff: noqa: T201 - a program of its own speaks by printing
@@ -51,7 +48,6 @@ class _Built(BaseException):
 
 
 def _first(modules: tuple[str, ...], name: str) -> Any:
-    """The attribute `name` of the first of the modules that has it."""
     error: Exception = ImportError(f"no {name}")
     for module in modules:
         try:
@@ -63,7 +59,6 @@ def _first(modules: tuple[str, ...], name: str) -> Any:
 
 
 def _command_line() -> Any:
-    """The parser of `vllm` with all its subcommands, as its own main function builds it."""
     parser_class = _first(_PARSERS, "FlexibleArgumentParser")
     main = _first(_COMMAND_LINES, "main")
 
@@ -82,7 +77,6 @@ def _command_line() -> Any:
 
 
 def _parser(entry: str) -> Any:
-    """The parser behind an entry point."""
     if entry == "api_server":
         return _first(_CLI_ARGS, "make_arg_parser")(_first(_PARSERS, "FlexibleArgumentParser")())
     try:
@@ -104,7 +98,6 @@ def _defaults(parser: Any, words: list[str]) -> dict[str, Any]:
 
 
 def _names_code(options: dict[str, Any], defaults: dict[str, Any], depth: int = 0) -> bool:
-    """Whether an option names a plugin or a class, or a mapping that it is given does."""
     for name, value in options.items():
         if not value:
             continue

@@ -1,8 +1,6 @@
-"""Parse an argument vector as a release does: report every fault with its place, and convert every value.
+"""Parse an argument vector as a release does, without stopping at the first fault, and convert every value.
 
-argparse itself stops at the first fault, has no places, and differs between versions of Python. The words are rewritten
-as vLLM's parser does (`words`), assigned as argparse does, and checked as the release does. An unknown word (None) may
-be anything: it is never a fault.
+An unknown word (None) may be anything: it is never a fault.
 """
 
 from __future__ import annotations
@@ -57,7 +55,6 @@ class Problem:
     word: int | None
     """Index of the word; None if something is missing from the command."""
     option_word: int | None
-    """Index of its option's word."""
     option: str | None
     """The option's full name (`--max-model-len`), an unknown one as written."""
     dest: str | None
@@ -138,7 +135,7 @@ def parse_call(keywords: Mapping[str, Any], release: ReleaseData, call: str = "L
     """Check the keywords of `LLM(…)` or `EngineArgs(…)`; a value that is not literal is UNKNOWN."""
     parameters = release.taken_by(call)
     names_known = sorted(name for name in parameters if not name.startswith("_"))
-    by_dest = _grammar(release.entries["serve"]).by_dest
+    by_dest = _grammar(release, "serve").by_dest
     problems: list[CallProblem] = []
     for keyword, value in keywords.items():
         if parameters and keyword not in parameters:
@@ -184,11 +181,7 @@ def _is_no_number(value: Any) -> bool:
 
 
 class _Grammar:
-    """Spellings of a parser."""
-
     def __init__(self, options: Sequence[Option]) -> None:
-        # Kept alive, so that another parser's options cannot come to stand at its address.
-        self.options = options
         self.positionals = [option for option in options if not option.strings]
         self.by_string = {text: option for option in options for text in option.strings}
         self.by_dest = {option.dest: option for option in reversed(options)}
@@ -217,24 +210,12 @@ class _Grammar:
             yield text
 
 
-_GRAMMARS: dict[int, _Grammar] = {}
-_MAX_GRAMMARS = 64
-"""Two for each release that a command is compared with."""
-
-
-def _grammar(options: Sequence[Option]) -> _Grammar:
-    """Grammar of a parser, cached."""
-    kept = _GRAMMARS.get(id(options))
-    if kept is None or kept.options is not options:
-        if len(_GRAMMARS) >= _MAX_GRAMMARS:
-            _GRAMMARS.clear()
-        kept = _GRAMMARS[id(options)] = _Grammar(options)
-    return kept
+@lru_cache(maxsize=64)
+def _grammar(release: ReleaseData, entry: str) -> _Grammar:
+    return _Grammar(release.entries[entry])
 
 
 class _OptionWord(NamedTuple):
-    """A word that looks like an option to argparse."""
-
     option: Option | None
     """None if unknown or ambiguous."""
     string: str
@@ -255,7 +236,7 @@ class _Parser:
     ) -> None:
         self.words, self.release, self.entry = words, release, entry
         self.config, self.environment = config, environment
-        self.grammar = _grammar(release.entries[entry])
+        self.grammar = _grammar(release, entry)
         self.problems: list[Problem] = []
         self.roles: list[WordRole | None] = [None] * len(words)
         self.flags: dict[str, Any] = {}
@@ -294,7 +275,6 @@ class _Parser:
         )
 
     def _take_over(self, rewritten: Rewritten) -> None:
-        """Take roles and remarks over from the rewriting."""
         for word, (kind, string, option_word) in rewritten.consumed.items():
             option = self.grammar.by_string.get(string)
             is_unknown = self.words[word] is None
@@ -507,7 +487,6 @@ class _Parser:
         self._set(positional, [token], token, "")
 
     def _tell_ignored(self, model: Any) -> None:
-        """Report a model in a place that the program does not read."""
         loaded = self._current("model")
         if model is UNKNOWN or model == loaded:
             return
@@ -628,7 +607,6 @@ class _Parser:
     # ---- after parsing
 
     def _check(self) -> None:
-        """Report what the release rejects after parsing."""
         values = Values(self._current, self.places.__contains__, self._variable)
         for check in self.release.checks:
             met = holds(check["when"], values)
@@ -667,7 +645,6 @@ class _Parser:
         return option.default if option is not None and is_known else UNKNOWN
 
     def _variable(self, name: str) -> Any:
-        """Value of an environment variable as the release reads it."""
         variable = self.release.environment.get(name)
         if variable is None:
             return UNKNOWN
@@ -683,7 +660,6 @@ _NARGS = {None: (1, 1, "one value"), "?": (0, 1, "at most one value"), "*": (0, 
 
 
 def _values_of(nargs: int | str | None) -> tuple[int, int, str]:
-    """Minimum and maximum number of values, and the expectation in words."""
     if isinstance(nargs, int):
         return nargs, nargs, f"{nargs} values"
     return _NARGS.get(nargs, (1, sys.maxsize, "at least one value"))

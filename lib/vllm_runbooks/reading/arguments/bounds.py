@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from vllm_runbooks.catalog.options import LIMITS, Bound, ReleaseData
+from vllm_runbooks.catalog.options import LIMITS, ReleaseData
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN, Values, holds, names
 
 _MOST_BITS = 1024
 
 
 class _RefusedArguments(NamedTuple):
-    """Arguments that the engine rejects at startup."""
-
     dests: tuple[str, ...]
     """Those that are explicit."""
     says: Mapping[str, str]
@@ -44,7 +42,8 @@ def refused(
         refusal = UNKNOWN if reported.intersection(dests) else holds(bound.refused, values)
         if refusal is not UNKNOWN and refusal:
             reported.update(dests)
-            yield _RefusedArguments(tuple(dests), _says(bound))
+            says = {"bound": in_words(bound.limits), "message": bound.says, "place": bound.at}
+            yield _RefusedArguments(tuple(dests), says)
 
 
 def in_words(limits: Mapping[str, float]) -> str:
@@ -57,7 +56,3 @@ def is_outside(value: Any, limits: Mapping[str, float]) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return not all(LIMITS[limit].holds(value, number) for limit, number in limits.items() if limit in LIMITS)
-
-
-def _says(bound: Bound) -> dict[str, str]:
-    return {"bound": in_words(bound.limits), "message": bound.says, "place": bound.at}

@@ -1,9 +1,7 @@
 """Evaluate conditions of the release data without running code of a release.
 
-A condition is a JSON list with its operator first: ["const", v], ["arg", name] (explicit or default), ["given", name]
-(whether explicit), ["env", name], ["item", name] (in a loop); "and", "or", "not", comparisons, "+", "-", "%", "len",
-"set", "bool", ["[]", c, index], ["isinstance", c, type], methods of strings, ["filter", list, item, condition, value],
-["some", list, item, condition], "any", "all".
+A condition is a JSON list with its operator first, such as ["==", ["arg", name], ["const", v]]; ["given", name] is
+whether an argument is explicit, ["item", name] the item of a `filter` or `some` loop.
 """
 
 from __future__ import annotations
@@ -13,8 +11,6 @@ from typing import Any
 
 
 class _UnknownValue:
-    """A value that can't be known."""
-
     def __repr__(self) -> str:
         return "UNKNOWN"
 
@@ -34,22 +30,20 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_short(value: Any) -> bool:
-    """Whether it is small enough to concatenate."""
     if isinstance(value, str):
         return len(value) <= _MAX_TEXT
     return len(value) <= _MAX_ITEMS if isinstance(value, list) else _is_number(value)
 
 
 _OPERATORS: Mapping[str, Callable[..., Any]] = {
+    **{function.__name__: function for function in (bool, len, sorted, any, all)},
+    **{name: getattr(str, name) for name in ("startswith", "endswith", "lower", "upper", "strip")},
+    "[]": lambda a, index: a[index],
+    "isinstance": lambda a, name: isinstance(a, _TYPES[name]),
     "not": lambda a: not a,
-    "bool": bool,
-    "len": len,
     "set": lambda a: {str(item) for item in a},
     "values": lambda a: list(a.values()),
     "keys": list,
-    "sorted": sorted,
-    "any": any,
-    "all": all,
     "==": lambda a, b: a == b,
     "!=": lambda a, b: a != b,
     "<": lambda a, b: a < b,
@@ -63,11 +57,6 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
     "+": lambda a, b: a + b if _is_short(a) and _is_short(b) else UNKNOWN,
     "-": lambda a, b: a - b if _is_short(a) and _is_short(b) else UNKNOWN,
     "%": lambda a, b: a % b if _is_number(a) and _is_number(b) else UNKNOWN,
-    "startswith": str.startswith,
-    "endswith": str.endswith,
-    "lower": str.lower,
-    "upper": str.upper,
-    "strip": str.strip,
 }
 
 
@@ -126,10 +115,6 @@ def _combined(operator: str, parts: Sequence[Any], values: Values, items: Mappin
     if any(value is UNKNOWN or (isinstance(value, list) and any(item is UNKNOWN for item in value)) for value in args):
         return UNKNOWN
     try:
-        if operator == "[]":
-            return args[0][args[1]]
-        if operator == "isinstance":
-            return isinstance(args[0], _TYPES[args[1]])
         return _OPERATORS[operator](*args)
     except (TypeError, ValueError, ZeroDivisionError, IndexError, KeyError, AttributeError, OverflowError):
         return UNKNOWN
@@ -151,7 +136,6 @@ def _joined(operator: str, parts: Sequence[Any], values: Values, items: Mapping[
 
 
 def _over(operator: str, parts: Sequence[Any], values: Values, items: Mapping[str, Any]) -> Any:
-    """Evaluate `filter` and `some`."""
     listed, name, test, *result = parts
     candidates = _value(listed, values, items)
     if not isinstance(candidates, list) or len(candidates) > _MAX_ITEMS:

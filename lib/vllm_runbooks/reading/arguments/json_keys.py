@@ -42,8 +42,6 @@ class Fault(NamedTuple):
 
 @dataclass
 class _JsonChecker:
-    """Collects the faults of a value."""
-
     objects: Mapping[str, Any]
     faults: list[Fault] = field(default_factory=list)
 
@@ -88,7 +86,6 @@ class _JsonChecker:
         return self._wrong(value, path, " or ".join(dict.fromkeys(described(kind) for kind in kinds)))
 
     def _checked(self, value: Any, kind: Mapping[str, Any], path: tuple[str | int, ...]) -> bool:
-        """Check a value by the samples that the release's function was tried with."""
         tried = _tried(value, kind)
         if tried is None and isinstance(value, dict) and kind.get("any_keys") is False:
             return self.check(value, kind["checked"], path)
@@ -236,7 +233,6 @@ def _is_right(value: Any, kind: Any, objects: Mapping[str, Any]) -> bool:
 
 
 def _tried(value: Any, kind: Mapping[str, Any]) -> bool | None:
-    """Whether a tried sample or word was accepted; None if untried."""
     if any(_same(value, sample) for sample in kind.get("accepts", ())):
         return True
     if any(_same(value, sample) for sample in kind.get("refuses", ())):
@@ -317,7 +313,6 @@ def _integer(value: Any) -> int | None:
 _MAX_WHOLE = 2.0**63
 """A float stands for an integer below this."""
 _MAX_DIGITS = 4300
-"""Longest text that stands for an integer."""
 
 
 def _number(value: Any) -> float | None:

@@ -179,7 +179,6 @@ def human_number(text: str) -> int | None:
 
 
 def _pairs(text: str) -> dict[str, int] | None:
-    """Parse KEY=INTEGER,KEY=INTEGER, the form before JSON."""
     if not text:
         return None
     pairs: dict[str, int] = {}
@@ -203,7 +202,6 @@ def _refuse_tried(text: str, outcomes: Mapping[str, Any]) -> None:
 
 
 def _literal(text: str) -> Any:
-    """Parse a Python literal, as releases that use `ast.literal_eval` do."""
     from vllm_runbooks.core import python_trees
 
     if len(text) > _MAX_LITERAL or _DEEP.search(text):

@@ -1,8 +1,4 @@
-"""Rewrite the words of a command as vLLM does before argparse, keeping track of their places.
-
-Releases differ in underscores, in JSON options by key (`--option.key value`, `--option.key+ value`), and in `-O3`,
-`--model` and `--config`. These differences are `features` of the release data, not of release numbers.
-"""
+"""Rewrite the words of a command as vLLM does before argparse, keeping their places; releases differ by `features`."""
 
 from __future__ import annotations
 
@@ -38,7 +34,6 @@ class Token:
     text: str | None
     """None if unknown."""
     word: int
-    """Index of the word of the command."""
     shift: int = 0
     """Offset in that word."""
     made: Any = UNKNOWN
@@ -354,7 +349,6 @@ def _merged(old: dict[str, Any], new: dict[str, Any], depth: int = 0) -> dict[st
 
 
 def _text(value: Any) -> str | None:
-    """Dump as JSON; None if a part is unknown."""
     try:
         return json.dumps(value)
     except (TypeError, RecursionError):

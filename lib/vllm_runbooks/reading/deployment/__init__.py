@@ -1,7 +1,4 @@
-"""A launch as data, rendered for shell, docker, compose or systemd.
-
-Secrets are references to variables, never values.
-"""
+"""A launch as data, rendered for shell, docker, compose or systemd, with references instead of secrets."""
 
 from __future__ import annotations
 
@@ -209,7 +206,6 @@ def _shell_groups(deployment: Deployment) -> list[str]:
 
 
 def _grouped(deployment: Deployment, references: Mapping[int, Reference], written: Sequence[str]) -> list[str]:
-    """Join each option with its values."""
     groups: list[list[str]] = []
     for index, (word, text) in enumerate(zip(deployment.words, written, strict=True)):
         begins = is_option(word) if word is not None else bool(references[index].lead)
@@ -303,7 +299,6 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def _port(deployment: Deployment) -> str:
-    """Port of the server: a number, or a variable."""
     words, references = deployment.words, references_of(deployment)
     port = "8000"
     for index, word in enumerate(words):

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from vllm_runbooks.catalog import host_commands
-from vllm_runbooks.catalog.options import ReleaseData, version_key
+from vllm_runbooks.catalog.options import ReleaseData
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core.record_forms import AUTHORED
+from vllm_runbooks.reading.deployment.executors import is_before
 from vllm_runbooks.reading.deployment.fleet import Host, InstancePart, ParallelSizes
 
 
@@ -110,16 +111,15 @@ def confirmation(
     has_experts: bool | None = None,
     expected: Expected | None = None,
 ) -> Confirmation:
-    """How to verify that an instance runs with its parallel sizes.
+    """How to verify that an instance runs with its parallel sizes, on the `place`th of its hosts.
 
     Each host's log has the lines of its own ranks, the first host's also those of server and engine; with Ray the
-    driver prints all. Hosts have equally many GPUs of the instance, unless Ray joins them. `place` is the host's index;
-    without `expected` there is no line about the cache.
+    driver prints all. Without `expected` there is no line about the cache.
     """
     figures = expected or Expected()
     unknown: list[str] = []
     is_apart: bool | None = False
-    if split.dp > 1 and not _is_before(release, _INDEPENDENT_SINCE):
+    if split.dp > 1 and not is_before(release, _INDEPENDENT_SINCE):
         is_apart = None if has_experts is None else not has_experts
     if is_apart is None:
         unknown.append("Which ranks are printed depends on whether the model has experts, and that is not known.")
@@ -136,29 +136,22 @@ def confirmation(
 
 
 class _Log(NamedTuple):
-    """Ranks whose lines a log holds."""
-
     hosts: int
     place: int
     is_own: bool
     """Whether it holds only this host's ranks."""
 
     def ranks(self, world: int) -> range:
-        """Ranks with lines in the log."""
         if not self.is_own:
             return range(world)
         per_host = world // self.hosts
         return range(self.place * per_host, (self.place + 1) * per_host)
 
 
-def _is_before(release: ReleaseData, version: str) -> bool:
-    return (version_key(release.version) or ()) < (version_key(version) or ())
-
-
 def _row(line: str, release: ReleaseData) -> LineFormatRow | None:
     """Latest row for the release; None if it is older than all."""
     rows = [row for row in load_table("printed_lines", LineFormatRow).values() if row.line == line]
-    return next((row for row in reversed(rows) if not _is_before(release, row.since)), None)
+    return next((row for row in reversed(rows) if not is_before(release, row.since)), None)
 
 
 def _sizes(split: ParallelSizes, release: ReleaseData, is_apart: bool | None) -> Iterator[PrintedLine]:  # noqa: FBT001
@@ -241,7 +234,6 @@ def _by_rank(figures: Sequence[Sides | None], ranks_here: range) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Format ranks as ranges."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
@@ -260,7 +252,6 @@ def _in_words(sides: Sides, unit: str, places: int) -> str:
 def _cache(
     split: ParallelSizes, release: ReleaseData, figures: Expected, log: _Log, *, serves: bool
 ) -> Iterator[PrintedLine]:
-    """Lines about the KV cache, if the plan has figures for it."""
     newer = not figures.is_older_engine
     available = _row("cache-memory", release) if newer else None
     if available is not None and figures.available:

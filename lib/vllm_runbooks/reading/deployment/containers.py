@@ -1,8 +1,4 @@
-"""Scripts and compose files that run the servers of one host in containers, with Ray inside if needed.
-
-A container has its host's network, so that Ray, torch and vLLM reach each other at the hosts' addresses. Its name is
-fixed, so that it can be stopped by name.
-"""
+"""Scripts and compose files that run the servers of one host in containers, with Ray inside if needed."""
 
 from __future__ import annotations
 

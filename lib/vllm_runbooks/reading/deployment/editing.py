@@ -1,8 +1,4 @@
-"""Edit a launch in place, in its file.
-
-An edit keeps order and comments. The result is read again, and dropped unless exactly the requested argument or
-variable has changed.
-"""
+"""Edit a launch in place; an edit is dropped unless the text, read again, has exactly the requested change."""
 
 from __future__ import annotations
 
@@ -148,7 +144,6 @@ def _is_alone(launch: WrittenLaunch, setting: Setting, key: str) -> bool:
 
 
 def _key_of(page: LaunchFile, setting: Setting, key: str) -> tuple[int, int] | None:
-    """Lines of a key with a single setting."""
     text = page.text
     span = next(launch.keys[key] for launch in page.starts if _is_alone(launch, setting, key))
     line = text.rfind("\n", 0, span[0]) + 1
@@ -169,15 +164,12 @@ def _merged(made: list[Replacement]) -> list[Replacement]:
 
 
 class _LaunchEditor:
-    """Edits one launch in a text."""
-
     def __init__(self, text: str, launch: WrittenLaunch, release: ReleaseData, *, is_compact: bool) -> None:
         self.text, self.launch, self.release, self.is_compact = text, launch, release, is_compact
         self.is_compose = launch.kind == "compose"
         self.values = [word.value for word in launch.words]
 
     def replacements(self, change: Edit) -> list[Replacement]:
-        """Return the replacements for one edit."""
         if change.op == "env":
             return self._set_variable(change.name, "" if change.value is None else str(change.value))
         if self.launch.entry in CALLS:
@@ -318,7 +310,6 @@ class _LaunchEditor:
         return self.launch.language in {"yaml", "python", "json"}
 
     def _may_break(self) -> bool:
-        """Whether a line break may separate words."""
         for layer in self.launch.within:
             opening = self.text[layer.start : layer.start + 1]
             if layer.language == "yaml":
@@ -420,7 +411,6 @@ class _LaunchEditor:
         return written
 
     def _new_option(self, name: str, value: str) -> Replacement:
-        """Add an option of `docker run` before the image."""
         image = self.launch.image
         if image is None or any(layer.start <= image.start < layer.end for layer in self.launch.within[-1:]):
             raise EditRefusedError
@@ -573,7 +563,6 @@ def _python_literal(value: Any) -> str:
 
 
 def _within(layer: Within, text: str, written: str, *, is_compose: bool) -> str:
-    """Escape a text for a layer around it."""
     opening = text[layer.start : layer.start + 1]
     if layer.language == "yaml":
         if is_compose:
@@ -622,7 +611,6 @@ def _is_as_asked(
     release: ReleaseData,
     replacements: Sequence[Replacement],
 ) -> bool:
-    """Whether the text, read again, has the edits and no others."""
     again = documents.read(page.changed(replacements), kind=page.kind)
     if len(again.starts) != len(page.starts):
         return False

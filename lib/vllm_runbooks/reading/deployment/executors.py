@@ -1,7 +1,6 @@
 """Executor of a launch, and how a release joins several hosts: by its own options, or Ray.
 
-From config/parallel.py (before 0.10 config.py) of eleven releases, 0.8.5 to 0.32.0, for NVIDIA GPUs, and from the
-packages' requirements. A row applies from its release on.
+From config/parallel.py (before 0.10 config.py) of eleven releases, 0.8.5 to 0.32.0; a row applies from its release on.
 """
 
 from __future__ import annotations
@@ -31,11 +30,6 @@ class Joining(NamedTuple):
     said: str
     source: str = ""
 
-    @property
-    def is_ray_needless(self) -> bool:
-        """Whether the launch works without Ray."""
-        return self.by != "ray"
-
 
 class _ExecutorRule(NamedTuple):
     since: str
@@ -51,12 +45,11 @@ _RULES = (
 _WITHOUT_RAY = "0.18.1"
 """The package requires ray[cgraph] up to 0.17.1; neither it nor the image includes Ray afterwards."""
 _JOINING_OPTIONS = frozenset({"nnodes", "node_rank", "master_addr", "headless"})
-"""Options by which a release joins hosts itself."""
 
 
 def chosen(release: ReleaseData, world: int, gpus: int, *, nodes: int = 1) -> ExecutorChoice:
     """Executor that a launch uses by default, for `world` ranks and `gpus` on this host."""
-    rule = next((row for row in reversed(_RULES) if not _is_before(release, row.since)), None)
+    rule = next((row for row in reversed(_RULES) if not is_before(release, row.since)), None)
     source = rule.source if rule is not None else ""
     if world <= 1:
         return ExecutorChoice("uni", "one rank runs within the engine's process", source)
@@ -93,8 +86,8 @@ def joining(release: ReleaseData, cards: Sequence[int], *, copies: int = 1) -> J
 
 def brings_ray(release: ReleaseData) -> bool:
     """Whether the package, and so the published image, includes Ray."""
-    return _is_before(release, _WITHOUT_RAY)
+    return is_before(release, _WITHOUT_RAY)
 
 
-def _is_before(release: ReleaseData, version: str) -> bool:
+def is_before(release: ReleaseData, version: str) -> bool:
     return (version_key(release.version) or ()) < (version_key(version) or ())

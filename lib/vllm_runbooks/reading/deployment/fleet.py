@@ -1,7 +1,4 @@
-"""A layout as servers: one deployment per instance, and files for each host.
-
-Every instance is complete: its command names its GPUs, port and sizes, so that it can be checked alone.
-"""
+"""A layout as servers: one complete deployment per instance, and files for each host."""
 
 from __future__ import annotations
 
@@ -141,11 +138,10 @@ def instances(
     master_port: int | None = None,
     by_ray: bool = False,
 ) -> tuple[InstancePart, ...]:
-    """Lay out the servers of a layout over hosts, in order.
+    """Lay out the servers of a layout over hosts, in order; an instance stays on one host if it fits.
 
-    An instance stays on one host if it fits. On a single host a server listens on loopback, behind a proxy; on several
-    by the host's name, with a key. A single `api_key` becomes the variable that vLLM reads. `flags` are further
-    arguments by dest, without those that the layout decides; `master_port` and `first_port` count up per instance.
+    On a single host a server listens on loopback, behind a proxy; on several by the host's name, with a key. `flags`
+    are further arguments by dest; `master_port` and `first_port` count up per instance.
     """
     _check(hosts, replicas, split, first_port)
     if master_port is not None:
@@ -202,10 +198,7 @@ _OF_WORKERS = "VLLM_HOST_IP"
 
 
 def _driver_environment(hosts: Sequence[Host], head: Host) -> dict[str, str]:
-    """Variables of a server that Ray joins hosts for; those that differ by host are set where Ray is started.
-
-    The driver's NCCL_ variables replace those of all workers (0.32.0 v1/executor/ray_executor.py:323).
-    """
+    """Variables of a server that Ray joins hosts for; its NCCL_ variables replace those of all workers."""
     pairs = [dict(host.environment) for host in hosts]
     first = {name: value for name, value in pairs[0].items() if all(others.get(name) == value for others in pairs)}
     if _OF_WORKERS in pairs[0]:
@@ -252,7 +245,6 @@ def _check_ports(what: str, count: int, first: int) -> None:
 
 
 def _assigned(hosts: Sequence[Host], replicas: int, split: ParallelSizes) -> list[list[Host]]:
-    """GPUs of each instance, by host."""
     left = [list(host.devices) for host in hosts]
     instances: list[list[Host]] = []
     for _ in range(replicas):
@@ -396,7 +388,6 @@ def comments(sentences: Sequence[str]) -> list[str]:
 
 
 def _bare(part: InstancePart) -> Deployment:
-    """Keep only the variables that are set at launch."""
     return replace(part.deployment, environment=tuple((name, None) for name in part.deployment.handed))
 
 
@@ -471,11 +462,7 @@ def shown(parts: Sequence[InstancePart]) -> str:
 
 
 def compose(parts: Sequence[InstancePart], notes: Sequence[str] = ()) -> str:
-    """Render a compose file with a service for each instance of one host.
-
-    They share the host's network, so that a proxy on the host reaches them without published ports. The image's Python
-    checks the health, as it is certain to exist.
-    """
+    """Render a compose file with a service for each instance of one host, on the host's network."""
     check_one_host(parts)
     if any(part.joined for part in parts):
         raise InputError(NOT_IN_A_CONTAINER)
@@ -530,10 +517,7 @@ def health(part: InstancePart) -> list[str]:
 
 
 def systemd(parts: Sequence[InstancePart], notes: Sequence[str] = ()) -> dict[str, str]:
-    """Render a unit for each instance of one host, by file name.
-
-    No template unit: its command would be complete in no file, so it could not be checked before it runs.
-    """
+    """Render a unit for each instance of one host, by file name."""
     check_one_host(parts)
     notes_of = {part.name: "".join(f"{line}\n" for line in comments([*notes, *part.unwritten])) for part in parts}
     return {f"{part.name}.service": notes_of[part.name] + _unit(part) for part in parts}

@@ -55,8 +55,6 @@ def follow(evidence: Evidence, catalog: Catalog) -> Iterator[list[ServerRun]]:
 
 
 class _SymptomMatch(NamedTuple):
-    """A match of a symptom's signature or companion."""
-
     symptom: str
     signature_index: int
     """Negative for a companion."""
@@ -65,12 +63,9 @@ class _SymptomMatch(NamedTuple):
 
 
 _Matches = tuple[list[tuple[LineFormat, PatternMatch]], list[_SymptomMatch]]
-"""Line formats and symptoms in a text."""
 
 
 class _LogReader:
-    """Reads the lines of one file."""
-
     def __init__(self, file: int, catalog: Catalog) -> None:
         self.file = file
         self.catalog = catalog
@@ -237,7 +232,6 @@ class _LogReader:
         return False
 
     def _take_message(self, draft: LaunchDraft, message: Message) -> None:
-        """Match the symptoms on an exception's whole message."""
         width = len(message.line.text)
         for hit in self._meanings(message.text)[1]:
             # The message of pydantic's errors begins on the next line.

@@ -49,8 +49,6 @@ _WORKER_RANK = re.compile(r"_(?P<kind>PP|TP)(?P<rank>\d{1,5})", re.ASCII)
 
 
 class _Joining(NamedTuple):
-    """A process about to join the other ranks."""
-
     line: int
     time: str | None
     rank: int
@@ -99,7 +97,6 @@ class LaunchDraft:
     waited: dict[int, Moment | None] = field(default_factory=dict)
     """Time by number of the lines that report waiting."""
     sources: set[str] = field(default_factory=set)
-    """Source lines as printed."""
     last_time: str | None = None
     first_moment: Moment | None = None
     ready_moment: Moment | None = None
@@ -280,7 +277,6 @@ def _seat(draft: LaunchDraft, arguments: Mapping[str, Any]) -> NodePosition:
 
 
 def _release(draft: LaunchDraft, tracebacks: tuple[Traceback, ...], release: str | None) -> Release:
-    """Release as printed, else as specified, else by the source lines in the log."""
     frames = (frame for traceback in tracebacks for raised in traceback.chain for frame in raised.frames)
     fit = sites.fit(filter(None, map(sites.site, draft.sources)), frames)
     candidates = fit.candidates or ((fit.release,) if fit.release else ())
@@ -310,7 +306,6 @@ def _timeline(draft: LaunchDraft) -> tuple[Phase, ...]:
 
 
 def _outcome(draft: LaunchDraft, tracebacks: tuple[Traceback, ...]) -> tuple[Outcome, Quote | None]:
-    """Last state that the text proves, and the line that proves it."""
     first = {event: quotes[0] for event, quotes in draft.events.items()}
     last = {event: quotes[-1] for event, quotes in draft.events.items()}
     ready = first.get("ready") or first.get("wrapper_ready")
@@ -344,12 +339,7 @@ def _is_server(draft: LaunchDraft) -> bool:
 
 
 def _ending(draft: LaunchDraft, tracebacks: tuple[Traceback, ...], ready: Quote | None) -> Quote | None:
-    """Line that proves the end of the server, if any.
-
-    After a clean stop every error is part of stopping. A traceback of the interpreter ends its process, unless that
-    progressed afterwards or the server went on serving. A logged one does if it is at the very end of what its process
-    wrote.
-    """
+    """Line that proves the end of the server, if any: after a clean stop every error is part of stopping."""
     stopping, served = draft.events.get("stopping"), draft.events.get("served")
     limit = stopping[0].line if stopping and ready and stopping[0].line > ready.line else math.inf
     since = ready.line if ready else 0
@@ -367,11 +357,7 @@ def _ending(draft: LaunchDraft, tracebacks: tuple[Traceback, ...], ready: Quote 
 
 
 def _meaning(tokens: float | None, concurrency: float | None, per_request: float | None) -> str | None:
-    """Meaning of the printed token count.
-
-    Some releases print the slots of one layer group, others concurrency times length; if every layer keeps the whole
-    context both are equal. Source: `kv_cache_utils.py` of 0.11 to 0.19 and 0.20 to 0.32.
-    """
+    """Meaning of the printed token count: slots of a layer group, or concurrency times length (`kv_cache_utils.py`)."""
     if not tokens or not concurrency or not per_request:
         return None
     full = concurrency * per_request
@@ -416,9 +402,9 @@ def _facts(draft: LaunchDraft, readings: tuple[PrintedFigure, ...], arguments: M
         gpu_total_gib=smallest("gpu_total_gib"),
         gpu_memory_utilization=_float(arguments.get("gpu_memory_utilization"), largest("gpu_memory_utilization")),
         max_model_len=max_model_len,
-        tensor_parallel_size=_size(draft, arguments, "tensor_parallel_size"),
-        pipeline_parallel_size=_size(draft, arguments, "pipeline_parallel_size"),
-        data_parallel_size=_size(draft, arguments, "data_parallel_size"),
+        tensor_parallel_size=_integer(config.get("tensor_parallel_size"), arguments.get("tensor_parallel_size")),
+        pipeline_parallel_size=_integer(config.get("pipeline_parallel_size"), arguments.get("pipeline_parallel_size")),
+        data_parallel_size=_integer(config.get("data_parallel_size"), arguments.get("data_parallel_size")),
         executor_backend=_word(
             words.get("executor_backend"), arguments.get("distributed_executor_backend"), _executor(draft)
         ),
@@ -429,10 +415,6 @@ def _facts(draft: LaunchDraft, readings: tuple[PrintedFigure, ...], arguments: M
         startup_seconds=seconds_between(draft.first_moment, draft.ready_moment),
         generation_tokens_per_s_max=draft.fastest,
     )
-
-
-def _size(draft: LaunchDraft, arguments: Mapping[str, Any], name: str) -> int | None:
-    return _integer(draft.config.get(name), arguments.get(name))
 
 
 def _integer(*values: Any) -> int | None:

@@ -1,8 +1,6 @@
-"""Find the command or call that launched vLLM in a log, and read its arguments.
+"""Find the command or call that launched vLLM in a log, and read its arguments verbatim.
 
-This is no parser: `shell`, `documents` and `arguments` are, for linting, editing and advice. A log arrives line by line
-and may never end, so a single look at a line decides whether a launch begins or continues. Options are read verbatim,
-without a release, expansion or abbreviations. They only count if the log does not print its own arguments.
+A log arrives line by line and may never end, so a single look at a line decides whether a launch begins or continues.
 """
 
 from __future__ import annotations
@@ -42,7 +40,6 @@ _CALL = re.compile(
     r"\s{0,40}(?:[\w.]{1,60} {0,2}= {0,2}|return )?(?:vllm\.)?(?:LLM|EngineArgs|AsyncEngineArgs)\(", re.ASCII
 )
 _COMPOSE = re.compile(r"\s{0,40}command: ?[>|][-+]?\s{0,8}\Z", re.ASCII)
-"""A compose file's command as text of several lines."""
 _COMMENT = re.compile(r"(?:^|\s)#[^'\"]{0,400}\Z")
 _OPTION = re.compile(r"\s{0,16}--?[A-Za-z][\w.-]{0,80}(?:[ =]|\s{0,4}\\?\Z)", re.ASCII)
 _IMAGE = re.compile(
@@ -149,7 +146,6 @@ def _of_command(text: str) -> dict[str, Any]:
 
 
 def _vllm_words(text: str) -> list[str]:
-    """Words of a command that vLLM itself gets."""
     words = text.split()
     if max(map(len, words), default=0) <= _MAX_WORD:
         with suppress(ValueError):  # a quote that is never closed

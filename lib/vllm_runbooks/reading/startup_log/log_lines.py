@@ -1,8 +1,6 @@
 """Split a text of any shape into log lines with process, time, source line and message.
 
-Handles the prefixes of all vLLM releases, uvicorn, loguru and logging, what container runtimes, schedulers, journals
-and log stores add, colors, progress bars, lines that a paste has joined, and logs in Markdown or HTML pages. Reads
-piece by piece and holds only a block of lines.
+Reads piece by piece and holds only a block of lines.
 """
 
 from __future__ import annotations
@@ -140,8 +138,7 @@ _SHELL_FRAME = re.compile(
     r"(?:File )?\[?(?P<path>(?:[~/.<]|[A-Za-z]:\\)[^\s:]{0,500}(?::(?!\d)[^\s:]{0,500}){0,2})"
     r"(?::(?P<line>\d{1,8})(?:\]\(\S{0,800}\))?, in | in )(?P<function>[\w.<>]{1,200})\("
 )
-"""IPython's frames: `File ~/a.py:12, in f(x)`, copied as a link `File [~/a.py:12](…), in f(x)`, earlier `~/a.py in
-f(x)`."""
+"""IPython's frames: `File ~/a.py:12, in f(x)`, `File [~/a.py:12](…), in f(x)`, earlier `~/a.py in f(x)`."""
 _PROGRESS = re.compile(r"[\w /\[\](),:=.-]{0,120}?:? {0,3}\d{1,3}% ?(?:Completed ?)?\|")
 _FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
 _PAGE_MARK = re.compile(
@@ -291,8 +288,7 @@ _DRAWN = ("+", "|", "#", "-", "*", "==", "= ")
 def _wrapped_at(head: str) -> int:
     """Width at which a terminal wrapped the lines; 0 if it did not.
 
-    No row is longer, several are as long, and most of these are followed by what can only be their rest. For a row with
-    a prefix, one full row after it without a prefix is enough.
+    No row is longer, several are as long, and most of these are followed by what can only be their rest.
     """
     rows = [row.rstrip("\r") for row in head[:_HEAD].splitlines()]
     width = max(map(len, rows), default=0)
@@ -312,10 +308,7 @@ def _goes_on(row: str) -> bool:
 
 
 def _chunks(pieces: Iterable[str], width: int = 0) -> Iterator[list[_Chunk]]:
-    """Yield the chunks of a text in blocks, split at line ends, carriage returns and MAX_LINE.
-
-    Yields whatever has arrived except an unfinished line, so that following a log does not lag.
-    """
+    """Yield the chunks of a text in blocks as they arrive, split at line ends, carriage returns and MAX_LINE."""
     number, column, rest = 1, 1, ""
     for piece in pieces:
         *lines, rest = (rest + piece).split("\n") if piece else (rest,)
@@ -350,12 +343,10 @@ def _chunks(pieces: Iterable[str], width: int = 0) -> Iterator[list[_Chunk]]:
 
 
 def _whole(number: int, column: int, rows: str, width: int) -> _Chunk:
-    """Join the rows of a wrapped line."""
     return _Chunk(number, column, rows.replace("\r\n", "").replace("\n", "").rstrip("\r"), width)
 
 
 def _joined(lines: list[str], rest: str, width: int) -> tuple[list[str], str]:
-    """Join wrapped rows, keeping their line ends; the last may continue in the rest."""
     whole: list[str] = []
     is_full = False
     for line in lines:
@@ -425,7 +416,6 @@ _NOTHING: dict[str, str] = {}
 
 
 def _strip(text: str, mark: re.Pattern[str] | None = None) -> tuple[str, dict[str, str]]:
-    """Strip the prefixes; return the text and their groups."""
     groups = _NOTHING
     marked = mark.match(text) if mark else None
     end = _carried(text, marked.end() if marked else 0)
@@ -461,8 +451,6 @@ def _carried(text: str, position: int) -> int:
 
 
 class _Lines:
-    """Makes log lines of chunks; caches processes."""
-
     def __init__(self, mark: re.Pattern[str] | None) -> None:
         self._mark = mark
         self._known: dict[tuple[str | None, ...], Process] = {}
@@ -470,7 +458,6 @@ class _Lines:
         """Unfinished lines of a container runtime by stream."""
 
     def of(self, chunk: _Chunk) -> Iterable[LogLine]:
-        """Lines of a chunk: several if a paste joined them or a log store wrapped them."""
         if _CUT_LINE.match(chunk.text) or self._partial:
             whole = self._completed(chunk)
             if whole is None:
@@ -494,7 +481,6 @@ class _Lines:
         return [self._line(piece) for piece in self._pieces(chunk)]
 
     def all(self, blocks: Iterable[list[_Chunk]]) -> Iterator[list[LogLine]]:
-        """Yield the lines of all blocks, and finally the unfinished ones."""
         for block in blocks:
             yield [line for chunk in block for line in self.of(chunk)]
         if self._partial:
@@ -600,7 +586,6 @@ def _with_is_log(lines: Iterator[LogLine]) -> Iterator[tuple[LogLine, bool]]:
 
 
 def _end_of(gap: list[LogLine], region: int) -> Iterator[LogLine]:
-    """Yield the line after a stretch if it can continue its message."""
     for line in gap[:1]:
         if line.text.strip() and not _PAGE_MARK.match(line.raw) and not _PAGE_MARK.match(line.text):
             yield line._replace(region=region)

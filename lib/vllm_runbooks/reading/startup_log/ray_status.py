@@ -19,7 +19,6 @@ _PARTS = {
     "Usage:": "usage", "Total Usage:": "usage",
     "Demands:": "demands", "Total Demands:": "demands", "Pending Demands:": "demands",
 }  # fmt: skip
-"""Headings of several releases of Ray."""
 _OTHER_PART = re.compile(r"Node status|Resources|-{3,400}|(?! )[^{}]{1,80}:")
 """Headings of unread parts."""
 _NODES = re.compile(r" ?(?P<count>\d{1,6}) [^\s,]{1,200}\s{0,8}\Z")
@@ -42,8 +41,6 @@ _MAX_KEPT = 200
 
 @dataclass
 class _StatusDraft:
-    """A status while it is read."""
-
     quote: Quote
     at: str | None
     part: str | None = ""
@@ -109,7 +106,6 @@ def _requests(text: str) -> dict[str, float]:
 
 
 def _amount(printed: str | None) -> float | None:
-    """Number, in GiB if it has a unit."""
     unit = next((unit for unit in _UNITS if (printed or "").endswith(unit)), "")
     value = number((printed or "").removesuffix(unit))
     return None if value is None else value * _UNITS.get(unit, 1.0)

@@ -42,9 +42,7 @@ _RAISED = re.compile(r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Za-z_]\w{0,80})(?
 _SAID_IN_CODE = re.compile(
     r"\s{1,80}raise (?P<type>[A-Za-z_][\w.]{2,80})\(\s{0,8}[frb]{0,2}[\"'](?P<words>[^\"'\n]{4,400})", re.ASCII
 )
-"""Code that raises an exception with a literal message."""
 _SHELL_CODE = re.compile(r"\s{0,16}(?:-{1,8}> {0,8})?\d{1,8}(?: |\Z)|\s{0,80}\Z|File \S{1,400}, line \d")
-"""Code around a frame in IPython."""
 _GROUP = re.compile(r"\s{0,16}(?:[|] {0,2}){1,8}")
 
 
@@ -55,7 +53,6 @@ class Message(NamedTuple):
     text: str
     traceback: int
     link: int
-    """Index in that traceback's chain."""
 
 
 @dataclass
@@ -75,8 +72,6 @@ class _OpenTraceback:
 
 @dataclass
 class _Thread:
-    """The unfinished output of one process."""
-
     open: _OpenTraceback | None = None
     message: Message | None = None
     lines_left: int = 0
@@ -92,7 +87,6 @@ class _Thread:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no line can continue anything."""
         return self.message is None and not self.ignores_next and not (self.open and self.open.expects_exception)
 
 
@@ -308,7 +302,6 @@ def _frame(match: re.Match[str]) -> Frame:
 
 
 def _begins(text: str) -> bool:
-    """Whether a line begins or links a traceback, or is a frame."""
     return text in _LINKS or log_lines.is_traceback(text) or log_lines.frame(text) is not None
 
 
