@@ -85,8 +85,6 @@ def migrate_text(
 
 
 class Converted(NamedTuple):
-    """A launch in another form."""
-
     text: str
     linted: Linted
     starts: int

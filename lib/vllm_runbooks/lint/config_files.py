@@ -23,8 +23,6 @@ _FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]{0,30})?\.[0-9_]{0,30}(?:[eE][-+][0-9]{
 
 @dataclass(frozen=True)
 class Config:
-    """Content of a config file."""
-
     values: Mapping[str, Any]
     """By key, typed as vLLM's YAML reader does."""
     lines: Mapping[str, int]

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options
-from vllm_runbooks.catalog.options import EnvironmentVariable, NameLifetime, PastNames, ReleaseData, past, standing
+from vllm_runbooks.catalog.options import EnvironmentVariable, NameLifetime, ReleaseData, past, standing
 from vllm_runbooks.core.excerpt import LineIndex, Replacement
 from vllm_runbooks.lint.hits import Edits, Hit
 from vllm_runbooks.lint.option_rules import Tables, put
@@ -101,10 +101,6 @@ class _SettingRules:
         return lives
 
     @cached_property
-    def past(self) -> PastNames:
-        return past()
-
-    @cached_property
     def places(self) -> LineIndex:
         return LineIndex(self.page.text)
 
@@ -114,11 +110,8 @@ class _SettingRules:
             return setting.start in self.owners
         return setting.is_exported
 
-    def data(self, setting: Setting) -> ReleaseData:
-        return self.data_of(self.owners.get(setting.start))
-
     def of_setting(self, setting: Setting) -> Iterator[Hit]:
-        data = self.data(setting)
+        data = self.data_of(self.owners.get(setting.start))
         named = self._of_name(setting, data)
         if named is not None:
             yield named
@@ -138,7 +131,7 @@ class _SettingRules:
         if name in data.environment or not (name.startswith(_PREFIX) or replaced) or self._is_others(name):
             return None
         more = [self.read_elsewhere[name]] if name in self.read_elsewhere else []
-        stands = standing(name, data, self.past, more)
+        stands = standing(name, data, past(), more)
         if stands.kind == "gone":
             instead, edits = self._replaced(setting, data)
             says |= {"last": stands.last, "gone": stands.gone, "note": (replaced or {}).get("note", ""), **instead}
@@ -265,7 +258,6 @@ class _SettingRules:
         return gpus.count if gpus is not None and gpus.count is not None else self.gpus
 
     def _value_fault(self, setting: Setting, value: str, data: ReleaseData) -> _ValueFault | None:
-        """Check a value; None if it is right or unknown."""
         for row in self.tables["environment.refused-value"].get("variables", {}).get(setting.name, ()):
             is_excused = any(self._is_set(name, setting) for name in row.get("unless", ()))
             if options.is_within(data.version, row) and not is_excused:
@@ -296,7 +288,6 @@ class _SettingRules:
         yield self._at_name("environment.not-exported", setting, {"name": name}, edits)
 
     def _is_read_later(self, setting: Setting) -> bool:
-        """Whether a later launch of the script would read the variable."""
         name, text = setting.name, self.page.text
         names = self.tables["environment.wrong-name"].get("known", ())
         inherited = self.tables["environment.not-exported"].get("inherited", ())
@@ -362,7 +353,6 @@ class _SettingRules:
 
 
 def _as_option(option: str, how: Any, data: ReleaseData) -> dict[str, str]:
-    """Name the option that replaced a variable, if the release has it."""
     if option not in data.by_string:
         return {}
     if isinstance(how, Mapping) and "key" in how:

@@ -13,8 +13,6 @@ Edits = tuple[Replacement, ...]
 
 @dataclass(frozen=True)
 class Hit:
-    """A broken rule."""
-
     rule: str
     start: int
     end: int

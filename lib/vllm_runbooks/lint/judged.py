@@ -88,8 +88,6 @@ def severity(rule: Rule, hit: Hit) -> IssueSeverity:
 
 
 class LintedText:
-    """A text with all its hits."""
-
     def __init__(self, text: str, knowledge: Knowledge, request: LintRequest, ask: Ask | None = None) -> None:
         self.text, self.knowledge, self.asked, self.ask = text, knowledge, request, ask
         self.cards = request.cards
@@ -232,7 +230,6 @@ class LintedText:
             yield from self._of_opinion(self.ask)
 
     def _is_graver(self, hit: Hit, trouble: Trouble) -> bool:
-        """Whether the hit is an error and its cause only a warning."""
         rule, cause = (self.knowledge.rules.get(name) for name in (hit.rule, _rule_of(trouble)))
         is_error = rule is not None and rule.severity is IssueSeverity.ERROR
         return is_error and cause is not None and cause.severity is not IssueSeverity.ERROR
@@ -369,7 +366,6 @@ class LintedText:
         return f"{launch.words[index].value}, line {line}: " if line is not None else ""
 
     def _of_opinion(self, ask: Ask) -> Iterator[Hit]:
-        """Ask the installed vLLM about the launches whose words are all known."""
         for entry in ENTRIES:
             launches = [
                 (launch, parsed)

@@ -47,8 +47,6 @@ _NEARLY = 8
 
 @dataclass(frozen=True)
 class LaunchFacts:
-    """Known facts of a launch."""
-
     flags: Mapping[str, Any]
     """Explicit options by dest; a value of another type is unknown."""
     support: Support
@@ -100,7 +98,6 @@ class LaunchFacts:
 
     @property
     def visible(self) -> int | None:
-        """Number of GPUs that the launch sees."""
         return len(dict.fromkeys(self.devices)) if self.devices is not None else self.device_count
 
     @property
@@ -122,8 +119,6 @@ class LaunchFacts:
 
 @dataclass(frozen=True)
 class BrokenRule:
-    """A rule that a launch breaks."""
-
     rule: str
     dests: tuple[str, ...]
     """Options involved, the most relevant first."""
@@ -187,7 +182,6 @@ def _vocabulary(command: LaunchFacts) -> Iterator[BrokenRule]:
 
 
 def _layers(command: LaunchFacts) -> Iterator[BrokenRule]:
-    """Check that width and quantization groups of the feed-forward layers divide."""
     if not (split := _split(command)):
         return
     model, size = split
@@ -612,7 +606,6 @@ _RULES: tuple[Callable[[LaunchFacts], Iterator[BrokenRule]], ...] = (
 
 
 def rules_broken(command: LaunchFacts) -> Iterator[BrokenRule]:
-    """Yield the rules that a launch breaks."""
     for rule in _RULES:
         yield from rule(command)
 

@@ -13,8 +13,6 @@ from vllm_runbooks.reading.documents import LaunchFile
 
 
 class FixableText(Protocol):
-    """A linted text."""
-
     @property
     def text(self) -> str: ...
     @property
@@ -31,7 +29,6 @@ _MAX_ROUNDS = 8
 
 
 def mended(judged: LintedText) -> LintedText:
-    """Apply all fixes."""
     return mended_by(judged, lambda text: LintedText(text, judged.knowledge, judged.asked))
 
 

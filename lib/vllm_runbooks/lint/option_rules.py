@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options
-from vllm_runbooks.catalog.options import NameStatus, Option, PastNames, ReleaseData, past, standing
+from vllm_runbooks.catalog.options import NameStatus, Option, ReleaseData, past, standing
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.core.records import Edit
 from vllm_runbooks.lint.hits import Edits, Hit
@@ -52,14 +52,12 @@ Tables = Mapping[str, Mapping[str, Any]]
 def of_start(
     page: LaunchFile, launch: WrittenLaunch, parsed: Parsed, data: ReleaseData, tables: Tables
 ) -> Iterator[Hit]:
-    """Check the options of one launch."""
     yield from _OptionRules(launch, parsed, data, tables, page).hits()
 
 
 def of_call(
     launch: WrittenLaunch, problems: Collection[CallProblem], data: ReleaseData, tables: Tables
 ) -> Iterator[Hit]:
-    """Check the arguments of a Python call."""
     places = {keyword.name: keyword for keyword in launch.keywords}
     is_adapted = _is_adapted(launch)
     for problem in problems:
@@ -101,7 +99,7 @@ def _is_adapted(launch: WrittenLaunch) -> bool:
 
 
 def of_loose(loose: LooseOption, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
-    """Check an option apart from a command; a comment's or table's unknown name only if it is close to one of vLLM's."""
+    """Check an option apart from a command; in a comment or table, an unknown name only if close to one of vLLM's."""
     parsed = arguments.parse([word.value for word in loose.words], data)
     is_spoken = loose.where != "bare"
     for hit in _OptionRules(loose, parsed, data, tables).hits():
@@ -128,13 +126,9 @@ class _OtherNames:
     spellings: frozenset[str]
     """Spellings that the parser knows (of a call: its parameters)."""
 
-    @cached_property
-    def past(self) -> PastNames:
-        return past()
-
     def facts(self, name: str, written: str = "") -> _NameFacts | None:
         """Return the rule that a name breaks; None if no release or program has it."""
-        stands = standing(name, self.data, self.past)
+        stands = standing(name, self.data, past())
         if stands.kind == "gone":
             return self._gone(name, stands)
         if stands.kind == "to come":
@@ -326,7 +320,7 @@ class _OptionRules:
             if problem.says.get("hint") == "glued":
                 return self._put_word(index, near[0])
             return self._renamed(index, name, near[0]) if near and _is_clear(name, near) else ()
-        if problem.kind == "abbreviation" and standing(written, self.data, self.names.past).kind == "never":
+        if problem.kind == "abbreviation" and standing(written, self.data, past()).kind == "never":
             return self._renamed(index, written, problem.says["full"])
         if problem.kind == "underscore":
             name = written.partition(".")[0] if self.data.features.get("underscores") == "before_dot" else written
@@ -563,7 +557,6 @@ def _json(text: str) -> Any:
 
 
 def _is_clear(name: str, near: Sequence[str]) -> bool:
-    """Whether the first name is clearly the intended one."""
     if _words(name) & _POLARITY != _words(near[0]) & _POLARITY:
         return False
     ratios = [SequenceMatcher(None, name, other, autojunk=False).ratio() for other in near]

@@ -75,7 +75,6 @@ def view(result: Linted | Migrated, name: str) -> list[TextBlock]:
 
 
 def paragraphs(result: Linted | Migrated, name: str) -> list[TextBlock]:
-    """Issues for a terminal."""
     blocks: list[TextBlock] = []
     for issue in result.issues:
         place = styled(f"{one_line(name)}:{issue.line}:{issue.column}: ", Tone.FAINT)
@@ -93,7 +92,6 @@ def paragraphs(result: Linted | Migrated, name: str) -> list[TextBlock]:
 
 
 def counted(issues: Sequence[Issue], lang: str | None = None) -> str:
-    """Number of issues by severity."""
     counts, say = Counter(issue.severity for issue in issues), Wording(lang)
     return say(", ").join(say(_COUNTED[s][counts[s] != 1], count=counts[s]) for s in IssueSeverity if counts[s])
 
@@ -221,19 +219,16 @@ def _result(issue: Issue, path: str, used: Sequence[str]) -> dict[str, Any]:
 def table(result: Linted | Migrated) -> RenderedView:
     """Issues as a table for a notebook."""
     summary = f"<p{_tongue(result)}>{escape(headline(result))}</p>"
-    return RenderedView(text(result, "line"), summary + _table_of(result.issues, _tongue(result)))
-
-
-def rows_of(issues: Sequence[Issue]) -> str:
-    """Issues as an HTML table; empty without issues."""
-    return _table_of(issues, "")
+    return RenderedView(text(result, "line"), summary + rows_of(result.issues, _tongue(result)))
 
 
 def _tongue(result: Linted | Migrated) -> str:
     return "" if result.lang is None else f' lang="{LANGUAGES[result.lang].tag}"'
 
 
-def _table_of(issues: Sequence[Issue], tongue: str) -> str:
+def rows_of(issues: Sequence[Issue], tongue: str = "") -> str:
+    """Issues as an HTML table; empty without issues. `tongue` is an attribute with the language of the messages."""
+
     def said(issue: Issue) -> str:
         return f"<span{tongue}>{escape(issue.message)}</span>" if tongue else escape(issue.message)
 
@@ -334,7 +329,7 @@ def migration(moved: Migrated) -> RenderedView:
     head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("option", "default was", "is", "", ""))
     defaults = f"<table><tr>{head}</tr>{rows}</table>" if rows else "<p>No default of these commands changed.</p>"
     issues = [f"line:{issue.line}:{issue.column}: {issue.message}" for issue in rest]
-    html = f"<p>{escape(summary)}</p>{_table_of(rest, _tongue(moved))}{defaults}"
+    html = f"<p>{escape(summary)}</p>{rows_of(rest, _tongue(moved))}{defaults}"
     return RenderedView("\n".join([summary, *issues, changes(moved)]), html + _compared(moved.diff or None).html)
 
 

@@ -46,8 +46,6 @@ class _Secret(NamedTuple):
 
 
 class Secrets:
-    """The secrets of a text and its versions."""
-
     def __init__(
         self, first: TextVersion, *others: TextVersion, more: Iterable[tuple[str, tuple[tuple[int, int], ...]]] = ()
     ) -> None:
@@ -84,7 +82,6 @@ class Secrets:
                 self._behind[lead + text[start:end]] = len(lead), mark
 
     def hidden(self, text: str) -> str:
-        """Replace the secrets in a text."""
         if text in self._short:
             return self._short[text]
         for written, (length, mark) in self._behind.items():

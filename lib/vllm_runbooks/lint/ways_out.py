@@ -89,7 +89,6 @@ class LaunchCommand:
 
     @cached_property
     def data(self) -> ReleaseData | None:
-        """Data of the release; None if unknown."""
         if self.vllm is None:
             return None
         try:
@@ -108,7 +107,7 @@ class LaunchCommand:
             return self._unknown(remedy, "the log does not show the arguments; give the command with --command")
         if self.data is None:
             return self._unknown(remedy, "the release is not known; name it with --vllm")
-        if any(edit.op == "set" and not _is_known(edit.name, self.data) for edit in remedy.edits):
+        if not {edit.name for edit in remedy.edits if edit.op == "set"} <= {"model", "model_tag", *self.data.by_dest}:
             return None
         if self._is_damaged:
             return self._unknown(remedy, f"the command itself has more than {_MOST_ERRORS} errors")
@@ -160,7 +159,6 @@ class LaunchCommand:
         return Counter() if self.found is None else self._errors(self._mended(to_shell(Deployment.of(self.found))))
 
     def _judged(self, text: str) -> LintedText:
-        """Lint a text, once per text."""
         if text not in self._judged_texts:
             self._judged_texts[text] = LintedText(text, self._knowledge(), LintRequest(vllm=self.vllm))
         return self._judged_texts[text]
@@ -205,7 +203,6 @@ class LaunchCommand:
         return replace(remedy, checks=replace(remedy.checks, lint=f"unknown: {why}"))
 
     def differences(self) -> list[ArgumentDifference]:
-        """Arguments that differ between the given command and the log."""
         if not self.is_given or self.found is None or self.data is None or not self.logged:
             return []
         return list(self._compared(self.flags))[:_MAX_TOLD]
@@ -259,10 +256,6 @@ def _nearest(starts: Sequence[WrittenLaunch], logged: Mapping[str, Any]) -> tupl
     agreed = [sum(word.value in values for word in start.words) for start in starts]
     best = max(agreed)
     return agreed.index(best), agreed.count(best) == 1
-
-
-def _is_known(name: str, data: ReleaseData) -> bool:
-    return name in {"model", "model_tag"} or name in data.by_dest
 
 
 def _alike(left: str, right: str) -> int:

@@ -152,7 +152,6 @@ class _JsonChecker:
     def _conditions(
         self, value: Mapping[str, Any], name: str, entries: Mapping[str, Any], path: tuple[str | int, ...]
     ) -> bool:
-        """Check the conditions of a class on values of the right types."""
 
         def current(key: str) -> Any:
             entry = entries.get(key)
@@ -251,7 +250,6 @@ def _beneath(kind: Mapping[str, Any]) -> Any:
 
 
 def _is_like_refused(value: Any, kind: Mapping[str, Any]) -> bool:
-    """Whether a sample of the same type was rejected."""
     refuses = kind.get("refuses", ())
     if isinstance(value, list):
         return bool(value) and any(_same(["abc"], item) for item in refuses) and all(isinstance(i, str) for i in value)
@@ -375,7 +373,6 @@ def read(text: str) -> tuple[Any, Fault | None]:
 
 
 def _why(text: str, at: int) -> dict[str, str]:
-    """Guess why a text is not JSON."""
     character, before = text[at : at + 1], text[:at].rstrip()[-1:]
     if not text.strip():
         return {"hint": "empty"}

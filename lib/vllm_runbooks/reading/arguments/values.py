@@ -31,8 +31,6 @@ _EXPECTED = {
 
 
 class ValueRefusedError(Exception):
-    """The conversion rejects the text."""
-
     def __init__(self, kind: str, **says: str) -> None:
         super().__init__(kind)
         self.fault = json_keys.Fault(kind, (), says)

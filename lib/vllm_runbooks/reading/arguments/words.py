@@ -57,8 +57,6 @@ class Remark(NamedTuple):
 
 @dataclass
 class Rewritten:
-    """The words for argparse."""
-
     tokens: list[Token] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
     consumed: dict[int, tuple[str, str, int]] = field(default_factory=dict)
@@ -141,7 +139,6 @@ def _is_model(text: str, features: Mapping[str, Any]) -> bool:
 
 
 def _with_config(tokens: list[Token], settings: _Settings, done: Rewritten) -> list[Token]:
-    """Insert the content of the config file where the release does."""
     places = [i for i, token in enumerate(tokens) if token.text == "--config"]
     for token in tokens:
         if token.text is not None and token.text.startswith("--config="):
@@ -234,7 +231,6 @@ def _dashed(text: str, features: Mapping[str, Any]) -> str:
 
 
 def _leveled(token: Token, text: str, features: Mapping[str, Any], level: str, done: Rewritten) -> Iterator[Token]:
-    """Rewrite `-O3`, `-O=3` and `-O.key=value`."""
     if text[2] == ".":
         how = features.get("level_dot")
         if how == "kept":

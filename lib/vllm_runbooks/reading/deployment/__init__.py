@@ -55,7 +55,6 @@ class Deployment:
 
     @classmethod
     def of(cls, launch: WrittenLaunch) -> Deployment:
-        """Describe a launch of a document."""
         gpus = launch.gpus
         seen: tuple[str, ...] | int | None = None
         if gpus is not None:
@@ -285,7 +284,6 @@ def _variable(option: str, names: set[str]) -> str:
 
 
 def _image(deployment: Deployment) -> str:
-    """The named image, else the one that vLLM publishes for the release."""
     if deployment.image:
         return deployment.image
     if not _PUBLISHED.fullmatch(deployment.release or ""):
@@ -347,8 +345,6 @@ def behind(parsed: Parsed, index: int) -> int:
 
 
 class ParsedWords:
-    """Arguments as a release parses them."""
-
     def __init__(self, words: Sequence[str | None], release: ReleaseData, entry: str) -> None:
         self.words, self.release, self.entry = words, release, entry
         self.parsed = arguments.parse(list(words), release, entry)
@@ -365,7 +361,6 @@ class ParsedWords:
         return sorted(set(groups))
 
     def written(self, dest: str, value: Any) -> list[str]:
-        """Words that set an option."""
         if dest in {"model", "model_tag"}:
             is_option = any(words[0] < words[1] - 1 for words in self.groups("model")) or self.entry != "serve"
             return ["--model", str(value)] if is_option else [str(value)]

@@ -19,7 +19,6 @@ class PrintedLine:
     """A line of a server's log."""
 
     what: str
-    """What it shows."""
     text: str
     """Part of the line, to the letter."""
     times: int | None

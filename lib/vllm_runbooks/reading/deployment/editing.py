@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -153,7 +153,6 @@ def _key_of(page: LaunchFile, setting: Setting, key: str) -> tuple[int, int] | N
 
 
 def _merged(made: list[Replacement]) -> list[Replacement]:
-    """Join insertions at the same offset."""
     merged: list[Replacement] = []
     for replacement in sorted(made, key=lambda edit: edit[:2]):
         if merged and merged[-1].start == merged[-1].end == replacement.start == replacement.end:
@@ -352,7 +351,8 @@ class _LaunchEditor:
             return [Replacement(line, line, f"Environment={systemd_quoted(f'{name}={value}', is_command=False)}\n")]
         if self.launch.kind == "dockerfile":
             line = self._line(self.launch.start)
-            return [Replacement(line, line, f"ENV {name}={_docker_quoted(value)}\n")]
+            quoted = re.sub(r'([\\"$])', r"\\\1", value)
+            return [Replacement(line, line, f'ENV {name}="{quoted}"\n')]
         if self.launch.kind in {"compose", "kubernetes"} and self.launch.keys:
             return [self._new_in_manifest(name, value)]
         if self.launch.kind == "docker" and self.launch.image is not None and self.launch.container:
@@ -510,16 +510,10 @@ class _LaunchEditor:
 
 def _quoted_in(language: str, value: str, like: str, *, is_compose: bool = False) -> str:
     """Quote a word in a language; `like` is the first character of a neighbor."""
-    if language == "shell":
-        return shlex.quote(value)
-    if language == "systemd":
-        return systemd_quoted(value)
-    if language == "json":
-        return json.dumps(value)
+    if language in _QUOTED:
+        return _QUOTED[language](value)
     if language == "python":
         return _python_quoted(value, like)
-    if language == "compose":
-        return _compose_quoted(value)
     if language != "yaml":
         raise EditRefusedError
     if is_compose:
@@ -534,7 +528,6 @@ def _quoted_in(language: str, value: str, like: str, *, is_compose: bool = False
 
 
 def _compose_quoted(value: str) -> str:
-    """Quote a word of a command that compose splits."""
     if value and PLAIN.match(value):
         return value
     if "'" not in value:
@@ -542,8 +535,9 @@ def _compose_quoted(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _docker_quoted(value: str) -> str:
-    return '"' + re.sub(r'([\\"$])', r"\\\1", value) + '"'
+_QUOTED: Mapping[str, Callable[[str], str]] = {
+    "shell": shlex.quote, "systemd": systemd_quoted, "json": json.dumps, "compose": _compose_quoted,
+}  # fmt: skip
 
 
 def _python_quoted(value: str, like: str) -> str:

@@ -44,8 +44,6 @@ _HOSTNAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?\Z", r
 
 @dataclass(frozen=True)
 class Host:
-    """GPUs of a host."""
-
     devices: tuple[str, ...]
     """Indices as in nvidia-smi, or UUIDs."""
     node: str | None = None
@@ -63,8 +61,6 @@ class Host:
 
 @dataclass(frozen=True)
 class ParallelSizes:
-    """Parallel sizes of an instance."""
-
     tp: int = 1
     pp: int = 1
     dp: int = 1
@@ -72,7 +68,6 @@ class ParallelSizes:
 
     @property
     def cards(self) -> int:
-        """GPUs of one instance."""
         return self.tp * self.pp * self.dp * self.pcp
 
     @property
@@ -106,7 +101,6 @@ class InstancePart:
 
     @property
     def name(self) -> str:
-        """Name of its service and unit."""
         return self.deployment.name
 
     @property
@@ -214,7 +208,6 @@ def _bracketed(address: str) -> str:
 
 
 def check_host(name: str | None) -> None:
-    """Refuse an invalid host name."""
     if name is not None and not _HOSTNAME.match(name):
         raise InputError(f"{name[:80]!r} is no name of a host")
 
@@ -502,7 +495,6 @@ def folders(part: InstancePart) -> list[str]:
 
 
 def health(part: InstancePart) -> list[str]:
-    """Health check of a server for a compose file."""
     command = host_commands.argv("health-by-python", url_host=part.asked_at, port=str(part.port))
     test = ", ".join(yaml_quoted(word) for word in ("CMD", *command))
     lines = [
@@ -566,7 +558,6 @@ def _described(part: InstancePart) -> str:
 
 
 def check_one_host(parts: Sequence[InstancePart]) -> None:
-    """Refuse parts of several hosts."""
     if not parts or len({part.node for part in parts}) > 1:
         raise InputError("a file is for the instances of one host; give those of one")
 

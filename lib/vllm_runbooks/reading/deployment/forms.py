@@ -105,7 +105,6 @@ def left_out(launch: WrittenLaunch, to: str) -> tuple[str, ...]:
 
 
 def _lost_options(launch: WrittenLaunch) -> Iterator[str]:
-    """Yield the options of `docker run` that are not written again."""
     words = [word.value or word.raw for word in launch.container]
     for at, word in enumerate(words):
         if not word.startswith("-") or word.partition("=")[0] in _WRITTEN_OPTIONS:

@@ -194,7 +194,6 @@ class LaunchDraft:
         self.throughput_lines += 1
 
     def note_calm(self, pid: int, line: int) -> None:
-        """Note a line below ERROR."""
         calm = self.calm.get(pid)
         if calm is None:
             if len(self.calm) >= _MAX_PROCESSES:
@@ -288,7 +287,6 @@ def _release(draft: LaunchDraft, tracebacks: tuple[Traceback, ...], release: str
 
 
 def _data_for(version: str | None, candidates: tuple[str, ...]) -> str | None:
-    """Release whose data applies; None if unknown."""
     for candidate in (version, *candidates[-1:]):
         with suppress(InputError):
             if candidate:
@@ -418,7 +416,6 @@ def _facts(draft: LaunchDraft, readings: tuple[PrintedFigure, ...], arguments: M
 
 
 def _integer(*values: Any) -> int | None:
-    """First value that is a number."""
     for value in values:
         if isinstance(value, str) and value.isascii() and value.isdigit():
             return int(value[:18])

@@ -127,6 +127,8 @@ _EXCEPTION = re.compile(
     r"(?::(?P<message> .*)?)?\Z",
     re.ASCII | re.DOTALL,
 )
+is_exception = _EXCEPTION.match
+"""Match an exception's line, `Type: message`, with groups `type` and `message`."""
 _TRACEBACK = re.compile(
     r"\s{0,8}(?:[+|] {0,4}){0,8}(?:Exception Group )?Traceback \(most recent call last\):"
     r"|[A-Za-z_][\w.]{0,80} {2,80}Traceback \(most recent call last\)"
@@ -225,11 +227,6 @@ _UNSEEN = re.compile(f"{_ESCAPE.pattern}|{_CONTROL.pattern}")
 def clean(text: str) -> str:
     """Remove terminal escapes and control characters."""
     return text if text.isprintable() else _UNSEEN.sub("", text)
-
-
-def is_exception(text: str) -> re.Match[str] | None:
-    """Match an exception's line, `Type: message`, with groups `type` and `message`."""
-    return _EXCEPTION.match(text)
 
 
 def is_traceback(text: str) -> bool:
@@ -599,12 +596,5 @@ def read_lines(name: str, pieces: Iterable[str]) -> Iterator[list[LogLine]]:
     lines = _Lines(_marks(head[:_HEAD], page=page))
     chunks = _chunks(chain((head,), pieces), _wrapped_at(head))
     blocks = lines.all(chunks)
-    if page:
-        yield from _blocks(_only_log(chain.from_iterable(blocks)))
-    else:
-        yield from blocks
-
-
-def _blocks(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:
-    while block := list(islice(lines, BLOCK)):
-        yield block
+    log = _only_log(chain.from_iterable(blocks))
+    yield from iter(lambda: list(islice(log, BLOCK)), []) if page else blocks

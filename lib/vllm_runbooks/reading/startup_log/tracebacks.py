@@ -91,8 +91,6 @@ class _Thread:
 
 
 class Tracebacks:
-    """The tracebacks of one launch."""
-
     def __init__(self, file: int) -> None:
         self._file = file
         self._threads: dict[Process, _Thread] = {}
