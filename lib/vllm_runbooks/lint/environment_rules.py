@@ -375,9 +375,8 @@ def _by_row(value: str, row: Mapping[str, Any]) -> _ValueFault | None:
         return None
     if "keys" in row and all(_is_pair(part, row["keys"]) for part in _parts(value)):
         return None
-    intended = {same(choice): new for choice, new in row.get("map", {}).items()}.get(folded) or _intended(
-        value, choices
-    )
+    intended = {same(choice): new for choice, new in row.get("map", {}).items()}.get(folded)
+    intended = intended or _intended(value, choices)
     return _ValueFault(choices=", ".join(choices), note=row.get("then", ""), intended=intended)
 
 

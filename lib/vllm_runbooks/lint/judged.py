@@ -249,9 +249,8 @@ class LintedText:
         spellings = {text for option in data.entries[entry] for text in option.strings}
         for key, value in config.values.items():
             texts = config_words({key: value}, data.features, spellings.__contains__)
-            loose = LooseOption(
-                tuple(Word(text, word.start, word.end, "") for text in texts), "bare", word.start, word.end
-            )
+            words = tuple(Word(text, word.start, word.end, "") for text in texts)
+            loose = LooseOption(words, "bare", word.start, word.end)
             for hit in option_rules.of_loose(loose, data, self.knowledge.tables):
                 where = Wording(self.knowledge.lang)("{file}, line {number}: ", file=name, number=config.lines[key])
                 yield replace(hit, where=where, edits=())

@@ -71,17 +71,14 @@ def changed_defaults(
         edit = _kept(dest, old.value, new, review, after)
         if edit is not None and (edit.name not in arguments or is_idle(after.by_dest[edit.name].name)):
             edit = None
-        change = ChangedDefault(
-            dest, _displayed(old.value), _displayed(new.value), explicit=edit is not None, note=review.why
-        )
-        yield Moved(change, edit)
+        values = _displayed(old.value), _displayed(new.value)
+        yield Moved(ChangedDefault(dest, *values, explicit=edit is not None, note=review.why), edit)
     yield from _changed_variables(launch, parsed, before, after, reviews)
 
 
 def _counts(review: DefaultReview, parsed: Parsed) -> bool:
-    return review.matters is not Matter.NOTHING and (
-        not review.only_with or any(option in parsed.flags for option in review.only_with)
-    )
+    is_met = not review.only_with or any(option in parsed.flags for option in review.only_with)
+    return is_met and review.matters is not Matter.NOTHING
 
 
 def _arguments(data: ReleaseData, entry: str) -> Mapping[str, Any]:

@@ -433,12 +433,8 @@ class _OptionRules:
                 continue
             last = self._end(index, name_facts.takes)
             word = self.words[index].value or ""
-            text = (
-                word.partition("=")[2]
-                if "=" in word
-                else " ".join(part or "" for part in self.values[index + 1 : last])
-            )
-            key = (value or {})["key"]
+            values = [word.partition("=")[2]] if "=" in word else self.values[index + 1 : last]
+            text, key = " ".join(part or "" for part in values), (value or {})["key"]
             made = _json(text) if text else True
             if whole.setdefault(key, made) != made or None in self.values[index:last]:
                 return ()
@@ -520,12 +516,10 @@ class _OptionRules:
         if self.page is None or self.start is None or not self._may_read():
             return False
         again = documents.read(self.page.changed(edits), kind=self.page.kind)
-        words = next(
-            ([word.value for word in read.words] for read in again.starts if read.start == self.start.start), None
-        )
-        if words is None or len(again.starts) != len(self.page.starts):
+        start = next((read for read in again.starts if read.start == self.start.start), None)
+        if start is None or len(again.starts) != len(self.page.starts):
             return False
-        parsed = arguments.parse(words, self.data, self.entry)
+        parsed = arguments.parse([word.value for word in start.words], self.data, self.entry)
         doubled = [read for read in (parsed, self.parsed) for problem in read.problems if problem.kind == "duplicate"]
         return len(self._refusals(parsed)) < len(self._refusals(self.parsed)) and parsed not in doubled
 

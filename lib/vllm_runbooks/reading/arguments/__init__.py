@@ -225,27 +225,25 @@ class _OptionWord(NamedTuple):
     """Offset of that value in the token."""
 
 
+@dataclass
 class _Parser:
-    def __init__(
-        self,
-        words: Sequence[str | None],
-        release: ReleaseData,
-        entry: str,
-        config: Mapping[str, Any] | None,
-        environment: Mapping[str, str | None],
-    ) -> None:
-        self.words, self.release, self.entry = words, release, entry
-        self.config, self.environment = config, environment
-        self.grammar = _grammar(release, entry)
-        self.problems: list[Problem] = []
-        self.roles: list[WordRole | None] = [None] * len(words)
-        self.flags: dict[str, Any] = {}
-        self.places: dict[str, list[int]] = {}
-        self.hints = 0
-        self.is_open: bool
-        """Whether unknown words or an unread file may hold more."""
-        self.is_helped = False
-        self.takes_first = entry == "serve" or release.features.get("api_server_model") != "ignored"
+    words: Sequence[str | None]
+    release: ReleaseData
+    entry: str
+    config: Mapping[str, Any] | None
+    environment: Mapping[str, str | None]
+    problems: list[Problem] = field(default_factory=list)
+    flags: dict[str, Any] = field(default_factory=dict)
+    places: dict[str, list[int]] = field(default_factory=dict)
+    hints: int = 0
+    is_open: bool = False
+    """Whether unknown words or an unread file may hold more."""
+    is_helped: bool = False
+
+    def __post_init__(self) -> None:
+        self.grammar = _grammar(self.release, self.entry)
+        self.roles: list[WordRole | None] = [None] * len(self.words)
+        self.takes_first = self.entry == "serve" or self.release.features.get("api_server_model") != "ignored"
         """Whether the program reads the model from the first argument."""
 
     def parsed(self) -> Parsed:
@@ -275,12 +273,9 @@ class _Parser:
         )
 
     def _take_over(self, rewritten: Rewritten) -> None:
-        for word, (kind, string, option_word) in rewritten.consumed.items():
-            option = self.grammar.by_string.get(string)
-            is_unknown = self.words[word] is None
-            self.roles[word] = WordRole(
-                "unknown" if is_unknown else kind, option.name if option else string, option_word
-            )
+        for word, (role, string, option_word) in rewritten.consumed.items():
+            option, kind = self.grammar.by_string.get(string), "unknown" if self.words[word] is None else role
+            self.roles[word] = WordRole(kind, option.name if option else string, option_word)
         for kind, word, option_word, string, says in rewritten.remarks:
             match = self.grammar.by_string.get(string)
             dest = match.dest if match else None
@@ -329,9 +324,8 @@ class _Parser:
             return
         missing = [option for option in left if option.nargs not in ("?", "*")]
         missing += [option for option in self.grammar.required if option.dest not in self.places]
-        self.problems += [
-            Problem("required", None, None, option.name, option.dest, {"what": option.name}) for option in missing
-        ]
+        for option in missing:
+            self.problems.append(Problem("required", None, None, option.name, option.dest, {"what": option.name}))
 
     def _seen(self, token: Token) -> _OptionWord | None:
         """Recognize an option in a word; None for a value. Reports unknown and ambiguous options."""
@@ -455,10 +449,9 @@ class _Parser:
             if not waiting and left[0].nargs not in ("?", "*"):
                 break
             positional = left.pop(0)
+            is_lost = is_excused and len(waiting) == len(run)
             if waiting:
-                self._take_positional(
-                    positional, waiting.popleft(), left, is_lost=is_excused and len(waiting) + 1 == len(run)
-                )
+                self._take_positional(positional, waiting.popleft(), left, is_lost=is_lost)
             if waiting and waiting[0].text == "--" and not separators:
                 self._role(waiting.popleft(), "separator")
                 separators += 1
@@ -549,10 +542,7 @@ class _Parser:
             return
         option_word = token.word if option.strings else None
         if not values:
-            const = option.const
-            self.flags[option.dest] = (
-                {"True": True, "False": False}.get(const, const) if isinstance(const, str) else const
-            )
+            self.flags[option.dest] = {"True": True, "False": False}.get(str(option.const), option.const)
             return
         read = [self._value(option, value, option_word) for value in values]
         result = read[0] if option.nargs in (None, "?") else read

@@ -268,9 +268,8 @@ def _with_keys(tokens: list[Token], features: Mapping[str, Any], done: Rewritten
         value_text: str | None = text
         if not equals:
             if at == len(tokens):
-                hint: dict[str, Any] = (
-                    {"hint": "negative-number"} if keys.lstrip("-.").replace(".", "").isdigit() else {}
-                )
+                is_number = keys.lstrip("-.").replace(".", "").isdigit()
+                hint: dict[str, Any] = {"hint": "negative-number"} if is_number else {}
                 done.tell("missing-value", token.word, keys.split(".")[0], expected="one value", **hint)
                 break
             value_text, value_word = tokens[at].text, tokens[at].word

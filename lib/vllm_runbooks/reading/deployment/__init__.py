@@ -250,9 +250,8 @@ def references_of(deployment: Deployment) -> dict[int, Reference]:
 
 def references(deployment: Deployment) -> tuple[str, ...]:
     """Variables that must be set before running: secrets and unknown values."""
-    return tuple(
-        dict.fromkeys([*deployment.handed, *(reference.variable for reference in references_of(deployment).values())])
-    )
+    variables = (reference.variable for reference in references_of(deployment).values())
+    return tuple(dict.fromkeys([*deployment.handed, *variables]))
 
 
 def secrets(words: Sequence[str | None]) -> dict[int, int]:

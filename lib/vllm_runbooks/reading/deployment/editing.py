@@ -69,12 +69,9 @@ def without(
     except EditRefusedError:
         return ()
     kept = [word.value for word in (*launch.words[:first], *launch.words[last:])]
-    after = [
-        start
-        for start in documents.read(page.changed(replacements), kind=page.kind).starts
-        if start.start == launch.start
-    ]
-    return tuple(replacements) if any([word.value for word in start.words] == kept for start in after) else ()
+    again = documents.read(page.changed(replacements), kind=page.kind).starts
+    words = [[word.value for word in start.words] for start in again if start.start == launch.start]
+    return tuple(replacements) if kept in words else ()
 
 
 def unset(page: LaunchFile, setting: Setting) -> tuple[Replacement, ...]:
@@ -91,7 +88,7 @@ def unset(page: LaunchFile, setting: Setting) -> tuple[Replacement, ...]:
         expected = _environment(before)
         if before_setting is not None and before_setting.start == setting.start:
             del expected[setting.name]
-        if not _is_same(before, after) or expected != _environment(after):
+        if _content(before) != _content(after) or expected != _environment(after):
             return ()
     return replacements
 
@@ -612,13 +609,9 @@ def _is_as_asked(
         if before.start == launch.start and before.kind == launch.kind:
             if before.entry != after.entry or not _differs_as_asked(before, after, changes, release):
                 return False
-        elif not _is_same(before, after):
+        elif _content(before) != _content(after):
             return False
     return True
-
-
-def _is_same(launch: WrittenLaunch, other: WrittenLaunch) -> bool:
-    return _content(launch) == _content(other)
 
 
 def _content(launch: WrittenLaunch) -> tuple[Any, ...]:

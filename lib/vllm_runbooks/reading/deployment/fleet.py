@@ -539,9 +539,8 @@ def ray_units(parts: Sequence[InstancePart]) -> dict[str, str]:
 def _unit(part: InstancePart) -> str:
     """Require the variables: a server without its key would answer everyone."""
     text = to_systemd(part.deployment).replace("Description=vLLM\n", f"Description={_described(part)}\n", 1)
-    text = text.replace(
-        "After=network-online.target\n", "Wants=network-online.target\nAfter=network-online.target\n", 1
-    )
+    after = "After=network-online.target\n"
+    text = text.replace(after, f"Wants=network-online.target\n{after}", 1)
     if part.joined:
         text = text.replace("\n\n[Service]\n", f"\nRequires={RAY_UNIT}\nAfter={RAY_UNIT}\n\n[Service]\n", 1)
     needed = references(part.deployment)
