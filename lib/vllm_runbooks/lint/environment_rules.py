@@ -278,7 +278,6 @@ class _SettingRules:
     # ---- what vLLM does not see
 
     def of_unexported(self, setting: Setting) -> Iterator[Hit]:
-        """Report a shell variable that vLLM would read but does not get."""
         name, at = setting.name, self._name_at(setting)
         if name in self.exported or at != setting.start or self._is_used(name) or not self._is_read_later(setting):
             return

@@ -58,8 +58,6 @@ class Knowledge:
 
 @dataclass(frozen=True)
 class LintRequest:
-    """A text's file name, release, GPUs and config files."""
-
     name: str = ""
     """File name; it decides the format if the text does not."""
     vllm: str | None = None
@@ -104,7 +102,6 @@ class LintedText:
 
     @cached_property
     def readings(self) -> list[TextVersion]:
-        """The text as read, and as intended."""
         version = TextVersion(self.page, self._read)
         return [version, *self.intended[0].readings] if self.intended is not None else [version]
 

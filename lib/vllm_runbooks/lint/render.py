@@ -343,7 +343,6 @@ def _compared(body: str | None) -> RenderedView:
 
 
 def script(body: str | None) -> RenderedView:
-    """A script for a notebook."""
     if body is None:
         return RenderedView("nothing to mend", "<p>Nothing to mend.</p>")
     return RenderedView(body, f'<pre style="white-space:pre-wrap">{escape(body)}</pre>')

@@ -45,7 +45,6 @@ class ArgumentDifference(NamedTuple):
     given: str
     """Value in the command; "not set" if absent."""
     ran: str
-    """Value in the log."""
 
 
 class LaunchCommand:

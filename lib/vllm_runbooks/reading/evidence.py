@@ -65,7 +65,6 @@ Blocks = Iterable[bytes]
 
 
 def _encoding(head: bytes, where: str) -> str:
-    """Detect the encoding of a text by its head."""
     named = next((encoding for bom, encoding in _BOMS if head.startswith(bom)), None)
     if named:
         return named
@@ -377,7 +376,6 @@ def is_pack(path: Path) -> bool:
 
 
 def load_pack(path: Path, *, vllm: str | None = None) -> Evidence:
-    """Load an evidence pack: logs, command, GPUs and release."""
     with _reading_errors(path):
         pack = archives.read(path)
     logs, commands, snapshots = (pack.of(role) for role in (MemberRole.LOG, MemberRole.COMMAND, MemberRole.INVENTORY))
@@ -395,7 +393,6 @@ def load_pack(path: Path, *, vllm: str | None = None) -> Evidence:
 
 
 def packed_command(path: Path) -> str:
-    """Text of the script or manifest in an evidence pack."""
     with _reading_errors(path), wanted_script():
         commands = archives.read(path).of(MemberRole.COMMAND)
     if not commands:

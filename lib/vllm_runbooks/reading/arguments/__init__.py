@@ -69,8 +69,6 @@ class Problem:
 
 @dataclass(frozen=True)
 class WordRole:
-    """Role of a word for the parser."""
-
     kind: str
     """option (also with its value: `--a=1`), value, model, positional, separator, unknown or lost."""
     option: str | None = None
@@ -304,7 +302,6 @@ class _Parser:
     # ---- options and positionals
 
     def _match(self, tokens: list[Token]) -> None:
-        """Assign values to options and positionals in argparse's order."""
         end = next((at for at, token in enumerate(tokens) if token.text == "--"), len(tokens))
         seen = [self._seen(token) for token in tokens[:end]] + [None] * (len(tokens) - end)
         left = list(self.grammar.positionals)
@@ -356,7 +353,6 @@ class _Parser:
         return _OptionWord(None, string, explicit, 0)
 
     def _short_for(self, text: str, string: str, explicit: str | None) -> Iterator[_OptionWord]:
-        """Options that a word may abbreviate."""
         spellings = self.grammar.by_string
         if text[1] == "-":
             for full in self.grammar.beginning(string):
@@ -369,7 +365,6 @@ class _Parser:
                 yield _OptionWord(spellings[full], full, None, 0)
 
     def _option(self, match: _OptionWord, tokens: list[Token], matches: Sequence[_OptionWord | None], at: int) -> int:
-        """Assign an option its values; return the next index."""
         token = tokens[at]
         self._role(token, "option", match.option, token.word)
         match = self._unglued(match, token)
@@ -526,7 +521,6 @@ class _Parser:
         self.problems.append(Problem("extra-positional", token.word, None, None, None, says))
 
     def _tell_valued(self, word: int) -> None:
-        """Report a yes or no after a switch; after a no its value is unknown."""
         text, switch = self.words[word] or "", self._switch_before(word) or ""
         if text.lower() in NO:
             self.flags[self.grammar.by_string[switch.replace("_", "-")].dest] = UNKNOWN

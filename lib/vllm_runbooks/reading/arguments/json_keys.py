@@ -233,7 +233,6 @@ def _tried(value: Any, kind: Mapping[str, Any]) -> bool | None:
 
 
 def _beneath(kind: Mapping[str, Any]) -> Any:
-    """The type below a check."""
     inner = kind["checked"]
     while isinstance(inner, dict) and "checked" in inner and "accepts" not in inner:
         inner = inner["checked"]

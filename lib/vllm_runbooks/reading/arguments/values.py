@@ -54,7 +54,6 @@ class ValueReader:
             return UNKNOWN
 
     def read_by_action(self, value: Any, text: str, action: str, probes: Mapping[str, Any]) -> Any:
-        """Apply an action of vLLM to a converted value."""
         try:
             if action in _ACTIONS:
                 return _ACTIONS[action](self, value, text, probes)

@@ -29,8 +29,6 @@ class KeyPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Token:
-    """A word for argparse."""
-
     text: str | None
     """None if unknown."""
     word: int

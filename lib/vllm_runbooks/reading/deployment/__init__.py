@@ -37,8 +37,6 @@ class EditRefusedError(Exception):
 
 @dataclass(frozen=True)
 class Deployment:
-    """Environment, program and arguments of a server."""
-
     entry: str
     """"serve", "api_server", or "image" for the image's own entry point."""
     words: tuple[str | None, ...]

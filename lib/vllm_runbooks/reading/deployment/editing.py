@@ -216,7 +216,6 @@ class _LaunchEditor:
         raise EditRefusedError
 
     def _without_items(self, first: int, last: int) -> list[Replacement]:
-        """Remove list items, keeping comments."""
         words = self.launch.words
         start, end = words[first].start, words[last - 1].end
         line = self._line(start)
@@ -331,7 +330,6 @@ class _LaunchEditor:
     # Quoting
 
     def _quoted(self, value: str, like: Word) -> str:
-        """Quote a word in its own language, then for each layer around it."""
         first = self.text[like.start : like.start + 1]
         return self._layered(_quoted_in(self.launch.language, value, first, is_compose=self.is_compose))
 

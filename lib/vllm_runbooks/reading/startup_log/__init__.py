@@ -154,7 +154,6 @@ class _LogReader:
         return formats, symptoms
 
     def _takes_wrapped(self, line: LogLine) -> bool:
-        """Continue arguments that a paste has wrapped."""
         if not self.wrapped or self.draft is None:
             return False
         goes_on = not (line.has_header or line.process.pid is not None or len(self.wrapped) >= _MAX_WRAPPED)

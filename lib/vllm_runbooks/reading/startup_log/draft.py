@@ -159,7 +159,6 @@ class LaunchDraft:
         return any(event in self.events or (event == "served" and self.served is not None) for event in events)
 
     def meet(self, line: LogLine) -> None:
-        """Note the process, time and source of a line."""
         if line.process not in self.processes and len(self.processes) < _MAX_PROCESSES:
             self.processes[line.process] = None
         if line.time is not None and line.time != self.last_time:
@@ -216,7 +215,6 @@ class LaunchDraft:
         return self.has("failed", "ready", "served", "wrapper_ready", "stopping") or len(self.tracebacks) > 0
 
     def record(self, release: str | None) -> ServerRun:
-        """Build the record; `release` is the user's, if any."""
         arguments = {**(self.shown_launch.arguments if self.shown_launch else {}), **self.arguments}
         ranks = _ranked(self)
         readings = tuple(

@@ -265,8 +265,6 @@ def is_page(name: str, text: str) -> bool:
 
 
 class _Chunk(NamedTuple):
-    """A line, or a part of a long one."""
-
     number: int
     column: int
     text: str
@@ -496,7 +494,6 @@ class _Lines:
         return None
 
     def _pieces(self, chunk: _Chunk) -> Iterator[_Chunk]:
-        """Split a chunk before each further log header."""
         start = 0
         if _may_hold_header(chunk.text, 1):
             for match in _GLUED.finditer(chunk.text, 1):

@@ -184,7 +184,6 @@ class Tracebacks:
         return False, complete
 
     def _takes_rest(self, thread: _Thread, number: int, line: LogLine) -> bool:
-        """Append a wrapped row to the exception before it."""
         self._cut = None
         text = line.text.strip()
         begins = _begins(text) or log_lines.is_exception(text) is not None
