@@ -117,8 +117,6 @@ class _SettingRules:
             yield named
         yield from self._of_value(setting, data)
 
-    # ---- names
-
     def _of_name(self, setting: Setting, data: ReleaseData) -> Hit | None:
         name = setting.name
         says = {"name": name, "vllm": data.asked}
@@ -213,8 +211,6 @@ class _SettingRules:
         if at >= 0:
             yield Replacement(at, at + len(setting.name), new)
 
-    # ---- values
-
     def _of_value(self, setting: Setting, data: ReleaseData) -> Iterator[Hit]:
         value = setting.value.value
         if value is None or len(value) > _MAX_VALUE:
@@ -275,8 +271,6 @@ class _SettingRules:
             return None
         return _by_release(value, variable)
 
-    # ---- what vLLM does not see
-
     def of_unexported(self, setting: Setting) -> Iterator[Hit]:
         name, at = setting.name, self._name_at(setting)
         if name in self.exported or at != setting.start or self._is_used(name) or not self._is_read_later(setting):
@@ -296,8 +290,6 @@ class _SettingRules:
                 is_read = name in names or (name.startswith(_PREFIX) and name in self.data_of(launch).environment)
                 return is_read and name not in inherited and name not in launch.environment
         return False
-
-    # ---- settings that belong together
 
     def of_interfaces(self) -> Iterator[Hit]:
         table = self.tables["environment.different-interfaces"]

@@ -381,9 +381,9 @@ class LintedText:
                     yield Hit("parser.disagrees", launch.start, launch.end, says | {"ours": ours})
 
 
+@dataclass(frozen=True, eq=False)
 class _Defaults(Mapping[str, Any]):
-    def __init__(self, data: ReleaseData) -> None:
-        self._data = data
+    _data: ReleaseData
 
     def __getitem__(self, dest: str) -> Any:
         default = self._data.default(dest)

@@ -26,9 +26,6 @@ _KEYWORDS = ("None", "True", "False")
 _SWITCHES = {"1": True, "true": True, "True": True, "0": False, "false": False, "False": False}
 
 
-# ---- defaults
-
-
 @dataclass(frozen=True)
 class Moved:
     """A changed default, and the edit that keeps the former value."""
@@ -153,9 +150,6 @@ def _variable(name: str, data: ReleaseData, review: DefaultReview) -> Any:
     return review.gone if standing(name, data, past()).kind == "gone" else review.early
 
 
-# ---- variables and options that took each other's place
-
-
 def candidates(
     page: LaunchFile, starts: Sequence[tuple[WrittenLaunch, Parsed, ReleaseData]], tables: Tables
 ) -> Iterator[Edits]:
@@ -259,9 +253,6 @@ def _variable_value(text: str, how: Any) -> str | None:
     back = [old for old, new in (how or {}).get("map", {}).items() if new == (text or True)]
     is_one = len(back) == 1 or all(text_before in _SWITCHES for text_before in back)
     return back[0] if back and is_one else None
-
-
-# ---- image
 
 
 def retagged(launch: WrittenLaunch, to: str) -> Edits:

@@ -108,9 +108,6 @@ def of_loose(loose: LooseOption, data: ReleaseData, tables: Tables) -> Iterator[
             yield hit
 
 
-# ---- names that a release does not have
-
-
 class _NameFacts(NamedTuple):
     rule: str
     says: dict[str, str]
@@ -201,9 +198,6 @@ class _OtherNames:
             return options.is_within(self.data.version, value)
         keys = self.data.keys(option)
         return keys is None or value["key"].partition(".")[0] in keys
-
-
-# ---- the words of one command
 
 
 class _OptionRules:
@@ -308,8 +302,6 @@ class _OptionRules:
             says["option"] = problem.option
         says["written"] = says.get("written", "").partition("=")[0]
         return Hit(rule, start, end, says, self._fix(problem), self.is_loose)
-
-    # ---- changes
 
     def _fix(self, problem: Problem) -> Edits:
         if problem.word is None or self.words[problem.word].value is None or self.tries <= 0:
@@ -492,8 +484,6 @@ class _OptionRules:
         while last < len(self.words) and last - index <= takes and _is_value(self.values[last]):
             last += 1
         return last
-
-    # ---- trying
 
     def _is_better(self, words: Sequence[str | None], fault: int, at: Iterable[int] = ()) -> bool:
         """Whether the parser rejects nothing at the changed words, and less in all."""

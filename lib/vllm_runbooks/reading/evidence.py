@@ -61,8 +61,6 @@ _CONTROL = bytes(byte for byte in range(32) if byte < 9 or 13 < byte < 27 or byt
 _DOUBLE = re.compile(rb"(?:[\x00-\x7f]|[\x81-\xfe][\x80-\xfe])*\Z")
 """Every byte beyond ASCII has a neighbor beyond ASCII, as in common GBK characters."""
 
-Blocks = Iterable[bytes]
-
 
 def _encoding(head: bytes, where: str) -> str:
     named = next((encoding for bom, encoding in _BOMS if head.startswith(bom)), None)
@@ -125,7 +123,7 @@ class _Decoder:
         return line.decode(errors="backslashreplace")
 
 
-def _decoded(blocks: Blocks, where: str) -> Iterator[str]:
+def _decoded(blocks: Iterable[bytes], where: str) -> Iterator[str]:
     decoder, is_blank = None, True
     for block in blocks:
         if decoder is None:
@@ -141,7 +139,7 @@ def _decoded(blocks: Blocks, where: str) -> Iterator[str]:
 
 
 def decode(raw: bytes, where: str) -> str:
-    return "".join(_decoded((raw,), where))
+    return "".join(_decoded([raw], where))
 
 
 def _unpacked(file: IO[bytes], where: str) -> Iterator[bytes]:

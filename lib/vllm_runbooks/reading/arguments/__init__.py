@@ -279,8 +279,6 @@ class _Parser:
             dest = match.dest if match else None
             self.problems.append(Problem(kind, word, option_word, match.name if match else string, dest, says))
 
-    # ---- telling
-
     def _tell(self, kind: str, token: Token, option: Option, option_word: int | None, **says: str) -> None:
         self.problems.append(Problem(kind, token.word, option_word, option.name, option.dest, says))
 
@@ -298,8 +296,6 @@ class _Parser:
         if self.roles[token.word] is None:
             name = option.name if option is not None and option.strings else None
             self.roles[token.word] = WordRole("unknown" if self.words[token.word] is None else kind, name, option_word)
-
-    # ---- options and positionals
 
     def _match(self, tokens: list[Token]) -> None:
         end = next((at for at, token in enumerate(tokens) if token.text == "--"), len(tokens))
@@ -527,8 +523,6 @@ class _Parser:
         says = {"value": _cut(text), "switch": switch}
         self.problems.append(Problem("extra-positional", word, None, None, None, says))
 
-    # ---- values
-
     def _set(self, option: Option, values: list[Token], token: Token, string: str) -> None:
         if option.nargs == 0:
             if option.action != "_HelpAction":
@@ -587,8 +581,6 @@ class _Parser:
             at = json_keys.place(value.text or "", fault.path) if fault.path else int(says.get("at", "0"))
             says["at"] = str(value.shift + (at or 0))
         self._tell(fault.kind, token, option, option_word, **says)
-
-    # ---- after parsing
 
     def _check(self) -> None:
         values = Values(self._current, self.places.__contains__, self._variable)

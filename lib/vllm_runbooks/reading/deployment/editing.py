@@ -184,8 +184,6 @@ class _LaunchEditor:
         extra = [removal for group in groups[:-1] for removal in self.removed(*group)]
         return [self._replaced(*groups[-1], made), *extra]
 
-    # Arguments
-
     def _replaced(self, first: int, last: int, made: list[str]) -> Replacement:
         words = self.launch.words[first:last]
         self._check(words)
@@ -327,13 +325,9 @@ class _LaunchEditor:
     def _newline(self, stop: int) -> str:
         return "\r\n" if self.text[stop : stop + 1] == "\r" else "\n"
 
-    # Quoting
-
     def _quoted(self, value: str, like: Word) -> str:
         first = self.text[like.start : like.start + 1]
         return self._layered(_quoted_in(self.launch.language, value, first, is_compose=self.is_compose))
-
-    # Variables
 
     def _set_variable(self, name: str, value: str) -> list[Replacement]:
         setting = self.launch.environment.get(name)
@@ -458,8 +452,6 @@ class _LaunchEditor:
         has_import = re.search(r"^import os\b", self.text[:line], re.MULTILINE) is not None
         lines = ("" if has_import else "import os\n") + f'os.environ["{name}"] = {_python_quoted(value, chr(34))}\n'
         return Replacement(line, line, lines)
-
-    # Keywords of a call
 
     def _set_keyword(self, change: Edit) -> list[Replacement]:
         keyword = next((keyword for keyword in self.launch.keywords if keyword.name == change.name), None)
@@ -588,9 +580,6 @@ def _within(layer: Within, text: str, written: str, *, is_compose: bool) -> str:
     else:
         raise EditRefusedError
     return written
-
-
-# Checking
 
 
 def _is_as_asked(

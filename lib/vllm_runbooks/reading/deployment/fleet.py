@@ -338,9 +338,6 @@ def _as_read(value: Any, option: Option | None) -> Any:
     return value
 
 
-# Writing: each file holds the instances of one host
-
-
 def shell(parts: Sequence[InstancePart], notes: Sequence[str] = ()) -> str:
     """Render a script that starts the instances of one host and ends with all of them."""
     needed = dict.fromkeys(name for part in parts for name in references(_bare(part)))

@@ -407,11 +407,10 @@ def _unwrapped(chunk: _Chunk) -> Iterator[_Chunk]:
 
 _INDENT = 16
 """Most blanks before a prefix: a page may indent a log."""
-_NOTHING: dict[str, str] = {}
 
 
 def _strip(text: str, mark: re.Pattern[str] | None = None) -> tuple[str, dict[str, str]]:
-    groups = _NOTHING
+    groups: dict[str, str] = {}
     marked = mark.match(text) if mark else None
     end = _carried(text, marked.end() if marked else 0)
     indented = text[end : end + _INDENT]
