@@ -16,11 +16,10 @@ from vllm_runbooks import cli, render
 from vllm_runbooks.catalog import folders, options
 from vllm_runbooks.catalog.specs import DefaultReviews
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.core.evidence import Case, Expectation, IssueRef
+from vllm_runbooks.core.evidence import Case, Evidence, Expectation, IssueRef
 from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.core.views import elements
 from vllm_runbooks.lint import calls, checking, config_files, knowledge, moves
-from vllm_runbooks.lint import expected as lint_expected
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.lint.records import ChangedDefault, CommandRelease, Fix, Issue, Launch, Linted, Migrated
 from vllm_runbooks.lint.several_launches import together
@@ -793,19 +792,19 @@ def test_the_verdict_on_commands() -> None:
         "vllm serve m --host 127.0.0.1 --max-modle-len 4096\nvllm serve m --host 127.0.0.1 --dtype zz\n", vllm="0.19.0"
     )
     first, second = (issue for issue in wrong.issues if issue.severity is not IssueSeverity.INFO)
-    told = lint_expected.judge_commands(wrong, None)
+    told = checking.judge_commands(wrong, Evidence(()))
 
     assert (told.verdict.value, told.reason) == ("fail", f"line 1: {first.message} (option.unknown)")
-    assert (second.line, lint_expected.judge_commands(replace(wrong, issues=()), None).reason) == (
+    assert (second.line, checking.judge_commands(replace(wrong, issues=()), Evidence(())).reason) == (
         2,
         "nothing wrong on vLLM 0.19.0",
     )
-    empty = lint_expected.judge_commands(replace(wrong, issues=(), deployments=()), None)
+    empty = checking.judge_commands(replace(wrong, issues=(), deployments=()), Evidence(()))
     assert (empty.verdict.value, empty.reason) == ("fail", "no start of vLLM was found, so nothing was checked")
 
     def judged(*expected: tuple[str, int]) -> tuple[str, str]:
         expect = Expectation(issues=[IssueRef(rule, line) for rule, line in expected])
-        found = lint_expected.judge_commands(wrong, Case("c", "t", "s", ["a.sh"], expect))
+        found = checking.judge_commands(wrong, Evidence((), Case("c", "t", "s", ["a.sh"], expect)))
         assert found.case == "c"
         return found.verdict.value, found.reason
 

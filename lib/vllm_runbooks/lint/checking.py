@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog import options
 from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.expected import compare
 from vllm_runbooks.core.extensions import OTHER_PROGRAMS, extension
-from vllm_runbooks.core.records import RunbookVerdict
+from vllm_runbooks.core.records import IssueSeverity, RunbookVerdict, Verdict
 from vllm_runbooks.host import loading as host_loading
-from vllm_runbooks.lint import expected as lint_expected
 from vllm_runbooks.lint import knowledge
 from vllm_runbooks.lint import linting as _lint
 from vllm_runbooks.lint.records import Linted, Migrated
 from vllm_runbooks.reading import deployment, documents, sources
 from vllm_runbooks.reading.deployment import forms
-
-if TYPE_CHECKING:
-    from vllm_runbooks.lint.hits import ParserVerdict
-
-
-def _ask(python: str, entry: str, commands: Sequence[Sequence[str]], *, is_config_checked: bool) -> list[ParserVerdict]:
-    from vllm_runbooks.lint import second_opinion
-
-    return second_opinion.ask(python, entry, commands, is_config_checked=is_config_checked)
 
 
 def lint_text(
@@ -48,7 +38,11 @@ def lint_text(
     `python` is a Python with vLLM, whose parser checks the commands too (with `is_config_checked` also its
     configuration). Config files of the commands are read in `folder`; `lang` defaults to `VLLM_RUNBOOKS_LANG`.
     """
-    ask = None if python is None else partial(_ask, python, is_config_checked=is_config_checked)
+    ask = None
+    if python is not None:
+        from vllm_runbooks.lint import second_opinion
+
+        ask = partial(second_opinion.ask, python, is_config_checked=is_config_checked)
     return _lint.lint(text, knowledge.knowledge(lang), asked(text, name, vllm, gpus, folder), fix=fix, ask=ask)
 
 
@@ -154,5 +148,20 @@ def _script(evidence: Evidence) -> Document:
 
 
 def judge_commands(linted: Linted, evidence: Evidence) -> RunbookVerdict:
-    """The verdict on commands: against the evidence's case, else on whether anything is wrong."""
-    return lint_expected.judge_commands(linted, evidence.case)
+    """The verdict on commands: against the expectation of the evidence's case, else fail on any error or warning."""
+    case, wrong = evidence.case, [issue for issue in linted.issues if issue.severity is not IssueSeverity.INFO]
+    if case is not None and case.expect.issues is not None:
+        expected = {(issue.rule, issue.line) for issue in case.expect.issues}
+        got = {(issue.rule, issue.line) for issue in wrong}
+        differences = [f"line {line}: {rule}: expected, not found" for rule, line in sorted(expected - got)]
+        differences += [f"line {line}: {rule}: found, not expected" for rule, line in sorted(got - expected)]
+        verdict, reason = compare(differences, f"{len(expected)} issues")
+    elif wrong:
+        verdict, reason = Verdict.FAIL, f"line {wrong[0].line}: {wrong[0].message} ({wrong[0].rule})"
+    elif not linted.deployments:
+        verdict, reason = Verdict.FAIL, "no start of vLLM was found, so nothing was checked"
+    else:
+        verdict, reason = Verdict.PASS, f"nothing wrong on vLLM {linted.vllm.version}"
+    count = {severity.value: sum(issue.severity is severity for issue in wrong) for severity in IssueSeverity}
+    figures = {"vllm": linted.vllm.version, "errors": count["error"], "warnings": count["warning"]}
+    return RunbookVerdict(verdict, reason, case.id if case else None, None, None, (), figures)

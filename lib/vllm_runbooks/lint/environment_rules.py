@@ -117,8 +117,6 @@ class _SettingRules:
             yield named
         yield from self._of_value(setting, data)
 
-    # ---- names
-
     def _of_name(self, setting: Setting, data: ReleaseData) -> Hit | None:
         name = setting.name
         says = {"name": name, "vllm": data.asked}
@@ -213,8 +211,6 @@ class _SettingRules:
         if at >= 0:
             yield Replacement(at, at + len(setting.name), new)
 
-    # ---- values
-
     def _of_value(self, setting: Setting, data: ReleaseData) -> Iterator[Hit]:
         value = setting.value.value
         if value is None or len(value) > _MAX_VALUE:
@@ -275,10 +271,7 @@ class _SettingRules:
             return None
         return _by_release(value, variable)
 
-    # ---- what vLLM does not see
-
     def of_unexported(self, setting: Setting) -> Iterator[Hit]:
-        """Report a shell variable that vLLM would read but does not get."""
         name, at = setting.name, self._name_at(setting)
         if name in self.exported or at != setting.start or self._is_used(name) or not self._is_read_later(setting):
             return
@@ -297,8 +290,6 @@ class _SettingRules:
                 is_read = name in names or (name.startswith(_PREFIX) and name in self.data_of(launch).environment)
                 return is_read and name not in inherited and name not in launch.environment
         return False
-
-    # ---- settings that belong together
 
     def of_interfaces(self) -> Iterator[Hit]:
         table = self.tables["environment.different-interfaces"]
@@ -375,9 +366,8 @@ def _by_row(value: str, row: Mapping[str, Any]) -> _ValueFault | None:
         return None
     if "keys" in row and all(_is_pair(part, row["keys"]) for part in _parts(value)):
         return None
-    intended = {same(choice): new for choice, new in row.get("map", {}).items()}.get(folded) or _intended(
-        value, choices
-    )
+    intended = {same(choice): new for choice, new in row.get("map", {}).items()}.get(folded)
+    intended = intended or _intended(value, choices)
     return _ValueFault(choices=", ".join(choices), note=row.get("then", ""), intended=intended)
 
 

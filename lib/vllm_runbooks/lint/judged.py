@@ -58,8 +58,6 @@ class Knowledge:
 
 @dataclass(frozen=True)
 class LintRequest:
-    """A text's file name, release, GPUs and config files."""
-
     name: str = ""
     """File name; it decides the format if the text does not."""
     vllm: str | None = None
@@ -104,7 +102,6 @@ class LintedText:
 
     @cached_property
     def readings(self) -> list[TextVersion]:
-        """The text as read, and as intended."""
         version = TextVersion(self.page, self._read)
         return [version, *self.intended[0].readings] if self.intended is not None else [version]
 
@@ -249,9 +246,8 @@ class LintedText:
         spellings = {text for option in data.entries[entry] for text in option.strings}
         for key, value in config.values.items():
             texts = config_words({key: value}, data.features, spellings.__contains__)
-            loose = LooseOption(
-                tuple(Word(text, word.start, word.end, "") for text in texts), "bare", word.start, word.end
-            )
+            words = tuple(Word(text, word.start, word.end, "") for text in texts)
+            loose = LooseOption(words, "bare", word.start, word.end)
             for hit in option_rules.of_loose(loose, data, self.knowledge.tables):
                 where = Wording(self.knowledge.lang)("{file}, line {number}: ", file=name, number=config.lines[key])
                 yield replace(hit, where=where, edits=())
@@ -385,9 +381,9 @@ class LintedText:
                     yield Hit("parser.disagrees", launch.start, launch.end, says | {"ours": ours})
 
 
+@dataclass(frozen=True, eq=False)
 class _Defaults(Mapping[str, Any]):
-    def __init__(self, data: ReleaseData) -> None:
-        self._data = data
+    _data: ReleaseData
 
     def __getitem__(self, dest: str) -> Any:
         default = self._data.default(dest)

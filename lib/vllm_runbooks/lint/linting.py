@@ -1,16 +1,30 @@
-"""Lint every launch in a file for a release."""
+"""Lint every launch in a file for a release, or migrate it to another one."""
 
 from __future__ import annotations
 
-from vllm_runbooks.lint import config_files, mending
-from vllm_runbooks.lint.judged import Ask, Knowledge, LintedText, LintRequest, OtherPrograms
-from vllm_runbooks.lint.migration import migrate
-from vllm_runbooks.lint.records import Linted
+import difflib
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.options import ReleaseData
+from vllm_runbooks.core.excerpt import Replacement
+from vllm_runbooks.lint import config_files, mending, moves
+from vllm_runbooks.lint.hits import Edits
+from vllm_runbooks.lint.judged import Ask, Knowledge, LintedText, LintRequest, OtherPrograms, parsed_by
+from vllm_runbooks.lint.records import ChangedDefault, Linted, Migrated
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.lint.told import issues, launches
 from vllm_runbooks.reading import documents
+from vllm_runbooks.reading.arguments import Parsed
+from vllm_runbooks.reading.deployment import editing
+from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 __all__ = ["Ask", "Knowledge", "LintRequest", "OtherPrograms", "config_names", "hidden", "lint", "mended", "migrate"]
+
+_MAX_MOVED = 40
+_MAX_REPLACED, _LONGEST_MOVED = 20, 200_000
+"""Edits that are tried, and the longest text that is read again for each."""
 
 
 def config_names(text: str, name: str = "") -> list[str]:
@@ -36,3 +50,81 @@ def mended(text: str, knowledge: Knowledge, request: LintRequest) -> str:
 def hidden(text: str, knowledge: Knowledge, request: LintRequest) -> str:
     """Return the text with its secrets replaced, also those that only parsing finds."""
     return Secrets(*LintedText(text, knowledge, request).readings).part(0, len(text))
+
+
+def migrate(text: str, knowledge: Knowledge, request: LintRequest, *, from_: str) -> tuple[Migrated, str]:
+    """Migrate a text from one release to the requested one; returns the report and the text with its secrets."""
+    before = options.load(from_)
+    judged = LintedText(text, knowledge, request)
+    moved = _replaced(mending.mended(judged))
+    changes: dict[str, ChangedDefault] = {}
+    edits: list[Replacement] = []
+    for number, (launch, parsed) in enumerate(moved.parsed):
+        data = moved.data(launch)
+        old_starts = judged.parsed[number : number + 1] if len(judged.parsed) == len(moved.parsed) else ()
+        options_before = {dest for old_start, _ in old_starts for dest in parsed_by(old_start, before).flags}
+        defaults = list(_changed_defaults(moved, launch, parsed, before, options_before))
+        keeping = [default.edit for default in defaults if default.edit is not None]
+        made: Edits = ()
+        if keeping and launch.is_certain and number < _MAX_MOVED and not moved.has_unknown_file(launch):
+            made = editing.edits(moved.page, launch, keeping, data)
+        edits += [*made, *(moves.retagged(launch, judged.release.version) if number < _MAX_MOVED else ())]
+        for default in defaults:
+            name = default.told.option
+            explicit = (default.edit is not None and bool(made)) or (name in changes and changes[name].explicit)
+            changes[name] = replace(default.told, explicit=explicit)
+    rewritten = moved.page.changed(sorted(set(edits)))
+    secrets = Secrets(*judged.readings, *moved.readings, *LintedText(rewritten, knowledge, request).readings)
+    safe_text = secrets.hidden(rewritten)
+    diff = "".join(
+        difflib.unified_diff(
+            secrets.hidden(text).splitlines(keepends=True),
+            safe_text.splitlines(keepends=True),
+            from_,
+            judged.data().asked,
+        )
+    )
+    result = Migrated(
+        judged.release,
+        tuple(issues(judged, secrets)),
+        tuple(launches(judged, secrets)),
+        safe_text,
+        tuple(changes[name] for name in sorted(changes)),
+        diff,
+        knowledge.lang,
+    )
+    return result, rewritten
+
+
+def _replaced(judged: LintedText) -> LintedText:
+    """Replace variables by options as long as nothing new is wrong."""
+    left = _MAX_REPLACED if len(judged.text) <= _LONGEST_MOVED else 0
+    refused: set[Edits] = set()
+    while left:
+        starts = [(launch, parsed, judged.data(launch)) for launch, parsed in judged.parsed]
+        offered = moves.candidates(judged.page, starts, judged.knowledge.tables)
+        made = next((edits for edits in offered if edits and edits not in refused), None)
+        if made is None:
+            break
+        left -= 1
+        tried = LintedText(judged.page.changed(made), judged.knowledge, judged.asked)
+        if tried.faults <= judged.faults:
+            judged, refused = tried, set()
+        else:
+            refused.add(made)
+    return judged
+
+
+def _changed_defaults(
+    judged: LintedText, launch: WrittenLaunch, parsed: Parsed, before: ReleaseData, options_before: Collection[str]
+) -> Iterator[moves.Moved]:
+    cards = {card.gpu for card in judged.cards or ()}
+    return moves.changed_defaults(
+        launch,
+        parsed,
+        (before, judged.data(launch)),
+        judged.knowledge.specs.defaults,
+        given=options_before,
+        is_idle=lambda option: judged.row_of_idle(option, judged.data(launch)) is not None,
+        card=judged.cards[0] if judged.cards and len(cards) == 1 else None,
+    )

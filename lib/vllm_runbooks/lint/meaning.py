@@ -20,7 +20,6 @@ OF_ONE_OPTION = frozenset(
     }
 )  # fmt: skip
 FP8_HARDWARE: Capability = (8, 9)
-"""Least compute capability for FP8."""
 _BF16_HARDWARE: Capability = (8, 0)
 _BF16_FORMATS = ("bfloat16", "torch.bfloat16")
 _FP16_FORMATS = ("half", "float16", "torch.float16")
@@ -86,7 +85,6 @@ class LaunchFacts:
 
     @property
     def changes_configuration(self) -> bool:
-        """Whether an option overrides the model's own configuration."""
         return any(name in self.flags or name in self.unknown for name in _OVERRIDES)
 
     @property

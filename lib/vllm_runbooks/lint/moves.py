@@ -26,9 +26,6 @@ _KEYWORDS = ("None", "True", "False")
 _SWITCHES = {"1": True, "true": True, "True": True, "0": False, "false": False, "False": False}
 
 
-# ---- defaults
-
-
 @dataclass(frozen=True)
 class Moved:
     """A changed default, and the edit that keeps the former value."""
@@ -71,17 +68,14 @@ def changed_defaults(
         edit = _kept(dest, old.value, new, review, after)
         if edit is not None and (edit.name not in arguments or is_idle(after.by_dest[edit.name].name)):
             edit = None
-        change = ChangedDefault(
-            dest, _displayed(old.value), _displayed(new.value), explicit=edit is not None, note=review.why
-        )
-        yield Moved(change, edit)
+        values = _displayed(old.value), _displayed(new.value)
+        yield Moved(ChangedDefault(dest, *values, explicit=edit is not None, note=review.why), edit)
     yield from _changed_variables(launch, parsed, before, after, reviews)
 
 
 def _counts(review: DefaultReview, parsed: Parsed) -> bool:
-    return review.matters is not Matter.NOTHING and (
-        not review.only_with or any(option in parsed.flags for option in review.only_with)
-    )
+    is_met = not review.only_with or any(option in parsed.flags for option in review.only_with)
+    return is_met and review.matters is not Matter.NOTHING
 
 
 def _arguments(data: ReleaseData, entry: str) -> Mapping[str, Any]:
@@ -154,9 +148,6 @@ def _variable(name: str, data: ReleaseData, review: DefaultReview) -> Any:
     if variable is not None:
         return variable.default
     return review.gone if standing(name, data, past()).kind == "gone" else review.early
-
-
-# ---- variables and options that took each other's place
 
 
 def candidates(
@@ -262,9 +253,6 @@ def _variable_value(text: str, how: Any) -> str | None:
     back = [old for old, new in (how or {}).get("map", {}).items() if new == (text or True)]
     is_one = len(back) == 1 or all(text_before in _SWITCHES for text_before in back)
     return back[0] if back and is_one else None
-
-
-# ---- image
 
 
 def retagged(launch: WrittenLaunch, to: str) -> Edits:

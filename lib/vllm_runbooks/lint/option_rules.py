@@ -108,9 +108,6 @@ def of_loose(loose: LooseOption, data: ReleaseData, tables: Tables) -> Iterator[
             yield hit
 
 
-# ---- names that a release does not have
-
-
 class _NameFacts(NamedTuple):
     rule: str
     says: dict[str, str]
@@ -201,9 +198,6 @@ class _OtherNames:
             return options.is_within(self.data.version, value)
         keys = self.data.keys(option)
         return keys is None or value["key"].partition(".")[0] in keys
-
-
-# ---- the words of one command
 
 
 class _OptionRules:
@@ -308,8 +302,6 @@ class _OptionRules:
             says["option"] = problem.option
         says["written"] = says.get("written", "").partition("=")[0]
         return Hit(rule, start, end, says, self._fix(problem), self.is_loose)
-
-    # ---- changes
 
     def _fix(self, problem: Problem) -> Edits:
         if problem.word is None or self.words[problem.word].value is None or self.tries <= 0:
@@ -433,12 +425,8 @@ class _OptionRules:
                 continue
             last = self._end(index, name_facts.takes)
             word = self.words[index].value or ""
-            text = (
-                word.partition("=")[2]
-                if "=" in word
-                else " ".join(part or "" for part in self.values[index + 1 : last])
-            )
-            key = (value or {})["key"]
+            values = [word.partition("=")[2]] if "=" in word else self.values[index + 1 : last]
+            text, key = " ".join(part or "" for part in values), (value or {})["key"]
             made = _json(text) if text else True
             if whole.setdefault(key, made) != made or None in self.values[index:last]:
                 return ()
@@ -497,8 +485,6 @@ class _OptionRules:
             last += 1
         return last
 
-    # ---- trying
-
     def _is_better(self, words: Sequence[str | None], fault: int, at: Iterable[int] = ()) -> bool:
         """Whether the parser rejects nothing at the changed words, and less in all."""
         self.tries -= 1
@@ -520,12 +506,10 @@ class _OptionRules:
         if self.page is None or self.start is None or not self._may_read():
             return False
         again = documents.read(self.page.changed(edits), kind=self.page.kind)
-        words = next(
-            ([word.value for word in read.words] for read in again.starts if read.start == self.start.start), None
-        )
-        if words is None or len(again.starts) != len(self.page.starts):
+        start = next((read for read in again.starts if read.start == self.start.start), None)
+        if start is None or len(again.starts) != len(self.page.starts):
             return False
-        parsed = arguments.parse(words, self.data, self.entry)
+        parsed = arguments.parse([word.value for word in start.words], self.data, self.entry)
         doubled = [read for read in (parsed, self.parsed) for problem in read.problems if problem.kind == "duplicate"]
         return len(self._refusals(parsed)) < len(self._refusals(self.parsed)) and parsed not in doubled
 

@@ -79,9 +79,8 @@ def paragraphs(result: Linted | Migrated, name: str) -> list[TextBlock]:
     for issue in result.issues:
         place = styled(f"{one_line(name)}:{issue.line}:{issue.column}: ", Tone.FAINT)
         severity = styled(issue.severity.value, _TONES[issue.severity])
-        blocks.append(
-            SentenceLines(place + severity + f": {one_line(issue.message)} " + styled(f"[{issue.rule}]", Tone.FAINT))
-        )
+        message = f": {one_line(issue.message)} " + styled(f"[{issue.rule}]", Tone.FAINT)
+        blocks.append(SentenceLines(place + severity + message))
         line = issue.text.split("\n", 1)[0]
         if line.strip():
             blocks.append(Line("    " + styled(line, Tone.QUOTE)))
@@ -293,9 +292,8 @@ def starts(linted: Linted) -> RenderedView:
     if not rows:
         nothing = f"No start of vLLM was found ({release_line})."
         return RenderedView(nothing, f"<p>{escape(nothing)}</p>")
-    return RenderedView(
-        f"{plain}\n{release_line}", f"<table><tr>{head}</tr>{body}</table><p>{escape(release_line)}</p>"
-    )
+    html = f"<table><tr>{head}</tr>{body}</table><p>{escape(release_line)}</p>"
+    return RenderedView(f"{plain}\n{release_line}", html)
 
 
 def _options(values: Mapping[str, Any]) -> str:
@@ -345,7 +343,6 @@ def _compared(body: str | None) -> RenderedView:
 
 
 def script(body: str | None) -> RenderedView:
-    """A script for a notebook."""
     if body is None:
         return RenderedView("nothing to mend", "<p>Nothing to mend.</p>")
     return RenderedView(body, f'<pre style="white-space:pre-wrap">{escape(body)}</pre>')

@@ -134,9 +134,8 @@ def _secrets_of(reading: TextVersion) -> Iterator[_Secret]:
                 yield _Secret(keyword.value, ((at, at + len(keyword.value)),) if at >= 0 else ())
         for dest, value in parsed.flags.items():  # a configuration file's, too
             if names_secret(dest):
-                yield from (
-                    _Secret(item) for item in (value if isinstance(value, list) else [value]) if isinstance(item, str)
-                )
+                values = value if isinstance(value, list) else [value]
+                yield from (_Secret(item) for item in values if isinstance(item, str))
         yield from _misplaced(launch, parsed, page.text)
 
 

@@ -45,7 +45,6 @@ class ArgumentDifference(NamedTuple):
     given: str
     """Value in the command; "not set" if absent."""
     ran: str
-    """Value in the log."""
 
 
 class LaunchCommand:
@@ -222,9 +221,8 @@ class LaunchCommand:
             default = _normal(default_known.value) if default_known and default_known.is_known else _UNSET
             if ran is _UNSET and (default is _UNSET or _normal(in_command) == default):
                 continue
-            if in_command is _UNSET and (
-                name not in (self.data.by_dest if self.data else {}) or _normal(ran) == default
-            ):
+            is_unknown = self.data is None or name not in self.data.by_dest
+            if in_command is _UNSET and (is_unknown or _normal(ran) == default):
                 continue
             yield ArgumentDifference(name, _shown(in_command), _shown(ran))
 
@@ -295,11 +293,8 @@ def _is_start_of(part: str, start: WrittenLaunch) -> bool:
     )
 
 
-class _Unset:
-    """Stands for an absent argument."""
-
-
-_UNSET = _Unset()
+_UNSET = object()
+"""Stands for an absent argument."""
 
 
 def _normal(value: Any) -> Any:

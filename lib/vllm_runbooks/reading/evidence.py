@@ -61,11 +61,8 @@ _CONTROL = bytes(byte for byte in range(32) if byte < 9 or 13 < byte < 27 or byt
 _DOUBLE = re.compile(rb"(?:[\x00-\x7f]|[\x81-\xfe][\x80-\xfe])*\Z")
 """Every byte beyond ASCII has a neighbor beyond ASCII, as in common GBK characters."""
 
-Blocks = Iterable[bytes]
-
 
 def _encoding(head: bytes, where: str) -> str:
-    """Detect the encoding of a text by its head."""
     named = next((encoding for bom, encoding in _BOMS if head.startswith(bom)), None)
     if named:
         return named
@@ -116,22 +113,17 @@ class _Decoder:
             return "".join(map(self._line, block.splitlines(keepends=True)))
 
     def _line(self, line: bytes) -> str:
-        try:
+        with suppress(UnicodeDecodeError):
             return line.decode()
-        except UnicodeDecodeError:
-            pass
         if self._is_gbk or _DOUBLE.match(line):
-            try:
+            with suppress(UnicodeDecodeError):
                 text = line.decode("gb18030")
-            except UnicodeDecodeError:
-                pass
-            else:
                 self._is_gbk = True
                 return text
         return line.decode(errors="backslashreplace")
 
 
-def _decoded(blocks: Blocks, where: str) -> Iterator[str]:
+def _decoded(blocks: Iterable[bytes], where: str) -> Iterator[str]:
     decoder, is_blank = None, True
     for block in blocks:
         if decoder is None:
@@ -147,7 +139,7 @@ def _decoded(blocks: Blocks, where: str) -> Iterator[str]:
 
 
 def decode(raw: bytes, where: str) -> str:
-    return "".join(_decoded((raw,), where))
+    return "".join(_decoded([raw], where))
 
 
 def _unpacked(file: IO[bytes], where: str) -> Iterator[bytes]:
@@ -168,9 +160,8 @@ def _unpacked(file: IO[bytes], where: str) -> Iterator[bytes]:
         while block := unpacked.read(PIECE):
             total += len(block)
             if total > MAX_UNPACKED:
-                raise InputError(
-                    f"{where}: unpacks to more than {MAX_UNPACKED >> 30} GiB; unpack it and cut out the start"
-                )
+                limit = f"{MAX_UNPACKED >> 30} GiB"
+                raise InputError(f"{where}: unpacks to more than {limit}; unpack it and cut out the start")
             yield block
     except (EOFError, OSError, zlib.error, getattr(packing, "LZMAError", EOFError)) as error:
         if not total or getattr(error, "errno", None):
@@ -361,9 +352,8 @@ def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, 
     """Load a log file, a case's folder, or a recorded case of `cases` by id."""
     if not str(name).strip() or "\0" in str(name):
         why = "holds a NUL character" if "\0" in str(name) else "is empty"
-        raise WrongFileError(
-            f"the name {str(name)!r} {why}", "name a log file, a folder with case.yaml or a recorded case"
-        )
+        hint = "name a log file, a folder with case.yaml or a recorded case"
+        raise WrongFileError(f"the name {str(name)!r} {why}", hint)
     path = _path(name)
     if path.exists() and not path.is_dir():
         if is_pack(path):
@@ -384,7 +374,6 @@ def is_pack(path: Path) -> bool:
 
 
 def load_pack(path: Path, *, vllm: str | None = None) -> Evidence:
-    """Load an evidence pack: logs, command, GPUs and release."""
     with _reading_errors(path):
         pack = archives.read(path)
     logs, commands, snapshots = (pack.of(role) for role in (MemberRole.LOG, MemberRole.COMMAND, MemberRole.INVENTORY))
@@ -402,7 +391,6 @@ def load_pack(path: Path, *, vllm: str | None = None) -> Evidence:
 
 
 def packed_command(path: Path) -> str:
-    """Text of the script or manifest in an evidence pack."""
     with _reading_errors(path), wanted_script():
         commands = archives.read(path).of(MemberRole.COMMAND)
     if not commands:
@@ -417,9 +405,8 @@ def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -
             filled = [path for path in logs if not _is_empty(path)]
             empty = tuple(path.name for path in logs if path not in filled) if filled else ()
             return Evidence(tuple(map(document, filled or logs)), vllm=vllm, empty=empty)
-        raise WrongFileError(
-            f"{folder}: holds no case.yaml", "give a log file, or a folder of logs (*.log, *.out or *.err)"
-        )
+        hint = "give a log file, or a folder of logs (*.log, *.out or *.err)"
+        raise WrongFileError(f"{folder}: holds no case.yaml", hint)
     case = read_case(folder / "case.yaml")
     root = folder.resolve()
     for name in (*case.files, *([case.command] if case.command else ())):
@@ -460,9 +447,8 @@ def load_files(
     empty: list[Path] = []
     for number, name in enumerate(names, 1):
         if not name.strip():
-            raise WrongFileError(
-                f"name {number} of {len(names)} is empty ({name!r})", "name a log file, or leave it out"
-            )
+            wrong = f"name {number} of {len(names)} is empty ({name!r})"
+            raise WrongFileError(wrong, "name a log file, or leave it out")
         if name == "-":
             where = "standard input"
             documents.append(_once(name, _decoded(_unpacked(standard_input(), where), where)))

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import click
 
 from vllm_runbooks.catalog import complete
 
 _SPEC = "The GPUs there are: 8xRTX3090, a snapshot's file or case, or local."
 GPUS = click.option("--gpus", metavar="SPEC", type=complete.CARDS, help=_SPEC)
+
+
+def release(*names: str, text: str, is_required: bool = False) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Option that names a release."""
+    return click.option(*names, metavar="VERSION", type=complete.RELEASE, required=is_required, help=text)

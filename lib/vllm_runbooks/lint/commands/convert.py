@@ -10,7 +10,7 @@ import click
 from vllm_runbooks.catalog import complete
 from vllm_runbooks.core.console import given, output
 from vllm_runbooks.core.files import store
-from vllm_runbooks.lint.commands import GPUS
+from vllm_runbooks.lint.commands import GPUS, release
 
 if TYPE_CHECKING:
     from vllm_runbooks.lint.checking import Converted
@@ -21,12 +21,7 @@ FORMS = ("shell", "docker", "compose", "systemd")
 @click.command(epilog=given.examples("convert launch.sh --to compose --vllm 0.19.0 -o compose.yaml"))
 @click.argument("file", metavar="[FILE|-]", default="-", type=complete.SCRIPT)
 @click.option("--to", required=True, type=click.Choice(FORMS), help="The form to write.")
-@click.option(
-    "--vllm",
-    metavar="VERSION",
-    type=complete.RELEASE,
-    help="Release to write for (default: the image's tag, else the newest).",
-)
+@release("--vllm", text="Release to write for (default: the image's tag, else the newest).")
 @GPUS
 @click.option(
     "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the first)."
@@ -70,7 +65,6 @@ def _remarks(done: Converted, to: str, start: int | None) -> list[str]:
         remarks.append(f"set {where}: {', '.join(done.needs)}")
     remarks += [f"left out: {item}" for item in done.left_out]
     if done.is_loopback and to in ("docker", "compose"):
-        remarks.append(
-            "--host: in a container this address is the container's own, so nobody outside reaches the server"
-        )
+        why = "in a container this address is the container's own, so nobody outside reaches the server"
+        remarks.append(f"--host: {why}")
     return remarks

@@ -13,7 +13,7 @@ from vllm_runbooks.catalog import console as catalog_options
 from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
-from vllm_runbooks.lint.commands import GPUS
+from vllm_runbooks.lint.commands import GPUS, release
 from vllm_runbooks.lint.records import Linted
 
 _BEHIND = "vllm_runbooks.lint.behind"
@@ -43,12 +43,7 @@ class _WithCommand(click.Command):
     ),
 )
 @click.argument("files", nargs=-1, metavar="[FILE…|-] [-- COMMAND…]", type=complete.SCRIPT)
-@click.option(
-    "--vllm",
-    metavar="VERSION",
-    type=complete.RELEASE,
-    help="Release to judge by (default: the image's tag, else the newest).",
-)
+@release("--vllm", text="Release to judge by (default: the image's tag, else the newest).")
 @GPUS
 @click.option("--fix", is_flag=True, help="Print the corrected text; FILE itself is not changed.")
 @click.option(
@@ -175,15 +170,8 @@ def _show_fixed(text: str, linted: Linted, options: dict[str, Any], out: Path | 
 
 @click.command(epilog=given.examples("migrate launch.sh --from 0.11.0 --to 0.19.0 -o launch-0.19.sh"))
 @click.argument("file", metavar="FILE|-", type=complete.SCRIPT)
-@click.option(
-    "--from",
-    "from_",
-    required=True,
-    metavar="VERSION",
-    type=complete.RELEASE,
-    help="Release that the script was written for.",
-)
-@click.option("--to", required=True, metavar="VERSION", type=complete.RELEASE, help="Release that it is to run on.")
+@release("--from", "from_", text="Release that the script was written for.", is_required=True)
+@release("--to", text="Release that it is to run on.", is_required=True)
 @GPUS
 @click.option("-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write the rewritten script there.")
 @catalog_options.LANG

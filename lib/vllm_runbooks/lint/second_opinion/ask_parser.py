@@ -108,9 +108,8 @@ def _names_code(options: dict[str, Any], defaults: dict[str, Any], depth: int = 
         inner = value if isinstance(value, dict) else getattr(value, "__dict__", None)
         if isinstance(inner, dict) and depth < _MAX_NESTED:
             default = defaults.get(name)
-            if _names_code(
-                inner, default if isinstance(default, dict) else getattr(default, "__dict__", {}), depth + 1
-            ):
+            default = default if isinstance(default, dict) else getattr(default, "__dict__", {})
+            if _names_code(inner, default, depth + 1):
                 return True
     return False
 

@@ -69,8 +69,6 @@ class Problem:
 
 @dataclass(frozen=True)
 class WordRole:
-    """Role of a word for the parser."""
-
     kind: str
     """option (also with its value: `--a=1`), value, model, positional, separator, unknown or lost."""
     option: str | None = None
@@ -225,27 +223,25 @@ class _OptionWord(NamedTuple):
     """Offset of that value in the token."""
 
 
+@dataclass
 class _Parser:
-    def __init__(
-        self,
-        words: Sequence[str | None],
-        release: ReleaseData,
-        entry: str,
-        config: Mapping[str, Any] | None,
-        environment: Mapping[str, str | None],
-    ) -> None:
-        self.words, self.release, self.entry = words, release, entry
-        self.config, self.environment = config, environment
-        self.grammar = _grammar(release, entry)
-        self.problems: list[Problem] = []
-        self.roles: list[WordRole | None] = [None] * len(words)
-        self.flags: dict[str, Any] = {}
-        self.places: dict[str, list[int]] = {}
-        self.hints = 0
-        self.is_open: bool
-        """Whether unknown words or an unread file may hold more."""
-        self.is_helped = False
-        self.takes_first = entry == "serve" or release.features.get("api_server_model") != "ignored"
+    words: Sequence[str | None]
+    release: ReleaseData
+    entry: str
+    config: Mapping[str, Any] | None
+    environment: Mapping[str, str | None]
+    problems: list[Problem] = field(default_factory=list)
+    flags: dict[str, Any] = field(default_factory=dict)
+    places: dict[str, list[int]] = field(default_factory=dict)
+    hints: int = 0
+    is_open: bool = False
+    """Whether unknown words or an unread file may hold more."""
+    is_helped: bool = False
+
+    def __post_init__(self) -> None:
+        self.grammar = _grammar(self.release, self.entry)
+        self.roles: list[WordRole | None] = [None] * len(self.words)
+        self.takes_first = self.entry == "serve" or self.release.features.get("api_server_model") != "ignored"
         """Whether the program reads the model from the first argument."""
 
     def parsed(self) -> Parsed:
@@ -275,18 +271,13 @@ class _Parser:
         )
 
     def _take_over(self, rewritten: Rewritten) -> None:
-        for word, (kind, string, option_word) in rewritten.consumed.items():
-            option = self.grammar.by_string.get(string)
-            is_unknown = self.words[word] is None
-            self.roles[word] = WordRole(
-                "unknown" if is_unknown else kind, option.name if option else string, option_word
-            )
+        for word, (role, string, option_word) in rewritten.consumed.items():
+            option, kind = self.grammar.by_string.get(string), "unknown" if self.words[word] is None else role
+            self.roles[word] = WordRole(kind, option.name if option else string, option_word)
         for kind, word, option_word, string, says in rewritten.remarks:
             match = self.grammar.by_string.get(string)
             dest = match.dest if match else None
             self.problems.append(Problem(kind, word, option_word, match.name if match else string, dest, says))
-
-    # ---- telling
 
     def _tell(self, kind: str, token: Token, option: Option, option_word: int | None, **says: str) -> None:
         self.problems.append(Problem(kind, token.word, option_word, option.name, option.dest, says))
@@ -306,10 +297,7 @@ class _Parser:
             name = option.name if option is not None and option.strings else None
             self.roles[token.word] = WordRole("unknown" if self.words[token.word] is None else kind, name, option_word)
 
-    # ---- options and positionals
-
     def _match(self, tokens: list[Token]) -> None:
-        """Assign values to options and positionals in argparse's order."""
         end = next((at for at, token in enumerate(tokens) if token.text == "--"), len(tokens))
         seen = [self._seen(token) for token in tokens[:end]] + [None] * (len(tokens) - end)
         left = list(self.grammar.positionals)
@@ -329,9 +317,8 @@ class _Parser:
             return
         missing = [option for option in left if option.nargs not in ("?", "*")]
         missing += [option for option in self.grammar.required if option.dest not in self.places]
-        self.problems += [
-            Problem("required", None, None, option.name, option.dest, {"what": option.name}) for option in missing
-        ]
+        for option in missing:
+            self.problems.append(Problem("required", None, None, option.name, option.dest, {"what": option.name}))
 
     def _seen(self, token: Token) -> _OptionWord | None:
         """Recognize an option in a word; None for a value. Reports unknown and ambiguous options."""
@@ -362,7 +349,6 @@ class _Parser:
         return _OptionWord(None, string, explicit, 0)
 
     def _short_for(self, text: str, string: str, explicit: str | None) -> Iterator[_OptionWord]:
-        """Options that a word may abbreviate."""
         spellings = self.grammar.by_string
         if text[1] == "-":
             for full in self.grammar.beginning(string):
@@ -375,7 +361,6 @@ class _Parser:
                 yield _OptionWord(spellings[full], full, None, 0)
 
     def _option(self, match: _OptionWord, tokens: list[Token], matches: Sequence[_OptionWord | None], at: int) -> int:
-        """Assign an option its values; return the next index."""
         token = tokens[at]
         self._role(token, "option", match.option, token.word)
         match = self._unglued(match, token)
@@ -455,10 +440,9 @@ class _Parser:
             if not waiting and left[0].nargs not in ("?", "*"):
                 break
             positional = left.pop(0)
+            is_lost = is_excused and len(waiting) == len(run)
             if waiting:
-                self._take_positional(
-                    positional, waiting.popleft(), left, is_lost=is_excused and len(waiting) + 1 == len(run)
-                )
+                self._take_positional(positional, waiting.popleft(), left, is_lost=is_lost)
             if waiting and waiting[0].text == "--" and not separators:
                 self._role(waiting.popleft(), "separator")
                 separators += 1
@@ -533,14 +517,11 @@ class _Parser:
         self.problems.append(Problem("extra-positional", token.word, None, None, None, says))
 
     def _tell_valued(self, word: int) -> None:
-        """Report a yes or no after a switch; after a no its value is unknown."""
         text, switch = self.words[word] or "", self._switch_before(word) or ""
         if text.lower() in NO:
             self.flags[self.grammar.by_string[switch.replace("_", "-")].dest] = UNKNOWN
         says = {"value": _cut(text), "switch": switch}
         self.problems.append(Problem("extra-positional", word, None, None, None, says))
-
-    # ---- values
 
     def _set(self, option: Option, values: list[Token], token: Token, string: str) -> None:
         if option.nargs == 0:
@@ -549,10 +530,7 @@ class _Parser:
             return
         option_word = token.word if option.strings else None
         if not values:
-            const = option.const
-            self.flags[option.dest] = (
-                {"True": True, "False": False}.get(const, const) if isinstance(const, str) else const
-            )
+            self.flags[option.dest] = {"True": True, "False": False}.get(str(option.const), option.const)
             return
         read = [self._value(option, value, option_word) for value in values]
         result = read[0] if option.nargs in (None, "?") else read
@@ -603,8 +581,6 @@ class _Parser:
             at = json_keys.place(value.text or "", fault.path) if fault.path else int(says.get("at", "0"))
             says["at"] = str(value.shift + (at or 0))
         self._tell(fault.kind, token, option, option_word, **says)
-
-    # ---- after parsing
 
     def _check(self) -> None:
         values = Values(self._current, self.places.__contains__, self._variable)

@@ -7,7 +7,7 @@ whether an argument is explicit, ["item", name] the item of a `filter` or `some`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class _UnknownValue:
@@ -60,16 +60,12 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-class Values:
+class Values(NamedTuple):
     """Access to values; each function returns UNKNOWN for what can't be known."""
 
-    def __init__(
-        self,
-        value: Callable[[str], Any],
-        is_given: Callable[[str], Any],
-        variable: Callable[[str], Any] = lambda _: UNKNOWN,
-    ) -> None:
-        self.value, self.is_given, self.variable = value, is_given, variable
+    value: Callable[[str], Any]
+    is_given: Callable[[str], Any]
+    variable: Callable[[str], Any] = lambda _: UNKNOWN
 
 
 def holds(condition: Sequence[Any], values: Values) -> Any:

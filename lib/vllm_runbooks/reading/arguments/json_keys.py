@@ -118,12 +118,8 @@ class _JsonChecker:
                 return True
             if len(value) != len(inner):
                 return self._wrong(value, path, f"a list of {len(inner)}")
-            return all(
-                [
-                    self.check(item, item_kind, (*path, i))
-                    for i, (item, item_kind) in enumerate(zip(value, inner, strict=True))
-                ]
-            )
+            pairs = enumerate(zip(value, inner, strict=True))
+            return all([self.check(item, item_kind, (*path, index)) for index, (item, item_kind) in pairs])
         if len(value) < kind.get("min_length", 0) or len(value) > kind.get("max_length", len(value)):
             return self._wrong(value, path, "a list of another length")
         return all([self.check(item, inner, (*path, index)) for index, item in enumerate(value)])
@@ -173,16 +169,11 @@ class _JsonChecker:
         return True
 
     def _enum(self, value: Any, values: Sequence[Any], path: tuple[str | int, ...], kind: Any) -> bool:
-        if "missing" in kind or any(
-            value == member and isinstance(value, bool) == isinstance(member, bool) for member in values
-        ):
+        is_member = any(value == member and isinstance(value, bool) == isinstance(member, bool) for member in values)
+        # An enumeration of integers takes what converts to one; whether it is one is not known here.
+        converts = isinstance(value, bool | int | float | str) and any(isinstance(member, int) for member in values)
+        if "missing" in kind or is_member or (converts and _integer(value) in values):
             return True
-        if isinstance(value, bool | int | float | str) and any(isinstance(member, int) for member in values):
-            # An enumeration of integers takes what converts to one; whether it is one is not known here.
-            return any(_integer(value) == member for member in values) or self._choices(value, values, path)
-        return self._choices(value, values, path)
-
-    def _choices(self, value: Any, values: Sequence[Any], path: tuple[str | int, ...]) -> bool:
         choices = " ".join("null" if member is None else str(member) for member in values)
         return self._wrong(value, path, f"one of {choices}", choices=choices)
 
@@ -242,7 +233,6 @@ def _tried(value: Any, kind: Mapping[str, Any]) -> bool | None:
 
 
 def _beneath(kind: Mapping[str, Any]) -> Any:
-    """The type below a check."""
     inner = kind["checked"]
     while isinstance(inner, dict) and "checked" in inner and "accepts" not in inner:
         inner = inner["checked"]

@@ -24,12 +24,8 @@ def expected_type(option: Option, value: Any) -> str | None:
     if option.nargs == 0 or option.action == "StoreBoolean" or inner_type(option.type) == "bool":
         return None if isinstance(value, bool) else "True or False"
     if option.nargs in _SEVERAL or option.action == "_AppendAction":
-        is_list = isinstance(value, (list, tuple))
-        return (
-            None
-            if is_list and all(_is_of(option, item) for item in value)
-            else f"a list, each {type_in_words(option.type)}"
-        )
+        is_right = isinstance(value, (list, tuple)) and all(_is_of(option, item) for item in value)
+        return None if is_right else f"a list, each {type_in_words(option.type)}"
     return None if _is_of(option, value) else type_in_words(option.type)
 
 

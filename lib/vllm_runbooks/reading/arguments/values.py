@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from vllm_runbooks.reading.arguments import json_keys
@@ -36,12 +37,13 @@ class ValueRefusedError(Exception):
         self.fault = json_keys.Fault(kind, (), says)
 
 
+@dataclass
 class ValueReader:
     """Converts texts and collects `faults`."""
 
-    def __init__(self, objects: Mapping[str, Any], conversions: Mapping[str, Any]) -> None:
-        self.objects, self.conversions = objects, conversions
-        self.faults: list[json_keys.Fault] = []
+    objects: Mapping[str, Any]
+    conversions: Mapping[str, Any]
+    faults: list[json_keys.Fault] = field(default_factory=list)
 
     def read(self, text: str, kind: Any, made: Any = UNKNOWN) -> Any:
         """Convert a text; UNKNOWN if it can't be known. `made` is JSON put together from keys."""
@@ -52,7 +54,6 @@ class ValueReader:
             return UNKNOWN
 
     def read_by_action(self, value: Any, text: str, action: str, probes: Mapping[str, Any]) -> Any:
-        """Apply an action of vLLM to a converted value."""
         try:
             if action in _ACTIONS:
                 return _ACTIONS[action](self, value, text, probes)
@@ -259,18 +260,16 @@ def _lora_module(reader: ValueReader, value: Any, text: str, probes: Mapping[str
         return {"name": module_name, "path": path}
     module, fault = json_keys.read(text)
     if fault:
-        raise ValueRefusedError(fault.kind, **fault.says, expected='name=path or {"name": …, "path": …}')
+        raise ValueRefusedError(fault.kind, **fault.says, expected=_LORA_FORMS)
     missing = [key for key in ("name", "path") if not isinstance(module, dict) or key not in module]
     if missing:
-        raise ValueRefusedError(
-            "wrong-type", expected='name=path or {"name": …, "path": …}', value=text, missing=missing[0]
-        )
+        raise ValueRefusedError("wrong-type", expected=_LORA_FORMS, value=text, missing=missing[0])
     if _LORA_CLASS in reader.objects:
         reader.check_object(module, _LORA_CLASS, is_plain=True)
     return module
 
 
-_LORA_CLASS = "LoRAModulePath"
+_LORA_CLASS, _LORA_FORMS = "LoRAModulePath", 'name=path or {"name": …, "path": …}'
 
 
 def _name_and_path(_: ValueReader, value: Any, text: str, _probes: Mapping[str, Any]) -> Any:

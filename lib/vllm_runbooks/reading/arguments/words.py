@@ -29,8 +29,6 @@ class KeyPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Token:
-    """A word for argparse."""
-
     text: str | None
     """None if unknown."""
     word: int
@@ -93,9 +91,6 @@ def rewrite(
     return done
 
 
-# ---- --model, where the model is a positional argument
-
-
 def _with_model(tokens: list[Token], features: Mapping[str, Any], done: Rewritten) -> list[Token]:
     at = next((i for i, token in enumerate(tokens) if token.text is not None and _is_model(token.text, features)), None)
     if at is None:
@@ -133,9 +128,6 @@ def _require_model_first(tokens: list[Token], features: Mapping[str, Any], done:
 def _is_model(text: str, features: Mapping[str, Any]) -> bool:
     # Releases that look for the equals sign alone differ from the others in `--model=` without a value only.
     return _MODEL.match(text) is not None or (text == "--model=" and not features.get("served_name_needs_model"))
-
-
-# ---- --config
 
 
 def _with_config(tokens: list[Token], settings: _Settings, done: Rewritten) -> list[Token]:
@@ -198,9 +190,6 @@ def config_words(
             yield from (f"--{key}", json.dumps(value) if is_json else str(value))
 
 
-# ---- spellings
-
-
 def _spelled(tokens: list[Token], features: Mapping[str, Any], done: Rewritten) -> Iterator[Token]:
     """Replace underscores by dashes and `-O` levels by options."""
     level = features.get("level", "")
@@ -248,9 +237,6 @@ def _leveled(token: Token, text: str, features: Mapping[str, Any], level: str, d
         yield Token(f"{level}={text[shift:]}", token.word, shift - len(level) - 1)
 
 
-# ---- JSON options given key by key
-
-
 def _with_keys(tokens: list[Token], features: Mapping[str, Any], done: Rewritten) -> list[Token]:
     """Move the dotted JSON keys to the end, as one JSON value per option."""
     kept: list[Token] = []
@@ -268,9 +254,8 @@ def _with_keys(tokens: list[Token], features: Mapping[str, Any], done: Rewritten
         value_text: str | None = text
         if not equals:
             if at == len(tokens):
-                hint: dict[str, Any] = (
-                    {"hint": "negative-number"} if keys.lstrip("-.").replace(".", "").isdigit() else {}
-                )
+                is_number = keys.lstrip("-.").replace(".", "").isdigit()
+                hint: dict[str, Any] = {"hint": "negative-number"} if is_number else {}
                 done.tell("missing-value", token.word, keys.split(".")[0], expected="one value", **hint)
                 break
             value_text, value_word = tokens[at].text, tokens[at].word

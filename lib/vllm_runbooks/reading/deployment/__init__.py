@@ -37,8 +37,6 @@ class EditRefusedError(Exception):
 
 @dataclass(frozen=True)
 class Deployment:
-    """Environment, program and arguments of a server."""
-
     entry: str
     """"serve", "api_server", or "image" for the image's own entry point."""
     words: tuple[str | None, ...]
@@ -56,15 +54,12 @@ class Deployment:
     @classmethod
     def of(cls, launch: WrittenLaunch) -> Deployment:
         gpus = launch.gpus
-        seen: tuple[str, ...] | int | None = None
-        if gpus is not None:
-            seen = gpus.devices if gpus.devices is not None else gpus.count
         return cls(
             entry=launch.entry,
             words=tuple(word.value for word in launch.words),
             environment=tuple((name, setting.value.value) for name, setting in launch.environment.items()),
             image=launch.image.value if launch.image is not None else None,
-            gpus=seen,
+            gpus=None if gpus is None else gpus.count if gpus.devices is None else gpus.devices,
             name=launch.name or "vllm",
             release=launch.release,
             raws=tuple(word.raw if word.value is None else "" for word in launch.words),
@@ -108,9 +103,6 @@ def parser_entry(entry: str, words: Sequence[str | None], release: ReleaseData) 
         return str(image_entry)
     first = words[0] if words else None
     return "serve" if first is not None and not first.startswith("-") else "api_server"
-
-
-# Writing
 
 
 def to_shell(deployment: Deployment) -> str:
@@ -250,9 +242,8 @@ def references_of(deployment: Deployment) -> dict[int, Reference]:
 
 def references(deployment: Deployment) -> tuple[str, ...]:
     """Variables that must be set before running: secrets and unknown values."""
-    return tuple(
-        dict.fromkeys([*deployment.handed, *(reference.variable for reference in references_of(deployment).values())])
-    )
+    variables = (reference.variable for reference in references_of(deployment).values())
+    return tuple(dict.fromkeys([*deployment.handed, *variables]))
 
 
 def secrets(words: Sequence[str | None]) -> dict[int, int]:

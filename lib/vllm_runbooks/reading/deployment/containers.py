@@ -114,7 +114,8 @@ def _ray_deployment(
     # What only this host needs is not for the server: vLLM would hand it to the workers of all hosts.
     variables = "".join(f"{name}={shlex.quote(value)} " for name, value in host.environment)
     started = f"{variables}{fleet.ray_start(hosts, at, is_waited_for=not mine)}"
-    servers = [_one_line(to_shell(replace(part.deployment, environment=()))) for part in mine]
+    commands = [to_shell(replace(part.deployment, environment=())) for part in mine]
+    servers = [command.rstrip("\n").replace(" \\\n  ", " ") for command in commands]
     if len(servers) == 1:
         started = f"{started} && exec {servers[0]}"
     elif servers:
@@ -131,7 +132,3 @@ def _ray_deployment(
         name=RAY_NAME,
     )
     return made, mine, host
-
-
-def _one_line(command: str) -> str:
-    return command.rstrip("\n").replace(" \\\n  ", " ")

@@ -69,12 +69,9 @@ def without(
     except EditRefusedError:
         return ()
     kept = [word.value for word in (*launch.words[:first], *launch.words[last:])]
-    after = [
-        start
-        for start in documents.read(page.changed(replacements), kind=page.kind).starts
-        if start.start == launch.start
-    ]
-    return tuple(replacements) if any([word.value for word in start.words] == kept for start in after) else ()
+    again = documents.read(page.changed(replacements), kind=page.kind).starts
+    words = [[word.value for word in start.words] for start in again if start.start == launch.start]
+    return tuple(replacements) if kept in words else ()
 
 
 def unset(page: LaunchFile, setting: Setting) -> tuple[Replacement, ...]:
@@ -91,7 +88,7 @@ def unset(page: LaunchFile, setting: Setting) -> tuple[Replacement, ...]:
         expected = _environment(before)
         if before_setting is not None and before_setting.start == setting.start:
             del expected[setting.name]
-        if not _is_same(before, after) or expected != _environment(after):
+        if _content(before) != _content(after) or expected != _environment(after):
             return ()
     return replacements
 
@@ -187,8 +184,6 @@ class _LaunchEditor:
         extra = [removal for group in groups[:-1] for removal in self.removed(*group)]
         return [self._replaced(*groups[-1], made), *extra]
 
-    # Arguments
-
     def _replaced(self, first: int, last: int, made: list[str]) -> Replacement:
         words = self.launch.words[first:last]
         self._check(words)
@@ -219,7 +214,6 @@ class _LaunchEditor:
         raise EditRefusedError
 
     def _without_items(self, first: int, last: int) -> list[Replacement]:
-        """Remove list items, keeping comments."""
         words = self.launch.words
         start, end = words[first].start, words[last - 1].end
         line = self._line(start)
@@ -331,14 +325,9 @@ class _LaunchEditor:
     def _newline(self, stop: int) -> str:
         return "\r\n" if self.text[stop : stop + 1] == "\r" else "\n"
 
-    # Quoting
-
     def _quoted(self, value: str, like: Word) -> str:
-        """Quote a word in its own language, then for each layer around it."""
         first = self.text[like.start : like.start + 1]
         return self._layered(_quoted_in(self.launch.language, value, first, is_compose=self.is_compose))
-
-    # Variables
 
     def _set_variable(self, name: str, value: str) -> list[Replacement]:
         setting = self.launch.environment.get(name)
@@ -463,8 +452,6 @@ class _LaunchEditor:
         has_import = re.search(r"^import os\b", self.text[:line], re.MULTILINE) is not None
         lines = ("" if has_import else "import os\n") + f'os.environ["{name}"] = {_python_quoted(value, chr(34))}\n'
         return Replacement(line, line, lines)
-
-    # Keywords of a call
 
     def _set_keyword(self, change: Edit) -> list[Replacement]:
         keyword = next((keyword for keyword in self.launch.keywords if keyword.name == change.name), None)
@@ -595,9 +582,6 @@ def _within(layer: Within, text: str, written: str, *, is_compose: bool) -> str:
     return written
 
 
-# Checking
-
-
 def _is_as_asked(
     page: LaunchFile,
     launch: WrittenLaunch,
@@ -612,13 +596,9 @@ def _is_as_asked(
         if before.start == launch.start and before.kind == launch.kind:
             if before.entry != after.entry or not _differs_as_asked(before, after, changes, release):
                 return False
-        elif not _is_same(before, after):
+        elif _content(before) != _content(after):
             return False
     return True
-
-
-def _is_same(launch: WrittenLaunch, other: WrittenLaunch) -> bool:
-    return _content(launch) == _content(other)
 
 
 def _content(launch: WrittenLaunch) -> tuple[Any, ...]:

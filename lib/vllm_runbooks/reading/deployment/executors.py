@@ -61,9 +61,8 @@ def chosen(release: ReleaseData, world: int, gpus: int, *, nodes: int = 1) -> Ex
     if rule is None:
         return ExecutorChoice("ray", f"{short}: as the next release known does; the rule of this one was not read", "")
     if rule.short is None:
-        return ExecutorChoice(
-            None, f"{short}: refused unless --nnodes, or --distributed-executor-backend ray, is given", source
-        )
+        short += ": refused unless --nnodes, or --distributed-executor-backend ray, is given"
+        return ExecutorChoice(None, short, source)
     return ExecutorChoice(rule.short, f"{short}: Ray is taken, and refused where it is not installed", source)
 
 

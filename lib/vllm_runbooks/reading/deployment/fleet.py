@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -142,9 +142,7 @@ def instances(
         _check_ports("ports for joining hosts", replicas, master_port)
     is_local = len(hosts) == 1
     variables = {**({} if is_local else {KEY: None}), **(environment or {})}
-    wrong = next((name for name in variables if not _VARIABLE.match(name)), None)
-    if wrong is not None:
-        raise InputError(f"{wrong[:80]!r} is no name of an environment variable")
+    _check_variables(variables)
     common = {dest: value for dest, value in (flags or {}).items() if dest not in _PLACED}
     keys = {"api_key": common.pop("api_key")} if common.get("api_key") else {}
     variables = {name: value for name, value in variables.items() if name != KEY or not keys}
@@ -224,12 +222,16 @@ def _check(hosts: Sequence[Host], replicas: int, split: ParallelSizes, first_por
             raise InputError(f"a card of {host.node or 'the host'} is given twice")
         check_host(host.node)
         check_host(host.address)
-        wrong = next((name for name, _ in host.environment if not _VARIABLE.match(name)), None)
-        if wrong is not None:
-            raise InputError(f"{wrong[:80]!r} is no name of an environment variable")
+        _check_variables(dict(host.environment))
     nodes = [host.node for host in hosts]
     if len(nodes) > 1 and (None in nodes or len(set(nodes)) < len(nodes)):
         raise InputError("several hosts need a name each")
+
+
+def _check_variables(names: Iterable[str]) -> None:
+    wrong = next((name for name in names if not _VARIABLE.match(name)), None)
+    if wrong is not None:
+        raise InputError(f"{wrong[:80]!r} is no name of an environment variable")
 
 
 def _check_ports(what: str, count: int, first: int) -> None:
@@ -336,9 +338,6 @@ def _as_read(value: Any, option: Option | None) -> Any:
     return value
 
 
-# Writing: each file holds the instances of one host
-
-
 def shell(parts: Sequence[InstancePart], notes: Sequence[str] = ()) -> str:
     """Render a script that starts the instances of one host and ends with all of them."""
     needed = dict.fromkeys(name for part in parts for name in references(_bare(part)))
@@ -401,7 +400,6 @@ _RAY_PORT = 6379
 
 
 def _joining(parts: Sequence[InstancePart]) -> dict[str, str]:
-    """Command by host that joins the Ray cluster, the head's first."""
     hosts, commands = ray_hosts(parts), {}
     for at, host in enumerate(hosts):
         variables = "".join(f"{name}={shlex.quote(value)} \\\n" for name, value in ray_environment(host))
@@ -421,7 +419,6 @@ def ray_hosts(parts: Sequence[InstancePart]) -> list[Host]:
 
 
 def ray_environment(host: Host) -> list[tuple[str, str]]:
-    """Environment of Ray and its workers on a host."""
     devices = ",".join(host.devices)
     return [*host.environment, ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"), ("CUDA_VISIBLE_DEVICES", devices)]
 
@@ -539,9 +536,8 @@ def ray_units(parts: Sequence[InstancePart]) -> dict[str, str]:
 def _unit(part: InstancePart) -> str:
     """Require the variables: a server without its key would answer everyone."""
     text = to_systemd(part.deployment).replace("Description=vLLM\n", f"Description={_described(part)}\n", 1)
-    text = text.replace(
-        "After=network-online.target\n", "Wants=network-online.target\nAfter=network-online.target\n", 1
-    )
+    after = "After=network-online.target\n"
+    text = text.replace(after, f"Wants=network-online.target\n{after}", 1)
     if part.joined:
         text = text.replace("\n\n[Service]\n", f"\nRequires={RAY_UNIT}\nAfter={RAY_UNIT}\n\n[Service]\n", 1)
     needed = references(part.deployment)

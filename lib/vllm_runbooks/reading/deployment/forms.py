@@ -48,9 +48,8 @@ def converted(launch: WrittenLaunch, to: str, release: ReleaseData) -> tuple[str
     if entry == "image" and not (is_contained and deployment.image):
         entry = parser_entry(entry, words, release)
     image = deployment.image if images.published_tag(deployment.image) is None else None
-    deployment = replace(
-        _with_gpus(deployment, launch, is_contained=is_contained), entry=entry, image=image, release=release.asked
-    )
+    deployment = _with_gpus(deployment, launch, is_contained=is_contained)
+    deployment = replace(deployment, entry=entry, image=image, release=release.asked)
     text = WRITERS[to](deployment)
     again = documents.read(text, FILES[to]).starts
     if len(again) != 1 or not _is_read(again[0], deployment):
@@ -63,10 +62,8 @@ def _with_gpus(deployment: Deployment, launch: WrittenLaunch, *, is_contained: b
     if not isinstance(deployment.gpus, tuple) or (not is_contained and launch.kind in _ON_HOST):
         return deployment
     others = tuple(pair for pair in deployment.environment if pair[0] not in gpus.VARIABLES)
-    return replace(
-        deployment,
-        environment=others if is_contained else (*others, ("CUDA_VISIBLE_DEVICES", ",".join(deployment.gpus))),
-    )
+    visible = () if is_contained else (("CUDA_VISIBLE_DEVICES", ",".join(deployment.gpus)),)
+    return replace(deployment, environment=(*others, *visible))
 
 
 def _is_read(launch: WrittenLaunch, written: Deployment) -> bool:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from vllm_runbooks.catalog.records import PHASES, LineFormat, Signature
 from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.evidence import Evidence
-from vllm_runbooks.core.printed import is_closed, number, pairs
+from vllm_runbooks.core.printed import is_closed, moment, number, pairs
 from vllm_runbooks.core.records import Phase, PrintedFigure, Quote, RaisedException, ServerRun, SymptomHit, Throughput
 from vllm_runbooks.core.redaction.redact import redact_record, redact_text, watch
 from vllm_runbooks.core.scan import PatternMatch
@@ -154,7 +154,6 @@ class _LogReader:
         return formats, symptoms
 
     def _takes_wrapped(self, line: LogLine) -> bool:
-        """Continue arguments that a paste has wrapped."""
         if not self.wrapped or self.draft is None:
             return False
         goes_on = not (line.has_header or line.process.pid is not None or len(self.wrapped) >= _MAX_WRAPPED)
@@ -295,9 +294,8 @@ class _LogReader:
         if line_format.event == "served":
             draft.served = line
         elif figures or line_format.phase or line_format.event:
-            self._take_proof(
-                draft, line, line_format, figures, log_lines.quote(self.file, line, match.start, match.end)
-            )
+            quote = log_lines.quote(self.file, line, match.start, match.end)
+            self._take_proof(draft, line, line_format, figures, quote)
 
     def _take_proof(
         self, draft: LaunchDraft, line: LogLine, line_format: LineFormat, figures: Mapping[str, float], quote: Quote
@@ -312,7 +310,7 @@ class _LogReader:
         if line_format.event and not (line_format.event == "wrapper_ready" and not draft.has("kv")):
             draft.note(line_format.event, quote)
             if line_format.event == "ready" and draft.ready_moment is None:
-                draft.ready_moment = draft.last_moment
+                draft.ready_moment = moment(draft.last_time)
         if "kv_cache_tokens" in figures or "kv_cache_blocks" in figures:
             draft.note("kv", quote)
 

@@ -158,12 +158,7 @@ class LaunchDraft:
     def has(self, *events: str) -> bool:
         return any(event in self.events or (event == "served" and self.served is not None) for event in events)
 
-    @property
-    def last_moment(self) -> Moment | None:
-        return moment(self.last_time)
-
     def meet(self, line: LogLine) -> None:
-        """Note the process, time and source of a line."""
         if line.process not in self.processes and len(self.processes) < _MAX_PROCESSES:
             self.processes[line.process] = None
         if line.time is not None and line.time != self.last_time:
@@ -220,7 +215,6 @@ class LaunchDraft:
         return self.has("failed", "ready", "served", "wrapper_ready", "stopping") or len(self.tracebacks) > 0
 
     def record(self, release: str | None) -> ServerRun:
-        """Build the record; `release` is the user's, if any."""
         arguments = {**(self.shown_launch.arguments if self.shown_launch else {}), **self.arguments}
         ranks = _ranked(self)
         readings = tuple(
@@ -331,9 +325,8 @@ def _outcome(draft: LaunchDraft, tracebacks: tuple[Traceback, ...]) -> tuple[Out
 
 def _is_server(draft: LaunchDraft) -> bool:
     """Whether an API server follows the engine, so that a ready engine is not enough."""
-    return bool(draft.seen & {"server-begin", "opening", "server-version", "banner-version"}) or any(
-        (process.name or "").startswith(("APIServer", "ApiServer")) for process in draft.processes
-    )
+    is_named = any((process.name or "").startswith(("APIServer", "ApiServer")) for process in draft.processes)
+    return is_named or bool(draft.seen & {"server-begin", "opening", "server-version", "banner-version"})
 
 
 def _ending(draft: LaunchDraft, tracebacks: tuple[Traceback, ...], ready: Quote | None) -> Quote | None:
@@ -377,9 +370,8 @@ def _facts(draft: LaunchDraft, readings: tuple[PrintedFigure, ...], arguments: M
     config, words = draft.config, draft.words
     blocks, tokens = smallest("kv_cache_blocks"), smallest("kv_cache_tokens")
     concurrency, per_request = smallest("max_concurrency"), smallest("max_concurrency_tokens")
-    max_model_len = _integer(
-        config.get("max_seq_len"), largest("max_model_len"), arguments.get("max_model_len"), per_request
-    )
+    printed_length = largest("max_model_len")
+    max_model_len = _integer(config.get("max_seq_len"), printed_length, arguments.get("max_model_len"), per_request)
     if tokens is None and blocks:
         block_tokens = _integer(arguments.get("block_size"))
         if concurrency and (per_request or max_model_len):

@@ -88,7 +88,6 @@ class ShownLaunch:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Arguments by dest, secrets replaced."""
         return _of_call(self.text) if self.is_call else _of_command(self.text)
 
 

@@ -265,8 +265,6 @@ def is_page(name: str, text: str) -> bool:
 
 
 class _Chunk(NamedTuple):
-    """A line, or a part of a long one."""
-
     number: int
     column: int
     text: str
@@ -409,11 +407,10 @@ def _unwrapped(chunk: _Chunk) -> Iterator[_Chunk]:
 
 _INDENT = 16
 """Most blanks before a prefix: a page may indent a log."""
-_NOTHING: dict[str, str] = {}
 
 
 def _strip(text: str, mark: re.Pattern[str] | None = None) -> tuple[str, dict[str, str]]:
-    groups = _NOTHING
+    groups: dict[str, str] = {}
     marked = mark.match(text) if mark else None
     end = _carried(text, marked.end() if marked else 0)
     indented = text[end : end + _INDENT]
@@ -496,7 +493,6 @@ class _Lines:
         return None
 
     def _pieces(self, chunk: _Chunk) -> Iterator[_Chunk]:
-        """Split a chunk before each further log header."""
         start = 0
         if _may_hold_header(chunk.text, 1):
             for match in _GLUED.finditer(chunk.text, 1):

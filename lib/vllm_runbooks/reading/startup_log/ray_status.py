@@ -20,7 +20,6 @@ _PARTS = {
     "Demands:": "demands", "Total Demands:": "demands", "Pending Demands:": "demands",
 }  # fmt: skip
 _OTHER_PART = re.compile(r"Node status|Resources|-{3,400}|(?! )[^{}]{1,80}:")
-"""Headings of unread parts."""
 _NODES = re.compile(r" ?(?P<count>\d{1,6}) [^\s,]{1,200}\s{0,8}\Z")
 _LOST = re.compile(r" ?(?P<said>[^\s(]\S{0,120}: .{1,160})")
 _AMOUNT = r"[\d.]{1,18}(?:B|KiB|MiB|GiB|TiB)?"
@@ -93,7 +92,6 @@ class RayStatus:
 
 
 def _requests(text: str) -> dict[str, float]:
-    """Sum of the requests of all bundles, by resource."""
     totals: dict[str, float] = {}
     for bundle in _BUNDLE.finditer(text):
         for request in _ASKED.finditer(bundle["shape"]):

@@ -184,7 +184,6 @@ class Tracebacks:
         return False, complete
 
     def _takes_rest(self, thread: _Thread, number: int, line: LogLine) -> bool:
-        """Append a wrapped row to the exception before it."""
         self._cut = None
         text = line.text.strip()
         begins = _begins(text) or log_lines.is_exception(text) is not None
@@ -230,9 +229,8 @@ class Tracebacks:
             line, text = line._replace(text=line.text[1:], text_start=line.text_start + 1), text[1:]
         quote = log_lines.quote(self._file, line)
         kind, message = self._kind_and_message(line, text)
-        opened.chain.append(
-            RaisedException(kind, message, quote, tuple(opened.frames), opened.link if opened.chain else None)
-        )
+        link = opened.link if opened.chain else None
+        opened.chain.append(RaisedException(kind, message, quote, tuple(opened.frames), link))
         opened.frames, opened.link, opened.expects_exception, opened.after_frame = [], None, False, False
         if opened.index is None:
             opened.index = self._count
