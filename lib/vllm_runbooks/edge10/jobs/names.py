@@ -1,8 +1,4 @@
-"""Names of a job's folders, made by the facts' templates and read back by them.
-
-A name is read by the template that made it, so another version of a toolchain is another template. The order of the
-dies loses its trailing zeros on its way into a name, and its entries stand without a sign between them.
-"""
+"""Names of a job's folders, made by the facts' templates and read back by them."""
 
 from __future__ import annotations
 
@@ -55,7 +51,6 @@ def digits(remap: Sequence[int]) -> str:
 
 
 def quantised(job: EdgeJob, of: Toolchain) -> str:
-    """Folder that quantising writes."""
     return of.names[f"quantised_{job.kind}"].format(model=model_name(job.model))
 
 
@@ -65,7 +60,6 @@ def converted(job: EdgeJob, of: Toolchain) -> str:
 
 
 def compiled(job: EdgeJob, of: Toolchain) -> str:
-    """Folder of the compiled model."""
     width, height = job.picture or (0, 0)
     return of.names[f"compiled_{job.kind}"].format(
         model=model_name(converted(job, of)),
@@ -88,13 +82,9 @@ def dies_folder(dies: int, of: Toolchain) -> str:
 
 
 def read(name: str, of: Toolchain) -> FolderName | None:
-    """Read the name of a compiled model's folder; None if it matches no template.
+    """Read the name of a compiled model's folder, or of a path its last part; None if it matches no template.
 
     A name that stops behind the model, as in `Qwen3-4B-AWQ-AOT`, tells the model and that it is compiled, no more.
-
-    Args:
-        name: Of the folder; of a path its last part.
-        of: The facts.
     """
     folder = model_name(name)
     if len(folder) > _MAX_NAME:
@@ -128,12 +118,7 @@ def orders(text: str, dies: int) -> tuple[tuple[tuple[int, ...], tuple[int, ...]
 
 @cache
 def pattern_of(template: str, hole: str = "") -> re.Pattern[str]:
-    """Pattern of a template's names, which are short enough for its one free word.
-
-    Args:
-        template: The template.
-        hole: What may stand in place of any value; empty: nothing.
-    """
+    """Pattern of a template's names; `hole` is what may stand in place of any value."""
     parts, seen, at = [], set(), 0
     for field in _HOLE.finditer(template):
         parts.append(re.escape(template[at : field.start()]))

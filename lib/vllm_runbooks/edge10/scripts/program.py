@@ -80,14 +80,7 @@ class ScriptProgram:
     def __init__(
         self, text: PythonText, imports: Mapping[str, str], outer: frozenset[str] = frozenset(), *, has_gpu: bool = True
     ) -> None:
-        """Follow a script.
-
-        Args:
-            text: The parsed script.
-            imports: Dotted names of what some names mean where the script forgets to import them.
-            outer: Names that are bound before the script begins.
-            has_gpu: What `torch.cuda.is_available()` returns.
-        """
+        """Follow a script; `imports` means names that it forgets to import, `outer` is bound before."""
         self.text, self.has_gpu = text, has_gpu
         self.asks_for_gpu = False
         """Whether it asks if there is a GPU."""
@@ -155,12 +148,10 @@ class ScriptProgram:
         return dict(zip(content, values, strict=True)) if isinstance(content, dict) else values
 
     def items(self, value: ScriptValue | None) -> tuple[ScriptValue, ...] | None:
-        """Items of a list or tuple; None if unknown."""
         content = value.data.content if value is not None and value.kind == "items" else None
         return content if isinstance(content, tuple) else None
 
     def entries(self, value: ScriptValue | None) -> Mapping[Any, ScriptValue] | None:
-        """Entries of a mapping; None if unknown."""
         content = value.data.content if value is not None and value.kind == "items" else None
         return content if isinstance(content, dict) else None
 
@@ -812,10 +803,6 @@ class ScriptProgram:
             items = self._iterated(args[0])
             parts = [part for item in items or () for part in (text, item)][1:]
             return self._unknown(node, text) if items is None else self._joined(parts, node)
-        if method == "format":
-            values = {name: self._text(value) for name, value in arguments.keywords.items()}
-            texts = [self._text(arg) for arg in args]
-            return self._computed(lambda form: operations.format_text(form, texts, values), node, text)
         return self._computed(
             lambda *known: operations.call_text_method(known[0], method, known[1:]), node, text, *args
         )
