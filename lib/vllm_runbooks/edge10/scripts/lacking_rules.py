@@ -96,7 +96,7 @@ def _may_have(settings: CompileSettings, call: ScriptEvent, setting: ScriptPart,
     if setting.form == "argument" and (call.is_open or call.name.rpartition(".")[2] != "LLM"):
         return True
     is_page = settings.part.piece.is_part and word in settings.part.file
-    return is_page or any(word in _words(node) for node in ast.walk(settings.program.text.tree))
+    return is_page or word in _reachable_words(settings.program.text.tree)
 
 
 def _has_unknown_mode(event: ScriptEvent) -> bool:
@@ -130,6 +130,20 @@ def _is_open(call: ast.Call) -> bool:
     if name in ("getattr", "setattr"):
         return len(call.args) < 2 or not isinstance(call.args[1], ast.Constant)
     return name in _OPEN_CALLS
+
+
+def _reachable_words(tree: ast.Module) -> set[str]:
+    """Names and texts of a script, without functions that nothing names."""
+    nodes = list(ast.walk(tree))
+    named = {word for node in nodes for word in _words(node)}
+    functions = (node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    idle = {
+        node
+        for function in functions
+        if not function.decorator_list and not function.name.startswith("__") and function.name not in named
+        for node in ast.walk(function)
+    }
+    return {word for node in nodes if node not in idle for word in _words(node)}
 
 
 def _words(node: ast.AST) -> Iterator[str]:

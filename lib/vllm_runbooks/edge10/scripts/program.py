@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -123,7 +123,7 @@ class ScriptProgram:
             self._follow_uncalled()
         except (_LimitError, RecursionError):
             self.is_complete = False
-        self.unbound = {} if self._has_star(nodes) else self._unbound(nodes, outer)
+        self.unbound = {} if "*" in self.bound else self._unbound(nodes, outer)
         """Names that nothing binds, each with its first use."""
 
     # Values
@@ -839,11 +839,6 @@ class ScriptProgram:
 
     # Names
 
-    @staticmethod
-    def _has_star(nodes: Iterable[ast.AST]) -> bool:
-        imports = (node for node in nodes if isinstance(node, ast.ImportFrom))
-        return any(alias.name == "*" for node in imports for alias in node.names)
-
     def _unbound(self, nodes: Iterable[ast.AST], outer: frozenset[str]) -> dict[str, ast.Name]:
         unbound: dict[str, ast.Name] = {}
         uses = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
@@ -862,18 +857,13 @@ def _is_same(value: ScriptValue | None, other: ScriptValue | None) -> bool:
     return type(value.data) is type(other.data) and bool(value.data == other.data)
 
 
-def _bound_names(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        yield node.id
-    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        yield node.name
-    elif isinstance(node, ast.arg):
-        yield node.arg
-    elif isinstance(node, (ast.Import, ast.ImportFrom)):
-        yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
-    elif isinstance(node, (ast.Global, ast.Nonlocal)):
-        yield from node.names
-    elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-        yield node.name
-    elif isinstance(node, ast.MatchMapping) and node.rest:
-        yield node.rest
+def _bound_names(node: ast.AST) -> list[str]:
+    """Names that a node binds."""
+    if isinstance(node, ast.Name):
+        return [] if isinstance(node.ctx, ast.Load) else [node.id]
+    if isinstance(node, ast.alias):
+        return [node.asname or node.name.split(".")[0]]
+    if isinstance(node, ast.arg):
+        return [node.arg]
+    names = (getattr(node, "name", None), getattr(node, "rest", None), *getattr(node, "names", ()))
+    return [name for name in names if isinstance(name, str)]
