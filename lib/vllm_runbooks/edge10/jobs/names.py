@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import PurePosixPath
 
 from vllm_runbooks.catalog.toolchains import KINDS, Toolchain
+from vllm_runbooks.edge10.folder_names import HOLE, LISTED, pattern_of
 from vllm_runbooks.edge10.jobs.records import EdgeJob, FolderName
 
 _MAX_NAME = 255
 """Longest name of a file on common file systems, in bytes."""
-_HOLE = re.compile(r"\{(\w{1,40})\}", re.ASCII)
-_LISTED = "-"
-"""Separates the lengths of a prompt's pieces."""
-_FORMS = {
-    "model": r"[^/]{1,200}",
-    "prefill": rf"\d{{1,7}}(?:{_LISTED}\d{{1,7}}){{0,7}}",
-    "context": r"\d{1,9}",
-    "width": r"\d{1,6}",
-    "height": r"\d{1,6}",
-    "dies": r"\d{1,3}",
-    "modality": r"[a-z]{1,20}",
-    "remap": r"\d{0,60}",
-}
-"""Patterns of a template's fields; digits and free words never touch in a template."""
-_REST = r"(?P<rest>_[A-Za-z][A-Za-z0-9-]{0,40})?"
 _MAX_DIES = 10
 """Dies whose orders can be read: of more, the digits have several meanings."""
 
@@ -63,7 +47,7 @@ def compiled(job: EdgeJob, of: Toolchain) -> str:
     width, height = job.picture or (0, 0)
     return of.names[f"compiled_{job.kind}"].format(
         model=model_name(converted(job, of)),
-        prefill=_LISTED.join(map(str, job.prefill)),
+        prefill=LISTED.join(map(str, job.prefill)),
         context=job.context_tokens if job.kv_cache_tokens is None else job.kv_cache_tokens,
         width=width,
         height=height,
@@ -116,19 +100,6 @@ def orders(text: str, dies: int) -> tuple[tuple[tuple[int, ...], tuple[int, ...]
     return tuple(dict.fromkeys(pairs))
 
 
-@cache
-def pattern_of(template: str, hole: str = "") -> re.Pattern[str]:
-    """Pattern of a template's names; `hole` is what may stand in place of any value."""
-    parts, seen, at = [], set(), 0
-    for field in _HOLE.finditer(template):
-        parts.append(re.escape(template[at : field.start()]))
-        form = f"{_FORMS[field[1]]}|{hole}" if hole else _FORMS[field[1]]
-        parts.append(f"(?P={field[1]})" if field[1] in seen else f"(?P<{field[1]}>{form})")
-        seen.add(field[1])
-        at = field.end()
-    return re.compile("".join([*parts, re.escape(template[at:]), _REST]), re.ASCII)
-
-
 def settings_of_name(name: str, kind: str, groups: Mapping[str, str | None]) -> FolderName:
     def number(hole: str) -> int | None:
         digits_text = groups.get(hole)
@@ -142,7 +113,7 @@ def settings_of_name(name: str, kind: str, groups: Mapping[str, str | None]) -> 
         kind=kind,
         model=groups.get("model") or "",
         context_tokens=number("context"),
-        prefill=tuple(map(int, prefill.split(_LISTED))) if prefill else None,
+        prefill=tuple(map(int, prefill.split(LISTED))) if prefill else None,
         picture=None if width is None or height is None else (width, height),
         dies=dies,
         modality=groups.get("modality"),
@@ -155,7 +126,7 @@ def settings_of_name(name: str, kind: str, groups: Mapping[str, str | None]) -> 
 def _begun(name: str, template: str) -> FolderName | None:
     """Model of a name that ends where the settings would begin."""
     head, hole, tail = template.partition("{model}")
-    mark = _HOLE.split(tail)[0].rstrip("_")
+    mark = HOLE.split(tail)[0].rstrip("_")
     model = name.removeprefix(head).removesuffix(mark)
     if not hole or not mark or not name.startswith(head) or not name.endswith(mark) or not model:
         return None

@@ -13,7 +13,7 @@ from vllm_runbooks.catalog.languages import Phrase, listed
 from vllm_runbooks.catalog.toolchains import Toolchain
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.edge10 import models
-from vllm_runbooks.edge10.jobs.names import pattern_of
+from vllm_runbooks.edge10.folder_names import pattern_of
 from vllm_runbooks.edge10.scripts import commands
 from vllm_runbooks.edge10.scripts.compiled import MODE, REMAP, CompileSettings, folder_text
 from vllm_runbooks.edge10.scripts.program import ScriptProgram
