@@ -369,20 +369,11 @@ def test_what_a_cell_writes_or_runs_is_judged_as_what_it_is(cell: str, rules: li
     assert any(word in line for word in ("listing", "4k", "told", "--max-len"))
 
 
-def test_a_session_of_python_is_read_behind_its_prompts() -> None:
-    """A page's block with prompts and answers is a program: what is wrong in it is told, and that it is none is not."""
-    block = """```python
->>> from tyllm import torch_edgex
->>> for mode in ("LM_die_remap",):
-...     torch_edgex.set_device_mode(mode, [0] * 15)
-...
->>> torch_edgex
-<module 'tyllm.torch_edgex' from 'there'>
-```
-"""
-    found = script_checking.lint_scripts({"a.md": f"# Modes\n\n{block}"})["a.md"]
+def test_a_session_of_python_is_no_wrong_python() -> None:
+    """A page's block with prompts and answers is not judged."""
+    block = "```python\n>>> from tyllm import torch_edgex\n>>> torch_edgex\n<module 'tyllm.torch_edgex'>\n```\n"
 
-    assert [(issue.rule, issue.line) for issue in found.issues] == [("edge10.remap-length", 6)]
+    assert script_checking.lint_scripts({"a.md": f"# Modes\n\n{block}"})["a.md"].issues == ()
 
 
 PROGRAMS: dict[str, Any] = YAML(typ="safe").load((SCRIPTS / "short.yaml").read_text("utf-8"))
@@ -401,7 +392,7 @@ def test_a_program_is_judged_by_what_it_does(name: str) -> None:
     ("flag", "default", "used", "mended"),
     [
         ("--lm_die_remap", "[0, 1]", "o.lm_die_remap", "nargs=16, default=[0, 1" + ", 0" * 14 + "]"),
-        ("--order", "[0] * 16", "o.order", "nargs=16, default=[0] * 16"),
+        ("--lm_die_remap", "[0] * 16", "o.lm_die_remap", "nargs=16, default=[0] * 16"),
         ("--lm_die_remap", "[0, 1]", "o.lm_die_remap + [0] * 14", 'nargs="+", default=[0, 1]'),
         ("--lengths", "[1, 8]", "[0] * 16", 'nargs="+", default=[1, 8]'),
     ],
@@ -418,35 +409,6 @@ def test_an_order_of_the_dies_takes_as_many_words_as_it_has_entries(
     found = script_checking.lint_scripts({"program.py": text}, fix=True)["program.py"]
 
     assert f"p.add_argument('{flag}', type=int, {mended})\n" in (found.fixed or "")
-
-
-GIVEN = "docker run --rm --gpus all{} registry.example.com/edgex/tyllm:v1.1.7 python3 compile.py\n"
-"""A container that is given the GPUs, and further options."""
-
-
-@pytest.mark.parametrize(
-    ("script", "container", "is_wrong"),
-    [
-        ("export COMPILE_THREAD=8\n", "", True),
-        ("export COMPILE_THREAD=8 CUDA_VISIBLE_DEVICES=\n", "", False),
-        ("export CUDA_VISIBLE_DEVICES=0\nexport COMPILE_THREAD=8\n", "", True),
-        ("if nvidia-smi; then\nexport COMPILE_THREAD=1\nelse\nexport COMPILE_THREAD=8\nfi\n", "", False),
-        ("command -v nvidia-smi || export COMPILE_THREAD=8\n", "", False),
-        ("nvidia-smi\nexport COMPILE_THREAD=8\n", "", True),
-        ("export COMPILE_THREAD=8\n", " -e CUDA_VISIBLE_DEVICES=", False),
-        ("", " -e COMPILE_THREAD=8", True),
-        ("", " -e COMPILE_THREAD=8 -e CUDA_VISIBLE_DEVICES=", False),
-        ("", " -e COMPILE_THREAD=8 -e CUDA_VISIBLE_DEVICES=-1", False),
-        ("", " -e COMPILE_THREAD=8 -e CUDA_VISIBLE_DEVICES=1", True),
-    ],
-)
-def test_threads_are_held_against_a_gpu_that_is_there(script: str, container: str, *, is_wrong: bool) -> None:
-    """Not against one that is hidden, nor another file's where a script asks for the host's own."""
-    files = {"compile.sh": f"#!/bin/bash\n{script}python3 compile.py\n", "start.sh": GIVEN.format(container)}
-    found = script_checking.lint_scripts(files)
-
-    rules = {issue.rule for one in found.values() for issue in one.issues}
-    assert ("edge10.compile-threads" in rules) == is_wrong
 
 
 def test_remaps_that_hold_more_than_zeros_are_not_cut() -> None:
@@ -562,15 +524,15 @@ def test_a_corrected_text_is_printed_or_written(tmp_path: Path, capsys: pytest.C
 
     status, out, err = run(capsys, "edge10", "lint", "--fix", str(source))
     assert status == 1
-    assert "COMPILE_THREAD=1" in out
+    assert "--quant_type awq" in out
     assert PASSWORDS[0] not in out + err
     assert "left: 5:1: error: docker is given a password" in err
     status, out, err = run(capsys, "edge10", "lint", "--fix", str(source), "-o", str(target))
     assert (out, "wrote" in err) == ("", True)
-    assert target.read_text("utf-8") == before.replace("THREAD=2", "THREAD=1").replace("gptq", "awq")
+    assert target.read_text("utf-8") == before.replace("gptq", "awq")
     assert source.read_text("utf-8") == before
     status, out, _ = run(capsys, "edge10", "lint", "--fix", str(source), "--format", "json")
-    assert "COMPILE_THREAD=1" in json.loads(out)["fixed"]
+    assert "--quant_type awq" in json.loads(out)["fixed"]
 
 
 @pytest.mark.parametrize("form", ["sarif", "github"])

@@ -8,19 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.toolchains import AskedModel, Toolchain
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.evidence import JOB, Case, CaseKind, Document, Evidence
-from vllm_runbooks.core.records import Answer, IssueSeverity, RunbookVerdict, Severity
+from vllm_runbooks.core.expected import verdict_on_findings
+from vllm_runbooks.core.records import Answer, IssueSeverity, RunbookVerdict, Severity, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.diagnosis import diagnosing
-from vllm_runbooks.edge10 import expected as job_expected
-from vllm_runbooks.edge10 import models
+from vllm_runbooks.diagnosis.render import answers
+from vllm_runbooks.edge10 import models, pages
 from vllm_runbooks.edge10.accuracy import comparing as _accuracy
+from vllm_runbooks.edge10.accuracy import render as accuracy_render
 from vllm_runbooks.edge10.accuracy import reports
 from vllm_runbooks.edge10.accuracy import results as evaluations
 from vllm_runbooks.edge10.accuracy.records import Accuracy, AccuracyComparison
@@ -29,6 +31,7 @@ from vllm_runbooks.edge10.artefacts import kinds as artefacts
 from vllm_runbooks.edge10.artefacts import listings
 from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Contents
 from vllm_runbooks.edge10.host import loading, preflight
+from vllm_runbooks.edge10.host import render as host_render
 from vllm_runbooks.edge10.host import snapshots as host_snapshots
 from vllm_runbooks.edge10.host.records import CheckedHost, EdgeHost
 from vllm_runbooks.edge10.jobs import job as jobs
@@ -139,17 +142,10 @@ def read(
     if not isinstance(live, bool):
         raise InputError(f"live: {live!r} is neither True nor False; no host is asked")
     recorded, case = _held(evidence)
-    paths = {name: value.strip() for name, value in named.items()}
-    parts = JobInputs(
-        job=paths["job"] or recorded.job,
-        scripts=_parted(scripts) or recorded.scripts,
-        host=paths["host"] or recorded.host,
-        quantised=paths["quantised"] or recorded.quantised,
-        original=paths["original"] or recorded.original,
-        compiled=paths["compiled"] or recorded.compiled,
-        results=_parted(results) or recorded.results,
-        logs=(paths["log"],) if paths["log"] else recorded.logs,
-    )
+    given: dict[str, Any] = {name: value.strip() for name, value in named.items()}
+    logs = tuple(filter(None, (given.pop("log"),)))
+    given |= {"scripts": _parted(scripts), "results": _parted(results), "logs": logs}
+    parts = recorded._replace(**{name: value for name, value in given.items() if value})
     return report_on(parts, case, HostRequest(step, image.strip() or None, live))
 
 
@@ -184,7 +180,11 @@ def _by_name(files: Mapping[str, _Source]) -> JobInputs:
     ]
     return JobInputs(
         job=files[JOB],
-        scripts=tuple(source for name, source in files.items() if _is_script(name)),
+        scripts=tuple(
+            source
+            for name, source in files.items()
+            if name.endswith(_SCRIPTS) and name != JOB and not name.startswith((_FLOAT, _OTHER))
+        ),
         host=files.get(_HOST),
         quantised=files.get(_QUANTISED),
         original=files.get(_ORIGINAL),
@@ -192,10 +192,6 @@ def _by_name(files: Mapping[str, _Source]) -> JobInputs:
         results=tuple(source for source in ends if source is not None),
         logs=tuple(source for name, source in files.items() if name.endswith(_LOGS)),
     )
-
-
-def _is_script(name: str) -> bool:
-    return name.endswith(_SCRIPTS) and name != JOB and not name.startswith((_FLOAT, _OTHER))
 
 
 def _in_folder(folder: Path) -> JobInputs:
@@ -342,29 +338,19 @@ def _logged(named: Sequence[_Source]) -> Answer | str:
 
 def job(report: JobReport) -> RenderedView:
     """Show the job's settings with their sources, and what is wrong with its description."""
-    from vllm_runbooks.edge10 import pages as edge10_pages
-
-    return (
-        RenderedView.said(report.job)
-        if isinstance(report.job, str)
-        else edge10_pages.job(report.job, report.facts, report.model)
-    )
+    if isinstance(report.job, str):
+        return RenderedView.said(report.job)
+    return pages.job(report.job, report.facts, report.model)
 
 
 def host(report: JobReport) -> RenderedView:
     """Show the host, and what prevents the step."""
-    from vllm_runbooks.edge10.host import render as toolchains
-
-    return RenderedView.said(report.host) if isinstance(report.host, str) else toolchains.host_shown(report.host)
+    return RenderedView.said(report.host) if isinstance(report.host, str) else host_render.host_shown(report.host)
 
 
 def scripts(report: JobReport) -> RenderedView:
     """Show what is wrong in the scripts, and what each does."""
-    from vllm_runbooks.edge10 import pages as edge10_pages
-
-    return (
-        RenderedView.said(report.scripts) if isinstance(report.scripts, str) else edge10_pages.scripts(report.scripts)
-    )
+    return RenderedView.said(report.scripts) if isinstance(report.scripts, str) else pages.scripts(report.scripts)
 
 
 def quantised(report: JobReport) -> RenderedView:
@@ -378,22 +364,18 @@ def compiled(report: JobReport) -> RenderedView:
 
 
 def _folder(checked: CheckedFolder | str) -> RenderedView:
-    from vllm_runbooks.edge10 import pages as edge10_pages
-
-    return RenderedView.said(checked) if isinstance(checked, str) else edge10_pages.folder(checked)
+    return RenderedView.said(checked) if isinstance(checked, str) else pages.folder(checked)
 
 
 def accuracy(report: JobReport) -> RenderedView:
     """Show the accuracy that the quantised model lost."""
-    from vllm_runbooks.edge10.accuracy import render as views
-
-    return RenderedView.said(report.accuracy) if isinstance(report.accuracy, str) else views.shown(report.accuracy)
+    if isinstance(report.accuracy, str):
+        return RenderedView.said(report.accuracy)
+    return accuracy_render.shown(report.accuracy)
 
 
 def logged(report: JobReport) -> RenderedView:
     """Show why a step failed, and what to do."""
-    from vllm_runbooks.diagnosis.render import answers
-
     if isinstance(report.log, str):
         return RenderedView.said(report.log)
     return RenderedView.joined([answers.cause(report.log), answers.remedies(report.log)])
@@ -413,11 +395,9 @@ def made(report: JobReport) -> steps.JobFiles | str:
 
 def made_shown(report: JobReport, files: steps.JobFiles | str) -> RenderedView:
     """Show the files that were made, and what the linters report about them."""
-    from vllm_runbooks.edge10 import pages as edge10_pages
-
     if isinstance(files, str):
         return RenderedView.said(f"Nothing is made. {files}")
-    return edge10_pages.made(files.files, files.texts, making.judged(files.texts, report.facts))
+    return pages.made(files.files, files.texts, making.judged(files.texts, report.facts))
 
 
 def write(files: steps.JobFiles | str, folder: str, *, apply: bool) -> RenderedView:
@@ -443,11 +423,7 @@ def write(files: steps.JobFiles | str, folder: str, *, apply: bool) -> RenderedV
 
 
 def _judge_recorded(evidence: Evidence) -> RunbookVerdict:
-    """Check a recorded job.
-
-    Raises:
-        InputError: as `of`.
-    """
+    """Check a recorded job; raises InputError as `of`."""
     return judge(of(evidence))
 
 
@@ -462,18 +438,28 @@ def judge(report: JobReport, chain: OpenChain | None = None) -> RunbookVerdict:
         "scripts": 0 if isinstance(report.scripts, str) else len(report.scripts),
         **({} if isinstance(report.accuracy, str) else {"accuracy": report.accuracy.verdict.value}),
     }
-    parts = [_is_given(part) for part in (report.job, report.host, report.scripts, report.quantised, report.compiled)]
-    if not any((*parts, _is_given(report.accuracy), _is_given(report.log), chain is not None)):
+    parts = (report.job, report.host, report.scripts, report.quantised, report.compiled, report.accuracy, report.log)
+    if chain is None and all(isinstance(part, str) for part in parts):
         raise InputError("nothing of a job is given; name a recorded job or a folder in evidence, or a part of it")
     findings, unknown = list(_wrong(report)), list(_open(report))
-    if chain is not None:
-        findings += _wrong_in(chain)
-        unknown += _open_in(chain)
-    return job_expected.judge_job(findings, unknown, report.case, facts)
-
-
-def _is_given(part: object) -> bool:
-    return not isinstance(part, str)
+    compared = chain.accuracy if chain is not None else None
+    if chain is not None and compared is None:
+        unknown.append(f"the chain of open parts: {chain.why_none}")
+    elif compared is not None and compared.verdict is Accuracy.LOST:
+        findings.append((_CHAIN, compared.why))
+    elif compared is not None and compared.verdict is Accuracy.UNKNOWN:
+        unknown.append(f"the chain of open parts: {compared.why}")
+    if report.case is not None:
+        verdict, reason = verdict_on_findings([name for name, _ in findings], report.case.expect)
+    elif findings:
+        name, text = findings[0]
+        more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
+        verdict, reason = Verdict.FAIL, f"{text} ({name}){more}"
+    elif unknown:
+        verdict, reason = Verdict.FAIL, f"not established: {unknown[0]}"
+    else:
+        verdict, reason = Verdict.PASS, "nothing is wrong with what was given of the job"
+    return RunbookVerdict(verdict, reason, report.case.id if report.case else None, None, None, (), facts)
 
 
 def _wrong(report: JobReport) -> Iterator[tuple[str, str]]:
@@ -481,23 +467,23 @@ def _wrong(report: JobReport) -> Iterator[tuple[str, str]]:
         yield from (
             (_JOB_WRONG, redact_text(f"{JOB}:{finding.line}: {finding.text}")) for finding in report.job.problems
         )
-    if isinstance(report.host, CheckedHost):
-        yield from (
-            (finding.id, finding.text) for finding in report.host.findings if finding.severity is not Severity.HINT
-        )
+    yield from _serious(report.host)
     if not isinstance(report.scripts, str):
         for name, linted in report.scripts.items():
             issues = (finding for finding in linted.issues if finding.severity is not IssueSeverity.INFO)
             yield from ((finding.rule, f"{name}:{finding.line}: {finding.message}") for finding in issues)
-    for folder in (report.quantised, report.compiled):
-        if isinstance(folder, CheckedFolder):
-            yield from (
-                (finding.id, finding.text) for finding in folder.findings if finding.severity is not Severity.HINT
-            )
+    yield from _serious(report.quantised)
+    yield from _serious(report.compiled)
     if isinstance(report.accuracy, AccuracyComparison) and report.accuracy.verdict is Accuracy.LOST:
         yield _LOST, report.accuracy.why
     if isinstance(report.log, Answer) and report.log.root_cause is not None:
         yield report.log.root_cause.symptom, report.log.root_cause.title
+
+
+def _serious(part: CheckedHost | CheckedFolder | str) -> Iterator[tuple[str, str]]:
+    for finding in () if isinstance(part, str) else part.findings:
+        if finding.severity is not Severity.HINT:
+            yield finding.id, finding.text
 
 
 def _open(report: JobReport) -> Iterator[str]:
@@ -510,15 +496,3 @@ def _open(report: JobReport) -> Iterator[str]:
             yield from folder.unchecked
     if isinstance(report.accuracy, AccuracyComparison) and report.accuracy.verdict is Accuracy.UNKNOWN:
         yield f"what was lost: {report.accuracy.why}"
-
-
-def _wrong_in(chain: OpenChain) -> Iterator[tuple[str, str]]:
-    if chain.accuracy is not None and chain.accuracy.verdict is Accuracy.LOST:
-        yield _CHAIN, chain.accuracy.why
-
-
-def _open_in(chain: OpenChain) -> Iterator[str]:
-    if chain.accuracy is None:
-        yield f"the chain of open parts: {chain.why_none}"
-    elif chain.accuracy.verdict is Accuracy.UNKNOWN:
-        yield f"the chain of open parts: {chain.accuracy.why}"

@@ -14,7 +14,6 @@ _MAX_PATH, _MAX_TEXT = 160, 600
 
 
 def one_line(text: str) -> str:
-    """A text with its line ends escaped."""
     return text.replace("\n", "\\n")
 
 

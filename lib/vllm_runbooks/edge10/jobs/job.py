@@ -76,7 +76,6 @@ def read(text: str, facts_of: Callable[[str | None], Toolchain]) -> ReadJob:
 
 
 def example(facts: Toolchain) -> str:
-    """A description to begin with: a model with pictures, with the values of the facts."""
     return fill_template("job_example", version=facts.version)
 
 
@@ -177,7 +176,6 @@ class _JobReader:
         return None
 
     def truth(self, field: str) -> bool | None:
-        """True or false; None if absent or neither."""
         word = self.word(field)
         if word is None or word in _TRUE or word in _FALSE:
             return None if word is None else word in _TRUE

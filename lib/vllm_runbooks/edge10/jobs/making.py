@@ -85,7 +85,6 @@ def _redacted(problem: JobProblem) -> JobProblem:
 
 
 def judged(texts: Mapping[str, str], facts: Toolchain) -> list[MadeIssue]:
-    """Findings of the scripts' linter in made files."""
     results = script_checking.lint_scripts(texts, toolchain=facts.version)
     return [
         MadeIssue(name, issue)
@@ -107,11 +106,7 @@ def _unknown(job: EdgeJob, facts: Toolchain) -> Iterator[str]:
 
 
 def _room(job: EdgeJob, facts: Toolchain, card: str) -> str:
-    """Whether the float model fits on the GPUs of a server, in a sentence.
-
-    Raises:
-        InputError: The card is not known.
-    """
+    """Whether the float model fits on the GPUs of a server, in a sentence; an unknown card raises InputError."""
     host_loading.cards(card)
     spec = f"{job.evaluation.cards}x{card}" if job.evaluation.cards > 1 else card
     try:

@@ -1,36 +1,16 @@
-"""Names of a job's folders, made by the facts' templates and read back by them.
-
-A name is read by the template that made it, so another version of a toolchain is another template. The order of the
-dies loses its trailing zeros on its way into a name, and its entries stand without a sign between them.
-"""
+"""Names of a job's folders, made by the facts' templates and read back by them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import PurePosixPath
 
 from vllm_runbooks.catalog.toolchains import KINDS, Toolchain
+from vllm_runbooks.edge10.folder_names import HOLE, LISTED, pattern_of
 from vllm_runbooks.edge10.jobs.records import EdgeJob, FolderName
 
 _MAX_NAME = 255
 """Longest name of a file on common file systems, in bytes."""
-_HOLE = re.compile(r"\{(\w{1,40})\}", re.ASCII)
-_LISTED = "-"
-"""Separates the lengths of a prompt's pieces."""
-_FORMS = {
-    "model": r"[^/]{1,200}",
-    "prefill": rf"\d{{1,7}}(?:{_LISTED}\d{{1,7}}){{0,7}}",
-    "context": r"\d{1,9}",
-    "width": r"\d{1,6}",
-    "height": r"\d{1,6}",
-    "dies": r"\d{1,3}",
-    "modality": r"[a-z]{1,20}",
-    "remap": r"\d{0,60}",
-}
-"""Patterns of a template's fields; digits and free words never touch in a template."""
-_REST = r"(?P<rest>_[A-Za-z][A-Za-z0-9-]{0,40})?"
 _MAX_DIES = 10
 """Dies whose orders can be read: of more, the digits have several meanings."""
 
@@ -55,7 +35,6 @@ def digits(remap: Sequence[int]) -> str:
 
 
 def quantised(job: EdgeJob, of: Toolchain) -> str:
-    """Folder that quantising writes."""
     return of.names[f"quantised_{job.kind}"].format(model=model_name(job.model))
 
 
@@ -65,11 +44,10 @@ def converted(job: EdgeJob, of: Toolchain) -> str:
 
 
 def compiled(job: EdgeJob, of: Toolchain) -> str:
-    """Folder of the compiled model."""
     width, height = job.picture or (0, 0)
     return of.names[f"compiled_{job.kind}"].format(
         model=model_name(converted(job, of)),
-        prefill=_LISTED.join(map(str, job.prefill)),
+        prefill=LISTED.join(map(str, job.prefill)),
         context=job.context_tokens if job.kv_cache_tokens is None else job.kv_cache_tokens,
         width=width,
         height=height,
@@ -88,13 +66,9 @@ def dies_folder(dies: int, of: Toolchain) -> str:
 
 
 def read(name: str, of: Toolchain) -> FolderName | None:
-    """Read the name of a compiled model's folder; None if it matches no template.
+    """Read the name of a compiled model's folder, or of a path its last part; None if it matches no template.
 
     A name that stops behind the model, as in `Qwen3-4B-AWQ-AOT`, tells the model and that it is compiled, no more.
-
-    Args:
-        name: Of the folder; of a path its last part.
-        of: The facts.
     """
     folder = model_name(name)
     if len(folder) > _MAX_NAME:
@@ -126,24 +100,6 @@ def orders(text: str, dies: int) -> tuple[tuple[tuple[int, ...], tuple[int, ...]
     return tuple(dict.fromkeys(pairs))
 
 
-@cache
-def pattern_of(template: str, hole: str = "") -> re.Pattern[str]:
-    """Pattern of a template's names, which are short enough for its one free word.
-
-    Args:
-        template: The template.
-        hole: What may stand in place of any value; empty: nothing.
-    """
-    parts, seen, at = [], set(), 0
-    for field in _HOLE.finditer(template):
-        parts.append(re.escape(template[at : field.start()]))
-        form = f"{_FORMS[field[1]]}|{hole}" if hole else _FORMS[field[1]]
-        parts.append(f"(?P={field[1]})" if field[1] in seen else f"(?P<{field[1]}>{form})")
-        seen.add(field[1])
-        at = field.end()
-    return re.compile("".join([*parts, re.escape(template[at:]), _REST]), re.ASCII)
-
-
 def settings_of_name(name: str, kind: str, groups: Mapping[str, str | None]) -> FolderName:
     def number(hole: str) -> int | None:
         digits_text = groups.get(hole)
@@ -157,7 +113,7 @@ def settings_of_name(name: str, kind: str, groups: Mapping[str, str | None]) -> 
         kind=kind,
         model=groups.get("model") or "",
         context_tokens=number("context"),
-        prefill=tuple(map(int, prefill.split(_LISTED))) if prefill else None,
+        prefill=tuple(map(int, prefill.split(LISTED))) if prefill else None,
         picture=None if width is None or height is None else (width, height),
         dies=dies,
         modality=groups.get("modality"),
@@ -170,7 +126,7 @@ def settings_of_name(name: str, kind: str, groups: Mapping[str, str | None]) -> 
 def _begun(name: str, template: str) -> FolderName | None:
     """Model of a name that ends where the settings would begin."""
     head, hole, tail = template.partition("{model}")
-    mark = _HOLE.split(tail)[0].rstrip("_")
+    mark = HOLE.split(tail)[0].rstrip("_")
     model = name.removeprefix(head).removesuffix(mark)
     if not hole or not mark or not name.startswith(head) or not name.endswith(mark) or not model:
         return None

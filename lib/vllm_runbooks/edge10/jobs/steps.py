@@ -1,7 +1,4 @@
-"""Make the files of a job: scripts, commands, settings, and a README with their order.
-
-Each value is in the job once and reaches every file from there. Texts of files are templates; this module fills them.
-"""
+"""Make the files of a job: scripts, commands, settings, and a README with their order."""
 
 from __future__ import annotations
 
@@ -51,12 +48,7 @@ class JobFiles(NamedTuple):
 
 
 def make_files(job: EdgeJob, facts: Toolchain) -> JobFiles:
-    """Make the texts of a job's files; nothing is written.
-
-    Args:
-        job: As `job.read` returns it.
-        facts: Facts of the job's toolchain.
-    """
+    """Make the texts of a job's files; nothing is written."""
     texts = dict(_files(job, facts))
     readme = MadeFile(_README, "", "what is done in which order")
     by_name = {file.name: text for file, text in texts.items()}

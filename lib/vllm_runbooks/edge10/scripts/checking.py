@@ -8,10 +8,23 @@ from types import MappingProxyType
 
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.toolchains import Toolchain
-from vllm_runbooks.edge10.scripts.records import LintedScripts
+from vllm_runbooks.core.excerpt import LineIndex
+from vllm_runbooks.edge10.scripts import secret_rules
+from vllm_runbooks.edge10.scripts.findings import CheckedScript, CheckedScripts
+from vllm_runbooks.edge10.scripts.readings import COMPILE
+from vllm_runbooks.edge10.scripts.records import LintedScripts, ScriptStep
 from vllm_runbooks.lint import knowledge
-from vllm_runbooks.lint import linting as _lint
 from vllm_runbooks.lint.checking import asked
+from vllm_runbooks.lint.mending import mended_by
+from vllm_runbooks.lint.records import CommandRelease
+from vllm_runbooks.lint.secrecy import Secrets
+from vllm_runbooks.lint.told import issues, launches
+
+_CONTAINERS = {
+    "quantise": "quantise", "convert": "convert", "serve": "evaluate", "evaluate": "evaluate",
+    **dict.fromkeys(COMPILE, "compile"),
+}  # fmt: skip
+"""Step of the toolchain whose container a script runs in, by what it does."""
 
 
 def lint_scripts(
@@ -36,10 +49,8 @@ def lint_scripts(
     Raises:
         InputError: the version of the toolchain or the language is unknown.
     """
-    from vllm_runbooks.edge10 import scripts
-
-    facts = catalog.toolchain(toolchain)
-    return scripts.lint(texts, knowledge.knowledge(lang), facts, _asked_of(texts, facts, folders), fix=fix)
+    group = _group(texts, toolchain, folders, lang)
+    return {name: _linted(name, script, fix=fix) for name, script in group.files.items()}
 
 
 def mended_script(
@@ -54,12 +65,51 @@ def mended_script(
     Raises:
         InputError: as `lint_scripts`.
     """
-    from vllm_runbooks.edge10 import scripts
+    return _fixed(_group(texts, toolchain, folders, None).files[name]).text
 
+
+def _group(
+    texts: Mapping[str, str], toolchain: str | None, folders: Mapping[str, Path], lang: str | None
+) -> CheckedScripts:
     facts = catalog.toolchain(toolchain)
-    return scripts.mended(texts, name, knowledge.knowledge(), facts, _asked_of(texts, facts, folders))
-
-
-def _asked_of(texts: Mapping[str, str], facts: Toolchain, folders: Mapping[str, Path]) -> dict[str, _lint.LintRequest]:
     vllm = facts.steps["evaluate"].vllm
-    return {name: asked(text, name, vllm, None, folders.get(name)) for name, text in texts.items()}
+    requests = {name: asked(text, name, vllm, None, folders.get(name)) for name, text in texts.items()}
+    return CheckedScripts(texts, knowledge.knowledge(lang), facts, requests)
+
+
+def _fixed(script: CheckedScript) -> CheckedScript:
+    group, name = script.group, script.file.name
+    return mended_by(script, lambda text: group.with_text(name, text).files[name])
+
+
+def _linted(name: str, script: CheckedScript, *, fix: bool) -> LintedScripts:
+    fixed = _fixed(script) if fix else script
+    file, judged, facts = script.file, script.file.judged, script.group.facts
+    fixed_readings = fixed.file.judged.readings if fix else ()
+    secrets = Secrets(*judged.readings, *fixed_readings, more=[*secret_rules.shown_passwords(file)])
+    deployments = [
+        launch
+        for parsed, launch in zip(judged.parsed, launches(judged, secrets), strict=True)
+        if not file.is_compiled(parsed[0].start)
+    ]
+    return LintedScripts(
+        CommandRelease(judged.release.version, "toolchain", judged.release.data),
+        tuple(issues(script, secrets)),
+        tuple(deployments),
+        secrets.hidden(fixed.text) if fix else None,
+        script.knowledge.lang,
+        steps=tuple(_steps(name, script, facts)),
+        toolchain=facts.id,
+    )
+
+
+def _steps(name: str, script: CheckedScript, facts: Toolchain) -> list[ScriptStep]:
+    """Steps of a file in order; the same step twice in a row is one."""
+    places = LineIndex(script.text)
+    steps: list[ScriptStep] = []
+    for step, offset in sorted({step for part in script.file.parts for step in part.steps}, key=lambda step: step[1]):
+        container = facts.steps.get(_CONTAINERS.get(step, ""))
+        if not steps or steps[-1].step != step:
+            vllm = container.vllm if container is not None else None
+            steps.append(ScriptStep(name, step, places(offset).line, vllm))
+    return steps

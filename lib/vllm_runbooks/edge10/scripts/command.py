@@ -13,6 +13,7 @@ from vllm_runbooks.catalog import console as catalog_options
 from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
+from vllm_runbooks.edge10.options import VERSION
 from vllm_runbooks.lint.commands.lint import folder_of
 
 _INSTEAD = "give a script, settings or a page of a step, a folder of them, or - for standard input"
@@ -34,9 +35,7 @@ _MAX_BYTES = 1_000_000
     )
 )
 @click.argument("files", nargs=-1, metavar="FILE|FOLDER|-…", type=complete.SCRIPT)
-@click.option(
-    "--toolchain", "version", metavar="V", help="Version of the toolchain, as in 1.1.7 (default: the newest known)."
-)
+@VERSION
 @click.option("--fix", is_flag=True, help="Print the corrected text; FILE itself is not changed.")
 @click.option(
     "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the corrected text there."

@@ -12,12 +12,11 @@ from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.edge10.scripts.program import ScriptProgram
 from vllm_runbooks.edge10.scripts.values import MISSING, ScriptEvent
 from vllm_runbooks.reading import shell
-from vllm_runbooks.reading.documents import launchers, placeholders
+from vllm_runbooks.reading.documents import placeholders
 from vllm_runbooks.reading.documents.placed_words import cut
 from vllm_runbooks.reading.shell import Word
 
-_DOCKER = ("docker", "podman", "nerdctl")
-REGISTRY_CLIENTS = (*_DOCKER, "helm", "crane", "skopeo", "oras", "buildah", "regctl")
+REGISTRY_CLIENTS = ("docker", "podman", "nerdctl", "helm", "crane", "skopeo", "oras", "buildah", "regctl")
 """Programs that log in to a registry."""
 _SHELL_CALLS = frozenset((
     "os.system", "os.popen", "subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output",
@@ -28,8 +27,6 @@ _VISIBLE = frozenset(("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"))
 _NO_GPU = frozenset(("", "-1", "none", "void", "NoDevFiles"))
 _MAX_WITHIN = 3
 _MAX_COMMANDS = 2_000
-_MAX_BEFORE = 8
-"""Words between `docker` and `run`."""
 _PIPE = re.compile(
     r"\s{0,40}(?:\\\r?\n\s{0,40})?\|\s{0,40}(?:\\\r?\n\s{0,40})?(?:sudo\s{1,8}(?:-\w{1,8}\s{1,8}){0,4})?"
 )
@@ -76,13 +73,7 @@ class ScriptCommand:
 def commands_of_script(
     source: Excerpt, text: str, *, is_page: bool
 ) -> tuple[list[ScriptCommand], list[shell.Assignment]]:
-    """Commands and assignments of a shell script, with the commands inside words of others.
-
-    Args:
-        source: The script.
-        text: Text of its file.
-        is_page: Whether the file is a page, in which `<name>` is a placeholder.
-    """
+    """Commands and assignments of a shell script, and commands in its words; a page has `<name>` as a placeholder."""
     commands: list[ScriptCommand] = []
     assignments = _read(source, commands, is_page=is_page, depth=0)
     return _with_passwords(commands, text), assignments
@@ -106,7 +97,6 @@ def _read(source: Excerpt, commands: list[ScriptCommand], *, is_page: bool, dept
 
 
 def commands_of_program(program: ScriptProgram) -> list[ScriptCommand]:
-    """Commands that a program runs, or gives to a shell."""
     return [
         command
         for event in program.events
@@ -134,17 +124,6 @@ def _commands_of_call(event: ScriptEvent, program: ScriptProgram) -> Iterator[Sc
         words_of_call.append(Word(str(data) if is_text else None, *places, str(data) if is_text else ""))
     if words_of_call:
         yield from _with_passwords([ScriptCommand(tuple(words_of_call), start, end)], "")
-
-
-def container(command: ScriptCommand) -> launchers.Options | None:
-    """Container that a command starts, without GPUs if they are hidden; None if it starts none."""
-    at = command.index(*_DOCKER)
-    run = None if at is None else command.index("run", "create", start=at + 1)
-    if at is None or run is None or run - at > _MAX_BEFORE:
-        return None
-    options = launchers.container_options(command.words[run + 1 :])
-    is_hidden = any(hides_gpus(setting.name, setting.value.value) for setting in options.settings)
-    return replace(options, gpus=None) if is_hidden else options
 
 
 def hides_gpus(name: str, value: str | None) -> bool:

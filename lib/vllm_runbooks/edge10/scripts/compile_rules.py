@@ -13,7 +13,7 @@ from vllm_runbooks.catalog.languages import Phrase, listed
 from vllm_runbooks.catalog.toolchains import Toolchain
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.edge10 import models
-from vllm_runbooks.edge10.jobs.names import pattern_of
+from vllm_runbooks.edge10.folder_names import pattern_of
 from vllm_runbooks.edge10.scripts import commands
 from vllm_runbooks.edge10.scripts.compiled import MODE, REMAP, CompileSettings, folder_text
 from vllm_runbooks.edge10.scripts.program import ScriptProgram
@@ -35,7 +35,6 @@ _GPU_WORD = re.compile(r"(?:^|[_-])(?:gpu|cuda)(?:[_-]|$)", re.IGNORECASE)
 
 
 def find(part: FilePart, scripts: ScriptSet, tables: Tables) -> Iterator[Hit]:
-    """Findings in a part that compiles."""
     if not part.has(*COMPILE):
         return
     table = tables.get(_LATE, {})
@@ -48,7 +47,7 @@ def find(part: FilePart, scripts: ScriptSet, tables: Tables) -> Iterator[Hit]:
         if len(settings.calls) <= 1:  # of several each may have settings of its own
             for find_rule in (_find_set_twice, _find_lengths, _find_sizes, _find_names):
                 yield from find_rule(settings)
-        yield from _find_threads(settings, scripts)
+        yield from _find_threads(settings)
 
 
 # Order
@@ -207,14 +206,9 @@ def _is_filled(settings: CompileSettings, option: ScriptOption, needed: int) -> 
 def words_of(settings: CompileSettings, option: ScriptOption) -> int | None:
     """Number of words that an option takes once its default is corrected; None for any number."""
     needed = settings.facts.limits.remap_entries
-    items = settings.program.items(option.default)
-    values = [value for remap in settings.remaps.values() for _, value in remap if option.name in value.options]
-    is_order = any(len(settings.program.items(value) or ()) == needed for value in values)
-    if items is None or option.default is None or not (is_order or "remap" in option.name.lower()):
-        return None
-    if len(items) != needed and _is_filled(settings, option, needed):
-        return None
-    return needed if len(items) == needed or _resized(settings, option.default, needed) else None
+    is_whole = len(settings.program.items(option.default) or ()) == needed
+    is_order = "remap" in option.name.lower()
+    return needed if is_order and (is_whole or not _is_filled(settings, option, needed)) else None
 
 
 def _wrong_dies(order: Sequence[int | None], dies: int | None, needed: int) -> str:
@@ -429,10 +423,10 @@ def _check_modality(settings: CompileSettings, text: str) -> Iterator[Phrase]:
 # Threads
 
 
-def _find_threads(settings: CompileSettings, scripts: ScriptSet) -> Iterator[Hit]:
+def _find_threads(settings: CompileSettings) -> Iterator[Hit]:
     program, right = settings.program, settings.facts.limits.threads_with_gpu
     device = settings.device()
-    has_gpu = device in ("cuda", "either") or uses_gpu(program) or (device is None and scripts.has_gpu)
+    has_gpu = device in ("cuda", "either") or uses_gpu(program)
     variables = [event for event in program.events if event.kind == "environ" and event.args]
     if not has_gpu or not program.has_gpu or any(_hides_gpus(program, event) for event in variables):
         return
@@ -454,7 +448,6 @@ def _hides_gpus(program: ScriptProgram, event: ScriptEvent) -> bool:
 
 
 def uses_gpu(program: ScriptProgram) -> bool:
-    """Whether a program moves something to a GPU."""
     for event in program.events:
         if event.kind == "call" and event.name.rpartition(".")[2] in ("to", "cuda"):
             device = event.args[0].data if event.args else None

@@ -52,32 +52,26 @@ class CompileSettings:
 
     @cached_property
     def calls(self) -> list[ScriptEvent]:
-        """Calls that compile."""
         return compile_calls(self.program)[:_MAX_CALLS]
 
     def number(self, value: ScriptValue | None) -> int | None:
-        """Whole number; None if it is none or unknown."""
         data = self.program.python(value)
         return data if isinstance(data, int) and not isinstance(data, bool) else None
 
     def numbers(self, value: ScriptValue | None) -> list[int] | None:
-        """List of whole numbers; None if it is none or unknown."""
         data = self.program.python(value)
         is_known = isinstance(data, list) and all(isinstance(item, int) and not isinstance(item, bool) for item in data)
         return data if is_known else None
 
     @cached_property
     def builds(self) -> list[ScriptEvent]:
-        """Calls that build a language model."""
         return list(filter(is_build, self.calls))
 
     @cached_property
     def engines(self) -> list[ScriptEvent]:
-        """Calls that make an engine."""
         return list(filter(is_engine, self.calls))
 
     def modes(self, name: str) -> list[tuple[ScriptEvent, ScriptValue]]:
-        """Settings of a mode, with their values."""
         return [
             (event, event.args[1])
             for event in self.program.events
@@ -109,7 +103,6 @@ class CompileSettings:
 
     @cached_property
     def context(self) -> NamedNumber | None:
-        """Tokens of the longest sequence; None if unknown."""
         for name, calls in (("max_kv_cache_size", self.builds), ("max_model_len", self.engines)):
             for event in calls:
                 number = self.number(event.argument(name))
@@ -119,7 +112,6 @@ class CompileSettings:
 
     @cached_property
     def models(self) -> list[str | None]:
-        """Checkpoints that are compiled; None for one that is unknown."""
         values = [event.argument("model_path", 0) for event in self.builds]
         values += [event.argument("model", 0) for event in self.engines]
         paths = [self.program.python(value) for value in values]
@@ -149,12 +141,10 @@ class CompileSettings:
 
     @cached_property
     def counted_dies(self) -> list[NamedNumber]:
-        """Numbers of dies that the script names."""
         return list(self._named(_DIES))
 
     @cached_property
     def contexts(self) -> list[NamedNumber]:
-        """Lengths of a context that the script names."""
         return list(self._named(_CONTEXT))
 
     def side(self, name: str) -> int | None:

@@ -68,7 +68,6 @@ class AddressParts(NamedTuple):
 
 
 def split_address(address: str) -> AddressParts | None:
-    """Split an address; None if it is none."""
     match = _ADDRESS.fullmatch(address.strip())
     if match is None:
         return None
@@ -76,7 +75,6 @@ def split_address(address: str) -> AddressParts | None:
 
 
 def is_settings(text: str) -> bool:
-    """Whether a YAML text has settings of an evaluation."""
     return _MARKS.search(text) is not None
 
 
@@ -136,7 +134,6 @@ def _scalar(text: str) -> Any:
 
 
 def requests_of_program(program: ScriptProgram) -> Iterator[EvaluationRequest]:
-    """Evaluations that a program requests."""
     for event in program.events:
         if event.kind != "call" or not event.name.startswith("evalscope."):
             continue

@@ -36,14 +36,7 @@ class CheckedScripts:
     def __init__(
         self, texts: Mapping[str, str], knowledge: Knowledge, facts: Toolchain, requests: Mapping[str, LintRequest]
     ) -> None:
-        """Read the files.
-
-        Args:
-            texts: Texts by name.
-            knowledge: Rules, GPUs and models.
-            facts: Facts of the toolchain.
-            requests: What the ordinary linter is asked, by name.
-        """
+        """Read the files; `requests` has what the ordinary linter is asked, by name."""
         self.texts, self.knowledge, self.facts, self.requests = dict(texts), knowledge, facts, dict(requests)
         imports = program_rules.known_imports(knowledge.tables)
         files = (
@@ -54,11 +47,9 @@ class CheckedScripts:
 
     @cached_property
     def files(self) -> dict[str, CheckedScript]:
-        """Each file with its findings."""
         return {file.name: CheckedScript(file, self) for file in self.scripts.files}
 
     def with_text(self, name: str, text: str) -> CheckedScripts:
-        """The same files, one with another text."""
         return CheckedScripts({**self.texts, name: text}, self.knowledge, self.facts, self.requests)
 
 
@@ -66,22 +57,18 @@ class CheckedScript:
     """One file with its findings."""
 
     def __init__(self, file: ReadFile, group: CheckedScripts) -> None:
-        """Check a file among others."""
         self.file, self.group = file, group
 
     @property
     def text(self) -> str:
-        """Text of the file."""
         return self.file.text
 
     @property
     def page(self) -> LaunchFile:
-        """The file as the ordinary linter reads it."""
         return self.file.judged.page
 
     @property
     def knowledge(self) -> Knowledge:
-        """Rules, GPUs and models."""
         return self.group.knowledge
 
     @cached_property
@@ -110,7 +97,6 @@ class CheckedScript:
             yield from quantise_rules.find(part, scripts, tables)
             yield from serving_rules.find(part, scripts)
             yield from secret_rules.find_passwords(part)
-            yield from secret_rules.find_threads(part, scripts)
         yield from quantise_rules.find_unconverted(self.file, scripts)
         yield from page_rules.find(self.file, scripts)
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from vllm_runbooks.catalog.toolchains import ScriptPart
 from vllm_runbooks.edge10.scripts.compiled import MODE, CompileSettings
 from vllm_runbooks.edge10.scripts.operations import is_known_text
-from vllm_runbooks.edge10.scripts.program import ScriptProgram
 from vllm_runbooks.edge10.scripts.readings import FilePart, ScriptSet
 from vllm_runbooks.edge10.scripts.values import ScriptEvent, ScriptValue
 from vllm_runbooks.lint.hits import Hit
@@ -97,7 +96,7 @@ def _may_have(settings: CompileSettings, call: ScriptEvent, setting: ScriptPart,
     if setting.form == "argument" and (call.is_open or call.name.rpartition(".")[2] != "LLM"):
         return True
     is_page = settings.part.piece.is_part and word in settings.part.file
-    return is_page or word in _reachable_words(settings.program)
+    return is_page or word in _reachable_words(settings.program.text.tree)
 
 
 def _has_unknown_mode(event: ScriptEvent) -> bool:
@@ -133,9 +132,9 @@ def _is_open(call: ast.Call) -> bool:
     return name in _OPEN_CALLS
 
 
-def _reachable_words(program: ScriptProgram) -> frozenset[str]:
+def _reachable_words(tree: ast.Module) -> set[str]:
     """Names and texts of a script, without functions that nothing names."""
-    nodes = list(ast.walk(program.text.tree))
+    nodes = list(ast.walk(tree))
     named = {word for node in nodes for word in _words(node)}
     functions = (node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
     idle = {
@@ -144,7 +143,7 @@ def _reachable_words(program: ScriptProgram) -> frozenset[str]:
         if not function.decorator_list and not function.name.startswith("__") and function.name not in named
         for node in ast.walk(function)
     }
-    return frozenset(word for node in nodes if node not in idle for word in _words(node))
+    return {word for node in nodes if node not in idle for word in _words(node)}
 
 
 def _words(node: ast.AST) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import operator
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,8 +13,6 @@ MAX_TEXT = 20_000
 """Characters of a text that is computed."""
 MAX_ITEMS = 5_000
 MAX_BITS = 1024
-_FIELDS = re.compile(r"(?:[^{}]|\{\w{0,60}\})*")
-_PERCENTS = re.compile(r"(?:[^%]|%[sd%])*")
 _TEXT_METHODS = frozenset((
     "strip", "lstrip", "rstrip", "lower", "upper", "title", "capitalize", "removeprefix", "removesuffix", "startswith",
     "endswith", "isdigit", "count", "find", "partition", "rpartition", "split", "rsplit", "splitlines",
@@ -47,19 +44,11 @@ def _limited(numbers: range) -> list[int]:
 
 def calculate(kind: ast.operator, left: Any, right: Any) -> Any:
     """Result of an operator; raises ValueError where it is not computed."""
-    if isinstance(left, str) and isinstance(kind, ast.Mod):
-        values = tuple(right) if isinstance(right, list) else (right,)
-        size = len(left) + sum(len(str(value)) for value in values)
-        if isinstance(right, dict) or not _PERCENTS.fullmatch(left) or size > MAX_TEXT:
-            raise ValueError
-        return left % values
     if isinstance(kind, ast.Mult):
         for sequence, times in ((left, right), (right, left)):
             if isinstance(sequence, (str, list)) and isinstance(times, int) and len(sequence) * times > MAX_ITEMS:
                 raise ValueError
-    if isinstance(kind, ast.BitOr) and isinstance(left, dict):
-        return {**left, **right}
-    if type(kind) not in _ARITHMETIC:
+    if type(kind) not in _ARITHMETIC or (isinstance(left, str) and isinstance(kind, ast.Mod)):
         raise ValueError
     return _ARITHMETIC[type(kind)](left, right)
 
@@ -73,14 +62,6 @@ def call_text_method(text: str, name: str, args: Sequence[Any]) -> Any:
     return getattr(text, name)(*args)
 
 
-def format_text(text: str, args: Sequence[str], keywords: Mapping[str, str]) -> str:
-    """Result of `text.format` with plain fields; raises ValueError for others."""
-    longest = max(map(len, (*args, *keywords.values())), default=0)
-    if not _FIELDS.fullmatch(text) or len(text) + text.count("{") * longest > MAX_TEXT:
-        raise ValueError
-    return text.format(*args, **keywords)
-
-
 def join_path(parts: Sequence[str]) -> str:
     """Path made of parts; one that begins with a slash drops those before it."""
     path = ""
@@ -90,5 +71,4 @@ def join_path(parts: Sequence[str]) -> str:
 
 
 def is_known_text(value: object) -> bool:
-    """Whether a value is a text without unknown parts."""
     return isinstance(value, str) and HOLE not in value

@@ -1,8 +1,4 @@
-"""Cut a file into programs, shell commands, settings and printed trees, each with its place.
-
-A page is cut into its blocks, a shell script into itself and the files that it writes; a notebook's cells become one
-program.
-"""
+"""Cut a file into programs, shell commands, settings and printed trees, each with its place."""
 
 from __future__ import annotations
 
@@ -19,8 +15,6 @@ _MAX_PIECES = 400
 _TREE = re.compile(r"^[ \t\u00a0│|]{0,200}[├└]──", re.MULTILINE)
 _FLAGS = re.compile(r"(?:--[a-z]{1,20}=\S{1,400}[ \t]{1,40}){0,8}")
 """Options of a Dockerfile's `RUN`."""
-_PROMPT, _CONTINUED = re.compile(r"[ \t]{0,40}>>>(?: |\Z)"), re.compile(r"[ \t]{0,40}\.\.\.(?: |\Z)")
-"""Prompts of a Python session."""
 _WORD = re.compile(r"[^\W\d]\w{0,99}")
 
 
@@ -72,7 +66,7 @@ def _cut(source: Excerpt, kind: str, *, is_part: bool) -> Iterator[FilePiece]:
 
 def _cut_page(source: Excerpt) -> Iterator[FilePiece]:
     for block in pages.blocks(source):
-        if block.kind in ("prose", "cut", "unit"):
+        if block.kind in ("prose", "cut", "unit") or block.text.text.lstrip().startswith(">>>"):
             continue
         if block.kind not in ("python", "yaml") and _TREE.search(block.text.text):
             yield FilePiece("listing", block.text, is_part=True)
@@ -81,29 +75,11 @@ def _cut_page(source: Excerpt) -> Iterator[FilePiece]:
         kind = "shell" if kind in ("page", "command", "span") else kind
         if kind in ("python", "shell", "yaml", "dockerfile"):
             text = pages.without_prompts(block.text) if kind == "shell" else pages.dedented(block.text)
-            yield from _cut(_without_prompts(text) if kind == "python" else text, kind, is_part=True)
-
-
-def _without_prompts(source: Excerpt) -> Excerpt:
-    """What was typed in a Python session; a text without prompts as it is."""
-    if _PROMPT.match(source.text.lstrip()) is None:
-        return source
-    parts: list[tuple[int, int]] = []
-    begin = 0
-    for line in source.text.split("\n"):
-        end = min(begin + len(line) + 1, len(source.text))
-        prompt = _PROMPT.match(line) or (_CONTINUED.match(line) if parts else None)
-        if prompt is not None:
-            parts.append((begin + prompt.end(), end))
-        begin = end
-    return source.joined(parts)
+            yield from _cut(text, kind, is_part=True)
 
 
 def _cut_notebook(source: Excerpt) -> Iterator[FilePiece]:
-    """Cells of Python as one program, shell lines in them as commands.
-
-    A cell that is no valid Python is a piece of its own, and so is what a cell writes to a file.
-    """
+    """Cells of Python as one program; an invalid one, or a file that a cell writes, is a piece of its own."""
     programs: list[Excerpt] = []
     files: dict[tuple[str, str], list[Excerpt]] = {}
     around: set[str] = set()

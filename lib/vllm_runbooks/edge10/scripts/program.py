@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -80,14 +80,7 @@ class ScriptProgram:
     def __init__(
         self, text: PythonText, imports: Mapping[str, str], outer: frozenset[str] = frozenset(), *, has_gpu: bool = True
     ) -> None:
-        """Follow a script.
-
-        Args:
-            text: The parsed script.
-            imports: Dotted names of what some names mean where the script forgets to import them.
-            outer: Names that are bound before the script begins.
-            has_gpu: What `torch.cuda.is_available()` returns.
-        """
+        """Follow a script; `imports` means names that it forgets to import, `outer` is bound before."""
         self.text, self.has_gpu = text, has_gpu
         self.asks_for_gpu = False
         """Whether it asks if there is a GPU."""
@@ -130,7 +123,7 @@ class ScriptProgram:
             self._follow_uncalled()
         except (_LimitError, RecursionError):
             self.is_complete = False
-        self.unbound = {} if self._has_star(nodes) else self._unbound(nodes, outer)
+        self.unbound = {} if "*" in self.bound else self._unbound(nodes, outer)
         """Names that nothing binds, each with its first use."""
 
     # Values
@@ -155,12 +148,10 @@ class ScriptProgram:
         return dict(zip(content, values, strict=True)) if isinstance(content, dict) else values
 
     def items(self, value: ScriptValue | None) -> tuple[ScriptValue, ...] | None:
-        """Items of a list or tuple; None if unknown."""
         content = value.data.content if value is not None and value.kind == "items" else None
         return content if isinstance(content, tuple) else None
 
     def entries(self, value: ScriptValue | None) -> Mapping[Any, ScriptValue] | None:
-        """Entries of a mapping; None if unknown."""
         content = value.data.content if value is not None and value.kind == "items" else None
         return content if isinstance(content, dict) else None
 
@@ -812,10 +803,6 @@ class ScriptProgram:
             items = self._iterated(args[0])
             parts = [part for item in items or () for part in (text, item)][1:]
             return self._unknown(node, text) if items is None else self._joined(parts, node)
-        if method == "format":
-            values = {name: self._text(value) for name, value in arguments.keywords.items()}
-            texts = [self._text(arg) for arg in args]
-            return self._computed(lambda form: operations.format_text(form, texts, values), node, text)
         return self._computed(
             lambda *known: operations.call_text_method(known[0], method, known[1:]), node, text, *args
         )
@@ -852,11 +839,6 @@ class ScriptProgram:
 
     # Names
 
-    @staticmethod
-    def _has_star(nodes: Iterable[ast.AST]) -> bool:
-        imports = (node for node in nodes if isinstance(node, ast.ImportFrom))
-        return any(alias.name == "*" for node in imports for alias in node.names)
-
     def _unbound(self, nodes: Iterable[ast.AST], outer: frozenset[str]) -> dict[str, ast.Name]:
         unbound: dict[str, ast.Name] = {}
         uses = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
@@ -875,18 +857,13 @@ def _is_same(value: ScriptValue | None, other: ScriptValue | None) -> bool:
     return type(value.data) is type(other.data) and bool(value.data == other.data)
 
 
-def _bound_names(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        yield node.id
-    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        yield node.name
-    elif isinstance(node, ast.arg):
-        yield node.arg
-    elif isinstance(node, (ast.Import, ast.ImportFrom)):
-        yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
-    elif isinstance(node, (ast.Global, ast.Nonlocal)):
-        yield from node.names
-    elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-        yield node.name
-    elif isinstance(node, ast.MatchMapping) and node.rest:
-        yield node.rest
+def _bound_names(node: ast.AST) -> list[str]:
+    """Names that a node binds."""
+    if isinstance(node, ast.Name):
+        return [] if isinstance(node.ctx, ast.Load) else [node.id]
+    if isinstance(node, ast.alias):
+        return [node.asname or node.name.split(".")[0]]
+    if isinstance(node, ast.arg):
+        return [node.arg]
+    names = (getattr(node, "name", None), getattr(node, "rest", None), *getattr(node, "names", ()))
+    return [name for name in names if isinstance(name, str)]

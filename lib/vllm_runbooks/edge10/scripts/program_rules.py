@@ -35,7 +35,6 @@ _MAX_COMMENT = 400
 
 
 def find(part: FilePart, scripts: ScriptSet, tables: Tables) -> Iterator[Hit]:
-    """Findings in a program."""
     if part.program is not None:
         yield from _find_unbound(part, part.program, tables.get(_NAMES, {}).get("names", {}))
         yield from _find_list_options(CompileSettings(part, part.program, scripts.facts))

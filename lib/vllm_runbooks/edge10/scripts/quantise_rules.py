@@ -38,7 +38,6 @@ _PATH = "pretrained_model_name_or_path"
 
 
 def find(part: FilePart, scripts: ScriptSet, tables: Tables) -> Iterator[Hit]:
-    """Findings in one part."""
     if part.has("quantise"):
         yield from _find_method(part, scripts)
         yield from _find_calibration(part, scripts, tables.get(_ARGUMENT, {}).get("datasets", {}))

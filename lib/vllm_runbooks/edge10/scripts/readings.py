@@ -58,22 +58,18 @@ class FilePart:
     """Steps of the toolchain, each with its offset in the file."""
 
     def has(self, *steps: str) -> bool:
-        """Whether it is one of these steps."""
         return any(step in steps for step, _ in self.steps)
 
     @property
     def span(self) -> tuple[int, int]:
-        """Where it is in the file."""
         at = self.piece.text.at
         return at[0], at[len(self.piece.text.text)]
 
     @property
     def programs(self) -> list[ScriptProgram]:
-        """The program, with and without a GPU."""
         return [program for program in (self.program, self.without_gpu) if program is not None]
 
     def hit(self, rule: str, node: ast.AST | None, values: Mapping[str, str], edits: Sequence[Replacement] = ()) -> Hit:
-        """Finding at a node of the program."""
         if self.program is None or node is None or not hasattr(node, "end_lineno"):
             return Hit(rule, self.span[0], self.span[0], values)
         return Hit(rule, *self.program.text.places(node), values, tuple(edits))
@@ -87,7 +83,6 @@ class FilePart:
 
 
 def is_engine(event: ScriptEvent) -> bool:
-    """Whether an event makes vLLM's engine."""
     words = event.name.split(".")
     if event.kind != "call" or words[0] != "vllm":
         return False
@@ -95,7 +90,6 @@ def is_engine(event: ScriptEvent) -> bool:
 
 
 def is_build(event: ScriptEvent) -> bool:
-    """Whether an event builds and compiles a language model."""
     return event.kind == "call" and event.name.rpartition(".")[2] == BUILD
 
 
@@ -130,16 +124,13 @@ class ReadFile:
 
     @cached_property
     def compile_programs(self) -> list[Excerpt]:
-        """Programs that run in the compile container, whose vLLM is another release."""
         return _compile_programs(self.parts)
 
     def is_compiled(self, offset: int) -> bool:
-        """Whether an offset is within such a program."""
         return any(contains_offset(program, offset) for program in self.compile_programs)
 
     @cached_property
     def servers(self) -> tuple[ScriptServer, ...]:
-        """Servers that it starts."""
         return tuple(self._servers())
 
     def _servers(self) -> Iterator[ScriptServer]:
@@ -165,7 +156,6 @@ class ReadFile:
 
 
 def contains_offset(text: Excerpt, offset: int) -> bool:
-    """Whether a character of a text is at an offset of its file."""
     index = bisect_left(text.at, offset, 0, len(text.text))
     return index < len(text.text) and text.at[index] == offset
 
@@ -175,14 +165,7 @@ def _compile_programs(parts: Iterable[FilePart]) -> list[Excerpt]:
 
 
 def find_compile_programs(text: str, name: str, facts: Toolchain, imports: Mapping[str, str]) -> list[Excerpt]:
-    """Programs of a file that run in the compile container.
-
-    Args:
-        text: Text of the file.
-        name: Its name, which helps to find out its format.
-        facts: Facts of the toolchain.
-        imports: As for `read_file`.
-    """
+    """Programs of a file that run in the compile container; `name` helps to find out its format."""
     return _compile_programs(
         _read_program(piece, text, facts, imports, frozenset())
         for piece in cut_file(text, name)
@@ -199,17 +182,14 @@ class ScriptSet:
 
     @cached_property
     def servers(self) -> tuple[ScriptServer, ...]:
-        """Servers of all files."""
         return tuple(server for file in self.files for server in file.servers)
 
     @cached_property
     def parts(self) -> tuple[FilePart, ...]:
-        """Parts of all files."""
         return tuple(part for file in self.files for part in file.parts)
 
     @cached_property
     def quantised(self) -> frozenset[str]:
-        """Folders that quantised models are written to."""
         paths = (path_of(part, value) for part in self.parts for _, value in saved_models(part))
         return frozenset(path for path in paths if path is not None)
 
@@ -225,17 +205,6 @@ class ScriptSet:
         )
         return tuple(_normalized(option.value) if option is not None else None for option in options)
 
-    @cached_property
-    def has_gpu(self) -> bool:
-        """Whether a command gives the compile container a GPU."""
-        image = self.facts.steps["compile"].image or ""
-        containers = (commands.container(command) for part in self.parts for command in part.commands)
-        return any(
-            box is not None and box.gpus is not None and box.image is not None
-            and image in (box.image.value or box.image.raw)
-            for box in containers
-        )  # fmt: skip
-
 
 def saved_models(part: FilePart) -> list[tuple[ScriptEvent, ScriptValue | None]]:
     """Events that save a quantised model, each with the folder."""
@@ -248,7 +217,6 @@ def saved_models(part: FilePart) -> list[tuple[ScriptEvent, ScriptValue | None]]
 
 
 def path_of(part: FilePart, value: ScriptValue | None) -> str | None:
-    """Path of a value; None if unknown."""
     text = part.program.python(value) if part.program is not None else None
     return _normalized(text) if isinstance(text, str) and is_known_text(text) else None
 
@@ -258,15 +226,7 @@ def _normalized(text: str | None) -> str | None:
 
 
 def read_file(name: str, text: str, judged: LintedText, facts: Toolchain, imports: Mapping[str, str]) -> ReadFile:
-    """Read a file.
-
-    Args:
-        name: Its name.
-        text: Its text.
-        judged: The file as the ordinary linter reads it.
-        facts: Facts of the toolchain.
-        imports: Dotted names of what some names mean where a program forgets to import them.
-    """
+    """Read a file; `imports` has dotted names of what some names mean where a program forgets to import them."""
     parts: list[FilePart] = []
     outer: frozenset[str] = frozenset()
     for piece in cut_file(text, name):

@@ -28,7 +28,6 @@ def merged(checked: Mapping[str, LintedScripts]) -> LintedScripts:
 
 
 def shown(checked: Mapping[str, LintedScripts], named: Callable[[str], str]) -> dict[str, LintedScripts]:
-    """Results with redacted names of files."""
     names = {name: named(name) for name in checked}
     return {
         names[name]: replace(

@@ -1,4 +1,4 @@
-"""Find passwords and other secrets in scripts, and threads that do not go with a GPU."""
+"""Find passwords and other secrets in scripts."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from vllm_runbooks.catalog.languages import Phrase
-from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.core.redaction import parts as secret_parts
 from vllm_runbooks.core.redaction import places as secret_places
 from vllm_runbooks.core.redaction.places import Secret
-from vllm_runbooks.edge10.scripts import commands
 from vllm_runbooks.edge10.scripts.commands import REGISTRY_CLIENTS
-from vllm_runbooks.edge10.scripts.readings import FilePart, ReadFile, ScriptSet
+from vllm_runbooks.edge10.scripts.readings import FilePart, ReadFile
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.reading.shell import Word
 
-_IN_COMMAND, _IN_FILE, _THREADS = "edge10.password-in-command", "edge10.secret-in-file", "edge10.compile-threads"
+_IN_COMMAND, _IN_FILE = "edge10.password-in-command", "edge10.secret-in-file"
 _COVERED = frozenset((_IN_COMMAND, "safety.secret-in-arguments"))
 """Rules that report the same secret."""
 _UNREPORTED = frozenset(("encoded", "repeated"))
@@ -40,14 +38,9 @@ _LOGIN = re.compile(
     r"(?:\blogin\b|--(?:src-|dest-|dest-registry-)?creds)"
 )
 _OPTION = re.compile(r"(?:-p|--password)[=\"', \t]{0,6}\Z")
-_CHOICE = re.compile(
-    r"\b(?:el)?if\b[^\n]{0,200}(?:nvidia-smi|/dev/nvidia)|(?:nvidia-smi|/dev/nvidia)[^\n]{0,200}(?:&&|\|\|)"
-)
-"""Command that depends on whether the host has a GPU."""
 
 
 def find_passwords(part: FilePart) -> Iterator[Hit]:
-    """Passwords that commands of a part show."""
     for command in part.commands:
         if command.password is not None:
             at = command.index(*REGISTRY_CLIENTS) or 0
@@ -138,24 +131,3 @@ def _name_start(text: str, secret: Secret) -> int:
     while start > max(secret.begin - _MAX_NAME, 0) and (text[start - 1].isalnum() or text[start - 1] in "_-"):
         start -= 1
     return start
-
-
-def find_threads(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
-    """More than one thread for a container that gets a GPU."""
-    right = scripts.facts.limits.threads_with_gpu
-    boxes = (commands.container(command) for command in part.commands)
-    settings = [setting for box in boxes if box is not None and box.gpus is not None for setting in box.settings]
-    exported = [assignment for assignment in part.assignments if assignment.exported]
-    is_hidden = any(commands.hides_gpus(variable.name, variable.value.value) for variable in exported)
-    if part.piece.kind != "shell":
-        return
-    variables = [(setting.name, setting.value, setting.start, setting.end) for setting in settings]
-    if scripts.has_gpu and not is_hidden and not _CHOICE.search(part.piece.text.text):
-        variables += [(variable.name, variable.value, variable.start, variable.end) for variable in exported]
-    for name, word, start, end in variables:
-        if name != "COMPILE_THREAD" or word.value is None or word.value == right:
-            continue
-        is_bare = word.at is not None and word.value and len(word.at) == len(word.value)
-        edits = (Replacement(word.at[0], word.at[-1] + 1, right),) if is_bare and word.at is not None else ()
-        where = Phrase("With a GPU, which the container is given here,")
-        yield Hit(_THREADS, start, end, {"value": word.value, "right": right, "where": where}, edits)

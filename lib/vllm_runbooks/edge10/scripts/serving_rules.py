@@ -18,7 +18,6 @@ _CHAT = "/chat/completions"
 
 
 def find(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
-    """Findings in one part."""
     for command in part.commands:
         yield from _find_release(command, scripts)
     for request in part.requests:
