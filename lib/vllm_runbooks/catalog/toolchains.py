@@ -1,4 +1,7 @@
-"""Facts of a toolchain for edge chips, from `catalog/toolchains/<id>.yaml`; None means that the source does not say."""
+"""The facts of a toolchain that compiles models for edge chips, from `catalog/toolchains/<id>.yaml`.
+
+None means that the source does not say.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass, field
 from vllm_runbooks.core.record_forms import Authored
 
 STEPS = ("quantise", "convert", "evaluate", "compile")
+"""What is done with a model, in this order."""
 KINDS = ("llm", "vlm")
 """A language model, and one that takes pictures or videos as well."""
 PHASES = ("decode", "prefill")
@@ -206,34 +210,6 @@ class ScriptPart(Authored):
 
 SCRIPT_FORMS = ("call", "mode", "patch", "argument", "variable")
 """A function that is called, a mode that is set, a method that is replaced, an argument of the engine, a variable."""
-
-
-@dataclass(frozen=True)
-class ScriptArgument(Authored):
-    """An argument of a function, as the source has it."""
-
-    name: str
-    type: str | None = None
-    """Of `VALUE_TYPES`; None: it is not told, or any other."""
-    is_needed: bool = False
-
-
-@dataclass(frozen=True)
-class ScriptFunction(Authored):
-    """A function that scripts of the source call."""
-
-    name: str
-    module: str
-    """First word of what it is imported from."""
-    step: str
-    """Of `STEPS`."""
-    arguments: tuple[ScriptArgument, ...]
-    """Those that are told, the first one first."""
-    is_whole: bool = False
-    """Whether the source lists its arguments; else they are those of its examples, and there may be more."""
-
-
-VALUE_TYPES = ("a whole number", "a list of whole numbers", "a truth value", "a text")
 
 
 @dataclass(frozen=True)
