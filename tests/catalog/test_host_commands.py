@@ -426,11 +426,9 @@ def test_a_written_container_is_started_as_the_table_says(gpus: tuple[str, ...] 
 
 
 STARTS = {
-    "runbooks/bench.py:_judge": "a module of ours",
-    "runbooks/bench.py:_start_worker": "a module of ours",
+    "runbooks/bench.py:_started": "a module of ours",
     "jupyter/command.py:lab": "JupyterLab, which takes our place",
     "cluster/wires.py:__init__": "a module of ours, here or behind a row",
-    "cluster/groups.py:__init__": "the supervisor",
     "cluster/node_tasks.py:_bench": "a module of ours",
     "cluster/tasks.py:__enter__": "a module of ours",
     "host/collect.py:_run": "a row",
@@ -438,8 +436,8 @@ STARTS = {
     "host/inventory.py:_software": "the user's Python, and a program of ours",
     "edge10/chain/open_parts.py:find": "the user's Python, and a program of ours",
     "authoring/releases/__init__.py:_download": "a row",
-    "authoring/releases/__init__.py:_run_dump": "the user's Python, and a program of ours",
-    "host/running.py:__enter__": "the supervisor",
+    "authoring/releases/__init__.py:run": "the user's Python, and a program of ours",
+    "host/running.py:start_supervisor": "the supervisor",
     "lint/second_opinion/__init__.py:ask": "the user's Python, and a program of ours",
     "serve/subject.py:_installed": "the user's Python, and a program of ours",
     "site/building.py:_run_sphinx": "a row",

@@ -223,7 +223,7 @@ folder, notebook = map(Path, sys.argv[1:])
 order = {"input": str(notebook), "output": str(folder / "o.ipynb"), "parameters": {}, "timeout_s": 60.0,
          "steps": str(folder / "steps"), "step": None, "step_tries": None, "step_timeout_s": None}
 bench = node_tasks._bench("t", is_fresh=False)
-print(bench._runtime, flush=True)
+print(bench.runtime, flush=True)
 bench.execute(0, order)
 """
 

@@ -361,13 +361,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from datetime import datetime
 from pathlib import Path
-from vllm_runbooks.runbooks.suite import Request, run_all
+from vllm_runbooks.runbooks.suite import RunbookRequest, run_all
 folder = Path(sys.argv[1])
 def note(request, result):
     if result is not None:
         print(request.runbook, result.verdict, flush=True)
 def request(name):
-    return Request(name, folder / f"{name}.ipynb", "k", {"evidence": "k", "where": str(folder / f"{name}.pids")})
+    return RunbookRequest(name, folder / f"{name}.ipynb", "k", {"evidence": "k", "where": str(folder / f"{name}.pids")})
 results = run_all([*map(request, sys.argv[3:])], out=folder / "out", jobs=int(sys.argv[2]), progress=note)
 print("end", *[result.verdict for result in results], flush=True)
 """
@@ -492,7 +492,7 @@ def test_kill_at_any_moment_loses_nothing_acknowledged(tmp_path: Path) -> None:
 INTERRUPTED = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from vllm_runbooks.runbooks.suite import Request, run_all
+from vllm_runbooks.runbooks.suite import RunbookRequest, run_all
 
 class Waiting:
     def begin(self, suite):
@@ -507,7 +507,7 @@ class Waiting:
     def join(self): pass
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs beside it without SIGINT
-print(run_all([Request("a", Path("a.ipynb"))], out=Path(sys.argv[1]), executor=Waiting())[0].reason)
+print(run_all([RunbookRequest("a", Path("a.ipynb"))], out=Path(sys.argv[1]), executor=Waiting())[0].reason)
 """
 
 
