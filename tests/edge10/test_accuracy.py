@@ -990,6 +990,21 @@ def test_a_workbook_of_too_many_cells_is_refused(monkeypatch: pytest.MonkeyPatch
         list(workbooks.rows(book(f"<sheetData><row>{'<c/>' * 4}</row></sheetData>"), "it.xlsx"))
     with pytest.raises(InputError, match="has more than 3 cells"):
         list(workbooks.rows(book("<sheetData>" + '<row><c r="B1"/></row>' * 2 + "</sheetData>"), "it.xlsx"))
+    with pytest.raises(InputError, match="cells"):
+        list(workbooks.rows(book("<sheetData>" + "<a/>" * 40 + "</sheetData>"), "it.xlsx"))
+
+
+def test_a_damaged_or_encrypted_workbook_is_refused() -> None:
+    """In one line, whatever the library of archives raises."""
+    packed = bytearray(book("<sheetData>" + "<row/>" * 200 + "</sheetData>", zipfile.ZIP_DEFLATED))
+    start = packed.index(b"sheet1.xml") + len(b"sheet1.xml")
+    packed[start : start + 8] = b"\xff" * 8
+    encrypted = bytearray(book("<sheetData/>"))
+    encrypted[6] |= 1
+    encrypted[encrypted.index(b"PK\x01\x02") + 8] |= 1
+    for raw in (packed, encrypted):
+        with pytest.raises(InputError, match="cannot be read as a workbook"):
+            list(workbooks.rows(bytes(raw), "it.xlsx"))
 
 
 def test_cells_of_a_workbook_stand_where_their_names_say() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
@@ -35,7 +36,7 @@ def rows(raw: bytes, where: str) -> Iterator[list[str]]:
             has_strings = _STRINGS in archive.namelist()
             strings = [_text(node) for node in _elements(archive, _STRINGS, "si")] if has_strings else []
             sheet = list(_sheet_rows(archive, strings))
-    except (zipfile.BadZipFile, ET.ParseError, KeyError, NotImplementedError, EOFError, OSError, ValueError):
+    except (zipfile.BadZipFile, zlib.error, ET.ParseError, KeyError, EOFError, OSError, RuntimeError, ValueError):
         raise InputError(f"{where}: cannot be read as a workbook; save its table as .tsv and give that") from None
     except _UnreadableError as error:
         raise InputError(f"{where}: {error}; save its table as .tsv and give that") from None
@@ -50,12 +51,14 @@ def _elements(archive: zipfile.ZipFile, part: str, name: str) -> Iterator[ET.Ele
         raise _UnreadableError(f"is larger than {_MAX_PART // 2**20} MiB unpacked")
     if b"\0" in text or "<!DOCTYPE" in text.decode("utf-8"):  # UTF-16 would hide it
         raise _UnreadableError("has a document type of its own")
-    cells = 0
+    cells = elements = 0
     for event, node in ET.iterparse(io.BytesIO(text), ("start", "end")):  # noqa: S314 - without a document type
         tag = _tag(node)
-        if event == "start" and tag == "c":
-            cells += 1
-            _check_cells(cells)
+        if event == "start":
+            elements += 1
+            cells += tag == "c"
+            # The tree keeps every element, and a cell has up to four.
+            _check_cells(max(cells, elements // 4))
         elif event == "end" and tag == name:
             yield node
             node.clear()
