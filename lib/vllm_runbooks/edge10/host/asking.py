@@ -30,7 +30,7 @@ class ProgramAnswer(NamedTuple):
 
 
 def ask(argv: Sequence[str]) -> ProgramAnswer:
-    """Run a command of `core.host_commands` to its end or the limits, without input."""
+    """Run a command of `catalog.host_commands` to its end or the limits, without input."""
     try:
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
             program = subprocess.Popen(  # noqa: S603 - a row of the table
