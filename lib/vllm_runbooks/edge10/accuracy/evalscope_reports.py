@@ -127,6 +127,8 @@ class Reviews:
     name: str
     """`<data set>_<subset>`."""
     lines: tuple[Review, ...]
+    not_computed: frozenset[str] = frozenset()
+    """Metrics that EvalScope could not compute and counted as 0."""
 
 
 def parse_reviews(text: str, name: str, where: str) -> Reviews:
@@ -136,6 +138,7 @@ def parse_reviews(text: str, name: str, where: str) -> Reviews:
         InputError: A line is none.
     """
     reviews: list[Review] = []
+    not_computed: set[str] = set()
     # Not `splitlines`, which splits at other separators that a question may have.
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -148,7 +151,10 @@ def parse_reviews(text: str, name: str, where: str) -> Reviews:
         if review is None:
             raise InputError(f"{where}: line {number}: is no review; give the file as EvalScope wrote it")
         reviews.append(review)
-    return Reviews(name, tuple(reviews))
+        score = _mapping(_mapping(data.get("sample_score")).get("score"))
+        errors = _mapping(_mapping(score.get("metadata")).get("metric_errors"))
+        not_computed.update(score_names.metric(str(metric)).name for metric in errors)
+    return Reviews(name, tuple(reviews), frozenset(not_computed))
 
 
 def _parse_review(data: Any) -> Review | None:

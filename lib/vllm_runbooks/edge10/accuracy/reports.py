@@ -65,7 +65,10 @@ def read(files_of_results: Iterable[ResultFile], where: str) -> EvaluationResult
         raise InputError(
             f"{where}: holds results of {len(models)} models ({some}); name what is of one, as its folder of reports"
         )
-    reported, different = evalscope_reports.add_answers([score for file in files for score in file.scores], reviews)
+    not_computed = {metric for file in reviews for metric in file.not_computed}
+    reported = [score for file in files for score in file.scores if not _is_of(score, not_computed)]
+    reported, different = evalscope_reports.add_answers(reported, reviews)
+    reported = [score for score in reported if not _is_of(score, not_computed)]
     if not reported:
         raise InputError(f"{where}: holds no results; name a report, or the work folder, of one evaluation")
     settings = [file.settings for file in files if file.settings is not None]
@@ -76,17 +79,28 @@ def read(files_of_results: Iterable[ResultFile], where: str) -> EvaluationResult
     ]
     repeats = max([*configured, *answered], default=None)
     combined = scores.combine_scores(reported, repeats)
-    doubts = _doubts(sum(file.failed for file in files), settings, different)
+    doubts = _doubts(sum(file.failed for file in files), settings, different, not_computed)
     kinds = {file.kind for file in files if file.kind and file.scores} or {_ANSWERS}
     model = models[0] if models else ""
     return EvaluationResults(model, " and ".join(sorted(kinds)), combined, tuple(doubts), temperature, repeats)
 
 
-def _doubts(failed: int, settings: Sequence[TaskSettings], different: Sequence[str]) -> Iterator[Doubt]:
+def _is_of(score: ReportedScore, metrics: Iterable[str]) -> bool:
+    """Whether a score is of one of the metrics, or of a part of one, as `bleu-1` is of `bleu`."""
+    name = score.metric.name
+    return any(name == metric or name.startswith(f"{metric}-") for metric in metrics)
+
+
+def _doubts(
+    failed: int, settings: Sequence[TaskSettings], different: Sequence[str], not_computed: Iterable[str]
+) -> Iterator[Doubt]:
     if failed:
         requests = "One request failed, and its question counts"
         requests = requests if failed == 1 else f"{failed:,} requests failed, and their questions count"
         yield Doubt("incomplete", f"{requests} for nothing.", "Find out why, and evaluate again.")
+    if missing := ", ".join(sorted(not_computed))[:200]:
+        text = f"{missing} could not be computed for some answers, stands as 0 there, and is left out."
+        yield Doubt("not-computed", text, "Install what the metric needs and review again, to have it judged.")
     if different:
         names = ", ".join(different[:4])
         text = f"The answers kept of {names} do not come to the score of its report: scores are compared."
