@@ -137,7 +137,7 @@ def test_a_symptom_that_prints_another_command_is_refused() -> None:
     """By `catalog check`, with what to do."""
     assert list(remedy_texts.command_problems("Look with `docker logs vllm`, `pip list | grep -i vllm`.")) == []
     (said,) = remedy_texts.command_problems("Then run `docker system prune -a`.")
-    assert "`docker system prune -a` is no command of host_commands.py" in said
+    assert "`docker system prune -a` is no command of tables/host_commands.yaml" in said
 
 
 # What is printed

@@ -25,7 +25,6 @@ from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.redaction.redact import redact_text
 
 _DIAL_S = 4.0
-_JOIN_S = 30.0
 _ACTOR_S = 25.0
 _AT_ONCE = 8
 

@@ -43,7 +43,7 @@ def finding_blocks(findings: Iterable[RuleFinding]) -> list[TextBlock]:
         blocks.append(bulleted(severity + styled(f" {finding.id}", Tone.FAINT) + f": {gpus}{visible(finding.text)}"))
         for word, text in (("so:", finding.effect), ("do:", finding.do)):
             if text:
-                blocks.append(Prose(styled(word, Tone.HEADING) + f" {text}", "    "))
+                blocks.append(Prose(styled(word, Tone.HEADING) + f" {visible(text)}", "    "))
     return blocks
 
 

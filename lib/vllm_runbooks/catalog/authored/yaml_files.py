@@ -86,4 +86,4 @@ def date_problems(written: str) -> Iterator[Problem]:
 def unknown_commands(text: str) -> Iterator[str]:
     """Problems of commands in a text that are not in the table."""
     for part in host_commands.unknown(text):
-        yield f"`{part}` is no command of host_commands.py; add it there with its effect and how it is undone"
+        yield f"`{part}` is no command of tables/host_commands.yaml; add it there with its effect and how it is undone"
