@@ -393,7 +393,7 @@ def test_an_option_leaves_no_trace(capsys: pytest.CaptureFixture[str], tmp_path:
 
 def test_text_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """No line of prose is wider than 80 columns, whose Chinese signs take two each, and none begins with a stop."""
-    out = run(capsys, "diagnose", "autoglm-3090-video-oom", "--lang", "zh")[1]
+    out = run(capsys, "diagnose", "autoglm-3090-video-oom", "--lang", "zh", "--explain")[1].partition("\n\n根本")[2]
     prose = [line for line in out.split("\n") if HAN.search(line) and not line.lstrip().startswith(("第 ", "选项 "))]
     assert len(prose) > 20
     assert max(map(columns.width, prose)) <= 80

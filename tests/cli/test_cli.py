@@ -277,13 +277,16 @@ def test_an_interrupt_ends_quietly(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 def test_text_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the root cause and what to do."""
+    """With the root cause and the first fix; with everything if it is asked for."""
     status, out, err = run(capsys, "diagnose", "autoglm-3090-video-oom", "--vllm", "0.16.0")
 
     assert (status, err) == (1, "")
     assert "vLLM 0.16.0 (given)" in out
-    assert "ROOT CAUSE  Out of memory in the vision, video or audio encoder" in out
-    assert "option limit_mm_per_prompt" in out
+    assert "✗ Out of memory in the vision, video or audio encoder" in out
+    assert "  Fix   --limit-mm-per-prompt" in out
+    assert "WAYS OUT" not in out
+    explained = run(capsys, "diagnose", "autoglm-3090-video-oom", "--vllm", "0.16.0", "--explain")[1]
+    assert "option limit_mm_per_prompt" in explained
 
 
 # ----- catalog

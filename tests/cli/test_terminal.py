@@ -24,7 +24,7 @@ from rich.text import Text
 
 from command_line import run
 from rows import in_one_test
-from vllm_runbooks import cli, render
+from vllm_runbooks import cli
 from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.console import terminal
@@ -42,8 +42,10 @@ from vllm_runbooks.core.views.styled import (
     styled,
     wrapped,
 )
+from vllm_runbooks.core.views.summary import summary_view
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.diagnosis.render import answers
+from vllm_runbooks.diagnosis.render.summaries import summarize
 from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.host import render as host_render
 from vllm_runbooks.plan import planner
@@ -91,7 +93,8 @@ def seen(
 def view(name: str) -> list[TextBlock]:
     """What a command shows of recorded evidence."""
     if name in SHOWN:
-        return answers.view(diagnosing.diagnose(sources.load(name)))
+        answer = diagnosing.diagnose(sources.load(name))
+        return [*summary_view(summarize(answer, again="vllm-runbooks diagnose --explain")), *answers.details(answer)]
     if name == "compared":
         answer = diagnosing.diagnose(sources.load(SHOWN[1]))
         assert answer.plan is not None
@@ -138,26 +141,28 @@ def test_the_words_are_the_same_at_every_width(name: str) -> None:
 
 
 def test_a_pipe_gets_plain_text(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """No escape sequence, and paragraphs of 80 columns whatever the terminal's are."""
+    """No escape sequence, and the same columns whatever the terminal's are."""
     for name, each in {**QUIET, "TERM": "xterm-256color", "COLUMNS": "200"}.items():
         monkeypatch.setenv(name, each)
 
     _, piped, _ = run(capsys, "diagnose", SHOWN[0])
 
     assert "\x1b" not in piped
-    assert piped == render.answers.text(diagnosing.diagnose(sources.load(SHOWN[0])))
+    evidence = sources.load(SHOWN[0])
+    summary = summarize(diagnosing.diagnose(evidence), has_command=True, again=terminal.again("--explain"))
+    assert piped.rstrip("\n") == plain(summary_view(summary))
 
 
 def test_a_terminal_gets_colours_and_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cause in red, prose as wide as it is read with ease, evidence unbroken."""
-    status, shown = seen(monkeypatch, "diagnose", SHOWN[0], columns=100)
+    status, shown = seen(monkeypatch, "diagnose", SHOWN[0], "--explain", columns=100)
 
     assert status == 1
-    assert "\x1b[1;31mFAILED\x1b[0m" in shown
+    assert "\x1b[1;31mFAILED   \x1b[0m" in shown
     assert "\x1b[1mROOT CAUSE  \x1b[0m" in shown
     bare = SEQUENCE.sub("", shown)
     assert "\x1b" not in bare
-    quoted = re.search(r"^  lines? \d+.*: .*CUDA out of memory.*$", bare, re.MULTILINE)
+    quoted = re.search(r"^  line \d+ and .*: .*CUDA out of memory.*$", bare, re.MULTILINE)
     assert quoted is not None
     assert len(quoted[0]) > 100
     lines = [line for line in bare.splitlines() if line.startswith("    ")]
@@ -232,7 +237,7 @@ def test_a_terminal_that_cannot_show_every_letter_is_no_reason_to_fail(
     status, shown = seen(monkeypatch, "diagnose", SHOWN[0], encoding=encoding)
 
     assert status == 1
-    assert "ROOT CAUSE" in shown
+    assert "FAILED" in shown
     assert ("\\xb7" in shown) is (encoding == "ascii")
 
 

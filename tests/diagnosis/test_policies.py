@@ -145,7 +145,7 @@ def test_a_policy_is_asked_for_by_name(capsys: pytest.CaptureFixture[str], tmp_p
     """An unknown name is one line with those that are known, before any log is read; help and list name it."""
     log = tmp_path / "startup.log"
     log.write_text(ARGUMENTS % "0.9" + FREE % "60.0")
-    status = cli.run(["diagnose", str(log), "--vllm", "0.11.0", "--policy", LADDER])
+    status = cli.run(["diagnose", str(log), "--vllm", "0.11.0", "--policy", LADDER, "--explain"])
     out = capsys.readouterr().out
 
     assert (status, out.count(f"Policy {LADDER}, step ")) == (1, 2)

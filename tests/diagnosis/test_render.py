@@ -207,8 +207,14 @@ def test_the_whole_text() -> None:
         facts=Facts(weights_gib=13.72, kv_cache_tokens=798624, kv_cache_tokens_meaning="slots", max_concurrency=11.99),
     )
 
-    assert answers.text(answer) == (
-        "a.log  ·  vLLM 0.11.0 (printed)  ·  FAILED\n"
+    expected = (
+        "FAILED   a.log · vLLM 0.11.0 · GPU with 23.56 GiB\n"
+        "\n"
+        "✗ The weights do not fit                                                  ●●● confirmed  oom.weights\n"
+        "  line 7 | CUDA out of memory\n"
+        "\n"
+        "  Fix   NCCL_DEBUG=WARN --max-num-seqs 64 (remove --swap-space)\n"
+        "        Cost: throughput.{marks:>75}\n"
         "\n"
         "ROOT CAUSE  The weights do not fit\n"
         "  oom.weights · confirmed\n"
@@ -253,6 +259,7 @@ def test_the_whole_text() -> None:
         "\n"
         "Recognised and left out: 1 notice of another process's end, 2 harmless lines, 3 other.\n"
     )
+    assert answers.text(answer) == expected.format(marks="lint ✓  plan \u2013  vLLM \u2013")
 
 
 def test_a_finding_that_sends_elsewhere_does_not_call_itself_the_cause() -> None:
@@ -281,7 +288,7 @@ def test_what_to_look_for_is_said_where_no_error_is_known() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"starts": ()}, "It does not look like the log of a vLLM start."),
+        ({"starts": ()}, "does not look like the log of a vLLM"),
         ({"outcome": Outcome.UNKNOWN}, "The text ends before the start does"),
         ({"first_error": Quote(0, 1, 1, "E")}, "The first error is not in the catalog yet"),
         ({}, "Give the log of every process and node"),
@@ -292,7 +299,7 @@ def test_what_is_said_without_a_cause(more: dict[str, Any], said: str | None) ->
     """Each kind of not knowing has its advice; a healthy start needs none."""
     answer = made(root_cause=None, findings=(), remedies=(), hidden={}, **more)
 
-    assert ("No cause was found" in answers.text(answer)) is (said is not None)
+    assert ("\n? " in answers.text(answer)) is (said is not None)
     assert (said or "healthy") in " ".join(answers.cause(answer).plain.split())
     if said:
         assert said in " ".join(answers.text(answer).split())

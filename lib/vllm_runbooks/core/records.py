@@ -502,6 +502,19 @@ class PlanComparison:
 
 
 @dataclass(frozen=True)
+class MemoryUse:
+    """Planned memory of the fullest GPU of a launch."""
+
+    total_gib: float
+    used_gib: float
+    """Needed beside the KV cache."""
+    kv_cache_gib: float | None
+    """Left for the KV cache within the launch's share of the GPU, below zero if it lacks memory; None if unknown."""
+    request_gib: float | None
+    """KV cache of one request of `max_model_len` tokens on that GPU; None if unknown."""
+
+
+@dataclass(frozen=True)
 class NodeLog:
     """One log of a launch over several nodes."""
 
@@ -556,6 +569,8 @@ class Answer:
     """Of a start over several nodes, what each of its logs tells, and which are not here."""
     left_out: tuple[SkippedLine, ...] = field(default=(), metadata=UNPRINTED)
     """Where the lines stand that `hidden` counts, for whoever shows the log with its lines marked."""
+    memory: tuple[MemoryUse, MemoryUse] | None = field(default=None, metadata=UNPRINTED)
+    """Planned memory before and after the first remedy; None if it changes none, or it cannot be planned."""
     lang: str | None = field(default=None, metadata=OMIT_NONE)
     """Language of the texts where it is not English."""
 

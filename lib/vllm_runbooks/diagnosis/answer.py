@@ -17,6 +17,7 @@ from vllm_runbooks.core.records import (
     Answer,
     Facts,
     Finding,
+    MemoryUse,
     Outcome,
     PlanComparison,
     Release,
@@ -191,6 +192,7 @@ def _answer(request: _Request, starts: list[ServerRun], chosen: list[ServerRun])
         nodes=reported.nodes,
         left_out=reported.diagnosis.left_out,
         lang=request.catalog.lang,
+        memory=ways.memory,
     )
 
 
@@ -220,6 +222,8 @@ class _Ways(NamedTuple):
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     plan: PlanComparison | None = None
+    memory: tuple[MemoryUse, MemoryUse] | None = None
+    """Before and after the first remedy."""
 
 
 def _ways(request: _Request, reported: LaunchReport) -> _Ways:
@@ -247,7 +251,14 @@ def _ways(request: _Request, reported: LaunchReport) -> _Ways:
     notes = (*chosen, *ways.notes, *refused)
     fitting, left_out = memory.fitting(ways.remedies, is_completed=True)
     steps, steps_left_out = memory.fitting(steps)
-    return _Ways(base.offered(fitting), steps, (*notes, *left_out, *steps_left_out), compared, memory.compared)
+    offered = base.offered(fitting)
+    change = memory.change(offered[0]) if offered and _is_of_memory(reported) else None
+    return _Ways(offered, steps, (*notes, *left_out, *steps_left_out), compared, memory.compared, change)
+
+
+def _is_of_memory(reported: LaunchReport) -> bool:
+    """Whether GPU memory is the cause."""
+    return reported.cause is not None and reported.cause.class_.partition(".")[0] in ("oom", "kv", "mem")
 
 
 def _unchecked(request: _Request, reported: LaunchReport, arguments: Mapping[str, Any]) -> _Ways:

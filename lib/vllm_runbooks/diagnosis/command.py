@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 @click.option(
     "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the last)."
 )
+@click.option("--explain", is_flag=True, help="Everything: why, how to verify, all fixes, figures, plan against log.")
 @click.option(
     "--catalog",
     "catalogs",
@@ -77,6 +78,7 @@ def diagnose(
     vllm: str | None,
     gpus: str | None,
     start: int | None,
+    explain: bool,
     catalogs: tuple[str, ...],
     form: str,
 ) -> int:
@@ -90,10 +92,11 @@ def diagnose(
     from vllm_runbooks.catalog import folders, languages
     from vllm_runbooks.catalog.load import load_catalog
     from vllm_runbooks.core.display import to_json
-    from vllm_runbooks.core.views.styled import BLANK, Line
+    from vllm_runbooks.core.views.styled import BLANK
+    from vllm_runbooks.core.views.summary import summary_view
     from vllm_runbooks.diagnosis import diagnosing
     from vllm_runbooks.diagnosis.render import answers as render_answers
-    from vllm_runbooks.plan.render import plans as render_plans
+    from vllm_runbooks.diagnosis.render import summaries
     from vllm_runbooks.reading import sources
 
     if logs and source is not None:
@@ -110,6 +113,7 @@ def diagnose(
     output.name_left_out(shelf.problems)
     if policy is not None:
         shelf.policy(policy)
+    evidence = None
     if follow:
         answer = _followed(logs[0], vllm, shelf)
     else:
@@ -120,11 +124,18 @@ def diagnose(
     if form == "json":
         output.write_json(to_json(answer))
     else:
-        terminal.show(render_answers.view(answer))
-        if answer.plan is not None and answer.plan.terms:
+        again = "" if explain else terminal.again("--explain", is_repeatable=not follow and "-" not in (*logs, command))
+        has_command = bool(evidence is not None and evidence.command)
+        summary = summaries.summarize(answer, gpus=gpus or "", has_command=has_command, again=again)
+        details = [BLANK, *render_answers.details(answer)] if explain else []
+        terminal.show([*summary_view(summary), *details])
+        if explain and answer.plan is not None and answer.plan.terms:
+            from vllm_runbooks.core.views.styled import Line
+            from vllm_runbooks.plan.render import plans as render_plans
+
             mark = languages.Wording(answer.lang).mark
             terminal.show([BLANK, *([Line(mark)] if mark else []), *render_plans.view(answer.plan)])
-    return int(answer.root_cause is not None or not answer.outcome.is_healthy)
+    return int(not answer.outcome.is_healthy)
 
 
 def _command(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from vllm_runbooks.catalog.languages import Wording
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.printed import number
-from vllm_runbooks.core.records import Edit, PlanComparison, Remedy
+from vllm_runbooks.core.records import Edit, MemoryUse, PlanComparison, Remedy
 from vllm_runbooks.core.redaction.redact import redact_name
 from vllm_runbooks.diagnosis.several_logs import LaunchReport
 
@@ -231,6 +231,17 @@ class PlannedMemory:
             return None, "the change has a form that no plan takes"
         return self._verdict(made, before)
 
+    def change(self, remedy: Remedy) -> tuple[MemoryUse, MemoryUse] | None:
+        """Planned memory before and after a remedy; None if it changes none, or either is unknown."""
+        if isinstance(self.planned, str) or not any(edit.name in _OF_MEMORY for edit in remedy.edits):
+            return None
+        model, before = self.planned
+        try:
+            uses = _use(before), _use(self.place.budget(model, self._edited(remedy), self._calibrate))
+        except _UNREADABLE:
+            return None
+        return None if uses[0] is None or uses[1] is None else (uses[0], uses[1])
+
     @cached_property
     def _is_refuted(self) -> bool:
         """Whether the launch made its cache although the plan has no memory for it."""
@@ -307,6 +318,27 @@ class PlannedMemory:
             expected=f"{expected:.2f}",
             low=f"{low:.2f}",
         )
+
+
+def _use(made: Budget) -> MemoryUse | None:
+    """Memory of the GPU with the least room for the KV cache; None if a term is unknown."""
+    from vllm_runbooks.plan.actual import in_gib
+    from vllm_runbooks.plan.budget import total
+
+    known = [(rank.available.expected, rank) for rank in made.ranks if rank.available is not None]
+    if len(known) < len(made.ranks) or not known:
+        return None
+    available, fullest = min(known, key=lambda pair: pair[0])
+    used = total(fullest.terms)
+    if used is None or fullest.device.total is None:
+        return None
+    request = made.pool.needed_bytes()[fullest.stage] if made.pool is not None else None
+    return MemoryUse(
+        in_gib(fullest.device.total.expected),
+        in_gib(used.expected),
+        in_gib(available),
+        None if request is None else in_gib(request),
+    )
 
 
 _UNREADABLE = (ArithmeticError, AttributeError, InputError, LookupError, TypeError, ValueError)

@@ -7,7 +7,9 @@ from html import escape
 
 from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.views.elements import cells, grid, html_table, joined, remark, tag
-from vllm_runbooks.diagnosis.render import answers
+from vllm_runbooks.core.views.styled import plain
+from vllm_runbooks.core.views.summary import summary_view
+from vllm_runbooks.diagnosis.render.summaries import summarize
 from vllm_runbooks.probe.render import message
 from vllm_runbooks.probe.starts import Attempt, Fleet, Guarded, LaunchResult, Measured, Printed, first_failure
 
@@ -16,7 +18,7 @@ def text(launch: Guarded) -> str:
     several = len(launch.attempts) > 1
     parts = [f"{f'try {tried.number}' if several else 'the start'}: {_came_to(tried)}" for tried in launch.attempts]
     if launch.last and (answer := launch.last.answer) is not None and not answer.outcome.is_healthy:
-        parts.append(answers.text(answer).rstrip("\n"))
+        parts.append(plain(summary_view(summarize(answer))).rstrip("\n"))
     if changes := [attempt.change for attempt in launch.attempts if attempt.change is not None]:
         lines = [
             f"  {n}. {change.title}\n     because {change.reason}; costs {change.cost}"

@@ -7,6 +7,8 @@ output is no terminal, at 80 columns or `COLUMNS`; `NO_COLOR` wins. Colours are 
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Iterable
 from typing import TextIO
 
@@ -37,6 +39,15 @@ def show(blocks: Iterable[TextBlock]) -> None:
         output.write(_shown(laid_out(blocks, layout(_columns(stream))), is_coloured=_is_coloured(stream)))
     else:
         output.write(plain(blocks))
+
+
+_LONGEST_COMMAND = 96
+
+
+def again(option: str, *, is_repeatable: bool = True) -> str:
+    """The command line of this run with an option; words if it is long or reads standard input."""
+    line = shlex.join(["vllm-runbooks", *sys.argv[1:], option])
+    return line if is_repeatable and len(line) <= _LONGEST_COMMAND else f"add {option}"
 
 
 def layout(columns: int) -> Layout:

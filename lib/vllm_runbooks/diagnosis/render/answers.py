@@ -29,8 +29,10 @@ from vllm_runbooks.core.views.styled import (
     plain,
     styled,
 )
+from vllm_runbooks.core.views.summary import summary_view
 from vllm_runbooks.diagnosis.render import words as answer_words
 from vllm_runbooks.diagnosis.render.figures import printed_gib
+from vllm_runbooks.diagnosis.render.summaries import summarize
 
 _OUTCOMES = {
     Outcome.READY: Tone.GOOD, Outcome.RUNNING: Tone.GOOD, Outcome.FAILED: Tone.BAD, Outcome.HUNG: Tone.BAD,
@@ -40,13 +42,13 @@ _LEVELS = {Level.CONFIRMED: Tone.BAD, Level.PROBABLE: Tone.WARN, Level.POSSIBLE:
 
 
 def text(answer: Answer) -> str:
-    """The diagnosis without colors, for a pipe."""
-    return plain(view(answer))
+    """The diagnosis with everything, without colors."""
+    return plain([*summary_view(summarize(answer)), BLANK, *details(answer)])
 
 
-def view(answer: Answer) -> list[TextBlock]:
-    """The diagnosis for a terminal."""
-    parts: list[list[TextBlock]] = [[Line(_styled_headline(answer))]]
+def details(answer: Answer) -> list[TextBlock]:
+    """What the summary leaves out, for a terminal: why, how to verify, all fixes, figures."""
+    parts: list[list[TextBlock]] = []
     if len(answer.starts) > 1:
         parts.append(_starts_view(answer))
     cause, say = answer.root_cause, Wording(answer.lang)
@@ -55,8 +57,6 @@ def view(answer: Answer) -> list[TextBlock]:
         parts.append(_finding_view(answer, cause))
         if answer.remedies:
             parts.append(_remedies_view(answer.remedies, say))
-    elif not answer.outcome.is_healthy:
-        parts.append([Prose(say.joined("No cause was found in this text.", answer_words.no_cause(answer)), "")])
     if answer.notes:
         parts.append(_notes_view(answer.notes, say))
     others = [f for f in answer.findings if f != cause]

@@ -1,0 +1,300 @@
+"""The summary of an answer: what a person sees first, as one record for terminal, notebook and page.
+
+Colour is severity, dots are certainty, and words stand beside both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vllm_runbooks.core.records import Level, MemoryUse
+from vllm_runbooks.core.views import text_width as columns
+from vllm_runbooks.core.views.styled import BLANK, Layout, Line, Styled, TextBlock, Tone, Words, styled, wrapped
+
+DOTS = {Level.CONFIRMED: "●●●", Level.PROBABLE: "●●○", Level.POSSIBLE: "●○○"}
+_PASSED, _REJECTED, _OPEN = "✓", "✗", "\u2013"
+MARKS = {"passed": _PASSED, "rejected": _REJECTED}
+"""Signs of a validation; any other state is a dash: not validated."""
+_MARK_TONES = {_PASSED: Tone.GOOD, _REJECTED: Tone.BAD, _OPEN: Tone.FAINT}
+WIDEST = 100
+"""Columns of the widest line of a summary."""
+_STATE = 9
+_BAR = 22
+_INDENT = " " * 8
+"""Of what stands below a fix."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What is wrong, or was noticed: a sentence, how certain it is, and the line that proves it."""
+
+    sign: str
+    """"✗" (wrong), "!" (notice) or "?" (unknown)."""
+    text: str
+    tone: Tone
+    certainty: str = ""
+    """Dots and a word."""
+    id: str = ""
+    place: str = ""
+    quote: str = ""
+    """Words of the input at that place."""
+    is_whole: bool = False
+    """Whether the quote is not cut at the end of its line: it is all there is to go by."""
+
+
+@dataclass(frozen=True)
+class SuggestedFix:
+    """The first fix: what to change, its cost, and what validated it."""
+
+    change: str
+    cost: str = ""
+    checks: tuple[tuple[str, str], ...] = ()
+    """Name and sign of each validation; empty if there is nothing to validate."""
+    note: str = ""
+    """What the user may give to have it validated."""
+    is_command: bool = True
+    """Whether the change is text of a command, not a sentence."""
+    command: str = ""
+    """The whole changed command; empty if it is not to be shown."""
+
+
+@dataclass(frozen=True)
+class NamedMemory:
+    """Memory under a name: now, or with a fix."""
+
+    name: str
+    use: MemoryUse
+    text: str
+    """What it comes to, in words."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to do next, perhaps with a command."""
+
+    name: str
+    text: str
+    command: str = ""
+    is_first: bool = False
+    """Whether it comes before the fix."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The state, the cause, the first fix and the way to the rest."""
+
+    state: str
+    tone: Tone
+    about: tuple[str, ...]
+    """What the answer is about, as far as known: file, release, model, GPUs."""
+    sentence: str = ""
+    """What a healthy state comes to."""
+    statements: tuple[Statement, ...] = ()
+    """The cause; without one, what was noticed."""
+    fix: SuggestedFix | None = None
+    fix_name: str = "Fix"
+    memory: tuple[NamedMemory, ...] = ()
+    steps: tuple[Step, ...] = ()
+    more: Step | None = None
+    """The way to the rest."""
+
+
+def summary_view(summary: Summary) -> list[TextBlock]:
+    """The summary for a terminal, in at most `WIDEST` columns."""
+    lead = styled(columns.padded(summary.state, _STATE - 1) + " ", summary.tone)
+    blocks: list[TextBlock] = [_About(summary.about, lead)]
+    if summary.sentence:
+        blocks.append(_Paragraph(summary.sentence, " " * _STATE))
+    if summary.statements:
+        blocks.append(BLANK)
+        for statement in summary.statements:
+            blocks += _statement_view(statement)
+    leading = [step for step in summary.steps if step.is_first]
+    if leading:
+        blocks += [BLANK, *map(_step_view, leading)]
+    if summary.fix is not None:
+        blocks += [BLANK, *_fix_view(summary.fix, _label(summary.fix_name))]
+    for memory in summary.memory:
+        blocks.append(_Paragraph(f"{_bar(memory.use)} {memory.text}", _INDENT, f"{_INDENT}{memory.name} "))
+    if summary.fix is not None and summary.fix.command:
+        lines = [Line(_INDENT + styled(line, Tone.COMMAND)) for line in summary.fix.command.splitlines()]
+        blocks += [BLANK, *lines]
+    if others := [step for step in summary.steps if not step.is_first]:
+        blocks += [BLANK, *map(_step_view, others)]
+    if summary.more is not None:
+        blocks += [BLANK, _Below(styled(f"{summary.more.text}: "), styled(summary.more.command, Tone.COMMAND))]
+    return blocks
+
+
+def _statement_view(statement: Statement) -> list[TextBlock]:
+    sign = styled(f"{statement.sign} ", statement.tone)
+    certainty = [statement.certainty] if statement.certainty else []
+    tag = "  ".join([*certainty, *([statement.id] if statement.id else [])])
+    blocks: list[TextBlock] = [_Sides(styled(statement.text, statement.tone), styled(tag, Tone.FAINT), "  ", sign)]
+    if statement.quote:
+        place = styled(f"  {statement.place} | ", Tone.FAINT)
+        quote = styled(statement.quote, Tone.QUOTE)
+        blocks.append(_Paragraph(quote, "    ", place, most=4) if statement.is_whole else _Cut(place + quote))
+    elif statement.place:
+        blocks.append(Line(styled(f"  {statement.place}", Tone.FAINT)))
+    return blocks
+
+
+def _fix_view(fix: SuggestedFix, name: str) -> list[TextBlock]:
+    lead = styled(name, Tone.HEADING)
+    # A command keeps its blanks: it is broken between options only.
+    change = styled(fix.change, Tone.COMMAND if fix.is_command else None)
+    blocks: list[TextBlock] = [_Words(change, _INDENT, lead) if fix.is_command else _Paragraph(change, _INDENT, lead)]
+    marks = styled("")
+    for number, (check, sign) in enumerate(fix.checks):
+        marks += ("  " if number else "") + styled(f"{check} {sign}", _MARK_TONES[sign])
+    if fix.cost or fix.checks:
+        blocks.append(_Sides(styled(fix.cost), marks, _INDENT))
+    if fix.note:
+        blocks.append(_Paragraph(styled(fix.note, Tone.FAINT), _INDENT))
+    return blocks
+
+
+def _step_view(step: Step) -> TextBlock:
+    text = styled(step.text) + (styled(": ") if step.text and step.command else "") + styled(step.command, Tone.COMMAND)
+    return _Paragraph(text, _INDENT, styled(_label(step.name), Tone.HEADING))
+
+
+def _label(name: str) -> str:
+    return columns.padded(f"  {name} ", len(_INDENT))
+
+
+def _bar(use: MemoryUse) -> str:
+    """Memory of one GPU: what is needed beside the KV cache, and the cache; "▓" beyond the GPU's end."""
+    scale = _BAR / max(use.total_gib, use.used_gib)
+    used = max(1, round(min(use.used_gib, use.total_gib) * scale))
+    beyond = max(0, round((use.used_gib - use.total_gib) * scale))
+    return "█" * used + "▓" * beyond + "░" * max(0, _BAR - used - beyond)
+
+
+def _width(layout: Layout) -> int:
+    return min(layout.table or WIDEST, WIDEST)
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What an answer is about, broken between its parts only."""
+
+    parts: Sequence[str]
+    first: Styled
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        lines, line = list[Styled](), self.first
+        for number, part in enumerate(self.parts):
+            end = f" · {part}" if number and str(line).strip() else part
+            if number and columns.width(str(line) + end) > _width(layout):
+                lines.append(line + " ·")
+                line, end = styled(" " * _STATE), part
+            line += end
+        return [*lines, line]
+
+
+@dataclass(frozen=True, slots=True)
+class _Paragraph:
+    """A paragraph as wide as a summary."""
+
+    text: Words
+    indent: str = "  "
+    first: Words | None = None
+    most: int | None = None
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        return wrapped(self.text, _width(layout), self.indent, self.first, self.most)
+
+
+@dataclass(frozen=True, slots=True)
+class _Below:
+    """A text and a command behind it; below it, unbroken, where there is no room."""
+
+    text: Styled
+    command: Styled
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        line = "  " + self.text + self.command
+        is_short = columns.width(str(line)) <= _width(layout)
+        return [line] if is_short else [styled(f"  {str(self.text).rstrip()}"), "    " + self.command]
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """Words of a command, broken only between words and never inside quotes."""
+
+    text: Styled
+    indent: str
+    first: Words
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        lead = styled(self.first)
+        if columns.width(str(lead)) + columns.width(str(self.text)) <= _width(layout):
+            return [lead + self.text]
+        lines, line = list[Styled](), ""
+        for word in _shell_words(str(self.text)):
+            if line and columns.width(self.indent + line + word) >= _width(layout):
+                lines.append(styled(line, Tone.COMMAND))
+                line = ""
+            line = f"{line} {word}" if line else word
+        lines.append(styled(line, Tone.COMMAND))
+        return [(lead if number == 0 else styled(self.indent)) + line for number, line in enumerate(lines)]
+
+
+def _shell_words(text: str) -> list[str]:
+    """The words of a command as they are written, quotes kept; an option stays with its value."""
+    words: list[str] = []
+    is_quoted = False
+    for piece in text.split(" "):
+        joins = is_quoted or (words and words[-1].startswith("--") and " " not in words[-1] and piece[:1] != "-")
+        if joins:
+            words[-1] += f" {piece}"
+        else:
+            words.append(piece)
+        is_quoted ^= piece.count("'") % 2 == 1
+    return words
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """A text with another at the right edge; below it where there is no room."""
+
+    left: Styled
+    right: Styled
+    indent: str
+    first: Words | None = None
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        width = _width(layout)
+        lines = wrapped(self.left, width, self.indent, self.first) if str(self.left) else []
+        if not str(self.right):
+            return lines
+        room = width - columns.width(str(lines[-1])) - columns.width(str(self.right)) if lines else 0
+        if room >= 2:
+            lines[-1] += " " * room + self.right
+            return lines
+        return [*lines, self.indent + self.right]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """One line, cut at the edge."""
+
+    text: Styled
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        whole = str(self.text)
+        shown = columns.cut(whole, _width(layout))
+        return [self.text] if shown == whole else [self.text.part(0, len(shown) - 1) + "…"]
+
+
+def certainty(level: Level, word: str) -> str:
+    """Dots and word of a certainty."""
+    return f"{DOTS[level]} {word}"
+
+
+def check_marks(checks: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Signs of validations, from names and states ("passed", or "unknown: why")."""
+    return tuple((name, MARKS.get(state, _OPEN)) for name, state in checks)

@@ -1,0 +1,315 @@
+"""The summary of a diagnosis: state, cause, first fix, memory before and after, next step."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+
+from vllm_runbooks.catalog.languages import Wording, joined
+from vllm_runbooks.core.records import Answer, Edit, Finding, MemoryUse, Outcome, Severity
+from vllm_runbooks.core.views.start_pictures import PHASE_NAMES
+from vllm_runbooks.core.views.styled import Tone
+from vllm_runbooks.core.views.summary import (
+    NamedMemory,
+    Statement,
+    Step,
+    SuggestedFix,
+    Summary,
+    certainty,
+    check_marks,
+)
+from vllm_runbooks.diagnosis.render import words as answer_words
+from vllm_runbooks.diagnosis.render.figures import printed_gib
+from vllm_runbooks.reading.documents import option_words
+
+_TONES = {
+    Outcome.READY: Tone.GOOD, Outcome.RUNNING: Tone.GOOD, Outcome.FAILED: Tone.BAD, Outcome.HUNG: Tone.BAD,
+    Outcome.UNKNOWN: Tone.WARN,
+}  # fmt: skip
+_MOST_NOTICES = 3
+_MOST_NOTES = 2
+_MOST_QUOTED = 120
+_MOST_COST = 150
+"""Characters of a fix's cost: the rest is behind `--explain`."""
+
+
+def summarize(answer: Answer, *, gpus: str = "", has_command: bool = False, again: str = "") -> Summary:
+    """Summarize an answer.
+
+    Args:
+        answer: The diagnosis.
+        gpus: GPUs of the launch as the user named them.
+        has_command: Whether the user gave the command: then the changed one is shown.
+        again: The command that shows everything; empty if there is none.
+    """
+    say, cause = Wording(answer.lang), answer.root_cause
+    state, tone = say(answer.outcome.value).upper(), _TONES[answer.outcome]
+    about = tuple(_about(answer, gpus, say))
+    if answer.outcome.is_healthy:
+        notices = tuple(_notices(answer, say))
+        sentence = joined(_healthy(answer, is_clean=not notices, say=say))
+        fix = _fix(answer, say, has_command=has_command) if cause is None and notices else None
+        return Summary(
+            state,
+            tone,
+            about,
+            sentence,
+            notices,
+            fix,
+            say("Fix"),
+            steps=tuple(_notes(answer, say)),
+            more=_more(answer, again, say),
+        )
+    if cause is None:
+        return Summary(
+            state,
+            tone,
+            about,
+            statements=(_unknown(answer, say),),
+            steps=tuple(_unknown_steps(answer, say)),
+            more=_more(answer, again, say),
+        )
+    if cause.look_in is not None and answer.first_error is None:
+        what = say("The cause is not in this log. Closest to it: {title}", title=cause.title)
+        statement = _statement(cause, answer, "?", what, say)
+        text = say("Look for {what} in {where}.", what=cause.look_in.what, where=cause.look_in.where)
+        steps = (Step(say("Next"), text, is_first=True), *_notes(answer, say), *_share(answer, say))
+        fix = _fix(answer, say, has_command=has_command) if answer.remedies else None
+        return Summary(
+            state,
+            tone,
+            about,
+            statements=(statement,),
+            fix=fix,
+            fix_name=say("Fix"),
+            steps=steps,
+            more=_more(answer, again, say),
+        )
+    statements = (_statement(cause, answer, "✗", cause.title, say),)
+    fix = _fix(answer, say, has_command=has_command)
+    memory = tuple(_memory(answer, say)) if fix is not None else ()
+    steps = (*_unexplained(answer, say), *_notes(answer, say))
+    more = _more(answer, again, say)
+    return Summary(state, tone, about, "", statements, fix, say("Fix"), memory, steps, more)
+
+
+def _about(answer: Answer, gpus: str, say: Wording) -> Iterator[str]:
+    """Files, launch, release, model and GPUs, as far as known."""
+    yield answer_words.named(answer)
+    if len(answer.starts) > len(answer.files):
+        last = answer.starts[-1]
+        yield say("last of {count} launches (from line {line})", count=len(answer.starts), line=last.first_line)
+    if answer.vllm.version:
+        how = {"call-sites": say(" (from call sites)"), "given": say(" (given)")}.get(answer.vllm.source, "")
+        yield f"vLLM {answer.vllm.version}{how}"
+    facts = answer.facts
+    if model := _model_name(facts.model or ""):
+        yield model
+    sizes = (facts.tensor_parallel_size, facts.pipeline_parallel_size, facts.data_parallel_size)
+    count = (sizes[0] or 1) * (sizes[1] or 1) * (sizes[2] or 1) if any(sizes) else None
+    captures = dict(answer.root_cause.captures) if answer.root_cause else {}
+    total = facts.gpu_total_gib or printed_gib(captures, "total")
+    if gpus:
+        yield gpus
+    elif count and count > 1:
+        yield say("{count} GPUs", count=count) + (say(" with {gib} GiB", gib=f"{total:.2f}") if total else "")
+    elif total:
+        yield say("GPU with {gib} GiB", gib=f"{total:.2f}")
+
+
+def _model_name(model: str) -> str:
+    """The model without its organization or folder; empty for a placeholder."""
+    if "$" in model or "<" in model:
+        return ""
+    if cached := re.search(r"models--[\w.-]{1,80}?--([\w.-]{1,120})", model, re.ASCII):
+        return cached[1]
+    return model.rstrip("/").rsplit("/", 1)[-1]
+
+
+def _healthy(answer: Answer, *, is_clean: bool, say: Wording) -> Iterator[str]:
+    facts = answer.facts
+    cache = None
+    if facts.kv_cache_gib is not None:
+        cache = say("KV cache {gib} GiB", gib=f"{facts.kv_cache_gib:.1f}")
+    elif facts.kv_cache_tokens is not None:
+        cache = say("KV cache {count} tokens", count=f"{facts.kv_cache_tokens:,}")
+    if facts.max_concurrency is not None and facts.max_concurrency_tokens:
+        concurrency, tokens = _concurrency(facts.max_concurrency), f"{facts.max_concurrency_tokens:,}"
+        cache = cache or say("KV cache")
+        yield say("{cache}: {n} concurrent requests of {tokens} tokens.", cache=cache, n=concurrency, tokens=tokens)
+    elif cache:
+        yield f"{cache}{say('.')}"
+    if is_clean:
+        yield say("No problems found.")
+
+
+def _concurrency(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def _notices(answer: Answer, say: Wording) -> Iterator[Statement]:
+    """What was noticed in a healthy log: degraded findings, and requests that were refused."""
+    found = [finding for finding in answer.findings if finding.severity is not Severity.HINT]
+    found = [
+        *found,
+        *(finding for finding in answer.findings if finding.class_.startswith("api.") and finding not in found),
+    ]
+    for finding in found[:_MOST_NOTICES]:
+        yield _statement(finding, answer, "!", finding.title, say)
+    if len(found) > _MOST_NOTICES:
+        yield Statement("!", say("{count} more", count=len(found) - _MOST_NOTICES), Tone.WARN)
+
+
+def _statement(finding: Finding, answer: Answer, sign: str, text: str, say: Wording) -> Statement:
+    proof = finding.evidence[0] if finding.evidence else None
+    place = answer_words.place_of(proof, answer.files, say) if proof is not None else ""
+    quote = proof.text if proof is not None else ""
+    tone = Tone.BAD if sign == "✗" else Tone.WARN
+    return Statement(
+        sign,
+        text,
+        tone,
+        certainty(finding.level, say(finding.level.value)) if sign != "!" else "",
+        finding.symptom,
+        place,
+        quote.strip(),
+    )
+
+
+def _unknown(answer: Answer, say: Wording) -> Statement:
+    """What is known of a log without a cause."""
+    if not answer.starts:
+        return Statement("?", say("This does not look like the log of a vLLM launch."), Tone.WARN)
+    if answer.first_error is not None:
+        place = answer_words.place_of(answer.first_error, answer.files, say)
+        text = say("No known symptom explains this failure; its first error:")
+        return Statement("?", text, Tone.WARN, place=place, quote=answer.first_error.text.strip(), is_whole=True)
+    last = answer.starts[-1]
+    place = say("line {number}", number=last.last_line)
+    if answer.outcome is Outcome.UNKNOWN:
+        phase = say(PHASE_NAMES.get(last.phase or "", "begun"))
+        text = say(
+            "The log ends before the server is ready or has failed ({phase}, {place}).", phase=phase, place=place
+        )
+        return Statement("?", text, Tone.WARN)
+    return Statement("?", say("The cause is not in this log."), Tone.WARN)
+
+
+def _unknown_steps(answer: Answer, say: Wording) -> Iterator[Step]:
+    if answer.starts:
+        yield Step(say("Next"), answer_words.no_cause(answer))
+    else:
+        yield Step(say("Next"), say("Give the output of the server from its first line to its last."))
+    yield from _notes(answer, say)
+    yield from _share(answer, say)
+
+
+def _notes(answer: Answer, say: Wording) -> Iterator[Step]:
+    """What is to be said of what was asked for."""
+    for note in answer.notes[:_MOST_NOTES]:
+        yield Step(say("Note"), note)
+
+
+def _unexplained(answer: Answer, say: Wording) -> Iterator[Step]:
+    """The first error before the cause, which no symptom explains."""
+    if answer.first_error is not None:
+        place = answer_words.place_of(answer.first_error, answer.files, say)
+        text = say(
+            "An earlier error is not explained: {place}: {words}", place=place, words=answer.first_error.text[:120]
+        )
+        yield Step(say("Note"), text)
+
+
+def _share(answer: Answer, say: Wording) -> Iterator[Step]:
+    if not answer.starts or answer.files == ("-",):
+        return
+    names = " ".join(shlex.quote(name) for name in answer.files[:3])
+    yield Step(say("Share"), say("without secrets"), f"vllm-runbooks pack {names}")
+
+
+def option_text(edits: Sequence[Edit]) -> str:
+    """Edits as words of a command line: options to set, variables, and what is to be removed."""
+    options = [shlex.join(option_words(_option(edit.name), edit.value)) for edit in edits if edit.op == "set"]
+    variables = [f"{edit.name}={shlex.quote(str(edit.value))}" for edit in edits if edit.op == "env"]
+    removed = ", ".join(_option(edit.name) for edit in edits if edit.op == "remove")
+    without = f"remove {removed}" if removed and not options else f"(remove {removed})" if removed else ""
+    return " ".join([*variables, *options, *([without] if without else [])])
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _fix(answer: Answer, say: Wording, *, has_command: bool) -> SuggestedFix | None:
+    """The first fix; a sentence if no remedy is offered."""
+    cause = answer.root_cause
+    if not answer.remedies:
+        text = cause.do_first if cause is not None else ""
+        return SuggestedFix(text, is_command=False) if text else None
+    remedy = answer.remedies[0]
+    is_free = remedy.cost.strip(".").lower() == "none"
+    cost = "" if is_free else say("Cost: {cost}", cost=_short_cost(remedy.cost, say))
+    if not remedy.edits:
+        return SuggestedFix(_sentence(remedy.title), cost, is_command=False)
+    checks = remedy.checks
+    marks = check_marks((("lint", checks.lint), ("plan", checks.plan), ("vLLM", checks.parser)))
+    note = ""
+    if remedy.command is None and not has_command and checks.lint != "passed":
+        note = say("Give --command FILE and --gpus to have the fix checked and written out.")
+    command = remedy.command if has_command and remedy.command is not None else ""
+    return SuggestedFix(option_text(remedy.edits), cost, marks, note, command=command)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "…", "。")) else ".")
+
+
+def _short_cost(cost: str, say: Wording) -> str:
+    """The first clauses of a cost; the rest is behind `--explain`."""
+    kept = ""
+    for clause in re.split(r"(?<=[;；])\s*", cost):
+        if kept and len(kept) + len(clause) > _MOST_COST:
+            break
+        kept += f" {clause}" if kept else clause
+    kept = kept.rstrip(" ;；")
+    return kept if kept.endswith((".", "。")) else f"{kept}{say('.')}"
+
+
+def _memory(answer: Answer, say: Wording) -> Iterator[NamedMemory]:
+    if answer.memory is None:
+        return
+    now, fixed = answer.memory
+    yield NamedMemory(say("now"), now, _memory_text(now, say))
+    yield NamedMemory(say("fix"), fixed, _memory_text(fixed, say))
+
+
+def _memory_text(use: MemoryUse, say: Wording) -> str:
+    needs = say("needs {used} of {total} GiB", used=f"{use.used_gib:.2f}", total=f"{use.total_gib:.2f}")
+    if use.kv_cache_gib is None or use.used_gib > use.total_gib:
+        return needs
+    if use.kv_cache_gib <= 0:
+        return say("{needs}, nothing is left for the KV cache", needs=needs)
+    cache = say("{gib} GiB for the KV cache", gib=f"{use.kv_cache_gib:.2f}")
+    if use.request_gib is None:
+        return cache
+    return say("{cache}, one request needs {gib}", cache=cache, gib=f"{use.request_gib:.2f}")
+
+
+def _more(answer: Answer, again: str, say: Wording) -> Step | None:
+    """The way to what the summary leaves out."""
+    if not again:
+        return None
+    others = max(0, len(answer.remedies) - 1)
+    findings = len(answer.findings) - (answer.root_cause in answer.findings)
+    parts = []
+    if others:
+        parts.append(say("1 more fix") if others == 1 else say("{count} more fixes", count=others))
+    if answer.root_cause is not None and not answer.outcome.is_healthy:
+        parts += [say("why"), say("how to verify")]
+        if findings:
+            parts.append(say("1 more finding") if findings == 1 else say("{count} more findings", count=findings))
+    if not parts:
+        parts = [say("All figures and findings")]
+    text = say(", ").join(parts)
+    return Step("", text[:1].upper() + text[1:], again)

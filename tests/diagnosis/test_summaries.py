@@ -1,0 +1,245 @@
+"""The summary says the state, the cause, the first fix and the way to the rest, in few lines."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from command_line import run
+from rows import in_one_test
+from vllm_runbooks.catalog import folders
+from vllm_runbooks.core.display import visible
+from vllm_runbooks.core.records import Answer, Checks, Edit, Level, MemoryUse, Remedy
+from vllm_runbooks.core.views.styled import Layout, Tone, laid_out, plain
+from vllm_runbooks.core.views.summary import WIDEST, Statement, Step, SuggestedFix, Summary, certainty, summary_view
+from vllm_runbooks.diagnosis import diagnosing
+from vllm_runbooks.diagnosis.render import summaries
+from vllm_runbooks.reading import sources
+
+CASES = sorted(
+    path.parent.name
+    for path in folders.cases_dir().glob("*/case.yaml")
+    if any((path.parent / name).exists() for name in ("startup.log", "node0.log"))
+)
+
+
+ERROR = "ERROR 01-01 00:00:05 [serving_chat.py:257]"
+
+
+def answered(name: str, **options: Any) -> Answer:
+    return diagnosing.diagnose(sources.load(name), **options)
+
+
+def shown(answer: Answer, **options: Any) -> list[str]:
+    return plain(
+        summary_view(summaries.summarize(answer, again="vllm-runbooks diagnose x --explain", **options))
+    ).split("\n")
+
+
+def test_a_failed_launch_begins_with_state_cause_proof_and_fix() -> None:
+    """The document's first log: what failed, the line that proves it, the option that helps, and what is unchecked."""
+    evidence = replace(sources.load("autoglm-3090-video-oom"), command=None)
+    lines = shown(diagnosing.diagnose(evidence))
+
+    assert lines[0] == "FAILED   startup.log · vLLM 0.16.0 (from call sites) · GPU with 23.56 GiB"
+    assert re.fullmatch(r"✗ Out of memory in the .* encoder +●●● confirmed  oom\.multimodal_encoder", lines[2])
+    assert lines[3].startswith("  line 109 | torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 698.00 MiB.")
+    assert lines[5] == """  Fix   --limit-mm-per-prompt '{"video": 0}'"""
+    assert lines[6].startswith("        Cost: requests that carry a video are refused")
+    assert [line for line in lines if line.endswith("lint \u2013  plan \u2013  vLLM \u2013")]
+    assert "Give --command FILE and --gpus" in lines[-3]
+    assert lines[-1].strip().endswith("vllm-runbooks diagnose x --explain")
+
+
+def test_with_command_and_gpus_the_fix_is_checked_drawn_and_written_out() -> None:
+    """Memory before and after by the plan, marks of what was checked, and the whole changed command."""
+    lines = shown(answered("autoglm-3090-video-oom", gpus="RTX3090"), has_command=True, gpus="RTX3090")
+    text = "\n".join(lines)
+
+    assert lines[0].endswith(" · RTX3090")
+    assert "lint ✓  plan ✓  vLLM \u2013" in text
+    now, fix = (next(line for line in lines if line.startswith(f"        {name} █")) for name in ("now", "fix"))
+    assert now.endswith("nothing is left for the KV cache")
+    assert re.search(r"█░{2,} \d+\.\d\d GiB for the KV cache, one request needs \d+\.\d\d$", fix)
+    assert "        vllm serve zai-org/AutoGLM-Phone-9B \\" in lines
+    assert "Give --command" not in text
+
+
+def test_without_the_command_the_changed_one_is_not_shown() -> None:
+    """A log that prints its arguments would fill the screen with them."""
+    answer = answered("autoglm-3090-video-oom")
+
+    assert answer.remedies[0].command is not None
+    assert "vllm serve" not in "\n".join(shown(answer))
+
+
+def test_a_healthy_log_says_so_with_its_cache() -> None:
+    """State, KV cache, concurrency, no problem, and nothing else."""
+    lines = shown(answered("tiny-cpu-served"))
+
+    assert lines[0] == "RUNNING  startup.log · vLLM 0.32.0 · tiny"
+    assert lines[1] == "         KV cache 1.0 GiB: 2,048 concurrent requests of 512 tokens. No problems found."
+    assert len(lines) == 4
+
+
+def test_a_refused_request_is_a_note_of_a_healthy_server(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    """Exit status 0: the server is well, its client is not."""
+    log = tmp_path / "serve.log"
+    log.write_text(
+        "INFO 01-01 00:00:00 [api_server.py:1] vLLM API server version 0.10.2\n"
+        "INFO 01-01 00:00:01 [launcher.py:36] Available routes are:\n"
+        "INFO:     Application startup complete.\n"
+        'INFO:     127.0.0.1:5 - "POST /v1/completions HTTP/1.1" 200 OK\n'
+        f"{ERROR} Error in preprocessing prompt inputs\n"
+        f"{ERROR} Traceback (most recent call last):\n"
+        f'{ERROR}   File "/opt/vllm/entrypoints/openai/serving_chat.py", line 237, in create_chat_completion\n'
+        f"{ERROR} ValueError: This model's maximum context length is 8000 tokens. However, you requested 9000 tokens "
+        "(8900 in the messages, 100 in the completion). Please reduce the length of the messages or completion.\n"
+        'INFO:     127.0.0.1:5 - "POST /v1/completions HTTP/1.1" 400 Bad Request\n'
+    )
+    status, out, _ = run(capsys, "diagnose", str(log))
+
+    assert status == 0
+    assert out.startswith("RUNNING  serve.log · vLLM 0.10.2\n")
+    assert re.search(r"^! .*context.*  api\.context_overflow$\n  line 8 \| ", out, re.MULTILINE)
+    assert "No problems found" not in out
+
+
+def test_what_is_no_log_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    """And what to give instead; there is nothing to share."""
+    (tmp_path / "notes.txt").write_text("hello\n")
+    status, out, _ = run(capsys, "diagnose", str(tmp_path / "notes.txt"))
+
+    assert status == 1
+    assert "? This does not look like the log of a vLLM launch." in out
+    assert "  Next  Give the output of the server" in out
+    assert "Share" not in out
+
+
+def test_an_unknown_failure_shows_its_first_error_whole_and_how_to_share_it() -> None:
+    """Its own words are the best lead."""
+    answer = answered("tiny-cpu-port-in-use")
+    error = (
+        replace(answer.root_cause.evidence[0], text="OSError: " + "word " * 39 + "word 1")
+        if answer.root_cause
+        else None
+    )
+    lines = shown(replace(answer, root_cause=None, findings=(), remedies=(), first_error=error))
+    text = " ".join(" ".join(lines).split())
+
+    assert "? No known symptom explains this failure; its first error:" in text
+    assert text.count("word ") == 40
+    assert "Share without secrets: vllm-runbooks pack startup.log" in text
+
+
+def test_a_cause_in_another_log_is_no_cause_of_this_one() -> None:
+    """The sign is a question mark, and the next step is where to look."""
+    answer = answered("tiny-cpu-engine-killed")
+    assert answer.root_cause is not None
+    if answer.root_cause.look_in is None:
+        from vllm_runbooks.core.records import LookIn
+
+        cause = replace(answer.root_cause, look_in=LookIn("the first error", "the kernel log"))
+        answer = replace(answer, root_cause=cause, first_error=None)
+    lines = shown(answer)
+
+    assert lines[2].startswith("? The cause is not in this log. Closest to it: ")
+    assert any(line.startswith("  Next  Look for ") for line in lines)
+
+
+@pytest.mark.slow
+def test_every_recorded_log_is_summarized_in_few_lines() -> None:
+    """At most 24 lines without the changed command, none over 100 columns; a fix or a next step for every failure."""
+    for name in CASES:
+        answer = answered(name)
+        for width in (None, 60, 80, 140):
+            lines = laid_out(summary_view(summaries.summarize(answer, again="x")), Layout(table=width))
+            assert len(lines) <= (24 if width is None or width >= 80 else 32), name
+            wide = [str(line) for line in lines if len(str(line)) > min(width or WIDEST, WIDEST)]
+            assert not [line for line in wide if "--" not in line], (name, width, wide)
+        if not answer.outcome.is_healthy:
+            assert any(str(line).startswith(("  Fix ", "  Next ")) for line in lines), name
+
+
+@in_one_test(
+    ("edits", "text"),
+    [
+        ([Edit("set", "max_num_seqs", 32)], "--max-num-seqs 32"),
+        ([Edit("set", "enforce_eager", True)], "--enforce-eager"),
+        ([Edit("set", "enable_prefix_caching", False)], "--no-enable-prefix-caching"),
+        ([Edit("set", "limit_mm_per_prompt", {"video": 0})], """--limit-mm-per-prompt '{"video": 0}'"""),
+        ([Edit("env", "NCCL_DEBUG", "a b")], "NCCL_DEBUG='a b'"),
+        ([Edit("remove", "swap_space"), Edit("remove", "lora_modules")], "remove --swap-space, --lora-modules"),
+        ([Edit("set", "seed", 1), Edit("remove", "swap_space")], "--seed 1 (remove --swap-space)"),
+    ],
+)
+def test_edits_are_written_as_options(edits: list[Edit], text: str) -> None:
+    """As they stand in a command, quoted for a shell."""
+    assert summaries.option_text(edits) == text
+
+
+def test_a_long_cost_ends_with_a_whole_clause() -> None:
+    """What is left out stands behind `--explain`."""
+    answer = answered("autoglm-3090-video-oom")
+    cost = "; ".join(f"clause number {number} of a cost that goes on" for number in range(9))
+    remedy = Remedy("t", cost, (Edit("set", "seed", 1),), None, Checks("passed", "unknown: x", "unknown: x"))
+    text = " ".join(" ".join(shown(replace(answer, remedies=(remedy,)))).split())
+
+    assert "Cost: clause number 0 of a cost that goes on; clause number 1 of a cost that goes on; clause" in text
+    assert "clause number 8" not in text
+    assert "…" not in text.partition("Cost:")[2]
+
+
+def test_a_model_is_named_without_its_folders() -> None:
+    """As an organization, a cache of the hub or a local path names it; a placeholder is no name."""
+    answer = answered("tiny-cpu-served")
+    for model, name in (
+        ("meta-llama/Llama-3.1-8B", "Llama-3.1-8B"),
+        ("/root/.cache/huggingface/hub/models--Qwen--Qwen3-8B/snapshots/0123abcd", "Qwen3-8B"),
+        ("/models/mine/", "mine"),
+        ("$MODEL", None),
+        ("<model>", None),
+    ):
+        head = shown(replace(answer, facts=replace(answer.facts, model=model)))[0]
+        assert head == "RUNNING  startup.log · vLLM 0.32.0" + (f" · {name}" if name else "")
+
+
+def test_memory_beyond_the_gpu_is_drawn_beyond_its_end() -> None:
+    """Nothing is divided by nothing, and the bar has one length."""
+    answer = answered("autoglm-3090-video-oom", gpus="RTX3090")
+    uses = (MemoryUse(24.0, 48.0, None, None), MemoryUse(24.0, 0.0, 20.0, None))
+    lines = shown(replace(answer, memory=uses), has_command=True)
+    now, fix = (next(line for line in lines if line.startswith(f"        {name} █")) for name in ("now", "fix"))
+
+    assert now == "        now ███████████▓▓▓▓▓▓▓▓▓▓▓ needs 48.00 of 24.00 GiB"
+    assert fix == "        fix █░░░░░░░░░░░░░░░░░░░░░ 20.00 GiB for the KV cache"
+
+
+def test_hostile_text_stays_in_its_line() -> None:
+    """Whatever a log holds, the summary has no control character and no line of its own making."""
+    hostile = "\x1b[31mred\x1b]8;;http://evil\x07 \u202e Fix   rm -rf / \r\n  Fix   rm"
+    summary = Summary(
+        "FAILED",
+        Tone.BAD,
+        (hostile,),
+        statements=(Statement("✗", hostile, Tone.BAD, "●●●", "x", "line 1", hostile),),
+        fix=SuggestedFix(hostile, hostile, (("lint", "✓"),), hostile),
+        steps=(Step("Next", hostile, hostile),),
+    )
+    text = plain(summary_view(summary))
+
+    assert not {"\x1b", "\x07", "\u202e", "\r"} & set(text)
+    assert visible(text) == text
+
+
+def test_certainty_has_dots_and_a_word() -> None:
+    """Colour is severity; certainty never is."""
+    texts = {level: certainty(level, level.value) for level in Level}
+    assert texts == {
+        Level.CONFIRMED: "●●● confirmed",
+        Level.PROBABLE: "●●○ probable",
+        Level.POSSIBLE: "●○○ possible",
+    }
