@@ -1043,3 +1043,17 @@ def test_a_server_that_would_not_be_started_is_refused(tmp_path: Path, capfd: py
         "",
         f"vllm-runbooks: single-gpu-oom: {said}; add -p live true\n",
     )
+
+
+def test_run_begins_with_the_summary(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What failed and the first fix, then the verdict and where the notebook is."""
+    status, out, _ = run(
+        capsys, "run", "single-gpu-oom", "-p", "evidence=tiny-cpu-port-in-use", "--out", str(tmp_path), "--no-history"
+    )
+    lines = out.splitlines()
+
+    assert status == 0
+    assert lines[0].startswith("FAILED   startup.log · vLLM 0.32.0")
+    assert "port.in_use" in lines[2]
+    assert lines[-2].startswith("PASS single-gpu-oom on tiny-cpu-port-in-use")
+    assert lines[-1] == f"Executed notebook: {tmp_path / 'single-gpu-oom.ipynb'}"

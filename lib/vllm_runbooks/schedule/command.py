@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -104,8 +105,15 @@ def add(name: str, command: tuple[str, ...], *, replace: bool, **options: Any) -
     if job.metrics is not None and not Path(job.folder, job.metrics).parent.is_dir():
         raise InputError(f"--metrics {job.metrics}: {Path(job.metrics).parent} is no folder; make it first")
     following = cron.after(cron.parse(job.at), cron.zone(job.zone), now)
-    output.write(f"Stored {jobs.save(job)}\nNext planned: {policy.stamp(following)}")
-    output.write(f"To be woken: vllm-runbooks schedule write {name} systemd")
+    file = jobs.save(job)
+    own = "" if job.command[0] == jobs.PAPERMILL else "vllm-runbooks "
+    output.write(
+        f"Stored the job {name}. It runs once its timer is installed.\n"
+        f"Next planned:      {policy.stamp(following)} ({job.at}, {job.zone})\n"
+        f"Install its timer: vllm-runbooks schedule write {name} systemd --apply (or cron, jupyter)\n"
+        f"Run it now:        {own}{shlex.join(job.command)}\n"
+        f"File:              {file}"
+    )
 
 
 def _asked(job: ScheduledJob) -> tuple[Path, dict[str, Any]]:

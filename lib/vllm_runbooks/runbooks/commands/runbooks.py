@@ -20,7 +20,7 @@ from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.errors import InputError, RunbooksError, suggestion
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import Verdict
-from vllm_runbooks.core.views.styled import VERDICTS, Line, SentenceLines, listed, styled
+from vllm_runbooks.core.views.styled import BLANK, VERDICTS, Line, SentenceLines, TextBlock, listed, styled
 from vllm_runbooks.history import kept
 from vllm_runbooks.runbooks import history_entries
 
@@ -219,6 +219,7 @@ def run(
         step=step,
         **of_steps,
     )
+    _say_begun(f"running {runbook.id}, at most {request.timeout_s:.0f} s")
     with kept.opened(no_history=no_history) as history:
         runs = history_entries.Runs(history, [request])
         result = _execute([request], out=out, jobs=1, progress=None, runs=runs)[0]
@@ -227,12 +228,39 @@ def run(
     if form == "json":
         _print_json(document(result))
     else:
-        terminal.show([_line(result)])
+        terminal.show([*_summary(bound), _line(result)])
         if reused := kept_steps(request, out):
             output.write(f"Kept from earlier runs: {', '.join(reused)}")
         if result.notebook:
             output.write(f"Executed notebook: {out / result.notebook}")
     return _status([result])
+
+
+def _say_begun(text: str) -> None:
+    """Say on a terminal what takes a while."""
+    if sys.stderr.isatty():
+        output.say(text)
+
+
+def _summary(parameters: dict[str, Any]) -> list[TextBlock]:
+    """The summary of the log that a runbook was given; empty for other evidence."""
+    from vllm_runbooks.core.views.summary import summary_view
+    from vllm_runbooks.diagnosis import diagnosing
+    from vllm_runbooks.diagnosis.render.summaries import summarize
+    from vllm_runbooks.reading import sources
+
+    pasted, name = parameters.get("pasted_log"), parameters.get("evidence")
+    if parameters.get("live") is True or not (pasted or name):
+        return []
+    gpus = str(parameters.get("gpus") or "")
+    try:
+        evidence = sources.paste(pasted) if pasted else sources.load(str(name))
+        if not evidence.documents:
+            return []
+        answer = diagnosing.diagnose(evidence, gpus=gpus or None)
+    except RunbooksError:
+        return []
+    return [*summary_view(summarize(answer, gpus=gpus)), BLANK] if answer.starts else []
 
 
 @click.command(
@@ -484,17 +512,21 @@ def _progress(total: int) -> Iterator[Progress]:
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
-    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    # One line at any width: what runs is cut where there is no room for it.
+    running_column = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1))
+    columns = (MofNCompleteColumn(), TimeElapsedColumn(), BarColumn(bar_width=16), running_column)
+    with Progress(*columns, console=Console(stderr=True), transient=True, expand=True) as bar:
         task = bar.add_task("", total=total)
         running: list[str] = []
 
         def show_bar(request: RunbookRequest, result: RunResult | None) -> None:
+            name = request.case or request.runbook
             if result is None:
-                running.append(_subject(request))
+                running.append(name)
             else:
-                running.remove(_subject(request))
+                running.remove(name)
                 bar.advance(task)
                 if result.verdict not in (Verdict.PASS, Verdict.SKIPPED):
                     bar.console.print(escape(f"{result.verdict} {_subject(result)}"), highlight=False)
