@@ -1045,12 +1045,11 @@ def test_a_server_that_would_not_be_started_is_refused(tmp_path: Path, capfd: py
     )
 
 
-def test_run_begins_with_the_summary(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_run_begins_with_the_summary(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """What failed and the first fix, then the verdict and where the notebook is."""
-    status, out, _ = run(
-        capsys, "run", "single-gpu-oom", "-p", "evidence=tiny-cpu-port-in-use", "--out", str(tmp_path), "--no-history"
-    )
-    lines = out.splitlines()
+    evidence = ["-p", "evidence=tiny-cpu-port-in-use"]
+    status = command_line(["run", "single-gpu-oom", *evidence, "--out", str(tmp_path), "--no-history"])
+    lines = capfd.readouterr().out.splitlines()
 
     assert status == 0
     assert lines[0].startswith("FAILED   startup.log · vLLM 0.32.0")
