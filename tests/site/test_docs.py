@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,12 +36,13 @@ def test_the_readme_sets_up_with_two_commands_of_one_line() -> None:
     assert fenced[1].endswith(".venv/bin/pytest -q")
 
 
-def test_the_readme_shows_what_is_printed() -> None:
+def test_the_readme_shows_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sample is the beginning of every line, in order, of the real answer; `…` stands for what is left out."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (sample,) = re.findall(r"```console\n\$ vllm-runbooks diagnose startup\.log\n(.*?)\n```", readme, re.DOTALL)
-    log = ROOT / "catalog" / "cases" / "autoglm-3090-video-oom" / "startup.log"
-    printed = iter(CliRunner().invoke(commands, ["diagnose", str(log)]).output.splitlines())
+    monkeypatch.chdir(ROOT / "catalog" / "cases" / "autoglm-3090-video-oom")
+    monkeypatch.setattr(sys, "argv", ["vllm-runbooks", "diagnose", "startup.log"])
+    printed = iter(CliRunner().invoke(commands, sys.argv[1:]).output.splitlines())
 
     for line in sample.splitlines():
         shown = line.partition("…")[0].rstrip()
