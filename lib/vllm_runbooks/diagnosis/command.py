@@ -126,7 +126,7 @@ def diagnose(
     else:
         again = "" if explain else terminal.again("--explain", is_repeatable=not follow and "-" not in (*logs, command))
         has_command = bool(evidence is not None and evidence.command)
-        summary = summaries.summarize(answer, gpus=gpus or "", has_command=has_command, again=again)
+        summary = summaries.summarize(answer, gpus=gpus or "", has_command=has_command, start=start, again=again)
         details = [BLANK, *render_answers.details(answer)] if explain else []
         terminal.show([*summary_view(summary), *details])
         if explain and answer.plan is not None and answer.plan.terms:

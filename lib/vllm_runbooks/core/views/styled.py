@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from vllm_runbooks.core.display import visible
-from vllm_runbooks.core.records import Severity, Verdict
+from vllm_runbooks.core.records import Outcome, Severity, Verdict
 from vllm_runbooks.core.views import text_width as columns
 from vllm_runbooks.core.views.elements import AMBER, BLUE, COLUMNS, GREEN, GREY, RED
 
@@ -37,6 +37,10 @@ VERDICTS = {
     Verdict.SKIPPED: Tone.FAINT,
 }  # fmt: skip
 SEVERITIES = {Severity.FATAL: Tone.BAD, Severity.DEGRADED: Tone.WARN, Severity.HINT: Tone.HINT}
+OUTCOME_TONES = {
+    Outcome.READY: Tone.GOOD, Outcome.RUNNING: Tone.GOOD, Outcome.FAILED: Tone.BAD, Outcome.HUNG: Tone.BAD,
+    Outcome.UNKNOWN: Tone.WARN,
+}  # fmt: skip
 GROUNDS = {Tone.BAD: RED, Tone.WARN: AMBER, Tone.GOOD: GREEN, Tone.HINT: BLUE, Tone.FAINT: GREY}
 """Colour of what says a tone in HTML: the ground of a badge, the edge of a quotation."""
 

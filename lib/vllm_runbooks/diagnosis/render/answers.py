@@ -16,6 +16,7 @@ from vllm_runbooks.core.views.elements import badge, cut, html_table, preformatt
 from vllm_runbooks.core.views.styled import (
     BLANK,
     GROUNDS,
+    OUTCOME_TONES,
     SEVERITIES,
     Line,
     Prose,
@@ -34,10 +35,6 @@ from vllm_runbooks.diagnosis.render import words as answer_words
 from vllm_runbooks.diagnosis.render.figures import printed_gib
 from vllm_runbooks.diagnosis.render.summaries import summarize
 
-_OUTCOMES = {
-    Outcome.READY: Tone.GOOD, Outcome.RUNNING: Tone.GOOD, Outcome.FAILED: Tone.BAD, Outcome.HUNG: Tone.BAD,
-    Outcome.UNKNOWN: Tone.WARN,
-}  # fmt: skip
 _LEVELS = {Level.CONFIRMED: Tone.BAD, Level.PROBABLE: Tone.WARN, Level.POSSIBLE: Tone.HINT}
 
 
@@ -103,7 +100,7 @@ def _headline(answer: Answer) -> str:
 
 
 def _outcome(outcome: Outcome, word: str) -> Styled:
-    return styled(word, _OUTCOMES[outcome])
+    return styled(word, OUTCOME_TONES[outcome])
 
 
 def _first_error_view(answer: Answer) -> list[list[TextBlock]]:
@@ -220,7 +217,7 @@ def starts(answer: Answer) -> RenderedView:
             str(number),
             escape(answer.files[s.file]),
             f"{s.first_line}-{s.last_line}",
-            badge(say(s.outcome.value), GROUNDS[_OUTCOMES[s.outcome]]),
+            badge(say(s.outcome.value), GROUNDS[OUTCOME_TONES[s.outcome]]),
             escape(s.root_cause.title) if s.root_cause else "",
         ]
         for number, s in enumerate(answer.starts, 1)
@@ -240,7 +237,7 @@ def starts(answer: Answer) -> RenderedView:
 
 def outcome(answer: Answer) -> RenderedView:
     """Outcome and release of the diagnosed launch, in a line."""
-    word = badge(Wording(answer.lang)(answer.outcome.value), GROUNDS[_OUTCOMES[answer.outcome]])
+    word = badge(Wording(answer.lang)(answer.outcome.value), GROUNDS[OUTCOME_TONES[answer.outcome]])
     headline = f"{word} {escape(answer_words.named(answer))}  ·  {escape(answer_words.release(answer))}"
     style = "font-size:14px;margin:4px 0 8px 0;overflow-wrap:anywhere"
     return _in_its_language(answer, _headline(answer), tag("div", headline, style))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from vllm_runbooks.catalog.languages import Wording, joined
 from vllm_runbooks.core.records import Answer, Edit, Finding, MemoryUse, Outcome, Severity
 from vllm_runbooks.core.views.start_pictures import PHASE_NAMES
-from vllm_runbooks.core.views.styled import Tone
+from vllm_runbooks.core.views.styled import OUTCOME_TONES, Tone
 from vllm_runbooks.core.views.summary import (
     NamedMemory,
     Statement,
@@ -23,10 +24,6 @@ from vllm_runbooks.diagnosis.render import words as answer_words
 from vllm_runbooks.diagnosis.render.figures import printed_gib
 from vllm_runbooks.reading.documents import option_words
 
-_TONES = {
-    Outcome.READY: Tone.GOOD, Outcome.RUNNING: Tone.GOOD, Outcome.FAILED: Tone.BAD, Outcome.HUNG: Tone.BAD,
-    Outcome.UNKNOWN: Tone.WARN,
-}  # fmt: skip
 _MOST_NOTICES = 3
 _MOST_NOTES = 2
 _MOST_QUOTED = 120
@@ -34,72 +31,58 @@ _MOST_COST = 150
 """Characters of a fix's cost: the rest is behind `--explain`."""
 
 
-def summarize(answer: Answer, *, gpus: str = "", has_command: bool = False, again: str = "") -> Summary:
+def summarize(
+    answer: Answer, *, gpus: str = "", has_command: bool = False, start: int | None = None, again: str = ""
+) -> Summary:
     """Summarize an answer.
 
     Args:
         answer: The diagnosis.
         gpus: GPUs of the launch as the user named them.
         has_command: Whether the user gave the command: then the changed one is shown.
+        start: Number of the launch, from 1, if the user chose one.
         again: The command that shows everything; empty if there is none.
     """
     say, cause = Wording(answer.lang), answer.root_cause
-    state, tone = say(answer.outcome.value).upper(), _TONES[answer.outcome]
-    about = tuple(_about(answer, gpus, say))
+    summary = Summary(
+        say(answer.outcome.value).upper(),
+        OUTCOME_TONES[answer.outcome],
+        tuple(_about(answer, gpus, start, say)),
+        fix=_fix(answer, say, has_command=has_command),
+        fix_name=say("Fix"),
+        steps=tuple(_notes(answer, say)),
+        more=_more(answer, again, say),
+    )
     if answer.outcome.is_healthy:
         notices = tuple(_notices(answer, say))
         sentence = joined(_healthy(answer, is_clean=not notices, say=say))
-        fix = _fix(answer, say, has_command=has_command) if cause is None and notices else None
-        return Summary(
-            state,
-            tone,
-            about,
-            sentence,
-            notices,
-            fix,
-            say("Fix"),
-            steps=tuple(_notes(answer, say)),
-            more=_more(answer, again, say),
-        )
+        return replace(summary, sentence=sentence, statements=notices, fix=summary.fix if notices else None)
     if cause is None:
-        return Summary(
-            state,
-            tone,
-            about,
-            statements=(_unknown(answer, say),),
-            steps=tuple(_unknown_steps(answer, say)),
-            more=_more(answer, again, say),
-        )
+        look = say("Give the output of the server from its first line to its last.")
+        look = answer_words.no_cause(answer) if answer.starts else look
+        steps = (Step(say("Next"), look), *summary.steps, *_share(answer, say))
+        return replace(summary, statements=(_unknown(answer, say),), fix=None, steps=steps)
     if cause.look_in is not None and answer.first_error is None:
         what = say("The cause is not in this log. Closest to it: {title}", title=cause.title)
-        statement = _statement(cause, answer, "?", what, say)
-        text = say("Look for {what} in {where}.", what=cause.look_in.what, where=cause.look_in.where)
-        steps = (Step(say("Next"), text, is_first=True), *_notes(answer, say), *_share(answer, say))
-        fix = _fix(answer, say, has_command=has_command) if answer.remedies else None
-        return Summary(
-            state,
-            tone,
-            about,
-            statements=(statement,),
-            fix=fix,
-            fix_name=say("Fix"),
-            steps=steps,
-            more=_more(answer, again, say),
-        )
-    statements = (_statement(cause, answer, "✗", cause.title, say),)
-    fix = _fix(answer, say, has_command=has_command)
-    memory = tuple(_memory(answer, say)) if fix is not None else ()
-    steps = (*_unexplained(answer, say), *_notes(answer, say))
-    more = _more(answer, again, say)
-    return Summary(state, tone, about, "", statements, fix, say("Fix"), memory, steps, more)
+        look = say("Look for {what} in {where}.", what=cause.look_in.what, where=cause.look_in.where)
+        steps = (Step(say("Next"), look, is_first=True), *summary.steps, *_share(answer, say))
+        fix = summary.fix if answer.remedies else None
+        return replace(summary, statements=(_statement(cause, answer, "?", what, say),), fix=fix, steps=steps)
+    return replace(
+        summary,
+        statements=(_statement(cause, answer, "✗", cause.title, say),),
+        memory=tuple(_memory(answer, say)),
+        steps=(*_unexplained(answer, say), *summary.steps),
+    )
 
 
-def _about(answer: Answer, gpus: str, say: Wording) -> Iterator[str]:
+def _about(answer: Answer, gpus: str, start: int | None, say: Wording) -> Iterator[str]:
     """Files, launch, release, model and GPUs, as far as known."""
     yield answer_words.named(answer)
     if len(answer.starts) > len(answer.files):
-        last = answer.starts[-1]
-        yield say("last of {count} launches (from line {line})", count=len(answer.starts), line=last.first_line)
+        number, count = start or len(answer.starts), len(answer.starts)
+        line = answer.starts[number - 1].first_line
+        yield say("launch {number} of {count} (from line {line})", number=number, count=count, line=line)
     if answer.vllm.version:
         how = {"call-sites": say(" (from call sites)"), "given": say(" (given)")}.get(answer.vllm.source, "")
         yield f"vLLM {answer.vllm.version}{how}"
@@ -107,13 +90,13 @@ def _about(answer: Answer, gpus: str, say: Wording) -> Iterator[str]:
     if model := _model_name(facts.model or ""):
         yield model
     sizes = (facts.tensor_parallel_size, facts.pipeline_parallel_size, facts.data_parallel_size)
-    count = (sizes[0] or 1) * (sizes[1] or 1) * (sizes[2] or 1) if any(sizes) else None
+    ranks = (sizes[0] or 1) * (sizes[1] or 1) * (sizes[2] or 1)
     captures = dict(answer.root_cause.captures) if answer.root_cause else {}
     total = facts.gpu_total_gib or printed_gib(captures, "total")
     if gpus:
         yield gpus
-    elif count and count > 1:
-        yield say("{count} GPUs", count=count) + (say(" with {gib} GiB", gib=f"{total:.2f}") if total else "")
+    elif ranks > 1:
+        yield say("{count} GPUs", count=ranks) + (say(" with {gib} GiB", gib=f"{total:.2f}") if total else "")
     elif total:
         yield say("GPU with {gib} GiB", gib=f"{total:.2f}")
 
@@ -150,15 +133,13 @@ def _concurrency(value: float) -> str:
 
 def _notices(answer: Answer, say: Wording) -> Iterator[Statement]:
     """What was noticed in a healthy log: degraded findings, and requests that were refused."""
-    found = [finding for finding in answer.findings if finding.severity is not Severity.HINT]
-    found = [
-        *found,
-        *(finding for finding in answer.findings if finding.class_.startswith("api.") and finding not in found),
-    ]
-    for finding in found[:_MOST_NOTICES]:
+    noticed = [finding for finding in answer.findings if finding.severity is not Severity.HINT]
+    refused = [finding for finding in answer.findings if finding.class_.startswith("api.")]
+    noticed += [finding for finding in refused if finding not in noticed]
+    for finding in noticed[:_MOST_NOTICES]:
         yield _statement(finding, answer, "!", finding.title, say)
-    if len(found) > _MOST_NOTICES:
-        yield Statement("!", say("{count} more", count=len(found) - _MOST_NOTICES), Tone.WARN)
+    if len(noticed) > _MOST_NOTICES:
+        yield Statement("!", say("{count} more", count=len(noticed) - _MOST_NOTICES), Tone.WARN)
 
 
 def _statement(finding: Finding, answer: Answer, sign: str, text: str, say: Wording) -> Statement:
@@ -189,20 +170,9 @@ def _unknown(answer: Answer, say: Wording) -> Statement:
     place = say("line {number}", number=last.last_line)
     if answer.outcome is Outcome.UNKNOWN:
         phase = say(PHASE_NAMES.get(last.phase or "", "begun"))
-        text = say(
-            "The log ends before the server is ready or has failed ({phase}, {place}).", phase=phase, place=place
-        )
-        return Statement("?", text, Tone.WARN)
+        ends = "The log ends before the server is ready or has failed ({phase}, {place})."
+        return Statement("?", say(ends, phase=phase, place=place), Tone.WARN)
     return Statement("?", say("The cause is not in this log."), Tone.WARN)
-
-
-def _unknown_steps(answer: Answer, say: Wording) -> Iterator[Step]:
-    if answer.starts:
-        yield Step(say("Next"), answer_words.no_cause(answer))
-    else:
-        yield Step(say("Next"), say("Give the output of the server from its first line to its last."))
-    yield from _notes(answer, say)
-    yield from _share(answer, say)
 
 
 def _notes(answer: Answer, say: Wording) -> Iterator[Step]:
