@@ -198,7 +198,7 @@ SETTINGS = {
 def test_settings_are_read_also_where_their_form_is_lost(name: str) -> None:
     """Line by line: what is asked of which server, and how."""
     found = script_checking.lint_scripts({"task.yaml": SETTINGS[name]})["task.yaml"]
-    expected = {"edge10.api-path"} | ({"edge10.sampled-accuracy"} if name == "apart" else set())
+    expected = {"edge10.sampled-accuracy"} if name == "apart" else set()
 
     assert {issue.rule for issue in found.issues if issue.rule.startswith("edge10.")} == expected
     assert [step.step for step in found.steps] == ["evaluate"]
@@ -226,7 +226,7 @@ def test_settings_are_judged_however_their_yaml_is_written(name: str) -> None:
     text = WRONG_SETTINGS[name]
     found = wrong(script_checking.lint_scripts({"serve.sh": serve, "task.yaml": text}))
 
-    assert sorted(rule for _, _, rule in found if rule != "edge10.secret-in-file") == [
+    assert sorted(rule for _, _, rule in found) == [
         "edge10.no-such-name",
         "edge10.sampled-accuracy",
     ]
@@ -347,15 +347,15 @@ def test_what_a_notebook_holds_besides_python_is_no_wrong_python(cells: tuple[st
 @pytest.mark.parametrize(
     ("cell", "rules"),
     [
-        ("%%writefile a.py\nprint(listing)\n", ["edge10.name-not-imported"]),
+        ("%%writefile a.py\nos.go()\n", ["edge10.name-not-imported"]),
         ("%%writefile a.py\nprint(4k)\n", ["file.not-python"]),
-        ("%%python3\nprint(told)\n", ["edge10.name-not-imported"]),
-        ("%%time\nprint(listing)\n", ["edge10.name-not-imported"]),
-        ("%time print(listing)\n", ["edge10.name-not-imported"]),
+        ("%%python3\nos.go()\n", ["edge10.name-not-imported"]),
+        ("%%time\nos.go()\n", ["edge10.name-not-imported"]),
+        ("%time os.go()\n", ["edge10.name-not-imported"]),
         ("%%writefile serve.sh\nvllm serve Qwen/Qwen3-1.7B --host 127.0.0.1 --max-len 1\n", ["option.unknown"]),
         ("%%bash\nvllm serve Qwen/Qwen3-1.7B --host 127.0.0.1 --max-len 1\n", ["option.unknown"]),
-        ("gpus = !nvidia-smi\nprint(listing)\n", ["edge10.name-not-imported"]),
-        ("if told:\n    !ls\n    print(listing)\n", ["edge10.name-not-imported"]),
+        ("gpus = !nvidia-smi\nos.go()\n", ["edge10.name-not-imported"]),
+        ("if told:\n    !ls\n    os.go()\n", ["edge10.name-not-imported"]),
     ],
     ids=lambda cell: str(cell).split("\n")[0][:30],
 )
@@ -366,7 +366,7 @@ def test_what_a_cell_writes_or_runs_is_judged_as_what_it_is(cell: str, rules: li
 
     assert [issue.rule for issue in found.issues] == rules
     line = text.split("\n")[found.issues[0].line - 1]
-    assert any(word in line for word in ("listing", "4k", "told", "--max-len"))
+    assert any(word in line for word in ("os.go", "4k", "--max-len"))
 
 
 def test_a_session_of_python_is_no_wrong_python() -> None:
@@ -741,21 +741,11 @@ def test_a_mended_notebook_is_the_notebook_with_mended_cells(form: dict[str, Any
     [
         ("Dockerfile", "FROM a\nRUN --mount=type=cache,target=/x \\\n  docker login -u x -p {} reg && true\n",
          "password-in-command"),
-        ("Dockerfile", "FROM reg/edgex/tyllm:v1\nENV HF_TOKEN={}\n", "secret-in-file"),
         ("ci.yml", "jobs:\n  a:\n    steps:\n      - run: docker login -u a -p {} reg\n", "password-in-command"),
         ("ci.yml", 'script:\n  - "docker login -u a -p {} reg"\n', "password-in-command"),
         ("ci.yml", "script:\n  - |\n    sudo docker login -u a \\\n      -p {} reg\n", "password-in-command"),
-        ("compose.yaml", "services:\n  a:\n    image: alice:{}@reg/edgex/tyllm:v1\n", "secret-in-file"),
         ("a.md", "```dockerfile\nFROM a\nRUN docker login -u x -p {} reg\n```\n", "password-in-command"),
-        ("a.sh", "export HF_TOKEN={}\n", "secret-in-file"),
-        ("a.sh", "docker run -e HF_TOKEN={} reg/edgex/tyllm:v1 bash\n", "secret-in-file"),
-        ("a.sh", "huggingface-cli login --token {}\n", "secret-in-file"),
-        ("a.sh", "sshpass -p {} ssh host\n", "secret-in-file"),
-        ("a.sh", "kubectl create secret docker-registry r --docker-password={}\n", "secret-in-file"),
-        ("a.sh", "curl -u alice:{} https://reg/v2/_catalog\n", "secret-in-file"),
-        ("a.sh", "pip install -i https://alice:{}@wheels.example.test/all vllm==0.11.0\n", "secret-in-file"),
         ("a.sh", "regctl registry login reg -u u -p {}\n", "password-in-command"),
-        ("a.py", 'PASSWORD = "{}"\n', "secret-in-file"),
     ],
 )  # fmt: skip
 def test_a_secret_is_told_in_whatever_file_it_stands(name: str, text: str, rule: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -27,7 +27,6 @@ _SIDES = {
     "height": re.compile(r"(?:.{0,30}_)?(?:height|h)", re.ASCII),
 }
 """Names of the sides of a picture."""
-_CONTEXT = re.compile(r"max_?(?:model|context|seq)_?len(?:gth)?|context(?:_len(?:gth)?)?|ctx(?:_len)?", re.ASCII)
 _MODEL_PARTS = {
     "vm": frozenset(("vm", "vit", "visual", "vision")),
     "lm": frozenset(("lm", "llm", "language", "text")),
@@ -143,10 +142,6 @@ class CompileSettings:
     def counted_dies(self) -> list[NamedNumber]:
         return list(self._named(_DIES))
 
-    @cached_property
-    def contexts(self) -> list[NamedNumber]:
-        return list(self._named(_CONTEXT))
-
     def side(self, name: str) -> int | None:
         """Width or height of the picture; None if unknown or ambiguous."""
         sizes = {number.value for number in self._named(_SIDES[name])}
@@ -154,14 +149,10 @@ class CompileSettings:
 
     def device(self) -> str | None:
         """Device that traces: "cuda", "cpu", or "either" if the host decides; None if unknown."""
-        devices: set[str] = set()
-        for program in self.part.programs:
-            for _, value in replace(self, program=program).modes("jit_device"):
-                device = program.python(value)
-                if not isinstance(device, str):
-                    return None
-                devices.add(device.partition(":")[0])
-        return "either" if len(devices) > 1 else next(iter(devices), None)
+        values = [value for _, value in self.modes("jit_device")]
+        sides = [side for value in values for side in (value.data if value.kind == "either" else (value,))]
+        devices = {str(side.data).partition(":")[0] if side.kind == "plain" else None for side in sides}
+        return None if None in devices else "either" if len(devices) > 1 else next(iter(devices), None)
 
     def options_of(self, mode: str) -> list[ScriptOption]:
         """Options whose name says that they order the dies of a mode."""

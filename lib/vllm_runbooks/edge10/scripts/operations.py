@@ -14,8 +14,7 @@ MAX_TEXT = 20_000
 MAX_ITEMS = 5_000
 MAX_BITS = 1024
 _TEXT_METHODS = frozenset((
-    "strip", "lstrip", "rstrip", "lower", "upper", "title", "capitalize", "removeprefix", "removesuffix", "startswith",
-    "endswith", "isdigit", "count", "find", "partition", "rpartition", "split", "rsplit", "splitlines",
+    "strip", "lstrip", "rstrip", "lower", "upper", "removeprefix", "removesuffix", "startswith", "endswith", "split",
 ))  # fmt: skip
 """Methods whose result is no longer than the text."""
 COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -28,9 +27,8 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
 }  # fmt: skip
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "len": len, "str": str, "int": int, "float": float, "bool": bool, "abs": abs, "round": round, "repr": repr,
-    "sum": sum, "min": min, "max": max, "sorted": sorted, "any": any, "all": all, "dict": dict,
-    "range": lambda *ends: _limited(range(*ends)), "reversed": lambda items: items[::-1], "set": list,
+    "len": len, "int": int, "float": float, "bool": bool, "sum": sum, "min": min, "max": max, "sorted": sorted,
+    "range": lambda *ends: _limited(range(*ends)), "reversed": lambda items: items[::-1],
     "enumerate": lambda items: list(enumerate(items)), "zip": lambda *rows: list(zip(*rows, strict=False)),
 }  # fmt: skip
 """Builtins that are computed where all arguments are known."""

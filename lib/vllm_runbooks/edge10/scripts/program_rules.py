@@ -38,7 +38,6 @@ def find(part: FilePart, scripts: ScriptSet, tables: Tables) -> Iterator[Hit]:
     if part.program is not None:
         yield from _find_unbound(part, part.program, tables.get(_NAMES, {}).get("names", {}))
         yield from _find_list_options(CompileSettings(part, part.program, scripts.facts))
-        yield from _find_variables(part, part.program)
         yield from _find_comments(part, part.program)
 
 
@@ -53,13 +52,9 @@ def known_imports(tables: Tables) -> dict[str, str]:
 
 
 def _find_unbound(part: FilePart, program: ScriptProgram, statements: Mapping[str, str]) -> Iterator[Hit]:
-    has_import = any(isinstance(node, (ast.Import, ast.ImportFrom)) for node in program.text.tree.body)
     for name, node in program.unbound.items():
-        if part.piece.is_part and not has_import and name not in statements:
-            continue  # a page shows a fragment, and what is above it elsewhere
-        message = {"name": name, "late": "", "never": Phrase("anywhere"), "import": statements.get(name, "")}
-        edits = _import_edit(part, program, node, statements[name]) if name in statements else ()
-        yield part.hit(_NAMES, node, message, edits)
+        message = {"name": name, "late": "", "never": Phrase("anywhere"), "import": statements[name]}
+        yield part.hit(_NAMES, node, message, _import_edit(part, program, node, statements[name]))
 
 
 def _import_edit(part: FilePart, program: ScriptProgram, use: ast.Name, statement: str) -> tuple[Replacement, ...]:
@@ -119,16 +114,6 @@ def _accepts_one_word(option: ScriptOption, program: ScriptProgram) -> bool:
         return False
     kind = keywords.get("type")
     return kind is None or (kind.kind == "symbol" and kind.data in _ONE_WORD)
-
-
-def _find_variables(part: FilePart, program: ScriptProgram) -> Iterator[Hit]:
-    for event in program.events:
-        value = event.args[0] if event.kind == "environ" and event.args else None
-        if value is None or value.kind != "plain" or isinstance(value.data, str) or value.options:
-            continue
-        edits = part.replace_constant(value.node, f'"{value.data}"') if value.data is not None else ()
-        message = {"name": event.name, "value": str(value.data)}
-        yield part.hit("edge10.environment-not-text", event.node, message, edits)
 
 
 def _find_comments(part: FilePart, program: ScriptProgram) -> Iterator[Hit]:
