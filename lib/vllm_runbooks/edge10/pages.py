@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from vllm_runbooks.catalog.toolchains import AskedModel, Toolchain
@@ -30,7 +30,8 @@ from vllm_runbooks.edge10 import findings_render as edge10_findings
 from vllm_runbooks.edge10.artefacts import render as edge10_checks
 from vllm_runbooks.edge10.artefacts.records import CheckedFolder
 from vllm_runbooks.edge10.jobs import render as edge10_jobs
-from vllm_runbooks.edge10.jobs.records import EdgeJob, MadeFile, MadeIssue, ReadJob
+from vllm_runbooks.edge10.jobs import steps
+from vllm_runbooks.edge10.jobs.records import MadeFile, MadeIssue, ReadJob
 from vllm_runbooks.edge10.scripts import render as edge10_scripts
 from vllm_runbooks.edge10.scripts.records import LintedScripts
 from vllm_runbooks.lint import render as issues
@@ -51,47 +52,11 @@ def job(found: ReadJob, facts: Toolchain, model: AskedModel | None) -> RenderedV
         said = Headline("not read", "the description contradicts itself, or the toolchain")
         told = "".join(tag("p", prose(line), "max-width:80ch;margin:2px 0") for line in lines)
         return RenderedView(joined([str(said), *lines, by]), verdict(said, RED) + told + remark(by))
-    rows = [[name, visible(redact_text(value)), source] for name, value, source in _settings(found.job)]
-    head = ("setting", "value", "where from")
     listed = [f"Of {each.name}: {each.why}." for each in [model] if each is not None]
-    below = "".join(remark(visible(each)) for each in (*listed, *found.doubts, by))
-    return RenderedView(
-        joined([grid(head, rows).plain.rstrip("\n"), *listed, *found.doubts, by]),
-        html_table(head, cells(rows)) + below,
-    )
-
-
-def _settings(job: EdgeJob) -> Iterator[tuple[str, str, str]]:
-    evaluation, fed = job.evaluation, job.calibration
-    values = {
-        "model": job.model,
-        "quantised": job.quantised,
-        "dies": str(job.dies),
-        "remap.vision": _dies(job.vision_remap[: job.dies]),
-        "remap.language": _dies(job.language_remap[: job.dies]),
-        "prefill": ", ".join(map(str, job.prefill)),
-        "context": f"{job.context_tokens} tokens",
-        "kv_cache": None if job.kv_cache_tokens is None else f"{job.kv_cache_tokens} tokens",
-        "modality": job.modality,
-        "picture": None if job.picture is None else f"{job.picture[0]}x{job.picture[1]} pixels",
-        "gpu": "yes" if job.gpu else "no",
-        "calibration.samples": None if fed is None else f"{fed.samples} of {fed.tokens} tokens, {fed.method}",
-        "calibration.dataset": None if fed is None else f"{fed.dataset}, {fed.split}, {fed.column}",
-        "evaluation.datasets": ", ".join(evaluation.datasets),
-        "evaluation.limit": "all questions"
-        if evaluation.limit is None
-        else f"{evaluation.limit} question{'s' * (evaluation.limit != 1)}",
-        "evaluation.ports": f"{evaluation.float_port} float, {evaluation.quantised_port} quantised",
-        "threshold": None if job.threshold is None else f"{job.threshold:g}",
-    }
-    for name, value in values.items():
-        if value is not None:
-            taken = job.taken.get(name) or job.taken.get(name.partition(".")[0], "")
-            yield name, value, taken.partition(": ")[2] or "the job"
-
-
-def _dies(order: Sequence[int]) -> str:
-    return ", ".join(map(str, order)) or "none"
+    remarks = (*listed, *found.doubts, by)
+    text = redact_text(steps.job_text(found.job, facts))
+    below = "".join(remark(visible(each)) for each in remarks)
+    return RenderedView(joined([text.rstrip("\n"), *remarks]), preformatted(text) + below)
 
 
 # ---- the scripts

@@ -493,7 +493,7 @@ class _JobChecks:
         ports = self._reader.wholes(field, 1, 65535)
         if ports is not None and (len(ports) != 2 or ports[0] == ports[1]):
             text = f"are {', '.join(map(str, ports))}, and two servers run side by side"
-            self._wrong(field, text, "write two that differ: float, quantised")
+            self._wrong(field, text, "write two that differ")
             return None
         return ports
 
