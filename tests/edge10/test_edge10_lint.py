@@ -388,72 +388,6 @@ def test_a_program_is_judged_by_what_it_does(name: str) -> None:
     assert {issue.rule for issue in found.issues} == set(PROGRAMS[name]["breaks"])
 
 
-@pytest.mark.parametrize(
-    ("flag", "default", "used", "mended"),
-    [
-        ("--lm_die_remap", "[0, 1]", "o.lm_die_remap", "nargs=16, default=[0, 1" + ", 0" * 14 + "]"),
-        ("--lm_die_remap", "[0] * 16", "o.lm_die_remap", "nargs=16, default=[0] * 16"),
-        ("--lm_die_remap", "[0, 1]", "o.lm_die_remap + [0] * 14", 'nargs="+", default=[0, 1]'),
-        ("--lengths", "[1, 8]", "[0] * 16", 'nargs="+", default=[1, 8]'),
-    ],
-)
-def test_an_order_of_the_dies_takes_as_many_words_as_it_has_entries(
-    flag: str, default: str, used: str, mended: str
-) -> None:
-    """Also where its default is mended at the same time; where the script fills it up, or for others, any number."""
-    text = (
-        "import argparse\nfrom tyllm import torch_edgex\nfrom tyllm.build_util import build_and_compile_llm\n"
-        f"p = argparse.ArgumentParser()\np.add_argument('{flag}', type=int, default={default})\no = p.parse_args()\n"
-        f"torch_edgex.set_device_mode('LM_die_remap', {used})\nbuild_and_compile_llm('Qwen3-4B-AWQ')\n"
-    )
-    found = script_checking.lint_scripts({"program.py": text}, fix=True)["program.py"]
-
-    assert f"p.add_argument('{flag}', type=int, {mended})\n" in (found.fixed or "")
-
-
-def test_remaps_that_hold_more_than_zeros_are_not_cut() -> None:
-    """What stands behind the sixteenth entry may have been meant; names in the list may be anything."""
-    text = "from tyllm import torch_edgex\nx = 0\n" + "".join(
-        f"torch_edgex.set_device_mode('{part}_die_remap', [{order}])\n"
-        for part, order in (("LM", "0, " * 16 + "5"), ("VM", "x, " * 17))
-    )
-    found = script_checking.lint_scripts({"a.py": text}, fix=True)["a.py"]
-
-    assert [issue.rule for issue in found.issues if issue.rule == "edge10.remap-length"] == ["edge10.remap-length"] * 2
-    assert found.fixed == text
-
-
-@pytest.mark.parametrize(
-    ("text", "fixed"),
-    [
-        ("torch_edgex.set_device_trace_only('edgex', True)\n", "from tyllm import torch_edgex\ntorch_edgex"),
-        (
-            '"""Says."""\ntorch_edgex.set_device_trace_only("edgex", True)\n',
-            '"""Says."""\nfrom tyllm import torch_edgex\n',
-        ),
-        ("x = 1; torch_edgex.set_device_trace_only('edgex', True)\n", "from tyllm import torch_edgex\nx = 1; "),
-        ("import os; torch_edgex.go()\n", "import os\nfrom tyllm import torch_edgex; torch_edgex.go()"),
-        ("x = 1; import os\ntorch_edgex.go()\n", "from tyllm import torch_edgex\nx = 1; "),
-    ],
-)
-def test_an_import_is_put_where_it_belongs(text: str, fixed: str) -> None:
-    """Behind the first imports, in front of the first statement, and never within another statement."""
-    found = script_checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
-
-    assert found.startswith(fixed)
-    compile(found, "a.py", "exec")
-
-
-def test_an_import_in_a_page_is_indented_as_its_block_is() -> None:
-    """In a list's item, or quoted."""
-    block = "from tyllm.build_util import build_and_compile_llm\ntorch_edgex.set_device_trace_only('edgex', True)\n"
-    for lead in ("   ", "> "):
-        page = "".join(f"{lead}{line}\n" for line in ("```python", *block.splitlines(), "```"))
-        found = script_checking.lint_scripts({"a.md": f"- a\n\n{page}"}, fix=True)["a.md"].fixed or ""
-
-        assert f"{lead}from tyllm import torch_edgex\n{lead}torch_edgex" in found
-
-
 def test_a_piece_of_a_program_on_a_page_goes_on_with_the_one_before() -> None:
     """A name that an earlier block imports is no mistake; one that none does is, where it is the toolchain's."""
     first = "```python\nfrom tyllm import torch_edgex\n```\n"
@@ -612,16 +546,6 @@ def test_of_a_reversed_comment_the_condition_alone_is_mended(comment: str, fixed
     assert bool(found.issues) == (fixed is not None)
 
 
-def test_an_import_ends_as_the_lines_around_it_do() -> None:
-    """Windows' line ends stay whole, wherever the statement is put."""
-    use = "torch_edgex.set_device_trace_only('edgex', True)\n"
-    for before in ("import os\n", "", '"""Says."""\n'):
-        text = f"{before}{use}".replace("\n", "\r\n")
-        fixed = script_checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
-
-        assert fixed == f"{before}from tyllm import torch_edgex\n{use}".replace("\n", "\r\n")
-
-
 @pytest.mark.parametrize("password", [*PASSWORDS, "s3cr3t-os"])
 def test_of_a_call_with_a_password_the_password_alone_is_replaced(password: str) -> None:
     """The line stays legible, and so do other findings in it and texts that are part of the call."""
@@ -693,12 +617,12 @@ def test_a_corrected_text_shows_no_login(line: str, password: str) -> None:
 PROGRAM = """\
 import os
 from tyllm.build_util import build_and_compile_llm
-os.environ["COMPILE_THREAD"] = 2
-# 如果使用gpu机器量化 "\\n"
+os.environ["COMPILE_THREAD"] = "2"
+torch_edgex.set_device_mode("jit_device", "cuda")  # "\\n"
 torch_edgex.set_device_mode("LM_die_remap", [0])
 build_and_compile_llm(model_path="/m/Qwen3-4B-AWQ", artifacts_path="/x/2die", dev_count=2, seq_len_list=[16, 2048])
 """
-"""It lacks an import and quotes: what mends it holds line ends and quotes."""
+"""What mends it holds quotes."""
 SHELL = '!vllm serve m --max-modl-len 4096 --port 8001\n!echo "done"'
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from vllm_runbooks.catalog.languages import Phrase, listed
 from vllm_runbooks.catalog.toolchains import Toolchain
-from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.folder_names import pattern_of
 from vllm_runbooks.edge10.scripts import commands
@@ -176,7 +175,7 @@ def _find_remaps(settings: CompileSettings) -> Iterator[Hit]:
             node = value.node or event.node
             if len(items) != needed:
                 message = {"name": mode, "count": str(len(items)), "needed": str(needed)}
-                yield settings.part.hit(_LENGTH, node, message, _resized(settings, value, needed))
+                yield settings.part.hit(_LENGTH, node, message)
             dies = [settings.number(item) for item in items]
             wrong = _wrong_dies(dies, settings.dies.value if settings.dies else None, needed)
             if wrong:
@@ -189,10 +188,9 @@ def _find_remap_options(settings: CompileSettings) -> Iterator[Hit]:
         items = settings.program.items(option.default)
         if "remap" not in option.name.lower() or items is None or option.default is None:
             continue
-        if len(items) != needed and not _is_filled(settings, option, needed):
+        if len(items) > needed or (len(items) < needed and not _is_filled(settings, option, needed)):
             message = {"name": option.flags[0], "count": str(len(items)), "needed": str(needed)}
-            edits = _resized(settings, option.default, needed)
-            yield settings.part.hit(_LENGTH, option.default.node or option.node, message, edits)
+            yield settings.part.hit(_LENGTH, option.default.node or option.node, message)
         words = settings.number(option.keywords.get("nargs"))
         if words is not None and words != needed and len(items) == needed:
             node = option.keyword_node("nargs")
@@ -203,61 +201,36 @@ def _find_remap_options(settings: CompileSettings) -> Iterator[Hit]:
 def _is_filled(settings: CompileSettings, option: ScriptOption, needed: int) -> bool:
     """Whether the script fills up the entries of an option."""
     default = _trimmed(settings.numbers(option.default) or [])
-    if len(settings.program.items(option.default) or ()) > needed:
-        return False
     orders = [settings.numbers(value) for remap in settings.remaps.values() for _, value in remap]
     return any(order is None or (len(order) == needed and _trimmed(order) == default) for order in orders)
 
 
-def words_of(settings: CompileSettings, option: ScriptOption) -> int | None:
-    """Number of words that an option takes once its default is corrected; None for any number."""
-    needed = settings.facts.limits.remap_entries
-    is_whole = len(settings.program.items(option.default) or ()) == needed
-    is_order = "remap" in option.name.lower()
-    return needed if is_order and (is_whole or not _is_filled(settings, option, needed)) else None
-
-
 def _wrong_dies(order: Sequence[int | None], dies: int | None, needed: int) -> str:
     """What is wrong with an order of the dies; empty if nothing is."""
-    dies_in_order = [die for die in order if die is not None]
     limit = needed if dies is None else dies
-    outside = sorted({die for die in dies_in_order if not 0 <= die < limit})
+    outside = sorted({die for die in order if die is not None and not 0 <= die < limit})
     if outside and limit > 0:
         names = ", ".join(map(str, outside))
-        if limit == 1:
-            return Phrase("it names {outside}, and there is die 0 alone", outside=names)
         return Phrase("it names {outside}, and the dies are 0 to {last}", outside=names, last=str(limit - 1))
-    if dies is None or dies > len(order) or len(dies_in_order) != len(order) or not any(dies_in_order):
+    if dies is None or dies > len(order) or None in order or not any(order):
         return ""  # zeros alone may stand for no order
-    repeated = sorted({str(die) for die in dies_in_order[:dies] if dies_in_order[:dies].count(die) > 1})
-    if repeated:
-        return Phrase(
+    repeated = sorted({str(die) for die in order[:dies] if order[:dies].count(die) > 1})
+    beyond = [str(die) for die in order[dies:] if die]
+    if not repeated and not beyond:
+        return ""
+    return (
+        Phrase(
             "among its first {dies} entries, one for each die, {repeated} stands more than once",
             dies=str(dies),
             repeated=listed(repeated),
         )
-    beyond = [die for die in dies_in_order[dies:] if die]
-    if not beyond:
-        return ""
-    return Phrase(
-        "behind its first {dies} entries, one for each die, stands {beyond} in place of 0",
-        dies=str(dies),
-        beyond=str(beyond[0]),
+        if repeated
+        else Phrase(
+            "behind its first {dies} entries, one for each die, stands {beyond} in place of 0",
+            dies=str(dies),
+            beyond=beyond[0],
+        )
     )
-
-
-def _resized(settings: CompileSettings, value: ScriptValue, needed: int) -> tuple[Replacement, ...]:
-    """Edit that gives a literal list the entries that are needed, where only zeros at its end change."""
-    node, places = value.node, settings.program.text.places
-    if not isinstance(node, (ast.List, ast.Tuple)) or not node.elts:
-        return ()
-    items = [element.value if isinstance(element, ast.Constant) else None for element in node.elts]
-    if not all(isinstance(item, int) for item in items) or any(items[needed:]):
-        return ()
-    end = places(node.elts[-1])[1]
-    if len(items) > needed:
-        return (Replacement(places(node.elts[needed - 1])[1], end, ""),)
-    return (Replacement(end, end, ", 0" * (needed - len(items))),)
 
 
 def _trimmed(order: list[int]) -> list[int]:
@@ -308,8 +281,6 @@ def _find_lengths(settings: CompileSettings) -> Iterator[Hit]:
                 tokens=str(context.value),
                 name=context.name,
             )
-        elif any(length < 1 for length in lengths):
-            wrong = Phrase("a length below 1 is none")
         else:
             continue
         node = value.node if isinstance(value.node, (ast.List, ast.Tuple)) else event.node
