@@ -28,7 +28,6 @@ _ALIKE = 0.8
 _MAX_EVENTS = 50
 """Events of a kind that a setting is compared with."""
 _MAX_NAME = 100
-_SIDES = {"width": Phrase("a width"), "height": Phrase("a height")}
 _GPU_WORD = re.compile(r"(?:^|[_-])(?:gpu|cuda)(?:[_-]|$)", re.IGNORECASE)
 
 
@@ -361,10 +360,6 @@ def _check_numbers(settings: CompileSettings, named: Mapping[str, str]) -> Itera
         if lengths is not None and not {*map(int, named["prefill"].split("-"))} <= {*lengths}:
             set_to = ", ".join(map(str, lengths))
             yield Phrase("the length {told}, and {set} are set", told=named["prefill"], set=set_to)
-    for name, phrase in _SIDES.items():
-        side = settings.side(name)
-        if name in named and side is not None and int(named[name]) != side:
-            yield Phrase("{side} of {told}, and {set} is set", side=phrase, told=named[name], set=str(side))
 
 
 def _check_remap(settings: CompileSettings, named: Mapping[str, str]) -> Iterator[Phrase]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -22,11 +21,6 @@ _DIES = re.compile(
     r"(?:num|n|count)_?dies?|dies|dies?_?(?:num|count|number)|(?:num|n)_?dev(?:ice)?s?|dev(?:ice)?_?count", re.ASCII
 )
 """Names of a number of dies."""
-_SIDES = {
-    "width": re.compile(r"(?:.{0,30}_)?(?:width|w)", re.ASCII),
-    "height": re.compile(r"(?:.{0,30}_)?(?:height|h)", re.ASCII),
-}
-"""Names of the sides of a picture."""
 _MODEL_PARTS = {
     "vm": frozenset(("vm", "vit", "visual", "vision")),
     "lm": frozenset(("lm", "llm", "language", "text")),
@@ -128,24 +122,15 @@ class CompileSettings:
         built = [value for event in self.builds if (value := event.argument("artifacts_path", 1)) is not None]
         return [*built, *(value for _, value in self.modes("AOT_DIR"))]
 
-    def _named(self, pattern: re.Pattern[str]) -> Iterator[NamedNumber]:
-        for name, value in self.program.names.items():
-            number = self.number(value)
-            if number is not None and pattern.fullmatch(name.lower()):
-                yield NamedNumber(number, name)
-        for option in self.program.options:
-            number = self.number(option.default)
-            if number is not None and pattern.fullmatch(option.name.lower()):
-                yield NamedNumber(number, option.flags[0])
-
     @cached_property
     def counted_dies(self) -> list[NamedNumber]:
-        return list(self._named(_DIES))
-
-    def side(self, name: str) -> int | None:
-        """Width or height of the picture; None if unknown or ambiguous."""
-        sizes = {number.value for number in self._named(_SIDES[name])}
-        return sizes.pop() if len(sizes) == 1 else None
+        names = [(name, name, value) for name, value in self.program.names.items()]
+        options = [(option.name, option.flags[0], option.default) for option in self.program.options]
+        return [
+            NamedNumber(number, shown)
+            for name, shown, value in (*names, *options)
+            if (number := self.number(value)) is not None and _DIES.fullmatch(name.lower())
+        ]
 
     def device(self) -> str | None:
         """Device that traces: "cuda", "cpu", or "either" if the host decides; None if unknown."""

@@ -100,7 +100,7 @@ class ScriptProgram:
         self._expressions: Mapping[type[ast.expr], Callable[[Any, _CallFrame], ScriptValue]] = {
             ast.Constant: self._constant, ast.Name: self._name, ast.List: self._sequence, ast.Tuple: self._sequence,
             ast.Dict: self._mapping, ast.Attribute: self._attribute, ast.Subscript: self._subscript,
-            ast.BinOp: self._binary, ast.UnaryOp: self._unary, ast.BoolOp: self._boolean, ast.Compare: self._compare,
+            ast.BinOp: self._binary, ast.UnaryOp: self._negated, ast.Compare: self._compare,
             ast.IfExp: self._conditional, ast.JoinedStr: self._formatted, ast.ListComp: self._comprehension,
             ast.GeneratorExp: self._comprehension, ast.Call: self._call, ast.Lambda: lambda *_: UNKNOWN,
         }  # fmt: skip
@@ -494,23 +494,9 @@ class ScriptProgram:
             lambda first_value, other: operations.calculate(kind, first_value, other), node, left, right
         )
 
-    def _unary(self, node: ast.UnaryOp, frame: _CallFrame) -> ScriptValue:
+    def _negated(self, node: ast.UnaryOp, frame: _CallFrame) -> ScriptValue:
         value = self._evaluate(node.operand, frame)
-        if isinstance(node.op, ast.Not):
-            truth = self._truth(value)
-            return UNKNOWN if truth is None else ScriptValue("plain", not truth, node)
         return self._computed(operator.neg, node, value) if isinstance(node.op, ast.USub) else UNKNOWN
-
-    def _boolean(self, node: ast.BoolOp, frame: _CallFrame) -> ScriptValue:
-        """`and` and `or`: the first operand that decides; unknown behind an unknown one."""
-        value, is_known = UNKNOWN, True
-        for operand in node.values:
-            value = self._evaluate(operand, frame)
-            truth = self._truth(value)
-            is_known &= truth is not None
-            if is_known and truth == isinstance(node.op, ast.Or):
-                break
-        return value if is_known else UNKNOWN
 
     def _compare(self, node: ast.Compare, frame: _CallFrame) -> ScriptValue:
         values = [self._evaluate(operand, frame) for operand in (node.left, *node.comparators)]
@@ -672,12 +658,10 @@ class ScriptProgram:
                 self.options.append(option)
                 parser.data.append(option)
             return UNKNOWN
-        if method not in ("parse_args", "parse_known_args"):
+        if method != "parse_args":
             return parser if method.startswith("add_") else UNKNOWN
         self._note("parse", "argparse", node)
-        values = {option.name: self._default_of(option) for option in parser.data}
-        parsed = ScriptValue("namespace", values, node)
-        return self._items((parsed, UNKNOWN), node) if method == "parse_known_args" else parsed
+        return ScriptValue("namespace", {option.name: self._default_of(option) for option in parser.data}, node)
 
     def _default_of(self, option: ScriptOption) -> ScriptValue:
         default, convert = option.default, option.keywords.get("type")
@@ -698,15 +682,11 @@ class ScriptProgram:
 
     def _call_text(self, text: ScriptValue, method: str, arguments: CallArguments, node: ast.AST) -> ScriptValue:
         args = arguments.args
-        if method in ("resolve", "absolute", "as_posix", "encode", "decode"):
+        if method in ("resolve", "absolute", "encode"):
             return text
-        if method == "join" and len(args) == 1:
-            items = self._iterated(args[0])
-            parts = [part for item in items or () for part in (text, item)][1:]
-            return UNKNOWN if items is None else self._joined(parts, node)
-        return self._computed(
-            lambda *known: operations.call_text_method(known[0], method, known[1:]), node, text, *args
-        )
+        items = self._iterated(args[0]) if method == "join" and len(args) == 1 else None
+        parts = [part for item in items or () for part in (text, item)][1:]
+        return UNKNOWN if items is None else self._joined(parts, node)
 
     def _call_items(self, owner: ScriptValue, method: str, arguments: CallArguments, node: ast.AST) -> ScriptValue:
         args, content = arguments.args, owner.data.content
