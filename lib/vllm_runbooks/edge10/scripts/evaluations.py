@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
+from urllib.parse import urlsplit
 
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.edge10.scripts.commands import ScriptCommand
@@ -17,7 +18,7 @@ from vllm_runbooks.reading.documents import yaml_places
 from vllm_runbooks.reading.documents.yaml_places import YamlError
 from vllm_runbooks.reading.shell import Word
 
-LOCAL_HOSTS = frozenset(("localhost", "127.0.0.1", "0.0.0.0", "::1", "[::1]"))  # noqa: S104 - names of this host
+LOCAL_HOSTS = frozenset(("localhost", "127.0.0.1", "0.0.0.0", "::1"))  # noqa: S104 - names of this host
 _SETTING = re.compile(
     r"(?P<item>-[ \t]{1,20}\{?)?(?<![\w.])[\"']?"
     r"(?P<key>type|model|api_base|api_url|temperature|judge_model_args)[\"']?[ \t]{0,8}:(?:[ \t]{1,20}|$)"
@@ -25,11 +26,6 @@ _SETTING = re.compile(
     re.MULTILINE,
 )
 """Setting on a line, also where the file lost its indentation."""
-_ADDRESS = re.compile(
-    r"(?:[A-Za-z][A-Za-z0-9+.-]{0,20}://)?(?:[^\s@/?#]{1,200}@)?(?P<host>\[[0-9A-Fa-f:.]{2,45}\]|[\w.-]{1,253})"
-    r"(?::(?P<port>\d{1,5}))?(?:/[^\s?#]{0,500})?(?:[?#]\S{0,500})?",
-    re.ASCII,
-)
 _MARKS = re.compile(
     r"(?:^|[{,])[ \t\"']{0,200}(?:eval_backend|eval_config|api_base|api_url|task_cfg|eval_type)\b", re.MULTILINE
 )
@@ -57,18 +53,13 @@ class EvaluationRequest:
     temperature: PlacedValue | None
 
 
-class AddressParts(NamedTuple):
-    """Parts of an address."""
-
-    host: str
-    port: int | None
-
-
-def split_address(address: str) -> AddressParts | None:
-    match = _ADDRESS.fullmatch(address.strip())
-    if match is None:
-        return None
-    return AddressParts(match["host"].lower(), int(match["port"]) if match["port"] else None)
+def split_address(address: str) -> tuple[str | None, int | None]:
+    """Host and port of an address; None where it has none, or is no address."""
+    try:
+        parts = urlsplit(address.strip() if "//" in address else f"//{address.strip()}")
+        return parts.hostname, parts.port
+    except ValueError:
+        return None, None
 
 
 def is_settings(text: str) -> bool:

@@ -9,13 +9,11 @@ from itertools import islice
 
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading import documents
-from vllm_runbooks.reading.documents import container_files, formats, magics, pages
+from vllm_runbooks.reading.documents import formats, magics, pages
 from vllm_runbooks.reading.documents.python_text import NotPythonError, PythonText
 
 _MAX_PIECES = 400
 _TREE = re.compile(r"^[ \t\u00a0│|]{0,200}[├└]──", re.MULTILINE)
-_FLAGS = re.compile(r"(?:--[a-z]{1,20}=\S{1,400}[ \t]{1,40}){0,8}")
-"""Options of a Dockerfile's `RUN`."""
 _WORD = re.compile(r"\w{1,100}")
 
 
@@ -50,11 +48,6 @@ def _cut(source: Excerpt, kind: str, *, is_part: bool) -> Iterator[FilePiece]:
                 yield FilePiece(inner, body)
     elif kind in ("python", "yaml"):
         yield FilePiece(kind, source, is_part)
-    elif kind == "dockerfile":
-        for name, rest in container_files.instructions(source):
-            flags = _FLAGS.match(rest.text)
-            if name == "RUN" and flags is not None:
-                yield FilePiece("shell", rest.part(flags.end(), len(rest.text)), is_part)
     elif kind == "notebook":
         yield from _cut_notebook(source)
     elif kind == "page":
@@ -70,7 +63,7 @@ def _cut_page(source: Excerpt) -> Iterator[FilePiece]:
             continue
         kind = block.kind or formats.by_content(block.text.text)
         kind = "shell" if kind in ("page", "command", "span") else kind
-        if kind in ("python", "shell", "yaml", "dockerfile"):
+        if kind in ("python", "shell", "yaml"):
             text = pages.without_prompts(block.text) if kind == "shell" else pages.dedented(block.text)
             yield from _cut(text, kind, is_part=True)
 

@@ -60,14 +60,10 @@ def _calls(part: FilePart, name: str) -> Iterator[ScriptEvent]:
 def _find_method(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
     methods = scripts.facts.calibration.methods
     modules = scripts.facts.steps["quantise"].modules
-    events = part.program.events if part.program is not None else []
-    reported: set[str] = set()
-    for event in sorted(events, key=lambda event: event.kind):  # calls before imports
+    for event in part.program.events if part.program is not None else ():
         match = _CONFIG.fullmatch(event.name.rpartition(".")[2])
-        if match is None or event.kind not in ("call", "import") or event.name.split(".")[0] not in modules:
-            continue
-        if match[1] not in methods and match[1] not in reported:
-            reported.add(match[1])
+        is_made = match is not None and event.kind == "call" and event.name.split(".")[0] in modules
+        if match is not None and is_made and match[1] not in methods:
             yield part.hit(_METHOD, event.node, {"method": match[1], "right": " or ".join(methods)})
 
 

@@ -43,9 +43,11 @@ def _find_release(command: ScriptCommand, scripts: ScriptSet) -> Iterator[Hit]:
 
 def _find_address(request: EvaluationRequest, scripts: ScriptSet) -> Iterator[Hit]:
     address = request.address
-    parts = split_address(address.value) if address is not None and isinstance(address.value, str) else None
-    if address is not None and parts is not None and parts.host in LOCAL_HOSTS and scripts.servers:
-        yield from _find_server(request, address, 80 if parts.port is None else parts.port, scripts)
+    if address is None or not isinstance(address.value, str) or not scripts.servers:
+        return
+    host, port = split_address(address.value)
+    if host in LOCAL_HOSTS:
+        yield from _find_server(request, address, 80 if port is None else port, scripts)
 
 
 def _find_server(request: EvaluationRequest, address: PlacedValue, port: int, scripts: ScriptSet) -> Iterator[Hit]:

@@ -11,11 +11,7 @@ HOLE = "\x00"
 """Stands in a text for a part that is unknown."""
 
 
-class MissingType:
-    """Type of `MISSING`."""
-
-
-MISSING = MissingType()
+MISSING: Any = object()
 """Returned in place of a Python value that is unknown."""
 
 
