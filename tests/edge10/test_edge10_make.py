@@ -281,26 +281,6 @@ def test_file_that_describes_no_job_is_answered_with_what_one_is(
         assert said in err
 
 
-def test_facts_that_say_no_or_nothing_are_told() -> None:
-    """A model that may not be compiled is a problem; one of which it is not told is a doubt."""
-    of = facts()
-    changed: dict[str, dict[str, Any]] = {
-        "Qwen/Qwen3-4B": {"compile": False},
-        "Qwen/Qwen3-1.7B": {"compile": None, "quantise": None},
-    }
-    listed = tuple(replace(model, **changed.get(model.name, {})) for model in of.models)
-    told = replace(of, models=listed)
-    (problem,) = jobs.read("model: Qwen/Qwen3-4B\ndies: 4\n", lambda _: told).problems
-    assert problem.text == "Qwen/Qwen3-4B may not be compiled by Edge10 1.1.7"
-    found = jobs.read(LLM, lambda _: told)
-    assert found.job is not None
-    assert found.doubts == tuple(
-        f"model: whether Qwen/Qwen3-1.7B may be {what} is not told of Edge10 1.1.7"
-        for what in ("quantised", "compiled")
-    )
-    assert jobs.read(f"{LLM}quantised: mine\n", lambda _: told).doubts == found.doubts[1:]
-
-
 def test_what_is_left_empty_is_not_said() -> None:
     """A key without a value is as good as none."""
     job = read(f"{VLM}remap:\npicture: 640x480\nevaluation:\n  limit: ~\n  ports: null\n")

@@ -316,15 +316,9 @@ class _JobChecks:
 
     def _check_steps(self, listed: EdgeModel) -> None:
         toolchain = f"{self._facts.name} {self._facts.version}"
-        quantise = listed.quantise if "quantised" not in self._nodes else True
-        if quantise is False:
+        if not listed.quantise and "quantised" not in self._nodes:
             text = f"{listed.name} may not be quantised by {toolchain}, only compiled"
             self._wrong("model", text, "quantise it with another tool, and name that checkpoint with `quantised`")
-        if listed.compile is False:
-            self._wrong("model", f"{listed.name} may not be compiled by {toolchain}", "take another model")
-        for step, is_allowed in (("quantised", quantise), ("compiled", listed.compile)):
-            if is_allowed is None:
-                self._reader.doubts.append(f"model: whether {listed.name} may be {step} is not told of {toolchain}")
 
     def _check_keys(self, kind: str | None) -> None:
         for field, only in _KIND_OF_KEY.items():

@@ -127,8 +127,8 @@ class CompileSettings:
         names = [(name, name, value) for name, value in self.program.names.items()]
         options = [(option.name, option.flags[0], option.default) for option in self.program.options]
         return [
-            NamedNumber(number, shown)
-            for name, shown, value in (*names, *options)
+            NamedNumber(number, label)
+            for name, label, value in (*names, *options)
             if (number := self.number(value)) is not None and _DIES.fullmatch(name.lower())
         ]
 

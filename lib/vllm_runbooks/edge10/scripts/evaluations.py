@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -55,11 +56,10 @@ class EvaluationRequest:
 
 def split_address(address: str) -> tuple[str | None, int | None]:
     """Host and port of an address; None where it has none, or is no address."""
-    try:
+    with suppress(ValueError):
         parts = urlsplit(address.strip() if "//" in address else f"//{address.strip()}")
         return parts.hostname, parts.port
-    except ValueError:
-        return None, None
+    return None, None
 
 
 def is_settings(text: str) -> bool:
