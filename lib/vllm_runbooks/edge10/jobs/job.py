@@ -315,9 +315,8 @@ class _JobChecks:
         return answer.listed
 
     def _check_steps(self, listed: EdgeModel) -> None:
-        toolchain = f"{self._facts.name} {self._facts.version}"
         if not listed.quantise and "quantised" not in self._nodes:
-            text = f"{listed.name} may not be quantised by {toolchain}, only compiled"
+            text = f"{listed.name} may not be quantised by {self._facts.name} {self._facts.version}, only compiled"
             self._wrong("model", text, "quantise it with another tool, and name that checkpoint with `quantised`")
 
     def _check_keys(self, kind: str | None) -> None:
