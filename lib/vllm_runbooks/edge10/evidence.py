@@ -415,7 +415,7 @@ def write(files: steps.JobFiles | str, folder: str, *, apply: bool) -> RenderedV
         return RenderedView.said("Nothing is written, since apply is False.")
     if not folder.strip():
         raise InputError("folder is empty; name the folder that the files are to be written into")
-    written, _ = making.store_made(files, Path(folder))
+    written = making.store_made(files, Path(folder))
     return RenderedView.said(f"Written into {folder}: {', '.join(written) or 'nothing, it was all there as it is'}.")
 
 

@@ -64,17 +64,6 @@ def weights(name: str, of: Toolchain) -> str:
     return name
 
 
-def is_one(first: str, second: str, of: Toolchain) -> bool:
-    """Whether two names mean one repository or folder."""
-    return _place(first, of) == _place(second, of)
-
-
-def _place(name: str, of: Toolchain) -> str:
-    place = weights(name.strip(), of)
-    words = [word for word in place.split("/") if word not in ("", ".")]
-    return f"/{'/'.join(words)}" if place.startswith("/") else "/".join(words).lower()
-
-
 def _names(model: EdgeModel) -> tuple[str, ...]:
     return (model.name, *model.aliases, *filter(None, (model.hub,)))
 

@@ -176,8 +176,6 @@ class MadeJob:
     files: tuple[MadeFile, ...]
     written: tuple[str, ...] = ()
     """Names of files that were written; the others were as they are already."""
-    removed: tuple[str, ...] = ()
-    """Names of files of an earlier making that this job has not."""
     issues: tuple[MadeIssue, ...] = ()
     """Of the made files, by the linters that judge what a user writes."""
     quantised_folder: str = ""
@@ -186,5 +184,3 @@ class MadeJob:
     """The folder of the compiled model, below the job's."""
     dies_folder: str = ""
     """The folder below that."""
-    memory: str = ""
-    """What the planner says of the two servers; empty: no cards were named, or the model is unknown to it."""

@@ -292,7 +292,6 @@ def job_text(job: EdgeJob, facts: Toolchain) -> str:
         "calibration": None
         if fed is None
         else {
-            "method": fed.method,
             "samples": fed.samples,
             "tokens": fed.tokens,
             "dataset": fed.dataset,
@@ -305,7 +304,6 @@ def job_text(job: EdgeJob, facts: Toolchain) -> str:
             "ports": [evaluation.float_port, evaluation.quantised_port],
             "limit": evaluation.limit,
             "seed": evaluation.seed,
-            "temperature": 0,
             "answer_tokens": evaluation.answer_tokens,
             "cards": evaluation.cards,
         },
