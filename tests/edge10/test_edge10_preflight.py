@@ -654,6 +654,29 @@ def test_what_is_read_of_an_answer_is_bounded(tmp_path: Path, monkeypatch: pytes
     assert (said.is_late, len(said.output)) == (True, 1000)
 
 
+def test_an_answer_that_is_long_is_cut_and_not_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is beyond the bound is dropped, and the program runs to its end."""
+    monkeypatch.setattr(asking, "MOST", 1000)
+    program(tmp_path / "p", "#!/bin/sh\n/usr/bin/head -c 300000 /dev/zero\nexit 3\n")
+    said = asking.ask([str(tmp_path / "p")])
+
+    assert (said.status, said.is_late, len(said.output)) == (3, False, 1000)
+
+
+def test_what_a_program_leaves_behind_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the program itself has ended: its child holds the pipe until the time is over."""
+    monkeypatch.setattr(asking, "LIMIT_S", 0.5)
+    program(tmp_path / "p", f"#!/bin/sh\n/bin/sleep 61 &\necho $! > {tmp_path}/pid\necho all\n")
+    said = asking.ask([str(tmp_path / "p")])
+
+    assert (said.status, said.is_late, said.output) == (0, False, "all\n")
+    child = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + scaled(3)
+    while time.monotonic() < deadline and is_running(child):
+        time.sleep(0.02)
+    assert not is_running(child)
+
+
 def test_a_program_that_closes_its_pipes_and_stays_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has said all, and is not waited for beyond the limit."""
     monkeypatch.setattr(asking, "LIMIT_S", 0.3)

@@ -422,7 +422,7 @@ def write(files: steps.JobFiles | str, folder: str, *, apply: bool) -> RenderedV
 # ---- the verdict
 
 
-def _judge_recorded(evidence: Evidence) -> RunbookVerdict:
+def judge_recorded(evidence: Evidence) -> RunbookVerdict:
     """Check a recorded job; raises InputError as `of`."""
     return judge(of(evidence))
 

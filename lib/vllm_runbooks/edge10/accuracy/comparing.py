@@ -40,6 +40,7 @@ class _Difference(NamedTuple):
     widest: AccuracyInterval | None = None
     questions: int | None = None
     method: str = ""
+    paired: bool = False
     variance: float | None = None
     """Of the difference of one question."""
     counts: PairedCounts | None = None
@@ -199,7 +200,7 @@ def _compare_answers(
     number, difference = len(pairs), fmean(b - a for a, b in pairs)
     if any(value not in (0.0, 1.0) for pair in pairs for value in pair):
         unknown = "answers are worth points, and not right or wrong"
-        return _Difference(difference, questions=number, unknown=unknown)
+        return _Difference(difference, questions=number, unknown=unknown, paired=True)
     tally = Counter(pairs)
     counts = PairedCounts(tally[1.0, 1.0], tally[1.0, 0.0], tally[0.0, 1.0], tally[0.0, 0.0])
     changed = counts.float_alone + counts.quantised_alone
@@ -209,7 +210,7 @@ def _compare_answers(
     total = number + missing
     low, high = (number * interval.low - missing) / total, (number * interval.high + missing) / total
     widest = AccuracyInterval(max(-1.0, low), min(1.0, high))
-    return _Difference(difference, interval, widest, number, PAIRED, spread, counts, p_value, missing=missing)
+    return _Difference(difference, interval, widest, number, PAIRED, True, spread, counts, p_value, missing=missing)
 
 
 def _compare_scores(first: EvaluationScore, second: EvaluationScore, confidence: float, repeats: int) -> _Difference:
@@ -235,7 +236,7 @@ def _compare_scores(first: EvaluationScore, second: EvaluationScore, confidence:
     # One more question of each kind, so that a variance is never 0 (Agresti and Caffo).
     shares = [(count + 1) / (size + 2) for count, size in zip(right, sizes, strict=True)]
     spread = sum(share * (1 - share) for share in shares)
-    return _Difference(difference, interval, widest, number, NEWCOMBE, spread, missing=number - min(sizes))
+    return _Difference(difference, interval, widest, number, NEWCOMBE, variance=spread, missing=number - min(sizes))
 
 
 def _reason_unknown(first: EvaluationScore, second: EvaluationScore, repeats: int) -> str:
@@ -270,7 +271,7 @@ def _row(
         float_score=first.value,
         quantised_score=second.value,
         questions=comparison.questions,
-        paired=comparison.method == PAIRED,
+        paired=comparison.paired,
         verdict=verdict,
         why=why,
         difference=comparison.difference,
