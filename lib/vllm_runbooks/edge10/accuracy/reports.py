@@ -19,7 +19,7 @@ _ANSWERS, _REPORT, _TABLE = "EvalScope answers", "EvalScope report", "EvalScope 
 _VLMEVALKIT = "VLMEvalKit results"
 _RESULT_FILE = re.compile(
     r"(?:^|/)(?:reports/(?:[^/]+/)?[^/]+\.json|reviews/(?:[^/]+/)?[^/]+\.jsonl|configs/task_config[^/]*\.ya?ml"
-    r"|[^/]+_acc\.csv|[^/]+_result\.(?:tsv|csv|xlsx))$"
+    r"|[^/]+_result\.(?:tsv|csv|xlsx))$"
 )
 _CIRCULAR = re.compile(r"_(?:vanilla|circular?|circ\d|all)_")
 """Intermediate files of VLMEvalKit, which have each question several times."""
