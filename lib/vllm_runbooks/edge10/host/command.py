@@ -53,9 +53,9 @@ def preflight(
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.files import store
-    from vllm_runbooks.edge10.host import loading
     from vllm_runbooks.edge10.host import preflight as here
     from vllm_runbooks.edge10.host import render as render_toolchains
+    from vllm_runbooks.edge10.host import snapshots
 
     empty = next(
         (name for name, value in (("--model", model), ("--data", data)) if value is not None and not value.strip()),
@@ -66,7 +66,7 @@ def preflight(
     if snapshot is not None and python is not None:
         raise click.UsageError("--python is asked on this host; a snapshot has its own packages.")
     request = here.read_asked(step, model=model, image=image, registry=registry, data=data)
-    host = None if snapshot is None else loading.edge_host(snapshot)
+    host = None if snapshot is None else snapshots.load(snapshot)
     checked_host = here.checked(request, snapshot=host, version=version, python=python)
     if out is not None:
         store(out, render_toolchains.host_snapshot(checked_host))
