@@ -160,7 +160,6 @@ def test_the_open_parts_are_looked_for_where_the_variable_says(host: Host, monke
         ("", {"memory_gib": float("nan")}, "memory_gib is nan; give a number above 0"),
         ("", {"at_once": True}, "at_once is True; give a whole number"),
         ("", {"ready_within_s": None}, "ready_within_s is None; give a number above 0"),
-        ("", {"gpus": "nonsense:2"}, "nonsense:2: is no GPU that is known"),
         ("", {"folder": __file__}, "cannot be moved aside: Not a directory; name another folder"),
         ("", {"quantised": "/none"}, "/none: is no folder; correct the path"),
         ("model/config.json", {}, "config.json: is missing"),

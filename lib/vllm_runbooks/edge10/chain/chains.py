@@ -28,7 +28,6 @@ from vllm_runbooks.edge10.chain.evaluating import Questions, RequestLimits
 from vllm_runbooks.edge10.chain.limited import RunContext, RunLimits
 from vllm_runbooks.edge10.chain.quantising import QuantisingPlan
 from vllm_runbooks.edge10.chain.records import ChainLink, Evaluated, OpenChain, OpenParts, Quantised
-from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.host import ports
 from vllm_runbooks.host.running import handled_by
 from vllm_runbooks.probe.starts import Guarded, LaunchResult
@@ -36,7 +35,6 @@ from vllm_runbooks.runbooks import steps
 from vllm_runbooks.runbooks.live import fleets, starting
 from vllm_runbooks.runbooks.live.side_by_side import Servers
 from vllm_runbooks.runbooks.live.starting import READY_S, Say
-from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import places
 from vllm_runbooks.serve.subject import ServedLaunch
 
@@ -55,14 +53,11 @@ def chain(
     quantised: str = "",
     side_by_side: bool = True,
     threshold: float = THRESHOLD,
-    confidence: float = CONFIDENCE,
     answer_tokens: int = 16,
     at_once: int = 4,
     step: str = "chain",
     python: str = "",
-    gpus: str = "",
     vllm: str = "",
-    memory: str = "",
     memory_gib: float | None = None,
     folder: str = "",
     quantise_within_s: float = HOUR_S,
@@ -73,43 +68,37 @@ def chain(
     """Quantise the command's model, serve both, have EvalScope ask both the same questions, and judge what was lost.
 
     Args:
-        command: That serves the float model, as one would type it; the quantised one is served by the same command.
+        command: Command that serves the float model, as typed; the quantised one is served by the same.
         questions: Folder with files `NAME_val.csv`: the columns question, A, B, … and answer.
         calibration: File of texts to quantise with, one a line, or `.jsonl` with `text` or `messages`; not the
             questions themselves, which would make the loss look smaller.
         method: "awq" or "gptq"; four bits for weights, in groups of 128.
-        samples: Texts that are taken of it, at most.
-        tokens: Of each of them, at most.
-        quantised: Folder of a model that is quantised already, as by another tool; none is made then.
-        side_by_side: Whether both serve at once, each on cards or cores of its own; else one after the other, for a
-            host that has not room for two.
-        threshold: Share of the questions that may be lost.
-        confidence: Of the interval.
-        answer_tokens: Tokens of an answer, at most.
+        samples: Most texts that are used.
+        tokens: Most tokens of a text.
+        quantised: Folder of a model that was quantised before, by any tool.
+        side_by_side: Whether both serve at once, each on GPUs or cores of its own; else one after the other.
+        threshold: The largest accepted loss, in shares of the questions.
+        answer_tokens: Most tokens of an answer.
         at_once: Questions in flight.
         step: Name of the step.
         python: The Python with llm-compressor and EvalScope, or its environment's folder; empty: that of the variable
             RUNBOOKS_OPEN_PARTS, else that of the command's vLLM.
-        gpus: The cards of one server, for its plan; empty are those of this host.
-        vllm: Its release; empty is the one that its Python has.
-        memory: A recorded series of GPU memory in place of the driver's readings.
-        memory_gib: That quantising, and each evaluation, may take; None: nearly all that is free then.
-        folder: Where all of it goes; empty is the run's own folder, or one among those of all starts.
-        quantise_within_s: Time for quantising.
-        ready_within_s: Time for a server to be ready in.
-        evaluate_within_s: Time for each evaluation.
-        say: Says a line of how far it is.
+        vllm: Release of vLLM; empty: that of the command's Python.
+        memory_gib: Memory for quantising, and for each evaluation; None: nearly all that is free.
+        folder: Folder of the results; empty: the run's own, or one among those of all launches.
+        quantise_within_s: Timeout for quantising.
+        ready_within_s: Timeout for a server to become ready.
+        evaluate_within_s: Timeout for each evaluation.
+        say: Prints a line on the progress.
 
     Raises:
-        InputError: something that was given cannot be used; nothing has been started then.
+        InputError: An argument cannot be used; nothing was started.
     """
     subject = starting.subject(command, vllm)
-    gpu_memory = starting.cards_of(memory)
-    if gpus.strip():
-        host_loading.cards(gpus)  # reject them now, not after hours of quantising
+    gpu_memory = starting.cards_of("")
     limits = _ChainLimits(quantise_within_s, ready_within_s, evaluate_within_s, memory_gib)
     limits.check()
-    accuracy.check(threshold, confidence)
+    accuracy.check(threshold, CONFIDENCE)
     requests = RequestLimits(answer_tokens, at_once)
     requests.check()
     plan = _ChainPlan(
@@ -121,13 +110,11 @@ def chain(
         places=_placement(subject, gpu_memory, side_by_side=side_by_side),
         side_by_side=side_by_side,
         threshold=threshold,
-        confidence=confidence,
         gpu_memory=gpu_memory,
-        gpus=gpus,
         limits=limits,
     )
     parts = open_parts.find(python, subject.python, subject.environment)
-    request = (plan.source, plan.questions, requests, side_by_side, threshold, confidence, gpus, parts)
+    request = (plan.source, plan.questions, requests, side_by_side, threshold, parts)
     return steps.do(
         step,
         lambda: _ChainRun(plan, parts, step, folder, lambda line: say(redact_text(line))).run(),
@@ -235,9 +222,7 @@ class _ChainPlan:
     places: tuple[tuple[Edit, ...], tuple[Edit, ...]]
     side_by_side: bool
     threshold: float
-    confidence: float
     gpu_memory: starting.GpuReadings
-    gpus: str
     limits: _ChainLimits
 
 
@@ -333,16 +318,10 @@ class _ChainRun:
 
     def _serve_group(self, subjects: Mapping[str, ServedLaunch], place: Path) -> None:
         plan, began = self.plan, time.monotonic()
+        ready_within_s = plan.limits.ready_within_s
         servers = Servers(
             {
-                name: serve.LaunchRequest(
-                    subject=subject,
-                    source=plan.gpu_memory.source,
-                    why_none=plan.gpu_memory.why_none,
-                    gpus=plan.gpus or None,
-                    limits=serve.Limits(ready_s=plan.limits.ready_within_s),
-                    folder=place / f"serve-{name}",
-                )
+                name: starting.request(subject, plan.gpu_memory, "", ready_within_s, place / f"serve-{name}")
                 for name, subject in subjects.items()
             }
         )
@@ -395,7 +374,7 @@ class _ChainRun:
                 folder = evaluating.folder_of(place, name)
                 read.append(results.read(folder))
                 self.evaluated.append(evaluating.evaluated(read[-1], name, self.plan.subject, folder))
-            self.accuracy = accuracy.judge(*read, threshold=self.plan.threshold, confidence=self.plan.confidence)
+            self.accuracy = accuracy.judge(*read, threshold=self.plan.threshold)
         except InputError as error:
             self._add(ChainLink("judge", LaunchResult.FAILED, f"{error}"))
             return
@@ -432,10 +411,9 @@ def _serve_link(
 
 
 def _launch_problem(launch: Guarded) -> str:
-    attempt = launch.attempts[-1] if launch.attempts else None
+    attempt = launch.last
     if attempt is None:
-        failed = next((check for check in launch.checks if check.result is LaunchResult.FAILED), None)
-        return f"not started: {failed.name}: {failed.says}" if failed is not None else "not started"
+        return launch.failed_check or "not started"
     cause = attempt.answer.root_cause if attempt.answer is not None else None
     title = f": {cause.title}" if cause is not None else ""
     if attempt.ready_s is None:
