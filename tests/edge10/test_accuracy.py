@@ -121,7 +121,6 @@ def test_real_results_are_judged_as_expected(pair: dict[str, Any], tmp_path: Pat
         assert told.difference == pytest.approx(row["difference"], abs=6e-5)
         if "counts" in row:
             assert told.counts == PairedCounts(*row["counts"])
-            assert told.p_value == pytest.approx(row["p_value"], abs=1e-6)
         if row.get("interval"):
             assert told.interval is not None
             assert [told.interval.low, told.interval.high] == pytest.approx(row["interval"], abs=6e-5)
@@ -156,14 +155,11 @@ def test_intervals_of_two_shares_are_those_of_others(case: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("case", EXPECTED["paired"], ids=lambda case: str(case["counts"]))
-def test_intervals_and_tests_of_pairs_are_those_of_others(case: dict[str, Any]) -> None:
-    """A published example, and SciPy's exact test."""
-    counts = PairedCounts(*case["counts"])
-    if "interval" in case:
-        found = intervals.paired(counts, 0.95)
-        assert [found.low, found.high] == pytest.approx(case["interval"], abs=5e-4)
+def test_intervals_of_pairs_are_those_of_others(case: dict[str, Any]) -> None:
+    """A published example."""
+    found = intervals.paired(PairedCounts(*case["counts"]), 0.95)
 
-    assert intervals.mcnemar(counts.float_alone, counts.quantised_alone) == pytest.approx(case["p_value"], rel=1e-6)
+    assert [found.low, found.high] == pytest.approx(case["interval"], abs=5e-4)
 
 
 @pytest.mark.parametrize("shares", [(0.55, 0.15, 0.1), (0.3, 0.1, 0.3), (0.85, 0.1, 0.02)])
@@ -853,13 +849,12 @@ def document() -> AccuracyComparison:
     return both(rows, ("ceval acc OVERALL 40 0.6", "ceval acc OVERALL 40 0.55"))
 
 
-def test_a_chance_beyond_telling_is_given_as_a_bound() -> None:
+def test_answers_that_only_one_model_has_right_are_counted() -> None:
     """Two hundred questions lost, and none won."""
     found = accuracy.judge(reviewed(*[1.0] * 200), reviewed(*[0.0] * 200, model="q"))
     text = " ".join(render.accuracy.shown(found).plain.split())
 
     assert "of 200 questions 200 only the float model answered rightly, 0 only the quantised one" in text
-    assert "p < 0.000001" in text
 
 
 def test_a_notebook_shows_verdict_table_and_doubts(document: AccuracyComparison) -> None:

@@ -348,10 +348,9 @@ def test_both_servers_are_asked_and_what_was_lost_is_judged(host: Host) -> None:
     assert tuple(each.name for each in found.links) == LINKS
     assert {each.result for each in found.links} == {LaunchResult.PASSED}
     assert found.accuracy is not None
-    assert [(each.name, each.questions, each.right) for each in found.evaluated] == [
-        ("float", 40, 0.95),
-        ("quantised", 40, 0.5),
-    ]
+    assert [
+        (each.questions, each.float_score, each.quantised_score) for each in found.accuracy.scores if each.is_deciding
+    ] == [(40, 0.95, 0.5)]
     assert rb.live.judge_chain(found).verdict is Verdict.FAIL
     assert document(record(OpenChain, document(found))) == document(found)  # as a run that is resumed reads it
     jsonschema = pytest.importorskip("jsonschema")

@@ -44,7 +44,6 @@ class _Difference(NamedTuple):
     variance: float | None = None
     """Of the difference of one question."""
     counts: PairedCounts | None = None
-    p_value: float | None = None
     unknown: str = ""
     """Why there is no interval."""
     missing: int = 0
@@ -206,11 +205,10 @@ def _compare_answers(
     changed = counts.float_alone + counts.quantised_alone
     interval = intervals.paired(counts, confidence)
     spread = max((changed + 1) / (number + 2) - difference * difference, _TINY)
-    p_value = intervals.mcnemar(counts.float_alone, counts.quantised_alone)
     total = number + missing
     low, high = (number * interval.low - missing) / total, (number * interval.high + missing) / total
     widest = AccuracyInterval(max(-1.0, low), min(1.0, high))
-    return _Difference(difference, interval, widest, number, PAIRED, True, spread, counts, p_value, missing=missing)
+    return _Difference(difference, interval, widest, number, PAIRED, True, spread, counts, missing=missing)
 
 
 def _compare_scores(first: EvaluationScore, second: EvaluationScore, confidence: float, repeats: int) -> _Difference:
@@ -280,7 +278,6 @@ def _row(
         confidence=confidence if comparison.interval is not None else None,
         method=comparison.method,
         counts=comparison.counts,
-        p_value=comparison.p_value,
         is_real_loss=is_real,
         higher_is_better=higher,
         needed_questions=needed,

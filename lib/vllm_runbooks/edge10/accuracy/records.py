@@ -119,8 +119,6 @@ class ScoreComparison:
     """Of the interval; higher for one of several subsets, so that all of them hold together."""
     method: str = ""
     counts: PairedCounts | None = None
-    p_value: float | None = None
-    """Of McNemar's exact test, two-sided."""
     is_real_loss: bool | None = None
     """Whether the whole interval is a loss."""
     higher_is_better: bool | None = None

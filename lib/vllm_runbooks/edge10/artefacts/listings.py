@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -67,7 +67,7 @@ def read(text: str, where: str) -> Listing:
     lines = list(itertools.islice(_lines(text), _MAX_LINES + 1))
     if not lines:
         raise InputError(f"{where}: is empty; give a folder, or what `tree` or `ls -lR` prints of it")
-    for program, reader in _READERS:
+    for program, reader in (("permissions", _read_long), ("tree", _read_tree)):
         entries = reader(lines)
         if entries is not None:
             listing = _listing(*entries, program)
@@ -193,9 +193,3 @@ def _read_long(lines: list[str]) -> _Entries | None:
 
 def _unquote(name: str) -> str:
     return name[1:-1] if len(name) > 1 and name[0] == name[-1] and name[0] in "'\"" else name
-
-
-_READERS: tuple[tuple[str, Callable[[list[str]], _Entries | None]], ...] = (
-    ("permissions", _read_long),
-    ("tree", _read_tree),
-)

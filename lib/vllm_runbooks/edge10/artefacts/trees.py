@@ -102,8 +102,7 @@ class TreeCheck:
     def run(self, damaged: Mapping[str, str]) -> None:
         """Add what is wrong to the notes; `damaged` says what is wrong with JSON files."""
         first = len(self.notes.findings)
-        self._check_folders()
-        self._check_lengths()
+        self._check_parts()
         self._check_dies()
         self._check_renames()
         for slot in self.missing:
@@ -125,28 +124,26 @@ class TreeCheck:
 
     # ---- missing files
 
-    def _check_folders(self) -> None:
-        for top in dict.fromkeys(form.folder.partition("/")[0] for form in self.tree.forms if form.folder):
-            needed = [slot for slot in self.needed if self.tree.forms[slot.number].folder.partition("/")[0] == top]
-            if not needed or any(slot not in self.missing for slot in needed):
-                continue
-            if any(path.startswith(f"{top}/") for path in self.tree.files):
-                continue
-            self._drop(needed)
-            self._drop(
-                slot for slot in self.missing if self.tree.templates[slot.number].renamed_from.startswith(f"{top}/")
-            )
-            self._add("edge10.tree_folder_missing", top, f"nothing is in it, where {_belong(len(needed))}")
-
-    def _check_lengths(self) -> None:
+    def _check_parts(self) -> None:
+        """Find whole folders and lengths that are missing."""
+        forms = self.tree.forms
+        for top in dict.fromkeys(form.folder.partition("/")[0] for form in forms if form.folder):
+            needed = [slot for slot in self.needed if forms[slot.number].folder.partition("/")[0] == top]
+            if self._is_gone(top, needed):
+                renamed = [slot for slot in self.missing if self.tree.raw_forms[slot.number].folder == top]
+                self._drop([*needed, *renamed])
+                self._add("edge10.tree_folder_missing", top, f"nothing is in it, where {_belong(len(needed))}")
         for length in self.lengths:
             needed = [slot for slot in self.compiled.slots(length) if slot.number in self.compiled.programs]
             folder = self.compiled.path(length)
-            is_gone = needed and all(slot in self.missing for slot in needed)
-            if is_gone and not any(path.startswith(f"{folder}/") for path in self.tree.files):
+            if self._is_gone(folder, needed):
                 self._drop(slot for slot in self.missing if slot.length == length)
                 text = f"nothing of length {length} is there, where {_belong(len(needed))}"
                 self._add("edge10.tree_length_missing", folder, text)
+
+    def _is_gone(self, folder: str, needed: Sequence[Slot]) -> bool:
+        is_missing = bool(needed) and all(slot in self.missing for slot in needed)
+        return is_missing and not any(path.startswith(f"{folder}/") for path in self.tree.files)
 
     def _check_dies(self) -> None:
         """Find dies without any file: in the whole model, else in one of its folders."""

@@ -27,7 +27,7 @@ from vllm_runbooks.edge10.chain import evaluating, limited, open_parts, quantisi
 from vllm_runbooks.edge10.chain.evaluating import Questions, RequestLimits
 from vllm_runbooks.edge10.chain.limited import RunContext, RunLimits
 from vllm_runbooks.edge10.chain.quantising import QuantisingPlan
-from vllm_runbooks.edge10.chain.records import ChainLink, Evaluated, OpenChain, OpenParts, Quantised
+from vllm_runbooks.edge10.chain.records import ChainLink, OpenChain, OpenParts, Quantised
 from vllm_runbooks.host import ports
 from vllm_runbooks.host.running import handled_by
 from vllm_runbooks.probe.starts import Guarded, LaunchResult
@@ -239,7 +239,6 @@ class _ChainRun:
     servers: dict[str, Guarded] = field(default_factory=dict)
     quantised: Quantised | None = None
     stopped_by: str | None = None
-    evaluated: list[Evaluated] = field(default_factory=list)
     accuracy: AccuracyComparison | None = None
 
     def run(self) -> OpenChain:
@@ -368,13 +367,10 @@ class _ChainRun:
         return links
 
     def _judge(self, place: Path) -> None:
-        began, read = time.monotonic(), []
+        began = time.monotonic()
         try:
-            for name in (_FLOAT, _QUANTISED):
-                folder = evaluating.folder_of(place, name)
-                read.append(results.read(folder))
-                self.evaluated.append(evaluating.evaluated(read[-1], name, self.plan.subject, folder))
-            self.accuracy = accuracy.judge(*read, threshold=self.plan.threshold)
+            first, second = (results.read(evaluating.folder_of(place, name)) for name in (_FLOAT, _QUANTISED))
+            self.accuracy = accuracy.judge(first, second, threshold=self.plan.threshold)
         except InputError as error:
             self._add(ChainLink("judge", LaunchResult.FAILED, f"{error}"))
             return
@@ -389,7 +385,6 @@ class _ChainRun:
             parts=self.parts,
             quantised=self.quantised,
             servers=tuple(self.servers[name] for name in (_FLOAT, _QUANTISED) if name in self.servers),
-            evaluated=tuple(self.evaluated),
             accuracy=self.accuracy,
             why_none=wrong if self.stopped_by is None else f"stopped by {self.stopped_by}",
             needs=needs,

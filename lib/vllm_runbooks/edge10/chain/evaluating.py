@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.edge10.accuracy.records import EvaluationResults
 from vllm_runbooks.edge10.chain import limited
 from vllm_runbooks.edge10.chain.limited import RunContext, RunLimits
-from vllm_runbooks.edge10.chain.records import ChainLink, Evaluated, OpenParts
+from vllm_runbooks.edge10.chain.records import ChainLink, OpenParts
 from vllm_runbooks.probe.starts import LaunchResult
 from vllm_runbooks.serve.subject import ServedLaunch
 
@@ -126,13 +125,6 @@ def _served_name(subject: ServedLaunch) -> str:
 def folder_of(place: Path, name: str) -> Path:
     """EvalScope's work folder for a server."""
     return place / f"evaluated-{name}"
-
-
-def evaluated(results: EvaluationResults, name: str, subject: ServedLaunch, folder: Path) -> Evaluated:
-    """The score of a server on all questions."""
-    total = next((score for score in results.scores if score.subset is None), None)
-    questions, right = (None, None) if total is None else (total.questions, total.value)
-    return Evaluated(name, _served_name(subject), questions, right, str(folder))
 
 
 def evaluate(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -30,8 +29,6 @@ _CONFIGS = frozenset(
 """Files on the form of the weights, which are not copied from the float model."""
 _MAX_CONFIG, _MAX_TEXTS = 1 << 24, 1 << 30
 _MAX_SAMPLES, _MAX_TOKENS = 1 << 16, 1 << 20
-_PROGRESS = re.compile(r"\((\d{1,4})/(\d{1,4})\): ([A-Z]\w{1,30}):", re.ASCII)
-"""A progress bar of llm-compressor, as "(2/3): Calibrating:  50%"."""
 
 
 @dataclass(frozen=True)
@@ -164,23 +161,16 @@ def _summary(quantised: Quantised) -> str:
 
 
 class _Progress:
-    """Progress of the program and of llm-compressor."""
+    """Progress that the program prints, and what it calibrated with."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.samples: int | None = None
         self.tokens: int | None = None
-        self._say, self._part = say, ""
+        self._say = say
 
     def read_line(self, line: str) -> None:
-        if line.startswith(MARK):
-            self._read_state(line.removeprefix(MARK))
-        elif (match := _PROGRESS.search(line)) and (part := f"part {match[1]} of {match[2]}") != self._part:
-            self._part = part
-            self._say(f"quantise: {part}")
-
-    def _read_state(self, text: str) -> None:
         try:
-            data = json.loads(text)
+            data = json.loads(line.removeprefix(MARK)) if line.startswith(MARK) else {}
             state = str(data.pop("state"))
         except (ValueError, KeyError, AttributeError, RecursionError):
             return

@@ -84,21 +84,6 @@ class Quantised:
 
 
 @dataclass(frozen=True)
-class Evaluated:
-    """The result of one server on the questions."""
-
-    name: str
-    """"float" or "quantised"."""
-    served: str
-    """Name of the served model."""
-    questions: int | None
-    right: float | None
-    """Share of right answers in the report."""
-    folder: str
-    """Of EvalScope's report."""
-
-
-@dataclass(frozen=True)
 class OpenChain:
     """The whole chain."""
 
@@ -109,7 +94,6 @@ class OpenChain:
     quantised: Quantised | None = None
     servers: tuple[Guarded, ...] = ()
     """Supervised launches, the float model's first; without those that were not reached."""
-    evaluated: tuple[Evaluated, ...] = ()
     accuracy: AccuracyComparison | None = None
     """The loss with its interval."""
     why_none: str = ""
