@@ -441,23 +441,16 @@ def test_swapped_results_raise_a_doubt() -> None:
     assert [doubt.id for doubt in accuracy.judge(second, first).doubts] == []
 
 
-def test_repeated_answers_without_their_reviews_are_no_questions(tmp_path: Path) -> None:
-    """60 answers to 20 questions: the settings say so, and only the report is left beside them."""
-    for side in ("sampled-float", "sampled-quantised"):
-        shutil.copytree(ROOT / "evalscope-1.14.1" / side, tmp_path / side, ignore=shutil.ignore_patterns("reviews"))
-    found = accuracy.judge(*(results.read(tmp_path / side) for side in ("sampled-float", "sampled-quantised")))
-
-    assert found.verdict is Accuracy.UNKNOWN
-    assert "asked 3 times" in found.why
-
-
-def test_answers_to_one_question_count_as_one() -> None:
-    """Three answers, one of them wrong, are two thirds of a question and not three of them."""
-    lines = [review(n // 3, float(n % 3 > 0)) for n in range(30)]
-    found = reports.read([ResultFile("reviews/m/set_p.jsonl", "\n".join(lines).encode())], "w")
-
-    assert (found.repeats, found.scores[0].questions) == (3, 10)
-    assert found.scores[0].value == pytest.approx(2 / 3)
+def test_several_answers_to_a_question_are_refused() -> None:
+    """They are not independent: an interval of them would be too narrow."""
+    lines = "\n".join(review(n // 3, float(n % 3 > 0)) for n in range(30))
+    for file in (
+        ResultFile("reviews/m/set_p.jsonl", lines.encode()),
+        ResultFile("configs/task_config.yaml", b"generation_config:\n  n: 3\n"),
+        ResultFile("configs/task_config.yaml", b"repeats: 3\n"),
+    ):
+        with pytest.raises(InputError, match="evaluate with one answer to each question"):
+            reports.read([ResultFile("reports/m/set.json", json.dumps(report()).encode()), file], "w")
 
 
 # ---- reports of every form
@@ -564,7 +557,7 @@ def test_a_part_of_the_questions_is_told() -> None:
     found = reports.read([*files, ResultFile("configs/task_config.yaml", config)], "w")
 
     assert [doubt.id for doubt in found.doubts] == ["limited"]
-    assert (found.temperature, found.repeats) == (0.0, None)
+    assert found.temperature == 0.0
     for broken in (b"a: [", b"- 1"):
         assert reports.read([*files, ResultFile("configs/task_config.yaml", broken)], "w").temperature is None
 

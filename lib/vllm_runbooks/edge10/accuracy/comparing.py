@@ -85,7 +85,6 @@ def judge(
         InputError: A limit is out of range, or the results have nothing in common.
     """
     check(threshold, confidence)
-    repeats = max(float_.repeats or 1, quantised.repeats or 1)
     pairs, unmatched = _match(float_, quantised)
     subsets = Counter((first.dataset, first.metric) for first, _ in pairs if first.subset is not None)
     rows: list[ScoreComparison] = []
@@ -93,11 +92,11 @@ def judge(
     for first, second in pairs:
         count = subsets[first.dataset, first.metric] if first.subset is not None else 1
         of_pair = 1 - (1 - confidence) / count if count > 1 else confidence
-        difference = _compare(first, second, of_pair, repeats)
+        difference = _compare(first, second, of_pair)
         rows.append(_row(first, second, difference, threshold, of_pair))
         for doubt in _question_doubts(difference, first.dataset):
             doubts.setdefault(f"{doubt.id} {first.dataset}", doubt)
-    for doubt in _result_doubts(float_, quantised, repeats):
+    for doubt in _result_doubts(float_, quantised):
         doubts.setdefault(doubt.text, doubt)
     is_same = any(doubt.id == "same-results" for doubt in doubts.values())
     verdict, why = _verdict(rows, unmatched, is_same=is_same)
@@ -167,7 +166,7 @@ def _datasets(results: EvaluationResults) -> str:
 # ---- one difference
 
 
-def _compare(first: EvaluationScore, second: EvaluationScore, confidence: float, repeats: int) -> _Difference:
+def _compare(first: EvaluationScore, second: EvaluationScore, confidence: float) -> _Difference:
     for score, side in ((first, "float"), (second, "quantised")):
         if score.value is None:
             return _Difference(unknown=f"the {side} score is no number")
@@ -186,7 +185,7 @@ def _compare(first: EvaluationScore, second: EvaluationScore, confidence: float,
         different = sum(ours[question].prompt != theirs[question].prompt for question in common)
         if common and not different:
             return _compare_answers(ours, theirs, confidence)
-    return _compare_scores(first, second, confidence, repeats)._replace(different=different)
+    return _compare_scores(first, second, confidence)._replace(different=different)
 
 
 def _compare_answers(
@@ -211,12 +210,12 @@ def _compare_answers(
     return _Difference(difference, interval, widest, number, PAIRED, True, spread, counts, missing=missing)
 
 
-def _compare_scores(first: EvaluationScore, second: EvaluationScore, confidence: float, repeats: int) -> _Difference:
+def _compare_scores(first: EvaluationScore, second: EvaluationScore, confidence: float) -> _Difference:
     """Compare two shares of right answers; the widest interval covers rounding and missing questions."""
     value, other = first.value or 0.0, second.value or 0.0
     questions = max(filter(None, (first.questions, second.questions)), default=None)
     if first.right is None or second.right is None or not first.questions or not second.questions:
-        return _Difference(other - value, questions=questions, unknown=_reason_unknown(first, second, repeats))
+        return _Difference(other - value, questions=questions, unknown=_reason_unknown(first, second))
     sizes = first.questions, second.questions
     is_exact = [band[0] == band[1] for band in (first.right, second.right)]
     right = (
@@ -237,14 +236,9 @@ def _compare_scores(first: EvaluationScore, second: EvaluationScore, confidence:
     return _Difference(difference, interval, widest, number, NEWCOMBE, variance=spread, missing=number - min(sizes))
 
 
-def _reason_unknown(first: EvaluationScore, second: EvaluationScore, repeats: int) -> str:
+def _reason_unknown(first: EvaluationScore, second: EvaluationScore) -> str:
     if not first.questions or not second.questions:
         return "the number of questions is not told; give the answers one by one as well"
-    if repeats > 1:
-        return (
-            f"each question was asked {repeats} times, and only numbers of answers are told; give the work folders, "
-            "whose reviews tell the answers one by one"
-        )
     if first.is_share is None and second.is_share is None:
         return f"{first.metric} is no share of right answers; give the work folders, whose reviews tell each answer"
     return (
@@ -365,7 +359,7 @@ def _question_doubts(comparison: _Difference, dataset: str) -> Iterator[Doubt]:
         yield Doubt("missing-questions", text, "Evaluate both on all questions.")
 
 
-def _result_doubts(first: EvaluationResults, second: EvaluationResults, repeats: int) -> Iterator[Doubt]:
+def _result_doubts(first: EvaluationResults, second: EvaluationResults) -> Iterator[Doubt]:
     if first.model and first.model == second.model:
         text = f"Both results are of a model called {first.model}."
         yield Doubt("same-model", text, "See that the second was asked of the quantised server: its name and port.")
@@ -380,10 +374,7 @@ def _result_doubts(first: EvaluationResults, second: EvaluationResults, repeats:
     if any(temperature is not None and temperature > 0 for temperature in temperatures):
         values = " and ".join("unknown" if temperature is None else f"{temperature:g}" for temperature in temperatures)
         text = f"Answers were sampled (temperature {values}): another run gives other scores."
-        yield Doubt("sampled", text, "Evaluate with temperature 0, or several times.")
-    if repeats > 1:
-        text = f"Each question was asked {repeats} times: answers to one question count as one."
-        yield Doubt("several-answers", text, "Nothing, as long as both were asked equally often.")
+        yield Doubt("sampled", text, "Evaluate with temperature 0.")
     for doubt in dict.fromkeys((*first.doubts, *second.doubts)):
         sides = [name for name, results in (("float", first), ("quantised", second)) if doubt in results.doubts]
         yield Doubt(doubt.id, f"In the {' and the '.join(sides)} results: {doubt.text}", doubt.do)

@@ -23,6 +23,7 @@ from vllm_runbooks.edge10.accuracy.scores import ROUNDED, ROUNDED_THRICE, Report
 from vllm_runbooks.reading.documents import yaml_places
 
 _MAX_SUBSETS = 20_000
+ASK_ONCE = "evaluate with one answer to each question"
 _OVERALL = "OVERALL"
 """The table's name of all subsets together."""
 
@@ -113,7 +114,6 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 class Review(NamedTuple):
     """A line of a file of reviews."""
 
-    question: str
     values: Mapping[str, float]
     """By name of the metric; empty name if there is only one."""
     prompt: str
@@ -126,7 +126,8 @@ class Reviews:
 
     name: str
     """`<data set>_<subset>`."""
-    lines: tuple[Review, ...]
+    lines: Mapping[str, Review]
+    """By question."""
     not_computed: frozenset[str] = frozenset()
     """Metrics that EvalScope could not compute and counted as 0."""
 
@@ -135,9 +136,9 @@ def parse_reviews(text: str, name: str, where: str) -> Reviews:
     """Parse a file of reviews.
 
     Raises:
-        InputError: A line is none.
+        InputError: A line is none, or a question was answered several times.
     """
-    reviews: list[Review] = []
+    reviews: dict[str, Review] = {}
     not_computed: set[str] = set()
     # Not `splitlines`, which splits at other separators that a question may have.
     for number, line in enumerate(text.split("\n"), 1):
@@ -147,24 +148,19 @@ def parse_reviews(text: str, name: str, where: str) -> Reviews:
             data = json_errors.loaded(line)
         except ValueError:
             raise InputError(f"{where}: line {number}: is no JSON; give the file as EvalScope wrote it") from None
-        review = _parse_review(data)
-        if review is None:
+        sample = data.get("sample_score") if isinstance(data, dict) else None
+        if not isinstance(sample, dict):
             raise InputError(f"{where}: line {number}: is no review; give the file as EvalScope wrote it")
-        reviews.append(review)
-        score = _mapping(_mapping(data.get("sample_score")).get("score"))
+        names = (sample.get("group_id"), sample.get("sample_id"), data.get("index"))
+        question = str(next((identity for identity in names if identity is not None), None))
+        if question in reviews:
+            raise InputError(f"{where}: line {number}: question {question[:40]} stands there twice; {ASK_ONCE}")
+        score = _mapping(sample.get("score"))
+        prompt = scores.digest(_prompt(data)) if "messages" in data or "input" in data else ""
+        reviews[question] = Review(_values(score.get("value")), prompt)
         errors = _mapping(_mapping(score.get("metadata")).get("metric_errors"))
         not_computed.update(score_names.metric(str(metric)).name for metric in errors)
-    return Reviews(name, tuple(reviews), frozenset(not_computed))
-
-
-def _parse_review(data: Any) -> Review | None:
-    sample = data.get("sample_score") if isinstance(data, dict) else None
-    if not isinstance(sample, dict):
-        return None
-    names = (sample.get("group_id"), sample.get("sample_id"), data.get("index"))
-    question = next((name for name in names if name is not None), None)
-    prompt = scores.digest(_prompt(data)) if "messages" in data or "input" in data else ""
-    return Review(str(question), _values(_mapping(sample.get("score")).get("value")), prompt)
+    return Reviews(name, reviews, frozenset(not_computed))
 
 
 def _prompt(data: Mapping[str, Any]) -> Any:
@@ -216,40 +212,27 @@ def add_answers(reported: Sequence[ReportedScore], files: Sequence[Reviews]) -> 
     return complete, list(different)
 
 
-_Row = tuple[str, float, str]
-"""Question, value and prompt."""
-
-
 def _answers(file: Reviews, score: ReportedScore) -> dict[str, AnsweredQuestion] | None:
     """The answers that a score is the mean of; None if it is not their mean."""
-    rows: list[_Row] = []
-    for line in file.lines:
-        names = (name for name in line.values if not name or score_names.metric(name).name == score.metric.name)
-        rows += [(line.question, line.values[name], line.prompt) for name in islice(names, 1)]
-    if not rows or score.value is None or len(rows) != len(file.lines):
+    answers: dict[str, AnsweredQuestion] = {}
+    for question, line in file.lines.items():
+        for name, value in line.values.items():
+            if not name or score_names.metric(name).name == score.metric.name:
+                answers.setdefault(question, AnsweredQuestion(value, line.prompt))
+    if not answers or score.value is None or not len(answers) == len(file.lines) == score.questions:
         return None
-    answers = _by_question(rows)
-    if score.questions not in (len(rows), len(answers)):
-        return None
-    means = (fmean(value for _, value, _ in rows), fmean(answer.value for answer in answers.values()))
-    return answers if any(abs(mean - score.value) <= score.rounding + 1e-6 for mean in means) else None
-
-
-def _by_question(rows: Sequence[_Row]) -> dict[str, AnsweredQuestion]:
-    values: dict[str, list[float]] = {}
-    prompts: dict[str, str] = {}
-    for question, value, prompt in rows:
-        values.setdefault(question, []).append(value)
-        prompts.setdefault(question, prompt)
-    return {question: AnsweredQuestion(fmean(group), prompts[question]) for question, group in values.items()}
+    mean = fmean(answer.value for answer in answers.values())
+    return answers if abs(mean - score.value) <= score.rounding + 1e-6 else None
 
 
 def _scores_of_reviews(file: Reviews) -> Iterator[ReportedScore]:
-    metrics = dict.fromkeys(metric for line in file.lines for metric in line.values)
+    metrics = dict.fromkeys(metric for line in file.lines.values() for metric in line.values)
     for metric in metrics:
-        answers = _by_question(
-            [(line.question, line.values[metric], line.prompt) for line in file.lines if metric in line.values]
-        )
+        answers = {
+            question: AnsweredQuestion(line.values[metric], line.prompt)
+            for question, line in file.lines.items()
+            if metric in line.values
+        }
         yield ReportedScore(
             score_names.shown(file.name),
             None,
@@ -269,12 +252,15 @@ class TaskSettings(NamedTuple):
     """How answers were sampled."""
 
     temperature: float | None = None
-    repeats: int | None = None
     limit: str = ""
 
 
-def parse_settings(text: str) -> TaskSettings:
-    """Parse a `task_config.yaml`; a broken one says nothing."""
+def parse_settings(text: str, where: str) -> TaskSettings:
+    """Parse a `task_config.yaml`; a broken one says nothing.
+
+    Raises:
+        InputError: Each question was asked several times: answers to one question are not independent.
+    """
     try:
         root = yaml_places.read(Excerpt.whole(text))
     except yaml_places.YamlError:
@@ -283,11 +269,12 @@ def parse_settings(text: str) -> TaskSettings:
         return TaskSettings()
     generation = root.get("generation_config")
     generation = generation if isinstance(generation, yaml_places.Mapping) else root
-    counts = [_parse_number(root.get("repeats")), _parse_number(generation.get("n"))]
-    repeats = max((int(count) for count in counts if count is not None and count >= 1), default=None)
+    counts = (_parse_number(root.get("repeats")), _parse_number(generation.get("n")))
+    if any(count is not None and count > 1 for count in counts):
+        raise InputError(f"{where}: each question was asked several times; {ASK_ONCE}")
     node = root.get("limit")
     limit = node.value if isinstance(node, yaml_places.Scalar) and node.value not in ("null", "~") else ""
-    return TaskSettings(_parse_number(generation.get("temperature")), repeats, limit[:20])
+    return TaskSettings(_parse_number(generation.get("temperature")), limit[:20])
 
 
 def _parse_number(node: object) -> float | None:

@@ -32,7 +32,6 @@ class AnsweredQuestion:
     """The value of a model's answer to one question."""
 
     value: float
-    """Mean over its answers, if it was asked several times."""
     prompt: str
     """Digest of the question as the model got it; empty if unknown."""
 
@@ -71,8 +70,6 @@ class EvaluationResults:
     doubts: tuple[Doubt, ...] = ()
     temperature: float | None = None
     """Sampling temperature; None if unknown."""
-    repeats: int | None = None
-    """How often each question was asked; None if unknown."""
 
 
 @dataclass(frozen=True)

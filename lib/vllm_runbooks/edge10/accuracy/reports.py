@@ -73,16 +73,11 @@ def read(files_of_results: Iterable[ResultFile], where: str) -> EvaluationResult
         raise InputError(f"{where}: holds no results; name a report, or the work folder, of one evaluation")
     settings = [file.settings for file in files if file.settings is not None]
     temperature = max((task.temperature for task in settings if task.temperature is not None), default=None)
-    configured = [task.repeats for task in settings if task.repeats is not None]
-    answered = [
-        round(len(review.lines) / len({line.question for line in review.lines})) for review in reviews if review.lines
-    ]
-    repeats = max([*configured, *answered], default=None)
-    combined = scores.combine_scores(reported, repeats)
+    combined = scores.combine_scores(reported)
     doubts = _doubts(sum(file.failed for file in files), settings, different, not_computed)
     kinds = {file.kind for file in files if file.kind and file.scores} or {_ANSWERS}
     model = models[0] if models else ""
-    return EvaluationResults(model, " and ".join(sorted(kinds)), combined, tuple(doubts), temperature, repeats)
+    return EvaluationResults(model, " and ".join(sorted(kinds)), combined, tuple(doubts), temperature)
 
 
 def _is_of(score: ReportedScore, metrics: Iterable[str]) -> bool:
@@ -129,7 +124,7 @@ def _parse(file: ResultFile, where: str) -> _ParsedFile:
         rows = vlmeval_reports.rows(text, where, delimiter="\t" if ending == "tsv" else ",")
         return _ParsedFile(_VLMEVALKIT, model, vlmeval_reports.parse_table(rows, path, where))
     if ending in ("yaml", "yml"):
-        return _ParsedFile("", settings=evalscope_reports.parse_settings(text))
+        return _ParsedFile("", settings=evalscope_reports.parse_settings(text, where))
     if ending == "jsonl":
         reviewed = folders[-1] if len(folders) > 1 and folders[-2] == "reviews" else ""
         reviews = evalscope_reports.parse_reviews(text, stem, where)
