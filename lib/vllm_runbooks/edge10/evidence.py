@@ -159,11 +159,7 @@ def read(
 
 
 def of(evidence: Evidence) -> JobReport:
-    """Check a recorded job.
-
-    Raises:
-        InputError: It is none, or something of it cannot be read.
-    """
+    """Check a recorded job; raises InputError."""
     return report_on(_recorded(evidence), evidence.case, HostRequest("compile"))
 
 

@@ -53,11 +53,7 @@ class _Difference(NamedTuple):
 
 
 def check(threshold: float, confidence: float) -> None:
-    """Validate the limits.
-
-    Raises:
-        InputError: One is out of range.
-    """
+    """Validate the limits; raises InputError."""
     are_numbers = all(type(value) in (int, float) for value in (threshold, confidence))
     if not are_numbers or not 0 <= threshold <= 1 or not 0.5 <= confidence <= 0.9999:
         raise InputError(

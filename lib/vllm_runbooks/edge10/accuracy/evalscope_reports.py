@@ -38,11 +38,7 @@ class EvalScopeReport(NamedTuple):
 
 
 def parse_report(data: Any, where: str) -> EvalScopeReport | None:
-    """Parse a report; None if the document is none.
-
-    Raises:
-        InputError: It has no score, or one that cannot be read.
-    """
+    """Parse a report; None if the document is none; raises InputError."""
     if not isinstance(data, dict) or not {"model_name", "dataset_name"} <= data.keys():
         return None
     dataset, model = score_names.shown(data["dataset_name"]), score_names.shown(data["model_name"])
@@ -133,11 +129,7 @@ class Reviews:
 
 
 def parse_reviews(text: str, name: str, where: str) -> Reviews:
-    """Parse a file of reviews.
-
-    Raises:
-        InputError: A line is none, or a question was answered several times.
-    """
+    """Parse a file of reviews; raises InputError."""
     reviews: dict[str, Review] = {}
     not_computed: set[str] = set()
     # Not `splitlines`, which splits at other separators that a question may have.
@@ -256,11 +248,7 @@ class TaskSettings(NamedTuple):
 
 
 def parse_settings(text: str, where: str) -> TaskSettings:
-    """Parse a `task_config.yaml`; a broken one says nothing.
-
-    Raises:
-        InputError: Each question was asked several times: answers to one question are not independent.
-    """
+    """Parse a `task_config.yaml`; raises InputError if each question was asked several times."""
     try:
         root = yaml_places.read(Excerpt.whole(text))
     except yaml_places.YamlError:
@@ -301,11 +289,7 @@ class TableRow(NamedTuple):
 
 
 def parse_table(text: str, where: str) -> list[TableRow]:
-    """Parse all tables of a text, as EvalScope prints them, in a log or alone.
-
-    Raises:
-        InputError: There is none, or a row cannot be read.
-    """
+    """Parse all tables of a text, as EvalScope prints them, in a log or alone; raises InputError."""
     rows: list[TableRow] = []
     columns: dict[str, int] | None = None
     is_framed = True

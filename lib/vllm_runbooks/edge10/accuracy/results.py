@@ -17,11 +17,7 @@ _REPORTS, _REVIEWS, _CONFIGS = "reports", "reviews", "configs"
 
 
 def read(path: Path) -> EvaluationResults:
-    """The results in a file or folder; a report in EvalScope's work folder with its answers.
-
-    Raises:
-        InputError: There are none, or those of several runs or models.
-    """
+    """The results in a file or folder; a report in EvalScope's work folder with its answers; raises InputError."""
     if not path.exists():
         raise InputError(f"{path}: there is no such file or folder; name a report, or the work folder of an evaluation")
     if not path.is_file() and not path.is_dir():
@@ -41,11 +37,7 @@ def read(path: Path) -> EvaluationResults:
 
 
 def distinct(first: Path, second: Path) -> None:
-    """Check that two results are different files or folders.
-
-    Raises:
-        InputError: They are the same.
-    """
+    """Check that two results are different files or folders; raises InputError."""
     if first.exists() and second.exists() and first.samefile(second):
         raise InputError(
             f"{first} and {second}: are the same; name the float model's results, then the quantised one's"

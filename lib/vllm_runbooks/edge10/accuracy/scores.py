@@ -60,11 +60,7 @@ def digest(*parts: Any) -> str:
 
 
 def combine_scores(reported: Iterable[ReportedScore]) -> tuple[EvaluationScore, ...]:
-    """The scores of a report, each data set before its subsets.
-
-    Raises:
-        InputError: A score is reported twice with different values.
-    """
+    """The scores of a report, each data set before its subsets; raises InputError."""
     groups: dict[tuple[str, str], list[ReportedScore]] = {}
     for score in reported:
         groups.setdefault((score_names.key(score.dataset), score.metric.name), []).append(score)

@@ -39,11 +39,7 @@ def named(path: str) -> ResultName:
 
 
 def rows(text: str, where: str, *, delimiter: str) -> Iterator[list[str]]:
-    """Rows of a CSV or TSV file.
-
-    Raises:
-        InputError: It cannot be read, or is too wide.
-    """
+    """Rows of a CSV or TSV file; raises InputError."""
     try:
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
             if len(row) > _MAX_COLUMNS:
@@ -54,11 +50,7 @@ def rows(text: str, where: str, *, delimiter: str) -> Iterator[list[str]]:
 
 
 def parse_table(table: Iterable[Sequence[str]], path: str, where: str) -> list[ReportedScore]:
-    """Scores of a table of answers, and of its categories.
-
-    Raises:
-        InputError: It is none, or an answer cannot be read.
-    """
+    """Scores of a table of answers, and of its categories; raises InputError."""
     lines = iter(table)
     head = [cell.strip().removeprefix("\ufeff").casefold() for cell in next(lines, ())]
     if not {"index", "hit"} <= set(head):

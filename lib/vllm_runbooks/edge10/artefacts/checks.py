@@ -25,11 +25,7 @@ def check(
     name: str, *, job: str | None = None, float_name: str | None = None, dies: int | None = None,
     lengths: Sequence[int] | None = None, step: str | None = None, version: str | None = None,
 ) -> CheckedFolder:  # fmt: skip
-    """Check a folder or a listing.
-
-    Raises:
-        InputError: Something cannot be read, or is no artefact.
-    """
+    """Check a folder or a listing; raises InputError."""
     description = _read_job(job) if job else None
     facts = catalog.toolchain(version or (description.toolchain if description else None))
     folder = read(name)
@@ -45,11 +41,7 @@ def is_folder(name: str) -> bool:
 
 
 def read(name: str) -> ScannedFolder:
-    """Read a folder, or a listing without the contents of the files.
-
-    Raises:
-        InputError: It is neither.
-    """
+    """Read a folder, or a listing without the contents of the files; raises InputError."""
     errors.check_texts(name=name)
     if not name.strip():
         raise InputError(f"(nothing): is no name; {_INSTEAD}")

@@ -28,11 +28,7 @@ _INDEX = "model.safetensors.index.json"
 
 
 def list_folder(folder: Path) -> Listing:
-    """List a folder and everything below it.
-
-    Raises:
-        InputError: It is no folder, is empty, or cannot be read.
-    """
+    """List a folder and everything below it; raises InputError."""
     if not folder.is_dir():
         raise InputError(f"{folder}: is no folder; name one, or a listing of one")
     files: list[ListedFile] = []

@@ -53,11 +53,7 @@ def check(
     float_: ScannedFolder | None = None,
     is_same: bool = False,
 ) -> CheckedFolder:
-    """Check a folder of artefacts.
-
-    Raises:
-        InputError: It is neither a compiled model nor a checkpoint, and no option says which it should be.
-    """
+    """Check a folder of artefacts; raises InputError."""
     notes = FolderNotes(facts.source)
     context = _Context(folder, facts, request, notes)
     listing = folder.listing

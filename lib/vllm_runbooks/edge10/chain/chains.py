@@ -188,11 +188,7 @@ class _ChainLimits:
     """Of quantising, and of each evaluation; None for nearly all that is free then."""
 
     def check(self) -> None:
-        """Validate the limits.
-
-        Raises:
-            InputError: One is no number above 0.
-        """
+        """Validate the limits; raises InputError."""
         for limit in fields(self):
             number = getattr(self, limit.name)
             is_default = number is None and limit.name == "memory_gib"

@@ -50,31 +50,19 @@ class RequestLimits:
     at_once: int
 
     def check(self) -> None:
-        """Validate the limits.
-
-        Raises:
-            InputError: One is no positive number.
-        """
+        """Validate the limits; raises InputError."""
         for name, most in (("answer_tokens", 1 << 17), ("at_once", 1 << 10)):
             check_count(name, getattr(self, name), most)
 
 
 def check_count(name: str, count: object, most: int) -> None:
-    """Check that a value is a whole number from 1 to `most`.
-
-    Raises:
-        InputError: It is not.
-    """
+    """Check that a value is a whole number from 1 to `most`; raises InputError."""
     if type(count) is not int or not 1 <= count <= most:
         raise InputError(f"{name} is {count!r}; give a whole number from 1 to {most}")
 
 
 def questions_in(folder: Path) -> Questions:
-    """The questions of a folder, each with an answer among its choices.
-
-    Raises:
-        InputError: There are none, or one is invalid.
-    """
+    """The questions of a folder, each with an answer among its choices; raises InputError."""
     if not folder.is_dir():
         raise InputError(f"questions: {folder}: is no folder; name the one that holds files NAME{_SUFFIX}")
     files = sorted(folder.glob(f"*{_SUFFIX}"))

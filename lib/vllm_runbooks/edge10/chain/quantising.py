@@ -42,11 +42,7 @@ class QuantisingPlan:
     """Of one sample, at most."""
 
     def check(self) -> None:
-        """Validate the plan.
-
-        Raises:
-            InputError: Why it cannot be done.
-        """
+        """Validate the plan; raises InputError."""
         if self.method not in SCHEMES:
             raise InputError(f"method: {self.method!r} is none that the open parts have; give {' or '.join(SCHEMES)}")
         check_count("samples", self.samples, _MAX_SAMPLES)
@@ -69,11 +65,7 @@ def _check_texts(path: Path) -> None:
 
 
 def check_model(folder: Path) -> None:
-    """Check that a folder has a complete float language model.
-
-    Raises:
-        InputError: It has not.
-    """
+    """Check that a folder has a complete float language model; raises InputError."""
     if not folder.is_dir():
         raise InputError(
             f"{folder}: is no folder; the chain works on a model that lies on this host, so name its folder"

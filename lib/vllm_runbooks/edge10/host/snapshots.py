@@ -23,11 +23,7 @@ _INSTEAD = "write it with vllm-runbooks edge10 preflight STEP --out FILE"
 
 
 def load(name: str) -> EdgeHost:
-    """The host that a file, or standard input for `-`, records.
-
-    Raises:
-        InputError: It cannot be read, or is no recorded host.
-    """
+    """The host that a file, or standard input for `-`, records; raises InputError."""
     try:
         documents = sources.load_files([name]).documents
     except WrongFileError as error:
