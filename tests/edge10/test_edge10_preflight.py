@@ -359,11 +359,11 @@ def of_docker(**told: Any) -> CheckedHost:
 
 
 def test_what_the_service_did_not_tell_is_unknown() -> None:
-    """Release, runtimes, registries and the image, each by itself."""
+    """Registries and the image, each by itself."""
     found = of_docker(server=None, runtimes=None)
 
-    assert [each.what for each in found.unknown][:4] == [
-        "docker's release", "docker's runtimes", "whether docker takes 10.9.8.7:5000 without a certificate",
+    assert [each.what for each in found.unknown][:2] == [
+        "whether docker takes 10.9.8.7:5000 without a certificate",
         "whether the image a/b:1 is there",
     ]  # fmt: skip
     assert [each.id for each in found.findings] == []
