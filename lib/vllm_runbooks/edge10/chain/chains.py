@@ -101,7 +101,7 @@ def chain(
     accuracy.check(threshold, CONFIDENCE)
     requests = RequestLimits(answer_tokens, at_once)
     requests.check()
-    plan = _ChainPlan(
+    run = _ChainRun(
         subject=subject,
         model=_float_model(subject),
         source=_quantised_model(quantised) if quantised.strip() else _plan(method, calibration, samples, tokens),
@@ -112,12 +112,15 @@ def chain(
         threshold=threshold,
         gpu_memory=gpu_memory,
         limits=limits,
+        parts=open_parts.find(python, subject.python, subject.environment),
+        step=step,
+        folder=folder,
+        say=lambda line: say(redact_text(line)),
     )
-    parts = open_parts.find(python, subject.python, subject.environment)
-    request = (plan.source, plan.questions, requests, side_by_side, threshold, parts)
+    request = (run.source, run.questions, requests, side_by_side, threshold, run.parts)
     return steps.do(
         step,
-        lambda: _ChainRun(plan, parts, step, folder, lambda line: say(redact_text(line))).run(),
+        run.run,
         OpenChain,
         asked=(subject.argv, subject.vllm, *request),
         is_done=lambda result: result.accuracy is not None,
@@ -205,9 +208,9 @@ class _ChainLimits:
         return RunLimits(seconds, limited.free_memory_gib() if self.memory_gib is None else self.memory_gib)
 
 
-@dataclass(frozen=True)
-class _ChainPlan:
-    """A validated request."""
+@dataclass
+class _ChainRun:
+    """A chain in progress."""
 
     subject: ServedLaunch
     model: Path
@@ -220,13 +223,6 @@ class _ChainPlan:
     threshold: float
     gpu_memory: starting.GpuReadings
     limits: _ChainLimits
-
-
-@dataclass
-class _ChainRun:
-    """A chain in progress."""
-
-    plan: _ChainPlan
     parts: OpenParts
     step: str
     folder: str
@@ -243,7 +239,7 @@ class _ChainRun:
         def stop(number: int, _frame: object) -> None:
             self.stopped_by = self.stopped_by or signal.Signals(number).name
 
-        quantises = [open_parts.QUANTISES] if isinstance(self.plan.source, QuantisingPlan) else []
+        quantises = [open_parts.QUANTISES] if isinstance(self.source, QuantisingPlan) else []
         needs = open_parts.missing(self.parts, [*quantises, open_parts.EVALUATES])
         if needs:
             self._add(ChainLink("parts", LaunchResult.LEFT_OUT, open_parts.how(self.parts, needs)))
@@ -277,16 +273,16 @@ class _ChainRun:
         self.say(f"{link.name}: {link.result.value}: {link.says}{seconds}")
 
     def _quantise(self, place: Path) -> None:
-        plan, source = self.plan, self.plan.source
+        source = self.source
         if isinstance(source, Path):
-            self.quantised = quantising.described(plan.model, source)
+            self.quantised = quantising.described(self.model, source)
             text = f"{source}: was quantised before"
             self._add(ChainLink("quantise", LaunchResult.PASSED, text, files=(str(source),)))
             return
-        limits = plan.limits.of(plan.limits.quantise_within_s)
-        context = self._context(plan.subject)
+        limits = self.limits.of(self.limits.quantise_within_s)
+        context = self._context(self.subject)
         link, self.quantised = quantising.quantise(
-            self.parts, source, plan.model, place=place, limits=limits, context=context
+            self.parts, source, self.model, place=place, limits=limits, context=context
         )
         self._add(link)
 
@@ -295,12 +291,12 @@ class _ChainRun:
         catalog.load_catalog()  # once, before two threads need it
         first, second = self._subjects()
         groups = [{_FLOAT: first}, {_QUANTISED: second}]
-        for group in [groups[0] | groups[1]] if self.plan.side_by_side else groups:
+        for group in [groups[0] | groups[1]] if self.side_by_side else groups:
             if self._is_going_well:
                 self._serve_group(group, place)
 
     def _subjects(self) -> tuple[ServedLaunch, ServedLaunch]:
-        subject, places = self.plan.subject, self.plan.places
+        subject, places = self.subject, self.places
         host, port = subject.target.host, subject.target.port
         first = port if ports.taken(host, port) is None else ports.free(host)
         second = ports.free(host)
@@ -312,11 +308,11 @@ class _ChainRun:
         return subject.edited(edits) if edits else subject, other
 
     def _serve_group(self, subjects: Mapping[str, ServedLaunch], place: Path) -> None:
-        plan, began = self.plan, time.monotonic()
-        ready_within_s = plan.limits.ready_within_s
+        began = time.monotonic()
+        ready_within_s = self.limits.ready_within_s
         servers = Servers(
             {
-                name: starting.request(subject, plan.gpu_memory, "", ready_within_s, place / f"serve-{name}")
+                name: starting.request(subject, self.gpu_memory, "", ready_within_s, place / f"serve-{name}")
                 for name, subject in subjects.items()
             }
         )
@@ -350,10 +346,10 @@ class _ChainRun:
                 self.parts,
                 subject,
                 name,
-                self.plan.questions,
-                self.plan.requests,
+                self.questions,
+                self.requests,
                 place=place,
-                limits=self.plan.limits.of(self.plan.limits.evaluate_within_s),
+                limits=self.limits.of(self.limits.evaluate_within_s),
                 context=replace(self._context(subject), is_cancelled=is_cancelled),
                 is_gone=lambda: servers.is_gone,
             )
@@ -366,7 +362,7 @@ class _ChainRun:
         began = time.monotonic()
         try:
             first, second = (results.read(evaluating.folder_of(place, name)) for name in (_FLOAT, _QUANTISED))
-            self.accuracy = accuracy.judge(first, second, threshold=self.plan.threshold)
+            self.accuracy = accuracy.judge(first, second, threshold=self.threshold)
         except InputError as error:
             self._add(ChainLink("judge", LaunchResult.FAILED, f"{error}"))
             return
@@ -376,7 +372,7 @@ class _ChainRun:
     def _record(self, place: Path | None, *, needs: tuple[str, ...] = ()) -> OpenChain:
         wrong = next((f"{link.name}: {link.says}" for link in self.links if link.result is not LaunchResult.PASSED), "")
         record = OpenChain(
-            model=str(self.plan.model),
+            model=str(self.model),
             links=tuple(self.links),
             parts=self.parts,
             quantised=self.quantised,
