@@ -1,6 +1,6 @@
-"""The chain on open parts: quantise a model, serve it next to the float one, evaluate both, compare the scores.
+"""The chain on open parts: quantise a model, serve the float and the quantised one in turn, compare their scores.
 
-    parts ── quantise ── serve float and quantised ── evaluate float ── evaluate quantised ── judge
+    parts ── quantise ── serve float ── evaluate float ── serve quantised ── evaluate quantised ── judge
 
 Invalid input is rejected before anything is started. After that each link records its result, nothing is raised, and
 the files stay where the record says.
@@ -11,11 +11,9 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
-from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Edit
 from vllm_runbooks.core.redaction.redact import redact_record, redact_text
@@ -32,7 +30,7 @@ from vllm_runbooks.host import ports
 from vllm_runbooks.host.running import handled_by
 from vllm_runbooks.probe.starts import Guarded, LaunchResult
 from vllm_runbooks.runbooks import steps
-from vllm_runbooks.runbooks.live import fleets, starting
+from vllm_runbooks.runbooks.live import starting
 from vllm_runbooks.runbooks.live.side_by_side import Servers
 from vllm_runbooks.runbooks.live.starting import READY_S, Say
 from vllm_runbooks.serve import places
@@ -51,7 +49,6 @@ def chain(
     samples: int = 128,
     tokens: int = 512,
     quantised: str = "",
-    side_by_side: bool = True,
     threshold: float = THRESHOLD,
     answer_tokens: int = 16,
     at_once: int = 4,
@@ -65,7 +62,7 @@ def chain(
     evaluate_within_s: float = HOUR_S,
     say: Say = print,
 ) -> OpenChain:
-    """Quantise the command's model, serve both, have EvalScope ask both the same questions, and judge what was lost.
+    """Quantise the command's model, serve both in turn, have EvalScope ask both the same, and judge what was lost.
 
     Args:
         command: Command that serves the float model, as typed; the quantised one is served by the same.
@@ -76,7 +73,6 @@ def chain(
         samples: Most texts that are used.
         tokens: Most tokens of a text.
         quantised: Folder of a model that was quantised before, by any tool.
-        side_by_side: Whether both serve at once, each on GPUs or cores of its own; else one after the other.
         threshold: The largest accepted loss, in shares of the questions.
         answer_tokens: Most tokens of an answer.
         at_once: Questions in flight.
@@ -95,7 +91,6 @@ def chain(
         InputError: An argument cannot be used; nothing was started.
     """
     subject = starting.subject(command, vllm)
-    gpu_memory = starting.cards_of("")
     limits = _ChainLimits(quantise_within_s, ready_within_s, evaluate_within_s, memory_gib)
     limits.check()
     accuracy.check(threshold, CONFIDENCE)
@@ -107,17 +102,15 @@ def chain(
         source=_quantised_model(quantised) if quantised.strip() else _plan(method, calibration, samples, tokens),
         questions=evaluating.questions_in(Path(questions).expanduser()),
         requests=requests,
-        places=_placement(subject, gpu_memory, side_by_side=side_by_side),
-        side_by_side=side_by_side,
         threshold=threshold,
-        gpu_memory=gpu_memory,
+        gpu_memory=starting.cards_of(""),
         limits=limits,
         parts=open_parts.find(python, subject.python, subject.environment),
         step=step,
         folder=folder,
         say=lambda line: say(redact_text(line)),
     )
-    request = (run.source, run.questions, requests, side_by_side, threshold, run.parts)
+    request = (run.source, run.questions, requests, threshold, run.parts)
     return steps.do(
         step,
         run.run,
@@ -167,19 +160,6 @@ def _float_model(subject: ServedLaunch) -> Path:
     return model
 
 
-def _placement(
-    subject: ServedLaunch, gpu_memory: starting.GpuReadings, *, side_by_side: bool
-) -> tuple[tuple[Edit, ...], tuple[Edit, ...]]:
-    """Edits that give each server its part of the host."""
-    if not side_by_side:
-        return (), ()
-    try:
-        first, second = fleets.placed(subject, gpu_memory, 2)
-    except InputError as error:
-        raise InputError(f"{error}; or have one serve after the other (side_by_side=False)") from None
-    return first, second
-
-
 @dataclass(frozen=True)
 class _ChainLimits:
     """Time and memory of the links."""
@@ -200,7 +180,7 @@ class _ChainLimits:
 
     @property
     def total_s(self) -> float:
-        """The longest time of all links, with one server after the other."""
+        """The longest time of all links."""
         return self.quantise_within_s + 2 * (self.ready_within_s + self.evaluate_within_s) + starting.AROUND_S
 
     def of(self, seconds: float) -> RunLimits:
@@ -218,8 +198,6 @@ class _ChainRun:
     """How to quantise the model; or the folder of one that is quantised."""
     questions: Questions
     requests: RequestLimits
-    places: tuple[tuple[Edit, ...], tuple[Edit, ...]]
-    side_by_side: bool
     threshold: float
     gpu_memory: starting.GpuReadings
     limits: _ChainLimits
@@ -228,7 +206,7 @@ class _ChainRun:
     folder: str
     say: Say
     links: list[ChainLink] = field(default_factory=list)
-    servers: dict[str, Guarded] = field(default_factory=dict)
+    servers: list[Guarded] = field(default_factory=list)
     quantised: Quantised | None = None
     stopped_by: str | None = None
     accuracy: AccuracyComparison | None = None
@@ -252,7 +230,7 @@ class _ChainRun:
             for action in (self._quantise, self._serve, self._judge):
                 if self._is_going_well:
                     action(place)
-        starting.keep_commands(place, list(self.servers.values()), [], self.say)
+        starting.keep_commands(place, self.servers, [], self.say)
         return self._record(place)
 
     @property
@@ -287,76 +265,53 @@ class _ChainRun:
         self._add(link)
 
     def _serve(self, place: Path) -> None:
-        """Serve both, together or one after the other, and evaluate each while it runs."""
-        catalog.load_catalog()  # once, before two threads need it
-        first, second = self._subjects()
-        groups = [{_FLOAT: first}, {_QUANTISED: second}]
-        for group in [groups[0] | groups[1]] if self.side_by_side else groups:
-            if self._is_going_well:
-                self._serve_group(group, place)
-
-    def _subjects(self) -> tuple[ServedLaunch, ServedLaunch]:
-        subject, places = self.subject, self.places
-        host, port = subject.target.host, subject.target.port
-        first = port if ports.taken(host, port) is None else ports.free(host)
-        second = ports.free(host)
-        while second == first:
-            second = ports.free(host)
+        """Serve one after the other, and evaluate each while it runs."""
+        host, port = self.subject.target.host, self.subject.target.port
         model = self.quantised.folder if self.quantised is not None else ""
-        edits = [*([Edit("set", "port", first)] if first != port else []), *places[0]]
-        other = subject.edited([Edit("set", "model", model), Edit("set", "port", second), *places[1]])
-        return subject.edited(edits) if edits else subject, other
+        for name, edits in ((_FLOAT, []), (_QUANTISED, [Edit("set", "model", model)])):
+            if ports.taken(host, port) is not None:
+                edits.append(Edit("set", "port", ports.free(host)))
+            if self._is_going_well:
+                self._serve_model(name, self.subject.edited(edits) if edits else self.subject, place)
 
-    def _serve_group(self, subjects: Mapping[str, ServedLaunch], place: Path) -> None:
+    def _serve_model(self, name: str, subject: ServedLaunch, place: Path) -> None:
         began = time.monotonic()
-        ready_within_s = self.limits.ready_within_s
-        servers = Servers(
-            {
-                name: starting.request(subject, self.gpu_memory, "", ready_within_s, place / f"serve-{name}")
-                for name, subject in subjects.items()
-            }
-        )
-        links: list[ChainLink] = []
+        folder = place / f"serve-{name}"
+        server = Servers({name: starting.request(subject, self.gpu_memory, "", self.limits.ready_within_s, folder)})
+        evaluation: ChainLink | None = None
         ready_s: float | None = None
         try:
             try:
-                if servers.wait(self.say, is_stopped=self._is_stopped) and not self._is_stopped():
+                if server.wait(self.say, is_stopped=self._is_stopped) and not self._is_stopped():
                     ready_s = time.monotonic() - began
-                    links = self._evaluate(subjects, servers, place)
+                    evaluation = self._evaluate(name, subject, server, place)
             finally:
-                launches = servers.end(self.say)
+                (launch,) = server.end(self.say)
         except InputError as error:
             self._add(ChainLink("serve", LaunchResult.FAILED, f"{error}"))
             return
-        for name, launch in zip(subjects, launches, strict=True):
-            self.servers[name] = launch
-            starting.record(launch, self.say)
-        for link in (_serve_link(launches, list(subjects), ready_s, self.stopped_by), *links):
-            self._add(link)
+        self.servers.append(launch)
+        starting.record(launch, self.say)
+        self._add(_serve_link(name, launch, ready_s, self.stopped_by))
+        if evaluation is not None:
+            self._add(evaluation)
 
-    def _evaluate(self, subjects: Mapping[str, ServedLaunch], servers: Servers, place: Path) -> list[ChainLink]:
-        links: list[ChainLink] = []
-
+    def _evaluate(self, name: str, subject: ServedLaunch, server: Servers, place: Path) -> ChainLink:
         def is_cancelled() -> bool:
-            servers.tell(self.say)
-            return servers.is_gone or self._is_stopped()
+            server.tell(self.say)
+            return server.is_gone or self._is_stopped()
 
-        for name, subject in subjects.items():
-            link = evaluating.evaluate(
-                self.parts,
-                subject,
-                name,
-                self.questions,
-                self.requests,
-                place=place,
-                limits=self.limits.of(self.limits.evaluate_within_s),
-                context=replace(self._context(subject), is_cancelled=is_cancelled),
-                is_gone=lambda: servers.is_gone,
-            )
-            links.append(link)
-            if link.result is not LaunchResult.PASSED or self.stopped_by is not None:
-                break
-        return links
+        return evaluating.evaluate(
+            self.parts,
+            subject,
+            name,
+            self.questions,
+            self.requests,
+            place=place,
+            limits=self.limits.of(self.limits.evaluate_within_s),
+            context=replace(self._context(subject), is_cancelled=is_cancelled),
+            is_gone=lambda: server.is_gone,
+        )
 
     def _judge(self, place: Path) -> None:
         began = time.monotonic()
@@ -376,7 +331,7 @@ class _ChainRun:
             links=tuple(self.links),
             parts=self.parts,
             quantised=self.quantised,
-            servers=tuple(self.servers[name] for name in (_FLOAT, _QUANTISED) if name in self.servers),
+            servers=tuple(self.servers),
             accuracy=self.accuracy,
             why_none=wrong if self.stopped_by is None else f"stopped by {self.stopped_by}",
             needs=needs,
@@ -385,16 +340,14 @@ class _ChainRun:
         return replace(redact_record(record), folder=None if place is None else str(place))
 
 
-def _serve_link(
-    launches: Sequence[Guarded], names: Sequence[str], ready_s: float | None, stopped_by: str | None
-) -> ChainLink:
-    folders = tuple(launch.folder for launch in launches if launch.folder is not None)
-    pairs = zip(names, launches, strict=True)
-    problems = [f"{name}: {problem}" for name, launch in pairs if (problem := _launch_problem(launch))]
-    if not problems and ready_s is not None:
-        return ChainLink("serve", LaunchResult.PASSED, f"{' and '.join(names)} ready", ready_s, files=folders)
-    text = "; ".join(problems) or f"{' and '.join(names)} not ready: {stopped_by or 'ended before'}"
-    return ChainLink("serve", LaunchResult.FAILED, text, ready_s, files=folders)
+def _serve_link(name: str, launch: Guarded, ready_s: float | None, stopped_by: str | None) -> ChainLink:
+    folders = () if launch.folder is None else (launch.folder,)
+    if problem := _launch_problem(launch):
+        return ChainLink("serve", LaunchResult.FAILED, f"{name}: {problem}", ready_s, files=folders)
+    if ready_s is None:
+        text = f"{name} not ready: {stopped_by or 'ended before'}"
+        return ChainLink("serve", LaunchResult.FAILED, text, files=folders)
+    return ChainLink("serve", LaunchResult.PASSED, f"{name} ready", ready_s, files=folders)
 
 
 def _launch_problem(launch: Guarded) -> str:

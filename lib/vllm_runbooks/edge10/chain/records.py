@@ -1,4 +1,4 @@
-"""Records of a chain on open parts: a model is quantised, served next to the float one, and both are evaluated."""
+"""Records of a chain on open parts: a model is quantised, and it and the float one are served and evaluated in turn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vllm_runbooks.edge10.accuracy.records import AccuracyComparison
 from vllm_runbooks.probe.starts import Guarded, LaunchResult
 
 LINKS = ("parts", "quantise", "serve", "evaluate-float", "evaluate-quantised", "judge")
-"""The steps in their order; "serve" covers both servers, also one after the other."""
+"""The steps in their order; "serve" comes before each evaluation."""
 
 
 @dataclass(frozen=True)
