@@ -9,7 +9,7 @@ import math
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -70,17 +70,30 @@ def review(question: int, value: float, *, asked: str = "", **more: Any) -> str:
     return json.dumps({"index": question, "messages": messages, "sample_score": {"score": score, "group_id": question}})
 
 
-def reviewed(*values: float, model: str = "m", first: int = 0, asked: str = "") -> EvaluationResults:
-    """A work folder's answers alone."""
-    lines = "\n".join(review(first + number, value, asked=asked) for number, value in enumerate(values))
-    return reports.read([ResultFile(f"reviews/{model}/set_part.jsonl", lines.encode())], "work")
-
-
 def report(**changes: Any) -> dict[str, Any]:
     """A report in EvalScope's form of 1.1.0."""
     subsets = [{"name": "part", "score": 0.75, "num": 20}]
     metric = {"name": "mean_acc", "num": 20, "score": 0.75, "categories": [{"name": ["default"], "subsets": subsets}]}
     return {"name": "m@set", "dataset_name": "set", "model_name": "m", "score": 0.75, "metrics": [metric], **changes}
+
+
+def answered(lines: Sequence[str], *, model: str = "m", metric: str = "accuracy", end: str = "\n") -> EvaluationResults:
+    """A work folder with reviews, and the report that EvalScope makes of them."""
+    values = [json.loads(line)["sample_score"]["score"]["value"][metric] for line in lines]
+    mean, number = round(sum(values) / len(values), 4), len(values)
+    subsets = [{"name": "part", "score": mean, "num": number}]
+    entry = {"name": f"mean_{metric}", "num": number, "score": mean, "categories": [{"subsets": subsets}]}
+    files = [
+        ResultFile(f"reports/{model}/set.json", json.dumps(report(model_name=model, metrics=[entry])).encode()),
+        ResultFile(f"reviews/{model}/set_part.jsonl", end.join([*lines, ""]).encode()),
+    ]
+    return reports.read(files, "work")
+
+
+def reviewed(*values: float, model: str = "m", asked: str = "", metric: str = "accuracy") -> EvaluationResults:
+    """Such a folder of answers that have these values."""
+    lines = [review(number, value, asked=asked).replace("accuracy", metric) for number, value in enumerate(values)]
+    return answered(lines, model=model, metric=metric)
 
 
 def read(data: Any) -> EvaluationResults:
@@ -255,10 +268,9 @@ def test_an_impossible_question_is_refused(asked: dict[str, Any]) -> None:
 
 def test_less_is_better_where_the_metric_says_so() -> None:
     """An error rate that rises is a loss."""
-    lines = [review(n, 0.0) for n in range(60)], [review(n, float(n % 2)) for n in range(60)]
     told = [
-        reports.read([ResultFile(f"reviews/{m}/s_p.jsonl", "\n".join(each).replace("accuracy", "wer").encode())], "w")
-        for m, each in zip(("m", "m-awq"), lines, strict=True)
+        reviewed(*[0.0] * 60, metric="wer"),
+        reviewed(*[float(n % 2) for n in range(60)], model="m-awq", metric="wer"),
     ]
 
     assert accuracy.judge(told[0], told[1]).verdict is Accuracy.LOST
@@ -275,11 +287,8 @@ def test_a_metric_that_nobody_knows_has_no_better() -> None:
 
 def test_answers_by_a_metric_that_nobody_knows_are_not_judged() -> None:
     """Each answer is there, and the interval with it; whether more is better is not."""
-    told = [
-        reports.read([ResultFile(f"reviews/{model}/s.jsonl", text.replace("accuracy", "strange").encode())], "w")
-        for model, text in (("m", "\n".join(review(n, n % 2) for n in range(99))), ("q", review(0, 1.0)))
-    ]
-    row = only(accuracy.judge(told[0], told[0]))
+    told = reviewed(*[float(n % 2) for n in range(99)], metric="strange")
+    row = only(accuracy.judge(told, told))
 
     assert (row.verdict, row.paired) == (Accuracy.UNKNOWN, True)
     assert row.interval is not None
@@ -350,7 +359,7 @@ def test_answers_to_the_same_questions_tell_smaller_losses() -> None:
 
 def test_answers_that_only_one_of_them_tells_leave_their_scores_to_compare() -> None:
     """A work folder with reviews on one side, a printed table on the other, in whichever order."""
-    answered, printed = reviewed(*[1.0] * 30, *[0.0] * 10), table("set_part acc OVERALL 40 0.5", model="q")
+    answered, printed = reviewed(*[1.0] * 30, *[0.0] * 10), table("set acc OVERALL 40 0.5", model="q")
     for first, second, difference in ((answered, printed, -0.25), (printed, answered, 0.25)):
         row = only(accuracy.judge(first, second))
 
@@ -361,10 +370,7 @@ def test_answers_that_only_one_of_them_tells_leave_their_scores_to_compare() -> 
 def test_answers_are_matched_by_question_and_not_by_line() -> None:
     """A server that answers at random times writes them in another order."""
     lines = [review(n, float(n % 3 > 0)) for n in range(90)]
-    first, second = (
-        reports.read([ResultFile(f"reviews/{model}/set_p.jsonl", "\n".join(each).encode())], "w")
-        for model, each in (("m", lines), ("m-awq", lines[::-1]))
-    )
+    first, second = answered(lines), answered(lines[::-1], model="m-awq")
 
     assert only(accuracy.judge(first, second)).counts == PairedCounts(60, 0, 0, 30)
 
@@ -481,7 +487,7 @@ def test_reviews_are_used_for_the_metrics_that_they_tell() -> None:
             ResultFile("reports/m/set.json", json.dumps(data).encode()),
             ResultFile("reviews/m/set_part.jsonl", text.encode()),
         ]
-        found = reports.read([*files, ResultFile("reviews/m/set.jsonl", lines[0].encode())], "w")
+        found = reports.read(files, "w")
         assert [each.answers is not None for each in found.scores] == answered
 
 
@@ -748,9 +754,9 @@ def test_a_file_beyond_the_bound_is_refused_with_the_bound(monkeypatch: pytest.M
 def test_reviews_that_went_over_windows_are_read() -> None:
     """Lines end with a return then, and a question may hold a separator of lines, which is none of JSON's."""
     line = json.dumps(json.loads(review(1, 1.0, asked="one\u2028two")), ensure_ascii=False)
-    found = reports.read([ResultFile("reviews/m/s_p.jsonl", f"{line}\r\n{review(2, 0.0)}\r\n".encode())], "w")
+    found = answered([line, review(2, 0.0)], end="\r\n")
 
-    assert [each.questions for each in found.scores] == [2]
+    assert [len(each.answers or ()) for each in found.scores] == [2]
 
 
 def test_more_scores_than_are_read_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,25 +182,15 @@ def add_answers(reported: Sequence[ReportedScore], files: Sequence[Reviews]) -> 
     by_name = {score_names.key(file.name): file for file in files}
     complete: list[ReportedScore] = []
     different: dict[str, None] = {}
-    used: set[str] = set()
     for score in reported:
         file = by_name.get(score_names.key(f"{score.dataset}_{score.subset}")) if score.subset is not None else None
-        if file is None:
-            complete.append(score)
-            continue
-        used.add(file.name)
-        answers = _answers(file, score)
+        answers = None if file is None else _answers(file, score)
         if answers is not None:
             value = fmean(answer.value for answer in answers.values())
             score = replace(score, answers=answers, value=value, rounding=scores.EXACT)  # noqa: PLW2901
-        elif score.is_primary is not False:
+        elif file is not None and score.is_primary is not False:
             different[score.dataset] = None
         complete.append(score)
-    datasets = {score.dataset for score in reported}
-    for file in files:
-        is_of_report = any(file.name == dataset or file.name.startswith(f"{dataset}_") for dataset in datasets)
-        if file.name not in used and not is_of_report:
-            complete += _scores_of_reviews(file)
     return complete, list(different)
 
 
@@ -215,26 +205,6 @@ def _answers(file: Reviews, score: ReportedScore) -> dict[str, AnsweredQuestion]
         return None
     mean = fmean(answer.value for answer in answers.values())
     return answers if abs(mean - score.value) <= score.rounding + 1e-6 else None
-
-
-def _scores_of_reviews(file: Reviews) -> Iterator[ReportedScore]:
-    metrics = dict.fromkeys(metric for line in file.lines.values() for metric in line.values)
-    for metric in metrics:
-        answers = {
-            question: AnsweredQuestion(line.values[metric], line.prompt)
-            for question, line in file.lines.items()
-            if metric in line.values
-        }
-        yield ReportedScore(
-            score_names.shown(file.name),
-            None,
-            score_names.metric(metric or "accuracy"),
-            fmean(answer.value for answer in answers.values()),
-            len(answers),
-            scores.EXACT,
-            is_primary=len(metrics) == 1 or None,
-            answers=answers,
-        )
 
 
 # ---- settings of the task

@@ -15,7 +15,7 @@ from vllm_runbooks.edge10.accuracy.scores import ReportedScore
 
 MAX_BYTES = 64 * 2**20
 """Of one file."""
-_ANSWERS, _REPORT, _TABLE = "EvalScope answers", "EvalScope report", "EvalScope table"
+_REPORT, _TABLE = "EvalScope report", "EvalScope table"
 _VLMEVALKIT = "VLMEvalKit results"
 _RESULT_FILE = re.compile(
     r"(?:^|/)(?:reports/(?:[^/]+/)?[^/]+\.json|reviews/(?:[^/]+/)?[^/]+\.jsonl|configs/task_config[^/]*\.ya?ml"
@@ -34,7 +34,7 @@ class ResultFile(NamedTuple):
 
 
 class _ParsedFile(NamedTuple):
-    kind: str
+    kind: str = ""
     model: str = ""
     scores: Sequence[ReportedScore] = ()
     failed: int = 0
@@ -75,7 +75,7 @@ def read(files_of_results: Iterable[ResultFile], where: str) -> EvaluationResult
     temperature = max((task.temperature for task in settings if task.temperature is not None), default=None)
     combined = scores.combine_scores(reported)
     doubts = _doubts(sum(file.failed for file in files), settings, different, not_computed)
-    kinds = {file.kind for file in files if file.kind and file.scores} or {_ANSWERS}
+    kinds = {file.kind for file in files if file.kind}
     model = models[0] if models else ""
     return EvaluationResults(model, " and ".join(sorted(kinds)), combined, tuple(doubts), temperature)
 
@@ -124,11 +124,11 @@ def _parse(file: ResultFile, where: str) -> _ParsedFile:
         rows = vlmeval_reports.rows(text, where, delimiter="\t" if ending == "tsv" else ",")
         return _ParsedFile(_VLMEVALKIT, model, vlmeval_reports.parse_table(rows, path, where))
     if ending in ("yaml", "yml"):
-        return _ParsedFile("", settings=evalscope_reports.parse_settings(text, where))
+        return _ParsedFile(settings=evalscope_reports.parse_settings(text, where))
     if ending == "jsonl":
         reviewed = folders[-1] if len(folders) > 1 and folders[-2] == "reviews" else ""
         reviews = evalscope_reports.parse_reviews(text, stem, where)
-        return _ParsedFile(_ANSWERS, score_names.shown(reviewed), reviews=reviews)
+        return _ParsedFile(model=score_names.shown(reviewed), reviews=reviews)
     if ending == "json" or text.lstrip()[:1] in "{[":
         return _parse_json(text, where)
     table_rows = evalscope_reports.parse_table(text, where)
