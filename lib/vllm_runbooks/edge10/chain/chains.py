@@ -94,12 +94,16 @@ def chain(
     limits = _ChainLimits(quantise_within_s, ready_within_s, evaluate_within_s, memory_gib)
     limits.check()
     accuracy.check(threshold, CONFIDENCE)
+    evaluating.check_count("answer_tokens", answer_tokens, 1 << 17)
+    evaluating.check_count("at_once", at_once, 1 << 10)
     requests = RequestLimits(answer_tokens, at_once)
-    requests.check()
+    quantised_model = Path(quantised).expanduser().absolute() if quantised.strip() else None
+    if quantised_model is not None and (lacks := quantising.lacking(quantised_model)):
+        raise InputError(lacks[0])
     run = _ChainRun(
         subject=subject,
         model=_float_model(subject),
-        source=_quantised_model(quantised) if quantised.strip() else _plan(method, calibration, samples, tokens),
+        source=quantised_model or quantising.plan(method, calibration, samples, tokens),
         questions=evaluating.questions_in(Path(questions).expanduser()),
         requests=requests,
         threshold=threshold,
@@ -119,23 +123,6 @@ def chain(
         is_done=lambda result: result.accuracy is not None,
         timeout_s=limits.total_s,
     )
-
-
-def _quantised_model(quantised: str) -> Path:
-    folder = Path(quantised).expanduser().absolute()
-    if lacks := quantising.lacking(folder):
-        raise InputError(lacks[0])
-    return folder
-
-
-def _plan(method: str, calibration: str, samples: int, tokens: int) -> QuantisingPlan:
-    if not calibration.strip():
-        raise InputError(
-            "calibration: is empty; name a file of texts, one a line, or give `quantised` where the model is quantised"
-        )
-    plan = QuantisingPlan(method, Path(calibration).expanduser().absolute(), samples, tokens)
-    plan.check()
-    return plan
 
 
 def _float_model(subject: ServedLaunch) -> Path:

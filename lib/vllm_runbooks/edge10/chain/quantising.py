@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.edge10.chain import limited
@@ -31,8 +31,7 @@ _MAX_CONFIG, _MAX_TEXTS = 1 << 24, 1 << 30
 _MAX_SAMPLES, _MAX_TOKENS = 1 << 16, 1 << 20
 
 
-@dataclass(frozen=True)
-class QuantisingPlan:
+class QuantisingPlan(NamedTuple):
     """How a model is quantised."""
 
     method: str
@@ -41,13 +40,20 @@ class QuantisingPlan:
     tokens: int
     """Of one sample, at most."""
 
-    def check(self) -> None:
-        """Validate the plan; raises InputError."""
-        if self.method not in SCHEMES:
-            raise InputError(f"method: {self.method!r} is none that the open parts have; give {' or '.join(SCHEMES)}")
-        check_count("samples", self.samples, _MAX_SAMPLES)
-        check_count("tokens", self.tokens, _MAX_TOKENS)
-        _check_texts(self.calibration)
+
+def plan(method: str, calibration: str, samples: int, tokens: int) -> QuantisingPlan:
+    """A validated plan; raises InputError."""
+    if not calibration.strip():
+        raise InputError(
+            "calibration: is empty; name a file of texts, one a line, or give `quantised` where the model is quantised"
+        )
+    if method not in SCHEMES:
+        raise InputError(f"method: {method!r} is none that the open parts have; give {' or '.join(SCHEMES)}")
+    check_count("samples", samples, _MAX_SAMPLES)
+    check_count("tokens", tokens, _MAX_TOKENS)
+    path = Path(calibration).expanduser().absolute()
+    _check_texts(path)
+    return QuantisingPlan(method, path, samples, tokens)
 
 
 def _check_texts(path: Path) -> None:
