@@ -7,6 +7,7 @@ Written after the sources of EvalScope 1.1.0 and 1.14.1: `report/report.py`, `re
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -251,16 +252,10 @@ _VALUE = re.compile(r"(-?[0-9]{1,9}(?:\.([0-9]{1,17}))?)\s?(%?)")
 _MAX_ROWS = 50_000
 
 
-class TableRow(NamedTuple):
-    """A row of the table."""
-
-    model: str
-    score: ReportedScore
-
-
-def parse_table(text: str, where: str) -> list[TableRow]:
+def parse_table(text: str, where: str) -> EvalScopeReport:
     """Parse all tables of a text, as EvalScope prints them, in a log or alone; raises InputError."""
-    rows: list[TableRow] = []
+    models: dict[str, None] = {}
+    parsed: list[ReportedScore] = []
     columns: dict[str, int] | None = None
     is_framed = True
     for number, line in enumerate(_COLORS.sub("", text).split("\n"), 1):
@@ -278,28 +273,29 @@ def parse_table(text: str, where: str) -> list[TableRow]:
         elif len(cells) <= max(columns.values()):
             raise InputError(f"{where}: line {number}: a row of the table has too few cells; give the table whole")
         else:
-            rows.append(_parse_row({name: cells[at] for name, at in columns.items()}, f"{where}: line {number}"))
-            if len(rows) > _MAX_ROWS:
+            models[score_names.shown(cells[columns["model"]])] = None
+            parsed.append(_parse_row({name: cells[at] for name, at in columns.items()}, f"{where}: line {number}"))
+            if len(parsed) > _MAX_ROWS:
                 raise InputError(f"{where}: its tables have more than {_MAX_ROWS:,} rows; give the reports as JSON")
-    if not rows:
+    if not parsed:
         raise InputError(
             f"{where}: holds no results; give a report or work folder of EvalScope, its table with the columns Model, "
             "Dataset, Metric, Subset, Num and Score, or results of VLMEvalKit"
         )
+    if len(models) > 1:
+        some = ", ".join(list(models)[:8])
+        raise InputError(f"{where}: its table has {len(models)} models ({some}); give one table for each")
     # The table does not mark the primary metric: it is known where a data set has only one.
-    metrics: dict[str, set[str]] = {}
-    for row in rows:
-        metrics.setdefault(row.score.dataset, set()).add(row.score.metric.name)
-    return [
-        row._replace(score=replace(row.score, is_primary=len(metrics[row.score.dataset]) == 1 or None)) for row in rows
-    ]
+    counts = Counter(dataset for dataset, _ in {(score.dataset, score.metric.name) for score in parsed})
+    marked = (replace(score, is_primary=counts[score.dataset] == 1 or None) for score in parsed)
+    return EvalScopeReport(next(iter(models)), tuple(marked))
 
 
-def _parse_row(cells: Mapping[str, str], where: str) -> TableRow:
+def _parse_row(cells: Mapping[str, str], where: str) -> ReportedScore:
     subset = None if cells["subset"].upper() == _OVERALL else score_names.shown(cells["subset"])
     value, rounding = _parse_value(cells["score"])
     questions = cells["num"].replace(",", "")
-    score = ReportedScore(
+    return ReportedScore(
         score_names.shown(cells["dataset"]),
         subset,
         score_names.metric(cells["metric"]),
@@ -308,7 +304,6 @@ def _parse_row(cells: Mapping[str, str], where: str) -> TableRow:
         ROUNDED_THRICE if subset is None and rounding == ROUNDED else rounding,
         where=where,
     )
-    return TableRow(score_names.shown(cells["model"]), score)
 
 
 def _parse_value(cell: str) -> tuple[float | None, float]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from vllm_runbooks.core import json_errors
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.edge10.accuracy import evalscope_reports, score_names, scores, vlmeval_reports, workbooks
-from vllm_runbooks.edge10.accuracy.evalscope_reports import Reviews, TaskSettings
+from vllm_runbooks.edge10.accuracy.evalscope_reports import EvalScopeReport, Reviews, TaskSettings
 from vllm_runbooks.edge10.accuracy.records import Doubt, EvaluationResults
 from vllm_runbooks.edge10.accuracy.scores import ReportedScore
 
@@ -114,9 +114,8 @@ def _parse(file: ResultFile, where: str) -> _ParsedFile:
     ending = ending.casefold()
     model = vlmeval_reports.named(path).model
     if file.raw.startswith(b"PK\x03\x04") or ending == "xlsx":
-        return _ParsedFile(
-            _VLMEVALKIT, model, vlmeval_reports.parse_table(workbooks.rows(file.raw, where), path, where)
-        )
+        cells = workbooks.rows(file.raw, where)
+        return _ParsedFile(_VLMEVALKIT, model, vlmeval_reports.parse_table(cells, path, where))
     text = file.raw.decode("utf-8-sig", "replace")
     if not text.strip():
         raise InputError(f"{where}: is empty; give a report that was written whole")
@@ -129,18 +128,12 @@ def _parse(file: ResultFile, where: str) -> _ParsedFile:
         reviewed = folders[-1] if len(folders) > 1 and folders[-2] == "reviews" else ""
         reviews = evalscope_reports.parse_reviews(text, stem, where)
         return _ParsedFile(model=score_names.shown(reviewed), reviews=reviews)
-    if ending == "json" or text.lstrip()[:1] in "{[":
-        return _parse_json(text, where)
-    table_rows = evalscope_reports.parse_table(text, where)
-    models = list(dict.fromkeys(row.model for row in table_rows))
-    if len(models) > 1:
-        raise InputError(
-            f"{where}: its table has {len(models)} models ({', '.join(models[:8])}); give one table for each"
-        )
-    return _ParsedFile(_TABLE, models[0], [row.score for row in table_rows])
+    is_json = ending == "json" or text.lstrip()[:1] in "{["
+    report = _parse_report(text, where) if is_json else evalscope_reports.parse_table(text, where)
+    return _ParsedFile(_REPORT if is_json else _TABLE, report.model, report.scores, report.failed)
 
 
-def _parse_json(text: str, where: str) -> _ParsedFile:
+def _parse_report(text: str, where: str) -> EvalScopeReport:
     try:
         data: Any = json_errors.loaded(text)
     except ValueError as error:
@@ -148,4 +141,4 @@ def _parse_json(text: str, where: str) -> _ParsedFile:
     report = evalscope_reports.parse_report(data, where)
     if report is None:
         raise InputError(f"{where}: is JSON, and no report of EvalScope; give one of those")
-    return _ParsedFile(_REPORT, report.model, report.scores, report.failed)
+    return report

@@ -55,7 +55,8 @@ def _files_of_folder(path: Path) -> Iterator[ResultFile]:
     files = _result_files(_walk(folder), folder)
     # Reports that were copied out of their work folder are recognised by their contents.
     files = files or [file for file in _listed(folder) if file.suffix in (".json", ".jsonl")]
-    return _contents(_deduplicate(files), folder)
+    # VLMEvalKit links its results to the folder above.
+    return _contents(list({file.resolve(): file for file in files}.values()), folder)
 
 
 def _result_files(files: Iterable[Path], root: Path) -> list[Path]:
@@ -75,21 +76,6 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 def _listed(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
-
-
-_FORMATS = ".tsv .csv .xlsx"
-"""VLMEvalKit writes a result in several formats: the first of these is read."""
-
-
-def _deduplicate(files: list[Path]) -> list[Path]:
-    """Each result once: VLMEvalKit links its results to the folder above."""
-    by_name: dict[str, Path] = {}
-    for file in sorted(files, key=lambda file: (len(file.parts), _FORMATS.find(file.suffix))):
-        by_name.setdefault(file.stem if file.stem.endswith("_result") else f"{file.parent.name}/{file.name}", file)
-    by_target: dict[Path, Path] = {}
-    for file in by_name.values():
-        by_target.setdefault(file.resolve(), file)
-    return list(by_target.values())
 
 
 def _contents(files: list[Path], root: Path) -> Iterator[ResultFile]:
