@@ -218,9 +218,9 @@ def _check_tree(context: _Context, base: str, settings: FolderName | None) -> _F
     compiled = CompiledLengths(tree, facts, dies)
     lengths, lengths_source = _find_lengths(context, compiled, settings)
     unread = [path.removeprefix(base) for path in listing.unread if path.startswith(base)]
-    TreeCheck(tree, compiled, lengths, unread, notes).run(_below(base, contents.damaged))
     if not contents.texts and not contents.damaged:
         notes.remarks.append("what stands in the files is not told, and not judged")
+    TreeCheck(tree, compiled, lengths, unread, notes).run(_below(base, contents.damaged))
     return _FolderSettings(kind, dies, dies_source, lengths, lengths_source)
 
 
