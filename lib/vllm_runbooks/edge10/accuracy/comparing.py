@@ -171,9 +171,8 @@ def _compare(first: EvaluationScore, second: EvaluationScore, confidence: float)
     value, other = first.value or 0.0, second.value or 0.0
     shares = [0 <= share <= 1 for share in (value, other)]
     if not all(shares):
-        scale = "of another scale than the other" if any(shares) else "no share of 1"
         difference = None if any(shares) else other - value
-        return _Difference(difference, unknown=f"a score is {scale}, and the threshold is one of shares")
+        return _Difference(difference, unknown="a score is no share of 1, and the threshold is one of shares")
     different = 0
     if first.answers is not None and second.answers is not None:
         ours, theirs = first.answers, second.answers
@@ -235,12 +234,7 @@ def _compare_scores(first: EvaluationScore, second: EvaluationScore, confidence:
 def _reason_unknown(first: EvaluationScore, second: EvaluationScore) -> str:
     if not first.questions or not second.questions:
         return "the number of questions is not told; give the answers one by one as well"
-    if first.is_share is None and second.is_share is None:
-        return f"{first.metric} is no share of right answers; give the work folders, whose reviews tell each answer"
-    return (
-        "the score is no share of its questions (weights, points for parts, or rounded once more); give the work "
-        "folders, whose reviews tell each answer"
-    )
+    return "the score is no share of right answers; give the work folders, whose reviews tell each answer"
 
 
 # ---- the verdict on a difference

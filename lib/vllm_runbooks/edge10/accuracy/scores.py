@@ -74,7 +74,7 @@ def combine_scores(reported: Iterable[ReportedScore]) -> tuple[EvaluationScore, 
 
 
 def _deduplicate(group: Sequence[ReportedScore]) -> list[ReportedScore]:
-    """Each score once, preferably with the answers that it is the mean of."""
+    """Each score once, as several tables or files may have it."""
     by_subset: dict[str | None, ReportedScore] = {}
     for score in group:
         name = None if score.subset is None else score_names.key(score.subset)
@@ -84,13 +84,12 @@ def _deduplicate(group: Sequence[ReportedScore]) -> list[ReportedScore]:
         tolerance = score.rounding + other.rounding + EXACT
         values = (score.value, other.value)
         is_same = None not in values and abs((score.value or 0) - (other.value or 0)) <= tolerance
-        if not is_same and score.answers is None and other.answers is None:
+        if not is_same:
             what = f"{score.dataset}{f', {score.subset}' if score.subset else ''}, {score.metric.name}"
             raise InputError(
                 f"{score.where or 'the results'}: two scores of {what}: {other.value} and {score.value}; "
                 "give the results of one model and one run at a time"
             )
-        by_subset[name] = max(score, other, key=lambda candidate: (candidate.answers is not None) is is_same)
     return list(by_subset.values())
 
 
