@@ -155,11 +155,10 @@ def _grounds(rows: Sequence[ScoreComparison]) -> Iterator[str]:
             continue
         text = f"{_name(row)}: {row.reason}"
         if row.counts is not None:
-            counts, chance = row.counts, row.p_value if row.p_value is not None else 1.0
-            value = f"= {chance:.2g}" if chance >= 1e-6 else "< 0.000001"
+            counts = row.counts
             text += (
                 f"; of {_questions(row.questions or 0)} {counts.float_alone:,} only the float model answered rightly, "
-                f"{counts.quantised_alone:,} only the quantised one (McNemar's exact test: p {value})"
+                f"{counts.quantised_alone:,} only the quantised one"
             )
         interval, widest = row.interval, row.widest
         if widest and interval and max(abs(widest.low - interval.low), abs(widest.high - interval.high)) > 5e-5:

@@ -84,12 +84,7 @@ def _unknown_of_docker(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:
         return
     if docker.state is DockerState.UNKNOWN:
         yield UnknownHostFact("docker's service", docker.reason or "what it said is not understood")
-    has_release = rules.version_numbers(docker.server or docker.client)
-    if not has_release and docker.state is not DockerState.MISSING:
-        yield UnknownHostFact("docker's release", "it was not told")
     is_answering = docker.state is DockerState.ANSWERS
-    if is_answering and docker.runtimes is None:
-        yield UnknownHostFact("docker's runtimes", "its service did not tell")
     why = "it was not asked when this was recorded" if is_answering else f"docker: {docker.state.value}"
     if registry is not None and not context.has_image and rules.accepts_registry(context) is None:
         yield UnknownHostFact(f"whether docker takes {registry} without a certificate", why)
@@ -97,11 +92,6 @@ def _unknown_of_docker(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:
         yield UnknownHostFact(f"whether the step's image ({context.step.image}) is there", "name it: --image NAME:TAG")
     elif context.has_image is None:
         yield UnknownHostFact(f"whether the image {image} is there", why)
-    if context.has_image is False:
-        free = docker.root_free_gib
-        space = "how much is free there is not told" if free is None else f"{free:,.1f} GiB are free there"
-        reason = f"it goes to {docker.root_folder or 'docker'}: {space}; its size is not told"
-        yield UnknownHostFact("whether the step's image fits", reason)
 
 
 def _unknown_of_model(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:

@@ -53,11 +53,7 @@ def collect(request: HostCheckRequest, *, python: str | None = None) -> EdgeHost
 
 
 def folder(path: Path) -> FolderFacts:
-    """A folder and its disk; of a missing one the disk of the nearest parent.
-
-    Raises:
-        InputError: It is no folder.
-    """
+    """A folder and its disk; of a missing one the disk of the nearest parent; raises InputError."""
     try:
         full = path.expanduser().absolute()
         if full.exists() and not full.is_dir():
@@ -85,11 +81,7 @@ def read_asked(
     registry: str | None = None,
     data: str | None = None,
 ) -> HostCheckRequest:
-    """What a host is checked for, validated.
-
-    Raises:
-        InputError: The image or the registry is no valid name.
-    """
+    """What a host is checked for, validated; raises InputError."""
     if image is not None and not host_commands.is_of_kind("image", image):
         raise InputError(
             f"--image {_shown(image)}: is no name of an image; give one as NAME:TAG, or HOST:PORT/NAME:TAG"

@@ -9,7 +9,6 @@ from functools import cached_property, partial
 
 from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog.toolchains import EdgeStep, ModelSupport, Toolchain
-from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Severity
 from vllm_runbooks.edge10.host.records import (
     DaemonFile,
@@ -288,21 +287,13 @@ def _fetch_severity(context: EdgeRuleContext) -> Severity | None:
     return Severity.HINT if context.has_image else None
 
 
-def _command(name: str, **values: str) -> str:
-    """A command to print; empty if a value does not fit, as a registry without a port."""
-    try:
-        return f"`{host_commands.line(name, **values)}`"
-    except InputError:
-        return ""
-
-
 # ---- the image
 
 
 def _image_missing(context: EdgeRuleContext) -> _Observations:
     if context.image is not None and context.has_image is False:
-        command = _command("docker-pull", image=context.image.name)
-        do = "fetch it, once what is named above is mended" + (f": {command}" if command else "")
+        command = host_commands.line("docker-pull", image=context.image.name)
+        do = f"fetch it, once what is named above is mended: `{command}`"
         yield HostObservation(f"docker has no image {context.image.name}", do=do)
 
 
@@ -341,15 +332,12 @@ def _package_version(context: EdgeRuleContext) -> _Observations:
     if context.request.step != "compile" or python is None or installed is None:
         return
     for name, required in context.facts.host.packages.items():
-        order = _compare_versions(installed.get(name), required)
-        if order is None or order == 0:
+        if _compare_versions(installed.get(name), required) != -1:
             continue
         command = host_commands.line("install", requirement=f"{name}=={required}")
-        do = f"install the one that is named, in the Python that compiles: `{command}`"
         yield HostObservation(
             f"{python} has {name} {installed[name]}, and the guide names {required}",
-            None if order < 0 else Severity.HINT,
-            do=do if order < 0 else f"{do}; a newer one may do as well, nobody tells",
+            do=f"install the one that is named, in the Python that compiles: `{command}`",
             symptom=next((fault.symptom for fault in context.facts.faults if name in fault.do.split()), ""),
         )
 
@@ -376,17 +364,13 @@ def _threads(context: EdgeRuleContext) -> _Observations:
     threads = (context.host.environment or {}).get(THREADS)
     if context.request.step != "compile" or threads is None or not context.knows_gpus:
         return
-    limits, is_gpu_value = context.facts.limits, threads.strip() == context.facts.limits.threads_with_gpu
-    if context.gpus and not is_gpu_value:
+    required = context.facts.limits.threads_with_gpu
+    if context.gpus and threads.strip() != required:
         yield HostObservation(
             f"{THREADS} is {threads[:20]!r} here, and the host has a card",
-            do=f"set it to {limits.threads_with_gpu} wherever the compile script runs",
+            do=f"set it to {required} wherever the compile script runs",
             symptom=next((fault.symptom for fault in context.facts.faults if THREADS in fault.do), ""),
         )
-    elif not context.gpus and is_gpu_value and limits.threads_with_gpu != limits.threads_without_gpu:
-        text = f"{THREADS} is {threads[:20]!r} here, and the host has no card"
-        do = f"try {limits.threads_without_gpu}, which the guide offers for hosts without one"
-        yield HostObservation(text, Severity.HINT, do=do)
 
 
 CONDITIONS: Mapping[str, Condition] = {
