@@ -90,7 +90,11 @@ def test_what_is_good_is_compiled(folder: Path) -> None:
         ("[vllm-runbooks leftovers]", "[rm -rf x]", "commands.0: is no command of ours"),
         ("  commands: [vllm-runbooks leftovers]\n", "", "commands: is empty"),
         ("sees: It", "seas: It", "seas: is not a known field"),
-        ("For a reason.", "Try `shutdown -h now`.", "says: `shutdown -h now` is no command of tables/host_commands.yaml"),
+        (
+            "For a reason.",
+            "Try `shutdown -h now`.",
+            "says: `shutdown -h now` is no command of tables/host_commands.yaml",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(folder: Path, old: str, new: str, said: str) -> None:
