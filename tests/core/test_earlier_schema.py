@@ -81,8 +81,14 @@ def test_probes_of_an_earlier_history_are_read(tmp_path: Path) -> None:
         id_ = kept.begin("probe", "http://127.0.0.1:8000", inputs={"at_once": 4})
         kept.end(id_, Verdict.PASS, "", seconds=1.0, results=RESULTS)
         (entry,) = kept.beginning(id_)
+        wake = kept.begin("wake", "nightly", inputs={"does": "run"})
+        standing = {"told": {"(job)": "pass"}}
+        kept.end(wake, Verdict.PASS, "", seconds=1.0, results={"standing": standing, "change": {"says": "x"}})
+        (woken,) = kept.beginning(wake)
     exported = {"schema": 1, "id": "0", "kind": "probe", "subject": "x", "began": "", "inputs": {"at_once": 4}}
 
+    assert woken.inputs == {"action": "run"}
+    assert woken.results == {"standing": {"reported": {"(job)": "pass"}}, "change": {"message": "x"}}
     assert (entry.inputs, entry.results) == ({"at_once": 4}, NOW)
     assert differences.read(exported | {"results": RESULTS}, "x").results == NOW
     assert differences.read(exported | {"results": RESULTS}, "x").inputs == {"at_once": 4}

@@ -65,8 +65,8 @@ def test_a_load_is_sent_when_the_server_is_ready(stage: Stage) -> None:
 
     assert found.status == 0
     assert told is not None
-    assert (told.status, told.answered, told.tokens_per_s, told.first_token_ms) == (0, 6, 12.0, 3.5)
-    assert told.each_token_ms is None  # the stand-in does not measure it
+    assert (told.status, told.answered, told.tokens_per_s, told.time_to_first_token_ms) == (0, 6, 12.0, 3.5)
+    assert told.inter_token_latency_ms is None  # the stand-in does not measure it
     assert "--served-model-name small" in told.command
     rows = [json.loads(line) for line in (stage.folder / "run" / "start" / "commands.jsonl").read_text().splitlines()]
     assert [row["status"] for row in rows] == [0, 0]
@@ -399,8 +399,8 @@ def test_what_a_neighbour_gave_back_is_told(stage: Stage) -> None:
         rb.diagnose(live.evidence(first)), command, vllm="0.32.0", memory=series, folder=str(stage.folder), say=print
     )
 
-    assert [seen.kind for seen in first.attempts[0].sightings] == ["memory-released"]
-    assert "process 4711" in first.attempts[0].sightings[0].says
+    assert [seen.kind for seen in first.attempts[0].events] == ["memory-released"]
+    assert "process 4711" in first.attempts[0].events[0].message
     assert live.is_ready(second)
     assert "wait for stable GPU memory" in render.guarded.proof(first, second).plain
 

@@ -25,6 +25,7 @@ PORTS = {"ray": 6379, "torch": 29501, "vllm": 8000}
 (vLLM's --master-port), and of the server (--port)."""
 LIMIT_S = 6.0
 """Of the collective on every rank, where none is given."""
+OTHER_VERSION = "its agent is of another version; install the same on every node"
 _ASKED_S = 90.0
 _CLOCKED_S = 10.0
 _ROUNDS = 5
@@ -97,7 +98,7 @@ def _facts(
         try:
             facts = record(NodeFacts, answer)
         except (KeyError, TypeError, ValueError):
-            unread.append(Unread(node, "its agent is of another version; install the same on every node"))
+            unread.append(Unread(node, OTHER_VERSION))
             continue
         offset, error = _clock(carrier, node)
         nodes.append(replace(facts, clock_offset_s=offset, clock_error_s=error))

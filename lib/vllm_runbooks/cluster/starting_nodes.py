@@ -246,8 +246,11 @@ class PlannedClusterLaunch:
                     if isinstance(answer, UnansweredError):
                         yield Check(names[0], LaunchResult.FAILED, f"{node}: {answer}", node=node)
                         continue
-                    for item in answer:
-                        check = record(Check, item)
+                    try:
+                        checks = [record(Check, item) for item in answer]
+                    except (KeyError, TypeError, ValueError):
+                        checks = [Check(names[0], LaunchResult.FAILED, measuring.OTHER_VERSION)]
+                    for check in checks:
                         yield replace(check, message=f"{node}: {check.message}", node=node)
 
     def _told(self, nodes: Sequence[str], names: Sequence[str]) -> Mapping[str, Any]:

@@ -42,6 +42,8 @@ SERVER: Mapping[str, str] = {
     "why_none": "reason",
 }
 """Keys of probes, observations and supervised launches, with their present names."""
+WAKE_UP: Mapping[str, str] = {"does": "action", "says": "message", "told": "reported"}
+"""Keys of a schedule's entries in the history, with their present names."""
 
 
 def upgrade(data: Any, names: Mapping[str, str]) -> Any:

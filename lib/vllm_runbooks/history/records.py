@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vllm_runbooks.core.earlier_schema import SERVER, rename_keys
+from vllm_runbooks.core.earlier_schema import SERVER, WAKE_UP, rename_keys
 from vllm_runbooks.core.records import Verdict
 
 CHECK, RUN, SERVE, PROBE, WAKE = KINDS = ("check", "run", "serve", "probe", "wake")
@@ -65,7 +65,10 @@ _A = {
 
 
 def with_present_names(entry: HistoryEntry) -> HistoryEntry:
-    """Rename the results of a probe that schema 1 named otherwise."""
+    """Rename what schema 1 named otherwise: results of a probe, and all of a wake-up."""
+    if entry.kind == WAKE:
+        inputs, results = (rename_keys(data, WAKE_UP) for data in (entry.inputs, entry.results))
+        return replace(entry, inputs=inputs, results=results)
     return replace(entry, results=rename_keys(entry.results, SERVER)) if entry.kind == PROBE else entry
 
 
