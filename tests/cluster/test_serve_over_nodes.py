@@ -138,7 +138,7 @@ def test_a_rank_that_is_killed_while_nothing_is_asked_ends_all(up: Site) -> None
     assert told_s < 10
     assert one.of_vllm() == {host: {} for host in up.ring.hosts}
     assert report["status"] != 0
-    assert tried["sightings"][0]["kind"] == "gone"
+    assert tried["events"][0]["kind"] == "gone"
     assert up.ring.hosts[1] in tried["events"][0]["message"]
     assert tried["answer"]["root_cause"] is not None, tried["answer"]
     assert KEY not in one.said.read_text("utf-8") + json.dumps(report)
