@@ -9,7 +9,7 @@ import math
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -70,17 +70,30 @@ def review(question: int, value: float, *, asked: str = "", **more: Any) -> str:
     return json.dumps({"index": question, "messages": messages, "sample_score": {"score": score, "group_id": question}})
 
 
-def reviewed(*values: float, model: str = "m", first: int = 0, asked: str = "") -> EvaluationResults:
-    """A work folder's answers alone."""
-    lines = "\n".join(review(first + number, value, asked=asked) for number, value in enumerate(values))
-    return reports.read([ResultFile(f"reviews/{model}/set_part.jsonl", lines.encode())], "work")
-
-
 def report(**changes: Any) -> dict[str, Any]:
     """A report in EvalScope's form of 1.1.0."""
     subsets = [{"name": "part", "score": 0.75, "num": 20}]
     metric = {"name": "mean_acc", "num": 20, "score": 0.75, "categories": [{"name": ["default"], "subsets": subsets}]}
     return {"name": "m@set", "dataset_name": "set", "model_name": "m", "score": 0.75, "metrics": [metric], **changes}
+
+
+def answered(lines: Sequence[str], *, model: str = "m", metric: str = "accuracy", end: str = "\n") -> EvaluationResults:
+    """A work folder with reviews, and the report that EvalScope makes of them."""
+    values = [json.loads(line)["sample_score"]["score"]["value"][metric] for line in lines]
+    mean, number = round(sum(values) / len(values), 4), len(values)
+    subsets = [{"name": "part", "score": mean, "num": number}]
+    entry = {"name": f"mean_{metric}", "num": number, "score": mean, "categories": [{"subsets": subsets}]}
+    files = [
+        ResultFile(f"reports/{model}/set.json", json.dumps(report(model_name=model, metrics=[entry])).encode()),
+        ResultFile(f"reviews/{model}/set_part.jsonl", end.join([*lines, ""]).encode()),
+    ]
+    return reports.read(files, "work")
+
+
+def reviewed(*values: float, model: str = "m", asked: str = "", metric: str = "accuracy") -> EvaluationResults:
+    """Such a folder of answers that have these values."""
+    lines = [review(number, value, asked=asked).replace("accuracy", metric) for number, value in enumerate(values)]
+    return answered(lines, model=model, metric=metric)
 
 
 def read(data: Any) -> EvaluationResults:
@@ -121,7 +134,6 @@ def test_real_results_are_judged_as_expected(pair: dict[str, Any], tmp_path: Pat
         assert told.difference == pytest.approx(row["difference"], abs=6e-5)
         if "counts" in row:
             assert told.counts == PairedCounts(*row["counts"])
-            assert told.p_value == pytest.approx(row["p_value"], abs=1e-6)
         if row.get("interval"):
             assert told.interval is not None
             assert [told.interval.low, told.interval.high] == pytest.approx(row["interval"], abs=6e-5)
@@ -156,14 +168,11 @@ def test_intervals_of_two_shares_are_those_of_others(case: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("case", EXPECTED["paired"], ids=lambda case: str(case["counts"]))
-def test_intervals_and_tests_of_pairs_are_those_of_others(case: dict[str, Any]) -> None:
-    """A published example, and SciPy's exact test."""
-    counts = PairedCounts(*case["counts"])
-    if "interval" in case:
-        found = intervals.paired(counts, 0.95)
-        assert [found.low, found.high] == pytest.approx(case["interval"], abs=5e-4)
+def test_intervals_of_pairs_are_those_of_others(case: dict[str, Any]) -> None:
+    """A published example."""
+    found = intervals.paired(PairedCounts(*case["counts"]), 0.95)
 
-    assert intervals.mcnemar(counts.float_alone, counts.quantised_alone) == pytest.approx(case["p_value"], rel=1e-6)
+    assert [found.low, found.high] == pytest.approx(case["interval"], abs=5e-4)
 
 
 @pytest.mark.parametrize("shares", [(0.55, 0.15, 0.1), (0.3, 0.1, 0.3), (0.85, 0.1, 0.02)])
@@ -202,7 +211,7 @@ def test_points_of_another_scale_have_no_interval() -> None:
     row = only(accuracy.judge(reviewed(3.0, -2.0), reviewed(3.0, -3.0, model="m-awq")))
 
     assert (row.verdict, row.interval, row.difference) == (Accuracy.UNKNOWN, None, -0.5)
-    assert "answers are worth points" in row.why
+    assert "answers are worth points" in row.reason
 
 
 # ---- what a difference means
@@ -259,10 +268,9 @@ def test_an_impossible_question_is_refused(asked: dict[str, Any]) -> None:
 
 def test_less_is_better_where_the_metric_says_so() -> None:
     """An error rate that rises is a loss."""
-    lines = [review(n, 0.0) for n in range(60)], [review(n, float(n % 2)) for n in range(60)]
     told = [
-        reports.read([ResultFile(f"reviews/{m}/s_p.jsonl", "\n".join(each).replace("accuracy", "wer").encode())], "w")
-        for m, each in zip(("m", "m-awq"), lines, strict=True)
+        reviewed(*[0.0] * 60, metric="wer"),
+        reviewed(*[float(n % 2) for n in range(60)], model="m-awq", metric="wer"),
     ]
 
     assert accuracy.judge(told[0], told[1]).verdict is Accuracy.LOST
@@ -279,15 +287,12 @@ def test_a_metric_that_nobody_knows_has_no_better() -> None:
 
 def test_answers_by_a_metric_that_nobody_knows_are_not_judged() -> None:
     """Each answer is there, and the interval with it; whether more is better is not."""
-    told = [
-        reports.read([ResultFile(f"reviews/{model}/s.jsonl", text.replace("accuracy", "strange").encode())], "w")
-        for model, text in (("m", "\n".join(review(n, n % 2) for n in range(99))), ("q", review(0, 1.0)))
-    ]
-    row = only(accuracy.judge(told[0], told[0]))
+    told = reviewed(*[float(n % 2) for n in range(99)], metric="strange")
+    row = only(accuracy.judge(told, told))
 
     assert (row.verdict, row.paired) == (Accuracy.UNKNOWN, True)
     assert row.interval is not None
-    assert "whether more is better" in row.why
+    assert "whether more is better" in row.reason
 
 
 def test_a_mean_without_its_answers_has_no_interval() -> None:
@@ -295,7 +300,7 @@ def test_a_mean_without_its_answers_has_no_interval() -> None:
     row = only(both(("set Rouge-L-F OVERALL 100 0.61", "set Rouge-L-F OVERALL 100 0.42")))
 
     assert (row.interval, row.verdict) == (None, Accuracy.UNKNOWN)
-    assert "reviews" in row.why
+    assert "reviews" in row.reason
 
 
 def test_a_score_that_is_no_share_of_its_questions_has_no_interval() -> None:
@@ -312,7 +317,7 @@ def test_a_collapsed_subset_is_a_loss_though_the_whole_is_kept() -> None:
 
     assert found.scores[0].verdict is Accuracy.KEPT
     assert found.verdict is Accuracy.LOST
-    assert "s19" in found.why
+    assert "s19" in found.reason
 
 
 def test_subsets_are_held_against_wider_intervals() -> None:
@@ -354,7 +359,7 @@ def test_answers_to_the_same_questions_tell_smaller_losses() -> None:
 
 def test_answers_that_only_one_of_them_tells_leave_their_scores_to_compare() -> None:
     """A work folder with reviews on one side, a printed table on the other, in whichever order."""
-    answered, printed = reviewed(*[1.0] * 30, *[0.0] * 10), table("set_part acc OVERALL 40 0.5", model="q")
+    answered, printed = reviewed(*[1.0] * 30, *[0.0] * 10), table("set acc OVERALL 40 0.5", model="q")
     for first, second, difference in ((answered, printed, -0.25), (printed, answered, 0.25)):
         row = only(accuracy.judge(first, second))
 
@@ -365,10 +370,7 @@ def test_answers_that_only_one_of_them_tells_leave_their_scores_to_compare() -> 
 def test_answers_are_matched_by_question_and_not_by_line() -> None:
     """A server that answers at random times writes them in another order."""
     lines = [review(n, float(n % 3 > 0)) for n in range(90)]
-    first, second = (
-        reports.read([ResultFile(f"reviews/{model}/set_p.jsonl", "\n".join(each).encode())], "w")
-        for model, each in (("m", lines), ("m-awq", lines[::-1]))
-    )
+    first, second = answered(lines), answered(lines[::-1], model="m-awq")
 
     assert only(accuracy.judge(first, second)).counts == PairedCounts(60, 0, 0, 30)
 
@@ -406,7 +408,7 @@ def test_a_report_without_questions_is_unknown() -> None:
     row = only(both(("mmlu acc OVERALL 14042 0.6224", "mmlu acc OVERALL 0 0.0")))
 
     assert row.verdict is Accuracy.UNKNOWN
-    assert "no question" in row.why
+    assert "no question" in row.reason
 
 
 def test_nothing_in_common_is_refused() -> None:
@@ -445,23 +447,16 @@ def test_swapped_results_raise_a_doubt() -> None:
     assert [doubt.id for doubt in accuracy.judge(second, first).doubts] == []
 
 
-def test_repeated_answers_without_their_reviews_are_no_questions(tmp_path: Path) -> None:
-    """60 answers to 20 questions: the settings say so, and only the report is left beside them."""
-    for side in ("sampled-float", "sampled-quantised"):
-        shutil.copytree(ROOT / "evalscope-1.14.1" / side, tmp_path / side, ignore=shutil.ignore_patterns("reviews"))
-    found = accuracy.judge(*(results.read(tmp_path / side) for side in ("sampled-float", "sampled-quantised")))
-
-    assert found.verdict is Accuracy.UNKNOWN
-    assert "asked 3 times" in found.why
-
-
-def test_answers_to_one_question_count_as_one() -> None:
-    """Three answers, one of them wrong, are two thirds of a question and not three of them."""
-    lines = [review(n // 3, float(n % 3 > 0)) for n in range(30)]
-    found = reports.read([ResultFile("reviews/m/set_p.jsonl", "\n".join(lines).encode())], "w")
-
-    assert (found.repeats, found.scores[0].questions) == (3, 10)
-    assert found.scores[0].value == pytest.approx(2 / 3)
+def test_several_answers_to_a_question_are_refused() -> None:
+    """They are not independent: an interval of them would be too narrow."""
+    lines = "\n".join(review(n // 3, float(n % 3 > 0)) for n in range(30))
+    for file in (
+        ResultFile("reviews/m/set_p.jsonl", lines.encode()),
+        ResultFile("configs/task_config.yaml", b"generation_config:\n  n: 3\n"),
+        ResultFile("configs/task_config.yaml", b"repeats: 3\n"),
+    ):
+        with pytest.raises(InputError, match="evaluate with one answer to each question"):
+            reports.read([ResultFile("reports/m/set.json", json.dumps(report()).encode()), file], "w")
 
 
 # ---- reports of every form
@@ -492,7 +487,7 @@ def test_reviews_are_used_for_the_metrics_that_they_tell() -> None:
             ResultFile("reports/m/set.json", json.dumps(data).encode()),
             ResultFile("reviews/m/set_part.jsonl", text.encode()),
         ]
-        found = reports.read([*files, ResultFile("reviews/m/set.jsonl", lines[0].encode())], "w")
+        found = reports.read(files, "w")
         assert [each.answers is not None for each in found.scores] == answered
 
 
@@ -568,7 +563,7 @@ def test_a_part_of_the_questions_is_told() -> None:
     found = reports.read([*files, ResultFile("configs/task_config.yaml", config)], "w")
 
     assert [doubt.id for doubt in found.doubts] == ["limited"]
-    assert (found.temperature, found.repeats) == (0.0, None)
+    assert found.temperature == 0.0
     for broken in (b"a: [", b"- 1"):
         assert reports.read([*files, ResultFile("configs/task_config.yaml", broken)], "w").temperature is None
 
@@ -621,7 +616,7 @@ def test_several_metrics_of_one_data_set_are_judged_by_the_primary_one() -> None
         ("accuracy", True),
         ("pass-official", False),
     ]
-    assert "no data set has the score" in accuracy.judge(read(data), read(swapped)).why
+    assert "no data set has the score" in accuracy.judge(read(data), read(swapped)).reason
 
 
 def test_a_difference_on_the_threshold_needs_no_number() -> None:
@@ -637,8 +632,8 @@ def test_one_question_is_no_questions() -> None:
     found = only(both(("s acc OVERALL 1 1.0", "s acc OVERALL 1 0.0")))
     apart = accuracy.judge(reviewed(1, 0, 1), reviewed(1, 0))
 
-    assert "with 1 question" in found.why
-    assert "1 questions" not in found.why + "".join(each.text for each in apart.doubts)
+    assert "with 1 question" in found.reason
+    assert "1 questions" not in found.reason + "".join(each.text for each in apart.doubts)
     assert any("1 question of" in each.text for each in apart.doubts)
 
 
@@ -646,12 +641,12 @@ def test_one_question_is_no_questions() -> None:
 
 
 def test_a_work_folder_is_read_whichever_part_is_named() -> None:
-    """The folder, its reports, one model's reports, or a report: the answers are found from each."""
+    """The folder, one model's reports, or a report: the answers are found from each."""
     root = ROOT / "evalscope-1.1.0/float"
     whole = results.read(root)
     assert whole.scores[0].answers is not None
 
-    for part in ("reports", "reports/tiny", "reports/tiny/general_mcq.json"):
+    for part in ("reports/tiny", "reports/tiny/general_mcq.json"):
         found = results.read(root / part)
         assert (found.scores, found.model, found.temperature) == (whole.scores, "tiny", 0.0)
 
@@ -670,24 +665,13 @@ def test_a_folder_of_several_runs_or_models_is_refused(tmp_path: Path) -> None:
     assert results.read(tmp_path / "20260101/reports/tiny-w4").model == "tiny-w4"
 
 
-def test_a_folder_of_reports_or_answers_alone_is_read(tmp_path: Path) -> None:
-    """What was copied out of a work folder, or is a part of one, tells what it tells there."""
+def test_a_folder_of_copied_reports_is_read(tmp_path: Path) -> None:
+    """What was copied out of a work folder tells its scores."""
     whole = ROOT / "evalscope-1.1.0/quantised"
     (report,) = (whole / "reports").rglob("*.json")
-    copied, answers = tmp_path / "r1", tmp_path / "reviews"
-    copied.mkdir()
-    shutil.copy(report, copied / "mmlu.json")
-    shutil.copytree(whole / "reviews", answers)
-    (tmp_path / "elsewhere/reports/other").mkdir(parents=True)
-    (tmp_path / "elsewhere/reports/other/mmlu.json").write_text("{}")
-    (model,) = answers.iterdir()
+    shutil.copy(report, tmp_path / "mmlu.json")
 
-    found = results.read(whole)
-
-    assert results.read(copied).scores[0].value == found.scores[0].value
-    assert results.read(whole / "reviews") == results.read(whole / "reviews" / model.name) == found
-    assert results.read(answers).scores == results.read(model).scores
-    assert all(each.answers for each in results.read(answers).scores)
+    assert results.read(tmp_path).scores[0].value == results.read(whole).scores[0].value
 
 
 @pytest.mark.parametrize("make", [lambda _: None, lambda p: p.mkdir(), lambda p: p.write_text("")])
@@ -715,21 +699,12 @@ def test_what_is_no_file_of_results_is_refused(tmp_path: Path, monkeypatch: pyte
                 results.read(tmp_path / "run")
 
 
-def test_splits_of_vlmevalkits_shares_are_subsets() -> None:
-    """A table with a row for each split."""
-    raw = b'"split","Overall","math"\n"dev","0.5","0.4"\n"test","0.6","0.5"\n'
-    found = reports.read([ResultFile("m_MMBench_acc.csv", raw)], "w")
-
-    assert [(each.subset, each.value) for each in found.scores] == [(None, None), ("dev", 0.5), ("test", 0.6)]
-
-
-def test_vlmevalkits_names_are_taken_apart_by_the_folder_or_the_data_set() -> None:
-    """Both parts may have underlines."""
+def test_vlmevalkits_names_are_taken_apart_by_the_folder_or_the_last_part() -> None:
+    """Both parts may have underscores."""
     named = vlmeval_reports.named
 
-    assert named("out/my_vl/my_vl_MMBench_DEV_EN_acc.csv") == ("my_vl", "MMBench_DEV_EN")
-    assert named("my_vl_MMBench_DEV_EN_gpt-4o_result.xlsx") == ("my_vl", "MMBench_DEV_EN")
-    assert named("a_b_Other_acc.csv") == ("a_b", "Other")
+    assert named("out/my_vl/my_vl_MMBench_DEV_EN_gpt-4o_result.xlsx") == ("my_vl", "MMBench_DEV_EN")
+    assert named("my_vl_MMStar_exact_matching_result.tsv") == ("my_vl", "MMStar")
 
 
 # ---- what is broken or hostile
@@ -747,7 +722,7 @@ def test_vlmevalkits_names_are_taken_apart_by_the_folder_or_the_data_set() -> No
         ("new.json", b'{"model_name": "m", "dataset_name": "d", "schema_version": 3}', "schema_version 3"),
         ("words.txt", b"no results here", "Model, Dataset, Metric, Subset, Num and Score"),
         ("short.txt", (HEAD + "| m | mmlu |").encode(), "line 3: a row of the table has too few cells"),
-        ("a.csv", b"a,b\n1,2\n", "neither the columns index and hit nor Overall"),
+        ("a.csv", b"a,b\n1,2\n", "lacks the columns index and hit"),
         ("a.tsv", b"index\thit\n1\tyes\n", "row 2: hit is no number"),
         ("a.tsv", b"index\thit\n\n", "has no question"),
         ("r.jsonl", b"[]\n", "line 1: is no review"),
@@ -779,9 +754,9 @@ def test_a_file_beyond_the_bound_is_refused_with_the_bound(monkeypatch: pytest.M
 def test_reviews_that_went_over_windows_are_read() -> None:
     """Lines end with a return then, and a question may hold a separator of lines, which is none of JSON's."""
     line = json.dumps(json.loads(review(1, 1.0, asked="one\u2028two")), ensure_ascii=False)
-    found = reports.read([ResultFile("reviews/m/s_p.jsonl", f"{line}\r\n{review(2, 0.0)}\r\n".encode())], "w")
+    found = answered([line, review(2, 0.0)], end="\r\n")
 
-    assert [each.questions for each in found.scores] == [2]
+    assert [len(each.answers or ()) for each in found.scores] == [2]
 
 
 def test_more_scores_than_are_read_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -791,11 +766,8 @@ def test_more_scores_than_are_read_are_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(evalscope_reports, "_MAX_SUBSETS", 8)
     with pytest.raises(InputError, match=r"report\.json: has more than 8 subsets"):
         read(report(metrics=[metric]))
-    monkeypatch.setattr(vlmeval_reports, "_MAX_SCORES", 3)
-    with pytest.raises(InputError, match="holds more than 3 scores"):
-        reports.read([ResultFile("m_MMStar_acc.csv", b"split,Overall,a,b,c\nnone,0.5,0.5,0.5,0.5\n")], "it")
     with pytest.raises(InputError, match="has more than 20,000 columns"):
-        reports.read([ResultFile("m_MMStar_acc.csv", b"," * 20_000)], "it")
+        reports.read([ResultFile("m_MMStar_result.csv", b"," * 20_000)], "it")
 
 
 def test_a_table_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -876,13 +848,12 @@ def document() -> AccuracyComparison:
     return both(rows, ("ceval acc OVERALL 40 0.6", "ceval acc OVERALL 40 0.55"))
 
 
-def test_a_chance_beyond_telling_is_given_as_a_bound() -> None:
+def test_answers_that_only_one_model_has_right_are_counted() -> None:
     """Two hundred questions lost, and none won."""
     found = accuracy.judge(reviewed(*[1.0] * 200), reviewed(*[0.0] * 200, model="q"))
     text = " ".join(render.accuracy.shown(found).plain.split())
 
     assert "of 200 questions 200 only the float model answered rightly, 0 only the quantised one" in text
-    assert "p < 0.000001" in text
 
 
 def test_a_notebook_shows_verdict_table_and_doubts(document: AccuracyComparison) -> None:
@@ -928,7 +899,7 @@ def test_the_command_prints_one_document_of_its_schema(capsys: pytest.CaptureFix
     schema = json.loads((ROOT.parent.parent / "catalog/schema/edge10-judge.json").read_text("utf-8"))
 
     assert (status, err) == (1, "")
-    assert out.startswith('{\n  "schema": 1,')
+    assert out.startswith('{\n  "schema": 2,')
     jsonschema.validate(json.loads(out), schema)
 
 

@@ -93,7 +93,7 @@ def test_trees_of_the_document_pass(name: str, kind: str, dies: int, lengths: tu
     found = artefacts.check(ScannedFolder(_document(name), Contents()), catalog.toolchain(), ExpectedArtefact())
 
     assert _found(found) == []
-    assert (found.ok, found.what, found.kind, found.dies, found.lengths) == (True, "compiled", kind, dies, lengths)
+    assert (found.ok, found.artefact, found.kind, found.dies, found.lengths) == (True, "compiled", kind, dies, lengths)
 
 
 @in_one_test("row", _named(_rows("damages")))
@@ -335,21 +335,10 @@ def test_one_file_is_no_files() -> None:
 
 BAD: dict[str, tuple[str, str]] = {
     "prose": ("The model was compiled yesterday.\nIt took four hours and went well.\n", "is no listing of a folder"),
-    "another folder": ("./a\n./a/b.txt\n./a/c/d.txt\n", "holds neither a compiled model"),
-    "JSON": ('{"schema": 1, "findings": []}', "is no listing of a folder"),
+    "another folder": (".\n├── a\n│   └── b.txt\n└── c\n", "holds neither a compiled model"),
+    "JSON": ('{"schema": 2, "findings": []}', "is no listing of a folder"),
     "deep JSON": ("[" * 100_000, "is no listing of a folder"),
-    "what another program puts before paths": (
-        "".join(
-            f"{4000 + die} {die} of 4  m-AWQ-AOT_8_4096/4die/batch_1/seqlen_{length}/llm_die{die}.params\n"
-            for die in range(4)
-            for length in (1, 8)
-        ),
-        "is no listing of a folder",
-    ),
-    "dates before paths": (
-        "".join(f"2025-11-28 10:00:00   64 m-AWQ-AOT_8_4096/4die/batch_1/common_die{die}.params\n" for die in range(4)),
-        "is no listing of a folder",
-    ),
+    "paths alone": ("./4die/batch_1/common_die0.params\n./4die/config.json\n", "is no listing of a folder"),
     "a log with times": ("worker started\nworker-1 2025-11-28 10:00:00 ready\n", "is no listing of a folder"),
     "a folder's name above nothing": ("/data/m-AWQ-AOT_8_4096:\n", "is no listing of a folder"),
 }
@@ -435,10 +424,10 @@ def test_links_lead_in_no_circle(tmp_path: Path) -> None:
 def test_the_guide_is_the_source_of_what_stands_in_it_alone() -> None:
     """Of a compiled model's files it is; of a loader's behaviour the loader's own sources are."""
     facts = catalog.toolchain()
-    told = {
-        name: findings.artefact_finding(name, None, "text", source=facts.source).source
-        for name in ("edge10.tree_file_missing", "edge10.checkpoint_bits", "edge10.checkpoint_shard_missing")
-    }
+    notes = findings.FolderNotes(facts.source)
+    for name in ("edge10.tree_file_missing", "edge10.checkpoint_bits", "edge10.checkpoint_shard_missing"):
+        notes.add(name, None, "text")
+    told = {finding.id: finding.source for finding in notes.findings}
 
     assert told["edge10.tree_file_missing"] == f"{facts.source}: the listing of what a compile writes"
     assert not any(facts.source in told[name] for name in told if "checkpoint" in name)
@@ -469,13 +458,13 @@ def test_too_many_files_are_said_and_nothing_is_missing(tmp_path: Path, monkeypa
 
 def test_listing_of_too_many_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is beyond the bounds is not read, and the listing is said to be cut."""
-    text = "".join(f"./4die/batch_1/seqlen_1/llm_die{number}.params\n" for number in range(3_000))
+    text = "4die\n" + "".join(f"├── llm_die{number}.params\n" for number in range(3_000))
     monkeypatch.setattr(listings, "MAX_FILES", 1_000)
     few = listings.read(text, "many")
     monkeypatch.setattr(listings, "_MAX_LINES", 500)
     fewer = listings.read(text, "many")
 
-    assert [(len(each.files), each.is_cut) for each in (few, fewer)] == [(1_000, True), (501, True)]
+    assert [(len(each.files), each.is_truncated) for each in (few, fewer)] == [(1_000, True), (500, True)]
 
 
 @pytest.mark.parametrize(

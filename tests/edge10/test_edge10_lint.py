@@ -198,7 +198,7 @@ SETTINGS = {
 def test_settings_are_read_also_where_their_form_is_lost(name: str) -> None:
     """Line by line: what is asked of which server, and how."""
     found = script_checking.lint_scripts({"task.yaml": SETTINGS[name]})["task.yaml"]
-    expected = {"edge10.api-path"} | ({"edge10.sampled-accuracy"} if name == "apart" else set())
+    expected = {"edge10.sampled-accuracy"} if name == "apart" else set()
 
     assert {issue.rule for issue in found.issues if issue.rule.startswith("edge10.")} == expected
     assert [step.step for step in found.steps] == ["evaluate"]
@@ -226,7 +226,7 @@ def test_settings_are_judged_however_their_yaml_is_written(name: str) -> None:
     text = WRONG_SETTINGS[name]
     found = wrong(script_checking.lint_scripts({"serve.sh": serve, "task.yaml": text}))
 
-    assert sorted(rule for _, _, rule in found if rule != "edge10.secret-in-file") == [
+    assert sorted(rule for _, _, rule in found) == [
         "edge10.no-such-name",
         "edge10.sampled-accuracy",
     ]
@@ -347,15 +347,15 @@ def test_what_a_notebook_holds_besides_python_is_no_wrong_python(cells: tuple[st
 @pytest.mark.parametrize(
     ("cell", "rules"),
     [
-        ("%%writefile a.py\nprint(listing)\n", ["edge10.name-not-imported"]),
+        ("%%writefile a.py\nos.go()\n", ["edge10.name-not-imported"]),
         ("%%writefile a.py\nprint(4k)\n", ["file.not-python"]),
-        ("%%python3\nprint(told)\n", ["edge10.name-not-imported"]),
-        ("%%time\nprint(listing)\n", ["edge10.name-not-imported"]),
-        ("%time print(listing)\n", ["edge10.name-not-imported"]),
+        ("%%python3\nos.go()\n", ["edge10.name-not-imported"]),
+        ("%%time\nos.go()\n", ["edge10.name-not-imported"]),
+        ("%time os.go()\n", ["edge10.name-not-imported"]),
         ("%%writefile serve.sh\nvllm serve Qwen/Qwen3-1.7B --host 127.0.0.1 --max-len 1\n", ["option.unknown"]),
         ("%%bash\nvllm serve Qwen/Qwen3-1.7B --host 127.0.0.1 --max-len 1\n", ["option.unknown"]),
-        ("gpus = !nvidia-smi\nprint(listing)\n", ["edge10.name-not-imported"]),
-        ("if told:\n    !ls\n    print(listing)\n", ["edge10.name-not-imported"]),
+        ("gpus = !nvidia-smi\nos.go()\n", ["edge10.name-not-imported"]),
+        ("if told:\n    !ls\n    os.go()\n", ["edge10.name-not-imported"]),
     ],
     ids=lambda cell: str(cell).split("\n")[0][:30],
 )
@@ -366,7 +366,7 @@ def test_what_a_cell_writes_or_runs_is_judged_as_what_it_is(cell: str, rules: li
 
     assert [issue.rule for issue in found.issues] == rules
     line = text.split("\n")[found.issues[0].line - 1]
-    assert any(word in line for word in ("listing", "4k", "told", "--max-len"))
+    assert any(word in line for word in ("os.go", "4k", "--max-len"))
 
 
 def test_a_session_of_python_is_no_wrong_python() -> None:
@@ -386,72 +386,6 @@ def test_a_program_is_judged_by_what_it_does(name: str) -> None:
     found = script_checking.lint_scripts({"program.py": PROGRAMS[name]["text"]}, fix=True)["program.py"]
 
     assert {issue.rule for issue in found.issues} == set(PROGRAMS[name]["breaks"])
-
-
-@pytest.mark.parametrize(
-    ("flag", "default", "used", "mended"),
-    [
-        ("--lm_die_remap", "[0, 1]", "o.lm_die_remap", "nargs=16, default=[0, 1" + ", 0" * 14 + "]"),
-        ("--lm_die_remap", "[0] * 16", "o.lm_die_remap", "nargs=16, default=[0] * 16"),
-        ("--lm_die_remap", "[0, 1]", "o.lm_die_remap + [0] * 14", 'nargs="+", default=[0, 1]'),
-        ("--lengths", "[1, 8]", "[0] * 16", 'nargs="+", default=[1, 8]'),
-    ],
-)
-def test_an_order_of_the_dies_takes_as_many_words_as_it_has_entries(
-    flag: str, default: str, used: str, mended: str
-) -> None:
-    """Also where its default is mended at the same time; where the script fills it up, or for others, any number."""
-    text = (
-        "import argparse\nfrom tyllm import torch_edgex\nfrom tyllm.build_util import build_and_compile_llm\n"
-        f"p = argparse.ArgumentParser()\np.add_argument('{flag}', type=int, default={default})\no = p.parse_args()\n"
-        f"torch_edgex.set_device_mode('LM_die_remap', {used})\nbuild_and_compile_llm('Qwen3-4B-AWQ')\n"
-    )
-    found = script_checking.lint_scripts({"program.py": text}, fix=True)["program.py"]
-
-    assert f"p.add_argument('{flag}', type=int, {mended})\n" in (found.fixed or "")
-
-
-def test_remaps_that_hold_more_than_zeros_are_not_cut() -> None:
-    """What stands behind the sixteenth entry may have been meant; names in the list may be anything."""
-    text = "from tyllm import torch_edgex\nx = 0\n" + "".join(
-        f"torch_edgex.set_device_mode('{part}_die_remap', [{order}])\n"
-        for part, order in (("LM", "0, " * 16 + "5"), ("VM", "x, " * 17))
-    )
-    found = script_checking.lint_scripts({"a.py": text}, fix=True)["a.py"]
-
-    assert [issue.rule for issue in found.issues if issue.rule == "edge10.remap-length"] == ["edge10.remap-length"] * 2
-    assert found.fixed == text
-
-
-@pytest.mark.parametrize(
-    ("text", "fixed"),
-    [
-        ("torch_edgex.set_device_trace_only('edgex', True)\n", "from tyllm import torch_edgex\ntorch_edgex"),
-        (
-            '"""Says."""\ntorch_edgex.set_device_trace_only("edgex", True)\n',
-            '"""Says."""\nfrom tyllm import torch_edgex\n',
-        ),
-        ("x = 1; torch_edgex.set_device_trace_only('edgex', True)\n", "from tyllm import torch_edgex\nx = 1; "),
-        ("import os; torch_edgex.go()\n", "import os\nfrom tyllm import torch_edgex; torch_edgex.go()"),
-        ("x = 1; import os\ntorch_edgex.go()\n", "from tyllm import torch_edgex\nx = 1; "),
-    ],
-)
-def test_an_import_is_put_where_it_belongs(text: str, fixed: str) -> None:
-    """Behind the first imports, in front of the first statement, and never within another statement."""
-    found = script_checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
-
-    assert found.startswith(fixed)
-    compile(found, "a.py", "exec")
-
-
-def test_an_import_in_a_page_is_indented_as_its_block_is() -> None:
-    """In a list's item, or quoted."""
-    block = "from tyllm.build_util import build_and_compile_llm\ntorch_edgex.set_device_trace_only('edgex', True)\n"
-    for lead in ("   ", "> "):
-        page = "".join(f"{lead}{line}\n" for line in ("```python", *block.splitlines(), "```"))
-        found = script_checking.lint_scripts({"a.md": f"- a\n\n{page}"}, fix=True)["a.md"].fixed or ""
-
-        assert f"{lead}from tyllm import torch_edgex\n{lead}torch_edgex" in found
 
 
 def test_a_piece_of_a_program_on_a_page_goes_on_with_the_one_before() -> None:
@@ -484,7 +418,7 @@ def test_a_folder_is_judged_as_one(tmp_path: Path, capsys: pytest.CaptureFixture
     found = json.loads(out)
 
     assert status == 1
-    assert found["schema"] == 1
+    assert found["schema"] == 2
     assert {step["file"] for step in found["steps"]} == {f"{name}/{each}" for each in texts("wrong/job")}
     assert {(Path(issue["file"]).name, issue["rule"]) for issue in found["issues"]} >= {
         (file, rule) for rule, _, file in EXPECTED["wrong/job"]["issues"]
@@ -535,23 +469,12 @@ def test_a_corrected_text_is_printed_or_written(tmp_path: Path, capsys: pytest.C
     assert "--quant_type awq" in json.loads(out)["fixed"]
 
 
-@pytest.mark.parametrize("form", ["sarif", "github"])
-def test_other_forms_name_the_same_issues(form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """For those who read annotations."""
-    status, out, _ = run(capsys, "edge10", "lint", str(SCRIPTS / "wrong" / "llm_plain.py"), "--format", form)
-
-    assert status == 1
-    for rule, _ in EXPECTED["wrong/llm_plain.py"]["issues"]:
-        assert rule in out
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ((), "give a file, a folder, or -"),
         (("-", "-"), "- is given twice"),
         (("a.py", "-o", "b.py"), "give --fix as well"),
-        (("--fix", "a.py", "--format", "sarif"), "--fix prints the corrected text"),
         (("--fix", "{job}"), "give one file for --fix"),
         (("{empty}",), "holds no script"),
         (("missing.py",), "missing.py"),
@@ -612,16 +535,6 @@ def test_of_a_reversed_comment_the_condition_alone_is_mended(comment: str, fixed
     assert bool(found.issues) == (fixed is not None)
 
 
-def test_an_import_ends_as_the_lines_around_it_do() -> None:
-    """Windows' line ends stay whole, wherever the statement is put."""
-    use = "torch_edgex.set_device_trace_only('edgex', True)\n"
-    for before in ("import os\n", "", '"""Says."""\n'):
-        text = f"{before}{use}".replace("\n", "\r\n")
-        fixed = script_checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
-
-        assert fixed == f"{before}from tyllm import torch_edgex\n{use}".replace("\n", "\r\n")
-
-
 @pytest.mark.parametrize("password", [*PASSWORDS, "s3cr3t-os"])
 def test_of_a_call_with_a_password_the_password_alone_is_replaced(password: str) -> None:
     """The line stays legible, and so do other findings in it and texts that are part of the call."""
@@ -644,7 +557,7 @@ def test_of_a_call_with_a_password_the_password_alone_is_replaced(password: str)
     assert (found.fixed or "").count("secret = torch_edgex.login(") == 2
 
 
-@pytest.mark.parametrize("form", ["text", "json", "sarif", "github"])
+@pytest.mark.parametrize("form", ["text", "json"])
 @pytest.mark.parametrize(
     "name", ["hf_Pl4ntedabcdefghijklmn.py", "hf_Pl4ntedabcdefghijklmn/b.py", "password=Pl4nted5ecret.py",
              "alice:Pl4nted5ecret@reg.py", "docker login -u x -p Pl4nted5ecret reg.py"],
@@ -693,12 +606,12 @@ def test_a_corrected_text_shows_no_login(line: str, password: str) -> None:
 PROGRAM = """\
 import os
 from tyllm.build_util import build_and_compile_llm
-os.environ["COMPILE_THREAD"] = 2
-# 如果使用gpu机器量化 "\\n"
+os.environ["COMPILE_THREAD"] = "2"
+torch_edgex.set_device_mode("jit_device", "cuda")  # "\\n"
 torch_edgex.set_device_mode("LM_die_remap", [0])
 build_and_compile_llm(model_path="/m/Qwen3-4B-AWQ", artifacts_path="/x/2die", dev_count=2, seq_len_list=[16, 2048])
 """
-"""It lacks an import and quotes: what mends it holds line ends and quotes."""
+"""What mends it holds quotes."""
 SHELL = '!vllm serve m --max-modl-len 4096 --port 8001\n!echo "done"'
 
 
@@ -741,21 +654,11 @@ def test_a_mended_notebook_is_the_notebook_with_mended_cells(form: dict[str, Any
     [
         ("Dockerfile", "FROM a\nRUN --mount=type=cache,target=/x \\\n  docker login -u x -p {} reg && true\n",
          "password-in-command"),
-        ("Dockerfile", "FROM reg/edgex/tyllm:v1\nENV HF_TOKEN={}\n", "secret-in-file"),
         ("ci.yml", "jobs:\n  a:\n    steps:\n      - run: docker login -u a -p {} reg\n", "password-in-command"),
         ("ci.yml", 'script:\n  - "docker login -u a -p {} reg"\n', "password-in-command"),
         ("ci.yml", "script:\n  - |\n    sudo docker login -u a \\\n      -p {} reg\n", "password-in-command"),
-        ("compose.yaml", "services:\n  a:\n    image: alice:{}@reg/edgex/tyllm:v1\n", "secret-in-file"),
         ("a.md", "```dockerfile\nFROM a\nRUN docker login -u x -p {} reg\n```\n", "password-in-command"),
-        ("a.sh", "export HF_TOKEN={}\n", "secret-in-file"),
-        ("a.sh", "docker run -e HF_TOKEN={} reg/edgex/tyllm:v1 bash\n", "secret-in-file"),
-        ("a.sh", "huggingface-cli login --token {}\n", "secret-in-file"),
-        ("a.sh", "sshpass -p {} ssh host\n", "secret-in-file"),
-        ("a.sh", "kubectl create secret docker-registry r --docker-password={}\n", "secret-in-file"),
-        ("a.sh", "curl -u alice:{} https://reg/v2/_catalog\n", "secret-in-file"),
-        ("a.sh", "pip install -i https://alice:{}@wheels.example.test/all vllm==0.11.0\n", "secret-in-file"),
         ("a.sh", "regctl registry login reg -u u -p {}\n", "password-in-command"),
-        ("a.py", 'PASSWORD = "{}"\n', "secret-in-file"),
     ],
 )  # fmt: skip
 def test_a_secret_is_told_in_whatever_file_it_stands(name: str, text: str, rule: str) -> None:

@@ -79,9 +79,9 @@ def test_a_job_of_two_lines_is_complete_and_says_what_it_took() -> None:
     assert job.language_remap == job.vision_remap == (0, 1, 2, 3, *(0,) * 12)
     assert (job.lengths, job.context_tokens, job.picture, job.modality) == ((1, 96), 8192, (960, 540), "image")
     assert job.calibration is not None
-    assert {"remap", "context", "picture", "gpu", "calibration.dataset", "evaluation.ports"} <= job.taken.keys()
-    assert job.taken["context"] == "8192: as in edge10-1.1.7"
-    assert "model" not in job.taken
+    assert {"remap", "context", "picture", "gpu", "calibration.dataset", "evaluation.ports"} <= job.defaults.keys()
+    assert job.defaults["context"] == "8192: as in edge10-1.1.7"
+    assert "model" not in job.defaults
 
 
 @pytest.mark.parametrize(
@@ -100,15 +100,8 @@ def test_what_is_fetched_and_served_is_a_repository_of_the_hub(text: str, reposi
     assert f"vllm serve {repository} " in made["3-serve-float.sh"]
     assert job.calibration is None or settings(made["1-quantise.py"])["MODEL"] == repository
     assert f"--model {repository} " in made["README.md"]
-    assert job.taken["model"].startswith(f"{repository}: on the Hub {job.model} is {repository}, as in")
+    assert job.defaults["model"].startswith(f"{repository}: on the Hub {job.model} is {repository}, as in")
     assert read(made["job.yaml"]).model == job.model
-
-
-@pytest.mark.parametrize("quantised", ["/awq/Qwen3-4B", "Qwen3-4B-AWQ", "Qwen/Qwen3-4B-AWQ", "/data/qwen3-4b"])
-def test_a_quantised_checkpoint_of_a_like_name_is_not_the_model(quantised: str) -> None:
-    """Another folder, or a name with the suffix of quantising, is another checkpoint."""
-    assert read(f"model: /data/Qwen3-4B\ndies: 4\nquantised: {quantised}\n").quantised == quantised
-    assert read(f"model: Qwen3-4B\ndies: 4\nquantised: {quantised}\n").quantised == quantised
 
 
 @pytest.mark.parametrize(("cards", "gpus"), [(1, 2), (2, 4)])
@@ -121,15 +114,10 @@ def test_a_host_has_cards_for_both_servers(cards: int, gpus: int) -> None:
     assert sorted(",".join(taken).split(",")) == [str(card) for card in range(gpus)]
 
 
-def test_a_name_that_nobody_knows_is_said_to_be_untold(tmp_path: Path) -> None:
-    """A repository that neither the facts nor the catalog have is a doubt; a name without organisation is a folder."""
-    description = tmp_path / "described.yaml"
-    description.write_text("model: Acme/Own-4B\nlike: Qwen3-4B\ndies: 4\nquantised: Qwen/Qwen3-4B-AWQ\n")
-    (doubt,) = making.make(str(description), tmp_path / "out").doubts
-
-    assert doubt.startswith("model: whether the Hub has a repository Acme/Own-4B is not known")
-    assert "a folder beside the made files" in read("model: own\nlike: Qwen3-4B\ndies: 4\n").taken["model"]
-    assert "model" not in read("model: /data/own\nlike: Qwen3-4B\ndies: 4\n").taken
+def test_a_name_without_an_organisation_is_a_folder() -> None:
+    """It lies beside the made files, which is listed as taken; that of an absolute path is not."""
+    assert "a folder beside the made files" in read("model: own\nlike: Qwen3-4B\ndies: 4\n").defaults["model"]
+    assert "model" not in read("model: /data/own\nlike: Qwen3-4B\ndies: 4\n").defaults
 
 
 def test_what_is_said_is_not_taken_from_elsewhere() -> None:
@@ -138,7 +126,7 @@ def test_what_is_said_is_not_taken_from_elsewhere() -> None:
         "model: /data/models/my-tune\nlike: Qwen3-4B\ndies: 3\nremap: [2, 0, 1]\nprefill: [1, 16, 8, 16]\n"
         "context: 16384\nkv_cache: 2048\nembedding_as_input: true\ngpu: false\nthreshold: 0.02\n"
         "calibration: {samples: 64, tokens: 256, dataset: wikitext, part: w2, split: test, column: text}\n"
-        "evaluation: {datasets: [mmlu, arc], ports: [9000, 9001], limit: 50, seed: 3, temperature: 0.0, cards: 2,\n"
+        "evaluation: {datasets: [mmlu, arc], ports: [9000, 9001], limit: 50, seed: 3, cards: 2,\n"
         "  answer_tokens: 512}\n"
     )
 
@@ -154,16 +142,16 @@ def test_what_is_said_is_not_taken_from_elsewhere() -> None:
     )
     asked = job.evaluation
     assert (asked.float_port, asked.quantised_port, asked.limit, asked.seed, asked.cards) == (9000, 9001, 50, 3, 2)
-    assert set(job.taken) == {"calibration.method"}
+    assert job.defaults == {}
 
 
 CONTRADICTIONS = {
     "remap: [0,1,2,3,0,0,0,0,0,0,0,0,0,0,0,0,0]": "remap: has 17 entries, and the toolchain takes 16",
-    "remap: [0, 1, 2, 4]": "remap: die 4 is none of 0 to 3",
-    "remap: [0, 1, 1, 2]": "remap: die 1 stands twice among the first 4, and die 3 is missing",
-    "remap: [1, 2, 3]": "remap: names 3 of the 4 dies",
-    "remap: [0, 1, 2, 3, 2]": "remap: die 2 stands behind the 4 dies",
-    "remap: {vision: [0, 0, 1, 2]}": "remap.vision: die 0 stands twice",
+    "remap: [0, 1, 2, 4]": "remap: is no order of the dies 0, 1, 2, 3; name each die once",
+    "remap: [0, 1, 1, 2]": "remap: is no order of the dies 0, 1, 2, 3",
+    "remap: [1, 2, 3]": "remap: is no order of the dies",
+    "remap: [0, 1, 2, 3, 2]": "remap: is no order of the dies",
+    "remap: {vision: [0, 0, 1, 2]}": "remap.vision: is no order of the dies",
     "context: 8196": "context: 8196 is beside 8192, which is probably meant; write 8192",
     "context: 4090": "context: 4090 is beside 4096",
     "prefill: 10000": "prefill: 10000 tokens are more than the 8192 of `context`",
@@ -171,22 +159,19 @@ CONTRADICTIONS = {
     "kv_cache: 4096": "kv_cache: is for a language model, and this is a model with pictures",
     "embedding_as_input: true": "embedding_as_input: is for a language model",
     "modality: vidoe": "modality: 'vidoe' is none; did you mean video?",
-    "evaluation: {ports: [8000, 8000]}": "evaluation.ports: are both 8000",
-    "evaluation: {ports: [8000]}": "evaluation.ports: are 1; write two",
+    "evaluation: {ports: [8000, 8000]}": "evaluation.ports: are 8000, 8000, and two servers",
+    "evaluation: {ports: [8000]}": "evaluation.ports: are 8000, and two servers",
     "evaluation: {ports: [8000, 70000]}": "evaluation.ports: 70000 is not from 1 to 65535",
-    "evaluation: {temperature: 0.7}": "evaluation.temperature: '0.7' makes answers that differ each time",
     "evaluation: {answer_tokens: 9000}": "evaluation.answer_tokens: 9000 tokens leave no room for a question",
-    "calibration: {method: gptq}": "calibration.method: 'gptq' is none of the toolchain's; known: awq",
     "calibration: {dataset: wikitext, split: test}": "calibration.column: is missing for this data set; name",
     "threshold: 2": "threshold: '2' is no share between 0 and 1",
     "toolchain: 9.9": "toolchain: this version of the toolchain is not known; known: 1.1.7",
     "like: Qwen3-9B": "like: 'Qwen3-9B' is not in the list of Edge10 1.1.7; did you mean",
-    "like: Qwen3-4B": "like: 'Qwen3-4B' is listed as Qwen/Qwen3-4B, and the model itself as Qwen/Qwen3-VL-4B",
     "dies: 17": "dies: 17 is not from 1 to 16",
     "dies: -1": "dies: -1 is not from 1 to 16",
     "dies: 99999999999999999999999": "dies: 99999999999999999999999 is not from 1 to 16",
-    "evaluation: {datasets: [mmlu]}": "evaluation.datasets: mmlu is for a language model, and this is a model with pic",
     "picture: 0x540": "picture: is no size",
+    "picture: wide": "picture: is no size of a picture",
 }
 UNREADABLE = {
     "dyes: 4": "dyes: is no key of a job; did you mean dies?",
@@ -199,7 +184,6 @@ UNREADABLE = {
     "remap: 0123": "remap: is no list",
     "prefill: []": "prefill: is an empty list",
     "prefill: [[8]]": "prefill: is a list or a mapping; write one value",
-    "picture: wide": "picture: is no size of a picture",
     "modality: ''": "modality: is empty",
     "? [a, b]\n: 3": ": has a key that is no word",
 }
@@ -239,13 +223,10 @@ def test_every_contradiction_is_one_line_at_its_place(line: str) -> None:
         (f"{LLM}prefill: 5000\n", "3 prefill: 5000 tokens are more than the 4096 of `kv_cache`"),
         (f"{LLM}quantised: mine-AWQ\ncalibration: {{samples: 3}}\n", "4 calibration: is not used"),
         ("dies: 4\n", "1 model: is missing; name a model, or its folder"),
-        ("model: Qwen3-4B\ndies: 1\nremap: [1]\n", "3 remap: die 1 is named, and there is die 0 alone; name each"),
+        ("model: Qwen3-4B\ndies: 1\nremap: [1]\n", "3 remap: is no order of the dies 0; name each"),
         ("model: Qwen3-4B\n", "1 dies: is missing; say how many the chip has"),
         (f"{LLM}{LLM}", "3 model: stands twice; keep one of them"),
         ("", "1 : is empty; write one key a line"),
-        ("model: Qwen3-4B\ndies: 4\nquantised: Qwen3-4B\n", "3 quantised: 'Qwen3-4B' is the model itself; name the"),
-        ("model: Qwen/Qwen3-VL-4B\nquantised: Qwen/qwen3-vl-4b-instruct\ndies: 4\n", "2 quantised: 'Qwen/qwen3-vl-4b"),
-        ("model: /m/own\nlike: Qwen3-4B\nquantised: /m//own/\ndies: 4\n", "3 quantised: '/m//own/' is the model"),
         ("- model", "1 : is no mapping"),
         (f"{LLM}---\n# another\nmodel: x\n", "5 : holds 2 documents, the second from here on"),
         (f"---\n{LLM}...\n---\n- x\n---\ny\n", "6 : holds 3 documents"),
@@ -284,14 +265,6 @@ def test_what_the_facts_do_not_tell_is_a_doubt_and_stops_nobody() -> None:
     )
 
 
-def test_questions_that_nobody_tells_of_are_doubts() -> None:
-    """A data set that the facts do not show."""
-    found = jobs.read(f"{LLM}evaluation: {{datasets: [MMLU, nope]}}\n", catalog.toolchain)
-
-    assert found.job is not None
-    assert [each.split(";")[1] for each in found.doubts] == [" whether there is a data set nope is not told"]
-
-
 def test_file_that_describes_no_job_is_answered_with_what_one_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -308,33 +281,13 @@ def test_file_that_describes_no_job_is_answered_with_what_one_is(
         assert said in err
 
 
-def test_facts_that_say_no_or_nothing_are_told() -> None:
-    """A model that may not be compiled is a problem; one of which it is not told is a doubt."""
-    of = facts()
-    changed: dict[str, dict[str, Any]] = {
-        "Qwen/Qwen3-4B": {"compile": False},
-        "Qwen/Qwen3-1.7B": {"compile": None, "quantise": None},
-    }
-    listed = tuple(replace(model, **changed.get(model.name, {})) for model in of.models)
-    told = replace(of, models=listed)
-    (problem,) = jobs.read("model: Qwen/Qwen3-4B\ndies: 4\n", lambda _: told).problems
-    assert problem.text == "Qwen/Qwen3-4B may not be compiled by Edge10 1.1.7"
-    found = jobs.read(LLM, lambda _: told)
-    assert found.job is not None
-    assert found.doubts == tuple(
-        f"model: whether Qwen/Qwen3-1.7B may be {what} is not told of Edge10 1.1.7"
-        for what in ("quantised", "compiled")
-    )
-    assert jobs.read(f"{LLM}quantised: mine\n", lambda _: told).doubts == found.doubts[1:]
-
-
 def test_what_is_left_empty_is_not_said() -> None:
-    """A key without a value is as good as none, and a size may be a list."""
-    job = read(f"{VLM}remap:\npicture: [640, 480]\nevaluation:\n  limit: ~\n  ports: null\n")
+    """A key without a value is as good as none."""
+    job = read(f"{VLM}remap:\npicture: 640x480\nevaluation:\n  limit: ~\n  ports: null\n")
 
     assert (job.picture, job.evaluation.limit, job.evaluation.float_port) == ((640, 480), None, 8000)
-    assert "picture" not in job.taken
-    assert {"remap", "evaluation.ports"} <= job.taken.keys()
+    assert "picture" not in job.defaults
+    assert {"remap", "evaluation.ports"} <= job.defaults.keys()
 
 
 def test_an_order_is_judged_where_the_number_of_dies_is_not_known() -> None:
@@ -486,7 +439,7 @@ def test_files_agree_with_their_job_whatever_it_is(text: str) -> None:
         if name.endswith(".py"):
             compile(script, name, "exec")
     again = read(made.texts[steps.JOB])
-    assert replace(again, taken={}) == replace(job, taken={})
+    assert replace(again, defaults={}) == replace(job, defaults={})
     assert told is not None
     assert told.kind == job.kind
     if job.kind == "vlm":
@@ -853,7 +806,7 @@ def test_containers_are_fetched_without_a_password_in_any_command(llm: Border) -
 
 
 def test_the_command_makes_says_and_makes_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A second making writes nothing; a changed job replaces what was made, and removes what it has no more."""
+    """A second making writes nothing; a changed job replaces what was made."""
     asked, out = tmp_path / "asked.yaml", tmp_path / "out"
     asked.write_text(VLM, encoding="utf-8")
     first = run(capsys, "edge10", "make", str(asked), "--out", str(out))
@@ -867,14 +820,12 @@ def test_the_command_makes_says_and_makes_again(tmp_path: Path, capsys: pytest.C
     jsonschema.Draft202012Validator(
         json.loads((folders.catalog_dir() / "schema" / "edge10-make.json").read_text("utf-8"))
     ).validate(told)
-    assert (told["schema"], told["written"], told["removed"], told["problems"]) == (1, [], [], [])
+    assert (told["schema"], told["written"], told["problems"]) == (2, [], [])
     assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before
 
     asked.write_text(LLM, encoding="utf-8")
     third = json.loads(run(capsys, "edge10", "make", str(asked), "--out", str(out), "--format", "json")[1])
     assert "4-evaluate-float.py" in third["written"]
-    assert set(third["removed"]) == {"4-evaluate-float.yaml", "4-evaluate-quantised.yaml", "4-evaluate.py"}
-    assert not (out / "4-evaluate.py").exists()
 
 
 def test_what_somebody_wrote_or_changed_is_not_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -940,7 +891,7 @@ def test_problems_end_with_the_status_that_fits(tmp_path: Path, capsys: pytest.C
     assert status == 1
     assert [line for line in told.splitlines() if line.startswith(f"{asked}:")] == [
         f"{asked}:3: context: 8196 is beside 8192, which is probably meant; write 8192",
-        f"{asked}:4: evaluation.ports: are both 1, and the two servers run side by side; write two that differ",
+        f"{asked}:4: evaluation.ports: are 1, 1, and two servers run side by side; write two that differ",
     ]
     status, told, _ = run(capsys, "edge10", "make", str(asked), "--out", str(out), "--format", "json")
     assert status == 1
@@ -964,19 +915,6 @@ def test_doubts_are_made_and_are_not_all_well(tmp_path: Path, capsys: pytest.Cap
     assert status == 1
     assert "whether 2 compile is not told" in told
     assert (tmp_path / "out" / "README.md").is_file()
-
-
-def test_the_servers_are_planned_where_a_card_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The planner's word for the evaluation's release; a model that it does not know is said to be so."""
-    asked = tmp_path / "asked.yaml"
-    asked.write_text(LLM, encoding="utf-8")
-    told = run(capsys, "edge10", "make", str(asked), "--out", str(tmp_path / "a"), "--gpus", "RTX3090")[1]
-    assert "the float model on RTX3090 fits" in told
-    asked.write_text("model: Acme/own\nlike: Qwen/Qwen2.5-VL-3B\ndies: 4\n", encoding="utf-8")
-    told = run(capsys, "edge10", "make", str(asked), "--out", str(tmp_path / "b"), "--gpus", "RTX3090")[1]
-    assert "is not planned" in told
-    assert run(capsys, "edge10", "make", str(asked), "--out", str(tmp_path / "c"), "--gpus", "RTX1")[0] == 2
-    assert not (tmp_path / "c").exists()
 
 
 def test_the_example_is_a_job(capsys: pytest.CaptureFixture[str]) -> None:

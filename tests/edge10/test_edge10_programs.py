@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -18,18 +20,18 @@ PROGRAMS = Path(__file__).parents[1].joinpath("edge10_programs.txt").read_text("
 """Programs, each with what it shows last."""
 
 
-def followed(code: str, **options: Any) -> ScriptProgram:
+def followed(code: str, imports: Mapping[str, str] = MappingProxyType({}), **options: Any) -> ScriptProgram:
     text = PythonText(Excerpt.whole(f"from own import show\n{code}\n"))
-    return ScriptProgram(text, options.pop("imports", {}), **options)
+    return ScriptProgram(text, imports, **options)
 
 
 def shown(program: ScriptProgram) -> list[ScriptEvent]:
     return [event for event in program.events if event.kind == "call" and event.name == "own.show"]
 
 
-def last_value(code: str, *, has_gpu: bool) -> str:
+def last_value(code: str) -> str:
     """What a program shows last, in words."""
-    program = followed(code, has_gpu=has_gpu)
+    program = followed(code)
     events = shown(program)
     if not events:
         return "nothing"
@@ -41,10 +43,8 @@ def last_value(code: str, *, has_gpu: bool) -> str:
 def test_a_program_has_the_values_that_running_it_would_give_it_or_none(program: str) -> None:
     """What cannot be known is unknown, and never a guess; what is never reached shows nothing."""
     code, _, expected = program.rpartition("\n#= ")
-    with_gpu, without = (last_value(code, has_gpu=has_gpu) for has_gpu in (True, False))
 
-    value = with_gpu if with_gpu == without else f"with {with_gpu} without {without}"
-    assert value == expected.strip()
+    assert last_value(code) == expected.strip()
 
 
 ENVIRONMENT = """import os
@@ -53,7 +53,6 @@ os.environ["A"] = "1"
 e["B"] = "2"
 os.environ.update({"C": "3"}, D="4")
 os.environ.setdefault("E", "5")
-os.putenv("F", "6")
 os.environ[unknown] = "8"
 os.environ.get("H")
 """
@@ -64,7 +63,7 @@ def test_variables_are_seen_however_they_are_set() -> None:
     program = followed(ENVIRONMENT)
     variables = [(event.name, program.python(event.args[0])) for event in program.events if event.kind == "environ"]
 
-    assert variables == [("A", "1"), ("B", "2"), ("C", "3"), ("D", "4"), ("E", "5"), ("F", "6")]
+    assert variables == [("A", "1"), ("B", "2"), ("C", "3"), ("D", "4"), ("E", "5")]
 
 
 PATCHES = """import vllm.config as c
@@ -89,8 +88,6 @@ def test_patches_are_seen_however_they_are_made() -> None:
         ("if a:\n    show(1)\nshow(2)", False),
         ("def f():\n    show(1)\ndef g():\n    show(2)", True),
         ("try:\n    show(1)\nexcept ValueError:\n    show(2)", False),
-        ("match a:\n    case 1:\n        show(1)\n    case 2:\n        show(2)", True),
-        ("match a:\n    case 1:\n        show(1)\nshow(2)", False),
         ("def f():\n    if a:\n        show(1)\n        return\n    show(2)\nf()", True),
         ("def f():\n    if a:\n        show(1)\n        return\nf()\nshow(2)", False),
         ("import sys\nif a:\n    show(1)\n    sys.exit()\nshow(2)", True),
@@ -112,21 +109,21 @@ def test_of_two_sides_only_one_happens(code: str, is_one: bool) -> None:  # noqa
         ("use(1)", {"use"}),
         ("def f():\n    return use\n", {"use"}),
         ("from x import *\nuse(1)", set()),
-        ("if a:\n    import use\nuse(1)", {"a"}),
+        ("if a:\n    import use\nuse(1)", set()),
         ("[use for use in [1]]", set()),
-        ("try:\n    pass\nexcept E as use:\n    use", {"E"}),
+        ("try:\n    pass\nexcept E as use:\n    use", set()),
         (
             "match 1:\n    case use:\n        use\n    case {**rest}:\n        rest\n    case [*more]:\n        more",
             set(),
         ),
-        ("print(__file__, display(1), get_ipython())", set()),
+        ("print(other)", set()),
         ("def f():\n    global use\n    use = 1\nuse", set()),
         ("class A:\n    pass\nlambda use: use", set()),
     ],
 )
-def test_names_that_nothing_binds_are_known(code: str, unbound: set[str]) -> None:
-    """Those that no statement binds anywhere, and no others."""
-    assert followed(code).unbound.keys() == unbound
+def test_names_that_a_program_forgets_to_import_are_known(code: str, unbound: set[str]) -> None:
+    """Those of the table that no statement binds anywhere, and no others."""
+    assert followed(code, imports={"use": "own.use"}).unbound.keys() == unbound
 
 
 def test_a_name_that_is_forgotten_is_followed_as_what_it_would_be() -> None:

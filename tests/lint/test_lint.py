@@ -1063,8 +1063,8 @@ def test_a_files_name_begins_no_line_and_steers_no_terminal(
     script.write_text("docker login reg -u a -p x\nvllm serve m --max-modl-len 3\n")
     log.write_text("INFO 01-01 00:00:00 [api_server.py:1] vLLM API server version 0.11.0\nRuntimeError: none\n")
     for arguments in (
-        *((*each, str(script), "--format", form) for each in (("lint",), ("edge10", "lint")) for form in
-          ("text", "github")),
+        *(("lint", str(script), "--format", form) for form in ("text", "github")),
+        ("edge10", "lint", str(script)),
         ("lint", str(script), "--fix", "-o", f"{name}.out"),
         ("edge10", "lint", str(script), "--fix", "-o", f"{name}.out"),
         ("migrate", str(script), "--from", "0.11.0", "--to", "0.19.0"),

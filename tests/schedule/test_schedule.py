@@ -607,7 +607,7 @@ def test_documents_keep_to_their_schemas(capsys: pytest.CaptureFixture[str]) -> 
         _, out, _ = call(capsys, "schedule", line, "--format", "json")
         schema = json.loads((folders.catalog_dir() / "schema" / name).read_text("utf-8"))
         assert list(jsonschema.Draft202012Validator(schema).iter_errors(json.loads(out))) == []
-        assert out.startswith('{\n  "schema": 1,')
+        assert out.startswith('{\n  "schema": 2,')
 
 
 # What wakes us
@@ -867,7 +867,7 @@ sys.exit(told["metadata"].get("status", 0))
 def notebook(verdict: str | None, cause: str | None = None, **metadata: Any) -> str:
     """An executed notebook that has come to a verdict."""
     judgement: dict[str, Any] = {
-        "schema": 1, "verdict": verdict, "reason": f"it is {verdict}", "case": None, "outcome": None,
+        "schema": 2, "verdict": verdict, "reason": f"it is {verdict}", "case": None, "outcome": None,
         "root_cause": {"symptom": cause, "class": cause.split(".")[0]} if cause else None, "findings": [],
     }  # fmt: skip
     output = {
@@ -1067,7 +1067,7 @@ def test_a_run_that_was_killed_is_told_and_the_plan_goes_on(nights: Nights, tmp_
         time.sleep(0.02)
     process.kill()
     process.communicate()
-    (planned,) = [entry.inputs["planned"] for entry in nights.kept() if entry.inputs["does"] == "run"]
+    (planned,) = [entry.inputs["planned"] for entry in nights.kept() if entry.inputs["action"] == "run"]
     nights.come_to("pass")
     same = utc(str(planned)[:-1]) + timedelta(seconds=59)
     for _ in range(600):  # its lock is free when its processes are gone
@@ -1080,7 +1080,7 @@ def test_a_run_that_was_killed_is_told_and_the_plan_goes_on(nights: Nights, tmp_
     assert found.change is not None
     assert (found.change.event, found.change.verdict) == ("worse", Verdict.INTERRUPTED)
     assert nights.wake().interrupted == ()
-    (entry,) = [entry for entry in nights.kept() if entry.inputs["does"] == "run"]
+    (entry,) = [entry for entry in nights.kept() if entry.inputs["action"] == "run"]
     assert (entry.verdict, entry.reason) == (Verdict.INTERRUPTED, f"the run of {planned} ended without a word")
     after = nights.wake((same + timedelta(minutes=1)).replace(tzinfo=None).isoformat())
     assert (after.action, after.verdict, after.change and after.change.event) == ("ran", Verdict.PASS, "recovered")
@@ -1109,7 +1109,7 @@ def test_a_wake_up_that_is_stopped_ends_its_run(nights: Nights) -> None:
     said = process.communicate(timeout=30)[0].decode()
 
     assert (process.returncode, "came to interrupted: (job): was stopped by SIGTERM" in said) == (1, True), said
-    (entry,) = [entry for entry in nights.kept() if entry.inputs["does"] == "run"]
+    (entry,) = [entry for entry in nights.kept() if entry.inputs["action"] == "run"]
     assert entry.verdict is Verdict.INTERRUPTED
 
 
@@ -1123,7 +1123,7 @@ def test_of_many_wake_ups_at_once_one_runs(nights: Nights) -> None:
 
     assert sum("came to pass" in said for said in found) == 1, found
     assert sum("nothing is due" in said for said in found) == 5, found
-    assert [entry.inputs["does"] for entry in nights.kept()].count("run") == 1
+    assert [entry.inputs["action"] for entry in nights.kept()].count("run") == 1
 
 
 def waking() -> subprocess.Popen[bytes]:
@@ -1169,7 +1169,8 @@ def test_the_interruption_of_another_command_is_left_to_tell(nights: Nights, tmp
         "with history.opened(say=print) as kept:\n"
         "    kept.begin('serve', 'x', inputs={})\n"
         "    kept.begin('wake', 'other', inputs={}, job='other')\n"
-        "    kept.begin('wake', 'nightly', inputs={'planned': '2026-05-01T03:00:00Z', 'does': 'run'}, job='nightly')\n"
+        "    inputs = {'planned': '2026-05-01T03:00:00Z', 'action': 'run'}\n"
+        "    kept.begin('wake', 'nightly', inputs=inputs, job='nightly')\n"
     )
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     subprocess.run([sys.executable, "-c", begin], check=True, cwd=tmp_path, env=environment)
@@ -1349,8 +1350,8 @@ def test_a_webhook_is_told_of_a_change_once(nights: Nights, hook: type[Hook]) ->
         nights.wake(f"2026-05-0{day}T03:06")
 
     assert [(path, body["schema"], body["event"], body["verdict"], body["job"]) for path, body, _ in hook.got] == [
-        ("/services/T0SECRETPATH", 1, "worse", "fail", "nightly"),
-        ("/services/T0SECRETPATH", 1, "recovered", "pass", "nightly"),
+        ("/services/T0SECRETPATH", 2, "worse", "fail", "nightly"),
+        ("/services/T0SECRETPATH", 2, "recovered", "pass", "nightly"),
     ]  # fmt: skip
     assert hook.got[0][1]["changed"][0]["root_cause"] == "port.in_use"
     assert hook.got[0][2]["Idempotency-Key"] == hook.got[0][1]["id"] != hook.got[1][1]["id"]

@@ -192,27 +192,6 @@ class ToolchainFault(Authored):
 
 
 @dataclass(frozen=True)
-class ScriptPart(Authored):
-    """Something that the source's compile script has, so that its run writes programs for the chip."""
-
-    kind: str
-    """Of `KINDS`: in the script for such models."""
-    form: str
-    """Of `SCRIPT_FORMS`."""
-    name: str
-    value: str | None = None
-    """As Python prints it, where it is the same for every job; None: it is the job's own."""
-    is_needed: bool = False
-    """Whether what is run without it is no compile, as the source says; else what holds without it is not told."""
-    says: str = ""
-    """What it is for, in one clause."""
-
-
-SCRIPT_FORMS = ("call", "mode", "patch", "argument", "variable")
-"""A function that is called, a mode that is set, a method that is replaced, an argument of the engine, a variable."""
-
-
-@dataclass(frozen=True)
 class Toolchain(Authored):
     """One version of a toolchain: `catalog/toolchains/<id>.yaml`."""
 
@@ -239,12 +218,11 @@ class Toolchain(Authored):
     checkpoint: tuple[CheckpointFile, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
     """Process-wide settings that a compile script makes, and what each is for."""
-    script: tuple[ScriptPart, ...] = ()
     faults: tuple[ToolchainFault, ...] = ()
 
 
 @dataclass(frozen=True)
-class AskedModel:
+class ModelSupport:
     """Entry of a toolchain's list for a model."""
 
     name: str
@@ -252,16 +230,16 @@ class AskedModel:
     """None: the list does not have it."""
     quantise: bool | None
     compile: bool | None
-    why: str
-    near: tuple[str, ...] = ()
+    reason: str
+    similar: tuple[str, ...] = ()
     """Names of the list that are like it, the nearest first."""
 
 
 @dataclass(frozen=True)
-class AskedModels:
+class ModelSupportReport:
     """What `edge10 models --format json` prints."""
 
     toolchain: str
     """Id of the facts."""
     source: str
-    models: tuple[AskedModel, ...]
+    models: tuple[ModelSupport, ...]

@@ -25,6 +25,7 @@ PORTS = {"ray": 6379, "torch": 29501, "vllm": 8000}
 (vLLM's --master-port), and of the server (--port)."""
 LIMIT_S = 6.0
 """Of the collective on every rank, where none is given."""
+OTHER_VERSION = "its agent is of another version; install the same on every node"
 _ASKED_S = 90.0
 _CLOCKED_S = 10.0
 _ROUNDS = 5
@@ -60,8 +61,8 @@ def measure(
     names = [node.name for node in nodes]
     cluster = Cluster(
         source="measured",
-        taken=moments.now(),
-        by=carrier.by,
+        timestamp=moments.now(),
+        method=carrier.by,
         head=carrier.head if carrier.head in names else next(iter(names), None),
         nodes=tuple(nodes),
         unread=(*carrier.unread, *unread),
@@ -69,7 +70,7 @@ def measure(
     on_facts(cluster)
     if len(nodes) > 1:
         say("trying every way between them")
-        cluster = replace(cluster, reaches=matrix.measure_reachability(carrier, nodes, ports))
+        cluster = replace(cluster, connections=matrix.measure_reachability(carrier, nodes, ports))
         if is_collective_run:
             ran = collective.run(
                 carrier, cluster, pythons=named, port=ports["torch"], limit_s=limit_s, advise=advised, say=say
@@ -97,7 +98,7 @@ def _facts(
         try:
             facts = record(NodeFacts, answer)
         except (KeyError, TypeError, ValueError):
-            unread.append(Unread(node, "its agent is of another version; install the same on every node"))
+            unread.append(Unread(node, OTHER_VERSION))
             continue
         offset, error = _clock(carrier, node)
         nodes.append(replace(facts, clock_offset_s=offset, clock_error_s=error))

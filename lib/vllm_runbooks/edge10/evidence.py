@@ -5,13 +5,13 @@ What is not given is said in its place, and judged nowhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog.toolchains import AskedModel, Toolchain
+from vllm_runbooks.catalog.toolchains import ModelSupport, Toolchain
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.evidence import JOB, Case, CaseKind, Document, Evidence
@@ -30,10 +30,10 @@ from vllm_runbooks.edge10.artefacts import checks as artefact_checks
 from vllm_runbooks.edge10.artefacts import kinds as artefacts
 from vllm_runbooks.edge10.artefacts import listings
 from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Contents
-from vllm_runbooks.edge10.host import loading, preflight
+from vllm_runbooks.edge10.host import preflight
 from vllm_runbooks.edge10.host import render as host_render
 from vllm_runbooks.edge10.host import snapshots as host_snapshots
-from vllm_runbooks.edge10.host.records import CheckedHost, EdgeHost
+from vllm_runbooks.edge10.host.records import CheckedHost
 from vllm_runbooks.edge10.jobs import job as jobs
 from vllm_runbooks.edge10.jobs import making, names, steps
 from vllm_runbooks.edge10.jobs.records import ReadJob
@@ -56,6 +56,7 @@ _MAX_SCRIPTS = 64
 _JOB_WRONG, _LOST, _CHAIN = "edge10.job", "edge10.accuracy_lost", "edge10.chain"
 """Ids of findings that have no rule."""
 
+_Part = TypeVar("_Part")
 _Source = str | Document
 """Path on this host, or text of a recorded job."""
 
@@ -87,7 +88,7 @@ class JobReport:
 
     facts: Toolchain
     job: ReadJob | str
-    model: AskedModel | None
+    model: ModelSupport | None
     host: CheckedHost | str
     scripts: Mapping[str, LintedScripts] | str
     """By file."""
@@ -141,30 +142,25 @@ def read(
     check_texts(evidence=evidence, scripts=scripts, results=results, image=image, step=step, **named)
     if not isinstance(live, bool):
         raise InputError(f"live: {live!r} is neither True nor False; no host is asked")
-    recorded, case = _held(evidence)
-    given: dict[str, Any] = {name: value.strip() for name, value in named.items()}
-    logs = tuple(filter(None, (given.pop("log"),)))
-    given |= {"scripts": _parted(scripts), "results": _parted(results), "logs": logs}
-    parts = recorded._replace(**{name: value for name, value in given.items() if value})
+    case = None
+    if not evidence.strip():
+        recorded = JobInputs()
+    elif sources.is_job(evidence):
+        recorded = _in_folder(Path(evidence))
+    else:
+        source = sources.load(evidence)
+        recorded, case = _recorded(source), source.case
+    texts: dict[str, Any] = {name: value.strip() for name, value in named.items()}
+    texts["logs"] = tuple(filter(None, (texts.pop("log"),)))
+    for name, value in (("scripts", scripts), ("results", results)):
+        texts[name] = tuple(part.strip() for part in value.split(",") if part.strip())
+    parts = recorded._replace(**{name: value for name, value in texts.items() if value})
     return report_on(parts, case, HostRequest(step, image.strip() or None, live))
 
 
 def of(evidence: Evidence) -> JobReport:
-    """Check a recorded job.
-
-    Raises:
-        InputError: It is none, or something of it cannot be read.
-    """
+    """Check a recorded job; raises InputError."""
     return report_on(_recorded(evidence), evidence.case, HostRequest("compile"))
-
-
-def _held(evidence: str) -> tuple[JobInputs, Case | None]:
-    if not evidence.strip():
-        return JobInputs(), None
-    if sources.is_job(evidence):
-        return _in_folder(Path(evidence)), None
-    source = sources.load(evidence)
-    return _recorded(source), source.case
 
 
 def _recorded(evidence: Evidence) -> JobInputs:
@@ -175,21 +171,16 @@ def _recorded(evidence: Evidence) -> JobInputs:
 
 
 def _by_name(files: Mapping[str, _Source]) -> JobInputs:
-    ends = [
-        next((source for name, source in files.items() if name.startswith(begin)), None) for begin in (_FLOAT, _OTHER)
-    ]
+    results = [[source for name, source in files.items() if name.startswith(begin)] for begin in (_FLOAT, _OTHER)]
+    others = (_FLOAT, _OTHER, JOB)
     return JobInputs(
         job=files[JOB],
-        scripts=tuple(
-            source
-            for name, source in files.items()
-            if name.endswith(_SCRIPTS) and name != JOB and not name.startswith((_FLOAT, _OTHER))
-        ),
+        scripts=tuple(files[name] for name in files if name.endswith(_SCRIPTS) and not name.startswith(others)),
         host=files.get(_HOST),
         quantised=files.get(_QUANTISED),
         original=files.get(_ORIGINAL),
         compiled=files.get(_COMPILED),
-        results=tuple(source for source in ends if source is not None),
+        results=tuple(of_model[0] for of_model in results if of_model),
         logs=tuple(source for name, source in files.items() if name.endswith(_LOGS)),
     )
 
@@ -217,10 +208,6 @@ def _in_folder(folder: Path) -> JobInputs:
 
 def _there(path: Path) -> str | None:
     return str(path) if path.exists() else None
-
-
-def _parted(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 # ---- what is to be said of it
@@ -272,13 +259,10 @@ def _host(source: _Source | None, of_host: HostRequest, model: str | None, facts
         return preflight.checked(request, version=facts.version)
     if source is None:
         return "No host is recorded; turn on live, or name in host what vllm-runbooks edge10 preflight --out wrote."
-    return preflight.checked(request, snapshot=_recorded_host(source), version=facts.version)
-
-
-def _recorded_host(source: _Source) -> EdgeHost:
-    if isinstance(source, Document):
-        return host_snapshots.read(source.text, source.name)
-    return loading.edge_host(source)
+    host = (
+        host_snapshots.read(source.text, source.name) if isinstance(source, Document) else host_snapshots.load(source)
+    )
+    return preflight.checked(request, snapshot=host, version=facts.version)
 
 
 def _planned(model: str | None) -> str | None:
@@ -336,49 +320,43 @@ def _logged(named: Sequence[_Source]) -> Answer | str:
 # ---- how it is shown
 
 
+def _view(part: _Part | str, view: Callable[[_Part], RenderedView]) -> RenderedView:
+    return RenderedView.said(part) if isinstance(part, str) else view(part)
+
+
 def job(report: JobReport) -> RenderedView:
     """Show the job's settings with their sources, and what is wrong with its description."""
-    if isinstance(report.job, str):
-        return RenderedView.said(report.job)
-    return pages.job(report.job, report.facts, report.model)
+    return _view(report.job, lambda read_job: pages.job(read_job, report.facts, report.model))
 
 
 def host(report: JobReport) -> RenderedView:
     """Show the host, and what prevents the step."""
-    return RenderedView.said(report.host) if isinstance(report.host, str) else host_render.host_shown(report.host)
+    return _view(report.host, host_render.host_shown)
 
 
 def scripts(report: JobReport) -> RenderedView:
     """Show what is wrong in the scripts, and what each does."""
-    return RenderedView.said(report.scripts) if isinstance(report.scripts, str) else pages.scripts(report.scripts)
+    return _view(report.scripts, pages.scripts)
 
 
 def quantised(report: JobReport) -> RenderedView:
     """Show the quantised checkpoint."""
-    return _folder(report.quantised)
+    return _view(report.quantised, pages.folder)
 
 
 def compiled(report: JobReport) -> RenderedView:
     """Show the compiled model."""
-    return _folder(report.compiled)
-
-
-def _folder(checked: CheckedFolder | str) -> RenderedView:
-    return RenderedView.said(checked) if isinstance(checked, str) else pages.folder(checked)
+    return _view(report.compiled, pages.folder)
 
 
 def accuracy(report: JobReport) -> RenderedView:
     """Show the accuracy that the quantised model lost."""
-    if isinstance(report.accuracy, str):
-        return RenderedView.said(report.accuracy)
-    return accuracy_render.shown(report.accuracy)
+    return _view(report.accuracy, accuracy_render.shown)
 
 
 def logged(report: JobReport) -> RenderedView:
     """Show why a step failed, and what to do."""
-    if isinstance(report.log, str):
-        return RenderedView.said(report.log)
-    return RenderedView.joined([answers.cause(report.log), answers.remedies(report.log)])
+    return _view(report.log, lambda answer: RenderedView.joined([answers.cause(answer), answers.remedies(answer)]))
 
 
 # ---- the steps, made anew
@@ -415,14 +393,14 @@ def write(files: steps.JobFiles | str, folder: str, *, apply: bool) -> RenderedV
         return RenderedView.said("Nothing is written, since apply is False.")
     if not folder.strip():
         raise InputError("folder is empty; name the folder that the files are to be written into")
-    written, _ = making.store_made(files, Path(folder))
+    written = making.store_made(files, Path(folder))
     return RenderedView.said(f"Written into {folder}: {', '.join(written) or 'nothing, it was all there as it is'}.")
 
 
 # ---- the verdict
 
 
-def _judge_recorded(evidence: Evidence) -> RunbookVerdict:
+def judge_recorded(evidence: Evidence) -> RunbookVerdict:
     """Check a recorded job; raises InputError as `of`."""
     return judge(of(evidence))
 
@@ -444,11 +422,11 @@ def judge(report: JobReport, chain: OpenChain | None = None) -> RunbookVerdict:
     findings, unknown = list(_wrong(report)), list(_open(report))
     compared = chain.accuracy if chain is not None else None
     if chain is not None and compared is None:
-        unknown.append(f"the chain of open parts: {chain.why_none}")
+        unknown.append(f"the chain of open parts: {chain.no_accuracy_reason}")
     elif compared is not None and compared.verdict is Accuracy.LOST:
-        findings.append((_CHAIN, compared.why))
+        findings.append((_CHAIN, compared.reason))
     elif compared is not None and compared.verdict is Accuracy.UNKNOWN:
-        unknown.append(f"the chain of open parts: {compared.why}")
+        unknown.append(f"the chain of open parts: {compared.reason}")
     if report.case is not None:
         verdict, reason = verdict_on_findings([name for name, _ in findings], report.case.expect)
     elif findings:
@@ -475,7 +453,7 @@ def _wrong(report: JobReport) -> Iterator[tuple[str, str]]:
     yield from _serious(report.quantised)
     yield from _serious(report.compiled)
     if isinstance(report.accuracy, AccuracyComparison) and report.accuracy.verdict is Accuracy.LOST:
-        yield _LOST, report.accuracy.why
+        yield _LOST, report.accuracy.reason
     if isinstance(report.log, Answer) and report.log.root_cause is not None:
         yield report.log.root_cause.symptom, report.log.root_cause.title
 
@@ -488,11 +466,11 @@ def _serious(part: CheckedHost | CheckedFolder | str) -> Iterator[tuple[str, str
 
 def _open(report: JobReport) -> Iterator[str]:
     if isinstance(report.host, CheckedHost) and report.host.ok is None:
-        yield from (f"{fact.what} of the host ({fact.why})" for fact in report.host.unknown)
+        yield from (f"{fact.fact} of the host ({fact.reason})" for fact in report.host.unknown)
     if not isinstance(report.scripts, str):
         yield from (f"what {name} does" for name, linted in report.scripts.items() if not linted.steps)
     for folder in (report.quantised, report.compiled):
         if isinstance(folder, CheckedFolder) and folder.ok is None:
             yield from folder.unchecked
     if isinstance(report.accuracy, AccuracyComparison) and report.accuracy.verdict is Accuracy.UNKNOWN:
-        yield f"what was lost: {report.accuracy.why}"
+        yield f"what was lost: {report.accuracy.reason}"

@@ -6,31 +6,27 @@ from collections.abc import Sequence
 from html import escape
 
 from vllm_runbooks.catalog.tables import RuleFinding
-from vllm_runbooks.core.display import visible
+from vllm_runbooks.core.display import one_line, visible
 from vllm_runbooks.core.views.elements import badge, cut, html_table, prose, tag
 from vllm_runbooks.core.views.styled import GROUNDS, SEVERITIES, Prose, TextBlock, Tone, bulleted, styled
 
 _MAX_PATH, _MAX_TEXT = 160, 600
 
 
-def one_line(text: str) -> str:
-    return text.replace("\n", "\\n")
-
-
 def path(name: str) -> str:
     """Path of a file in one line."""
-    return visible(cut(one_line(name), _MAX_PATH))
+    return one_line(cut(name, _MAX_PATH))
 
 
 def blocks(finding: RuleFinding) -> list[TextBlock]:
     """A finding with its effect and what to do, for a terminal."""
     severity = styled(finding.severity.value, SEVERITIES[finding.severity])
     where = f" {path(finding.path)}" if finding.path is not None else ""
-    text = visible(cut(one_line(finding.text), _MAX_TEXT))
+    text = one_line(cut(finding.text, _MAX_TEXT))
     return [
         bulleted(severity + styled(f" {finding.id}", Tone.FAINT) + f":{where} {text}"),
         Prose(styled("so:", Tone.HEADING) + f" {finding.effect}", "    "),
-        Prose(styled("do:", Tone.HEADING) + f" {visible(one_line(finding.do))}", "    "),
+        Prose(styled("do:", Tone.HEADING) + f" {one_line(finding.do)}", "    "),
     ]
 
 

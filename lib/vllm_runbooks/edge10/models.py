@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 
-from vllm_runbooks.catalog.toolchains import AskedModel, EdgeModel, Toolchain
+from vllm_runbooks.catalog.toolchains import EdgeModel, ModelSupport, Toolchain
 
 _MOST_NEAR = 4
 _ALIKE = 0.6
@@ -14,7 +14,7 @@ _MAX_NAME = 200
 _BREAKS = re.compile(r"[-_ .]+")
 
 
-def find_model(name: str, of: Toolchain) -> AskedModel:
+def find_model(name: str, of: Toolchain) -> ModelSupport:
     """Look a model up in the toolchain's list.
 
     A name is compared without case, and dashes, underscores, blanks and dots are one; an organisation counts where both
@@ -26,7 +26,7 @@ def find_model(name: str, of: Toolchain) -> AskedModel:
     """
     model = listed(name, of)
     if model is None:
-        return AskedModel(name, None, None, None, "the toolchain's list has no such model", _near(name, of))
+        return ModelSupport(name, None, None, None, "the toolchain's list has no such model", _near(name, of))
     organisation, _, _ = _parts(name)
     if organisation and not _parts(model.name)[0]:
         why = f"listed as {model.name}, without an organisation"
@@ -34,7 +34,7 @@ def find_model(name: str, of: Toolchain) -> AskedModel:
         why = f"listed as {model.name}"
     else:
         why = "listed"
-    return AskedModel(name, model, model.quantise, model.compile, "; ".join(filter(None, (why, model.note))))
+    return ModelSupport(name, model, model.quantise, model.compile, "; ".join(filter(None, (why, model.note))))
 
 
 def listed(name: str, of: Toolchain) -> EdgeModel | None:
@@ -62,17 +62,6 @@ def weights(name: str, of: Toolchain) -> str:
             if model.hub and last == name_of_it and (not organisation or not its or its == organisation):
                 return model.hub
     return name
-
-
-def is_one(first: str, second: str, of: Toolchain) -> bool:
-    """Whether two names mean one repository or folder."""
-    return _place(first, of) == _place(second, of)
-
-
-def _place(name: str, of: Toolchain) -> str:
-    place = weights(name.strip(), of)
-    words = [word for word in place.split("/") if word not in ("", ".")]
-    return f"/{'/'.join(words)}" if place.startswith("/") else "/".join(words).lower()
 
 
 def _names(model: EdgeModel) -> tuple[str, ...]:

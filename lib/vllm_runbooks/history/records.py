@@ -6,9 +6,10 @@ Times are UTC, as in `2026-11-21T13:37:18Z`; durations are seconds of the monoto
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from vllm_runbooks.core.earlier_schema import SERVER, WAKE_UP, rename_keys
 from vllm_runbooks.core.records import Verdict
 
 CHECK, RUN, SERVE, PROBE, WAKE = KINDS = ("check", "run", "serve", "probe", "wake")
@@ -63,6 +64,14 @@ _A = {
 }
 
 
+def with_present_names(entry: HistoryEntry) -> HistoryEntry:
+    """Rename what schema 1 named otherwise: results of a probe, and all of a wake-up."""
+    if entry.kind == WAKE:
+        inputs, results = (rename_keys(data, WAKE_UP) for data in (entry.inputs, entry.results))
+        return replace(entry, inputs=inputs, results=results)
+    return replace(entry, results=rename_keys(entry.results, SERVER)) if entry.kind == PROBE else entry
+
+
 @dataclass(frozen=True)
 class Differing:
     """A value that differs between two entries."""
@@ -72,13 +81,13 @@ class Differing:
     a: Any
     """None if absent or unknown."""
     b: Any
-    by: float | None = None
+    change: float | None = None
     """The second number less the first."""
     percent: float | None = None
     """That in percent of the first; None if the first is 0."""
     note: str = ""
     """Effect of the difference, or that a default has changed."""
-    counts: bool = True
+    is_significant: bool = True
     """Whether it makes two results differ; durations are never the same twice, and do not."""
 
 

@@ -82,7 +82,7 @@ def turn(job: ScheduledJob, kept: History, *, now: Clock = clock, pause: Callabl
             id_ = None
             if decision.run is not None:
                 planned = policy.stamp(decision.run)
-                id_ = kept.begin(WAKE, job.name, inputs={"planned": planned, "does": "run"}, job=job.name)
+                id_ = kept.begin(WAKE, job.name, inputs={"planned": planned, "action": "run"}, job=job.name)
             standing = _pass(job, kept, decision.passed, standing, part_of=id_)
             if id_ is None:
                 stack.close()  # before anybody else decides: nothing runs
@@ -181,7 +181,7 @@ def _interrupted(
     """End runs that ended unseen: nobody holds the lock of the job any more."""
     planned_times, change = [], None
     for entry in reversed(entries):
-        if entry.inputs.get("does") != "run" or entry.results.get("standing"):
+        if entry.inputs.get("action") != "run" or entry.results.get("standing"):
             continue
         if entry.verdict not in (None, Verdict.INTERRUPTED):
             continue
@@ -205,7 +205,7 @@ def _pass(
     total = standing.missed_total + sum(missed.count for missed in passed)
     standing = replace(standing, missed_total=total, number=standing.number + 1)
     for number, missed in enumerate(passed, 1):
-        inputs = {"planned": missed.planned, "does": missed.reason, "count": missed.count}
+        inputs = {"planned": missed.planned, "action": missed.reason, "count": missed.count}
         results = {"standing": document(standing)} if number == len(passed) else {}
         kept.add(
             WAKE, job.name, Verdict.SKIPPED, f"{missed.reason}: {missed.message}", inputs=inputs, results=results,

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from vllm_runbooks.catalog import compiled
 from vllm_runbooks.catalog.authored.located import Problem
 from vllm_runbooks.catalog.authored.yaml_files import compile_records, date_problems, not_one_of, read_record
-from vllm_runbooks.catalog.toolchains import KINDS, PHASES, SCRIPT_FORMS, STEPS, Toolchain, TreeFile
+from vllm_runbooks.catalog.toolchains import KINDS, PHASES, STEPS, Toolchain, TreeFile
 
 ADAPTER = TypeAdapter(Toolchain)
 _ID = re.compile(r"[a-z][a-z0-9]{0,30}-\d{1,4}(?:\.\d{1,4}){1,3}", re.ASCII)
@@ -62,9 +62,6 @@ def _problems(toolchain: Toolchain, stem: str) -> Iterator[Problem]:
         for index, file in enumerate(files):
             for field, problem in _file_problems(file, lengths):
                 yield ("trees", kind, index, field), problem
-    for index, part in enumerate(toolchain.script):
-        yield from not_one_of(("script", index, "kind"), part.kind, KINDS)
-        yield from not_one_of(("script", index, "form"), part.form, SCRIPT_FORMS)
     for index, fault in enumerate(toolchain.faults):
         if fault.step not in toolchain.steps:
             yield ("faults", index, "step"), f"{fault.step!r} is no step of this file"

@@ -40,10 +40,10 @@ class _Difference(NamedTuple):
     widest: AccuracyInterval | None = None
     questions: int | None = None
     method: str = ""
+    paired: bool = False
     variance: float | None = None
     """Of the difference of one question."""
     counts: PairedCounts | None = None
-    p_value: float | None = None
     unknown: str = ""
     """Why there is no interval."""
     missing: int = 0
@@ -53,11 +53,7 @@ class _Difference(NamedTuple):
 
 
 def check(threshold: float, confidence: float) -> None:
-    """Validate the limits.
-
-    Raises:
-        InputError: One is out of range.
-    """
+    """Validate the limits; raises InputError."""
     are_numbers = all(type(value) in (int, float) for value in (threshold, confidence))
     if not are_numbers or not 0 <= threshold <= 1 or not 0.5 <= confidence <= 0.9999:
         raise InputError(
@@ -85,7 +81,6 @@ def judge(
         InputError: A limit is out of range, or the results have nothing in common.
     """
     check(threshold, confidence)
-    repeats = max(float_.repeats or 1, quantised.repeats or 1)
     pairs, unmatched = _match(float_, quantised)
     subsets = Counter((first.dataset, first.metric) for first, _ in pairs if first.subset is not None)
     rows: list[ScoreComparison] = []
@@ -93,17 +88,17 @@ def judge(
     for first, second in pairs:
         count = subsets[first.dataset, first.metric] if first.subset is not None else 1
         of_pair = 1 - (1 - confidence) / count if count > 1 else confidence
-        difference = _compare(first, second, of_pair, repeats)
+        difference = _compare(first, second, of_pair)
         rows.append(_row(first, second, difference, threshold, of_pair))
         for doubt in _question_doubts(difference, first.dataset):
             doubts.setdefault(f"{doubt.id} {first.dataset}", doubt)
-    for doubt in _result_doubts(float_, quantised, repeats):
+    for doubt in _result_doubts(float_, quantised):
         doubts.setdefault(doubt.text, doubt)
     is_same = any(doubt.id == "same-results" for doubt in doubts.values())
     verdict, why = _verdict(rows, unmatched, is_same=is_same)
     return AccuracyComparison(
         verdict=verdict,
-        why=why,
+        reason=why,
         float_model=float_.model,
         float_kind=float_.kind,
         quantised_model=quantised.model,
@@ -167,7 +162,7 @@ def _datasets(results: EvaluationResults) -> str:
 # ---- one difference
 
 
-def _compare(first: EvaluationScore, second: EvaluationScore, confidence: float, repeats: int) -> _Difference:
+def _compare(first: EvaluationScore, second: EvaluationScore, confidence: float) -> _Difference:
     for score, side in ((first, "float"), (second, "quantised")):
         if score.value is None:
             return _Difference(unknown=f"the {side} score is no number")
@@ -176,9 +171,8 @@ def _compare(first: EvaluationScore, second: EvaluationScore, confidence: float,
     value, other = first.value or 0.0, second.value or 0.0
     shares = [0 <= share <= 1 for share in (value, other)]
     if not all(shares):
-        scale = "of another scale than the other" if any(shares) else "no share of 1"
         difference = None if any(shares) else other - value
-        return _Difference(difference, unknown=f"a score is {scale}, and the threshold is one of shares")
+        return _Difference(difference, unknown="a score is no share of 1, and the threshold is one of shares")
     different = 0
     if first.answers is not None and second.answers is not None:
         ours, theirs = first.answers, second.answers
@@ -186,7 +180,7 @@ def _compare(first: EvaluationScore, second: EvaluationScore, confidence: float,
         different = sum(ours[question].prompt != theirs[question].prompt for question in common)
         if common and not different:
             return _compare_answers(ours, theirs, confidence)
-    return _compare_scores(first, second, confidence, repeats)._replace(different=different)
+    return _compare_scores(first, second, confidence)._replace(different=different)
 
 
 def _compare_answers(
@@ -199,25 +193,24 @@ def _compare_answers(
     number, difference = len(pairs), fmean(b - a for a, b in pairs)
     if any(value not in (0.0, 1.0) for pair in pairs for value in pair):
         unknown = "answers are worth points, and not right or wrong"
-        return _Difference(difference, questions=number, unknown=unknown)
+        return _Difference(difference, questions=number, unknown=unknown, paired=True)
     tally = Counter(pairs)
     counts = PairedCounts(tally[1.0, 1.0], tally[1.0, 0.0], tally[0.0, 1.0], tally[0.0, 0.0])
     changed = counts.float_alone + counts.quantised_alone
     interval = intervals.paired(counts, confidence)
     spread = max((changed + 1) / (number + 2) - difference * difference, _TINY)
-    p_value = intervals.mcnemar(counts.float_alone, counts.quantised_alone)
     total = number + missing
     low, high = (number * interval.low - missing) / total, (number * interval.high + missing) / total
     widest = AccuracyInterval(max(-1.0, low), min(1.0, high))
-    return _Difference(difference, interval, widest, number, PAIRED, spread, counts, p_value, missing=missing)
+    return _Difference(difference, interval, widest, number, PAIRED, True, spread, counts, missing=missing)
 
 
-def _compare_scores(first: EvaluationScore, second: EvaluationScore, confidence: float, repeats: int) -> _Difference:
+def _compare_scores(first: EvaluationScore, second: EvaluationScore, confidence: float) -> _Difference:
     """Compare two shares of right answers; the widest interval covers rounding and missing questions."""
     value, other = first.value or 0.0, second.value or 0.0
     questions = max(filter(None, (first.questions, second.questions)), default=None)
     if first.right is None or second.right is None or not first.questions or not second.questions:
-        return _Difference(other - value, questions=questions, unknown=_reason_unknown(first, second, repeats))
+        return _Difference(other - value, questions=questions, unknown=_reason_unknown(first, second))
     sizes = first.questions, second.questions
     is_exact = [band[0] == band[1] for band in (first.right, second.right)]
     right = (
@@ -235,23 +228,13 @@ def _compare_scores(first: EvaluationScore, second: EvaluationScore, confidence:
     # One more question of each kind, so that a variance is never 0 (Agresti and Caffo).
     shares = [(count + 1) / (size + 2) for count, size in zip(right, sizes, strict=True)]
     spread = sum(share * (1 - share) for share in shares)
-    return _Difference(difference, interval, widest, number, NEWCOMBE, spread, missing=number - min(sizes))
+    return _Difference(difference, interval, widest, number, NEWCOMBE, variance=spread, missing=number - min(sizes))
 
 
-def _reason_unknown(first: EvaluationScore, second: EvaluationScore, repeats: int) -> str:
+def _reason_unknown(first: EvaluationScore, second: EvaluationScore) -> str:
     if not first.questions or not second.questions:
         return "the number of questions is not told; give the answers one by one as well"
-    if repeats > 1:
-        return (
-            f"each question was asked {repeats} times, and only numbers of answers are told; give the work folders, "
-            "whose reviews tell the answers one by one"
-        )
-    if first.is_share is None and second.is_share is None:
-        return f"{first.metric} is no share of right answers; give the work folders, whose reviews tell each answer"
-    return (
-        "the score is no share of its questions (weights, points for parts, or rounded once more); give the work "
-        "folders, whose reviews tell each answer"
-    )
+    return "the score is no share of right answers; give the work folders, whose reviews tell each answer"
 
 
 # ---- the verdict on a difference
@@ -270,16 +253,15 @@ def _row(
         float_score=first.value,
         quantised_score=second.value,
         questions=comparison.questions,
-        paired=comparison.method == PAIRED,
+        paired=comparison.paired,
         verdict=verdict,
-        why=why,
+        reason=why,
         difference=comparison.difference,
         interval=comparison.interval,
         widest=comparison.widest,
         confidence=confidence if comparison.interval is not None else None,
         method=comparison.method,
         counts=comparison.counts,
-        p_value=comparison.p_value,
         is_real_loss=is_real,
         higher_is_better=higher,
         needed_questions=needed,
@@ -349,7 +331,7 @@ def _verdict(rows: Sequence[ScoreComparison], unmatched: Sequence[str], *, is_sa
 
 def _reason(rows: Sequence[ScoreComparison]) -> str:
     more = f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
-    return f"{_name(rows[0])}: {rows[0].why}{more}"
+    return f"{_name(rows[0])}: {rows[0].reason}{more}"
 
 
 # ---- doubts
@@ -367,7 +349,7 @@ def _question_doubts(comparison: _Difference, dataset: str) -> Iterator[Doubt]:
         yield Doubt("missing-questions", text, "Evaluate both on all questions.")
 
 
-def _result_doubts(first: EvaluationResults, second: EvaluationResults, repeats: int) -> Iterator[Doubt]:
+def _result_doubts(first: EvaluationResults, second: EvaluationResults) -> Iterator[Doubt]:
     if first.model and first.model == second.model:
         text = f"Both results are of a model called {first.model}."
         yield Doubt("same-model", text, "See that the second was asked of the quantised server: its name and port.")
@@ -382,10 +364,7 @@ def _result_doubts(first: EvaluationResults, second: EvaluationResults, repeats:
     if any(temperature is not None and temperature > 0 for temperature in temperatures):
         values = " and ".join("unknown" if temperature is None else f"{temperature:g}" for temperature in temperatures)
         text = f"Answers were sampled (temperature {values}): another run gives other scores."
-        yield Doubt("sampled", text, "Evaluate with temperature 0, or several times.")
-    if repeats > 1:
-        text = f"Each question was asked {repeats} times: answers to one question count as one."
-        yield Doubt("several-answers", text, "Nothing, as long as both were asked equally often.")
+        yield Doubt("sampled", text, "Evaluate with temperature 0.")
     for doubt in dict.fromkeys((*first.doubts, *second.doubts)):
         sides = [name for name, results in (("float", first), ("quantised", second)) if doubt in results.doubts]
         yield Doubt(doubt.id, f"In the {' and the '.join(sides)} results: {doubt.text}", doubt.do)

@@ -7,6 +7,7 @@ Written after the sources of EvalScope 1.1.0 and 1.14.1: `report/report.py`, `re
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -23,6 +24,7 @@ from vllm_runbooks.edge10.accuracy.scores import ROUNDED, ROUNDED_THRICE, Report
 from vllm_runbooks.reading.documents import yaml_places
 
 _MAX_SUBSETS = 20_000
+ASK_ONCE = "evaluate with one answer to each question"
 _OVERALL = "OVERALL"
 """The table's name of all subsets together."""
 
@@ -37,11 +39,7 @@ class EvalScopeReport(NamedTuple):
 
 
 def parse_report(data: Any, where: str) -> EvalScopeReport | None:
-    """Parse a report; None if the document is none.
-
-    Raises:
-        InputError: It has no score, or one that cannot be read.
-    """
+    """Parse a report; None if the document is none; raises InputError."""
     if not isinstance(data, dict) or not {"model_name", "dataset_name"} <= data.keys():
         return None
     dataset, model = score_names.shown(data["dataset_name"]), score_names.shown(data["model_name"])
@@ -113,7 +111,6 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 class Review(NamedTuple):
     """A line of a file of reviews."""
 
-    question: str
     values: Mapping[str, float]
     """By name of the metric; empty name if there is only one."""
     prompt: str
@@ -126,18 +123,15 @@ class Reviews:
 
     name: str
     """`<data set>_<subset>`."""
-    lines: tuple[Review, ...]
+    lines: Mapping[str, Review]
+    """By question."""
     not_computed: frozenset[str] = frozenset()
     """Metrics that EvalScope could not compute and counted as 0."""
 
 
 def parse_reviews(text: str, name: str, where: str) -> Reviews:
-    """Parse a file of reviews.
-
-    Raises:
-        InputError: A line is none.
-    """
-    reviews: list[Review] = []
+    """Parse a file of reviews; raises InputError."""
+    reviews: dict[str, Review] = {}
     not_computed: set[str] = set()
     # Not `splitlines`, which splits at other separators that a question may have.
     for number, line in enumerate(text.split("\n"), 1):
@@ -147,24 +141,19 @@ def parse_reviews(text: str, name: str, where: str) -> Reviews:
             data = json_errors.loaded(line)
         except ValueError:
             raise InputError(f"{where}: line {number}: is no JSON; give the file as EvalScope wrote it") from None
-        review = _parse_review(data)
-        if review is None:
+        sample = data.get("sample_score") if isinstance(data, dict) else None
+        if not isinstance(sample, dict):
             raise InputError(f"{where}: line {number}: is no review; give the file as EvalScope wrote it")
-        reviews.append(review)
-        score = _mapping(_mapping(data.get("sample_score")).get("score"))
+        names = (sample.get("group_id"), sample.get("sample_id"), data.get("index"))
+        question = str(next((identity for identity in names if identity is not None), None))
+        if question in reviews:
+            raise InputError(f"{where}: line {number}: question {question[:40]} stands there twice; {ASK_ONCE}")
+        score = _mapping(sample.get("score"))
+        prompt = scores.digest(_prompt(data)) if "messages" in data or "input" in data else ""
+        reviews[question] = Review(_values(score.get("value")), prompt)
         errors = _mapping(_mapping(score.get("metadata")).get("metric_errors"))
         not_computed.update(score_names.metric(str(metric)).name for metric in errors)
-    return Reviews(name, tuple(reviews), frozenset(not_computed))
-
-
-def _parse_review(data: Any) -> Review | None:
-    sample = data.get("sample_score") if isinstance(data, dict) else None
-    if not isinstance(sample, dict):
-        return None
-    names = (sample.get("group_id"), sample.get("sample_id"), data.get("index"))
-    question = next((name for name in names if name is not None), None)
-    prompt = scores.digest(_prompt(data)) if "messages" in data or "input" in data else ""
-    return Review(str(question), _values(_mapping(sample.get("score")).get("value")), prompt)
+    return Reviews(name, reviews, frozenset(not_computed))
 
 
 def _prompt(data: Mapping[str, Any]) -> Any:
@@ -194,72 +183,29 @@ def add_answers(reported: Sequence[ReportedScore], files: Sequence[Reviews]) -> 
     by_name = {score_names.key(file.name): file for file in files}
     complete: list[ReportedScore] = []
     different: dict[str, None] = {}
-    used: set[str] = set()
     for score in reported:
         file = by_name.get(score_names.key(f"{score.dataset}_{score.subset}")) if score.subset is not None else None
-        if file is None:
-            complete.append(score)
-            continue
-        used.add(file.name)
-        answers = _answers(file, score)
+        answers = None if file is None else _answers(file, score)
         if answers is not None:
             value = fmean(answer.value for answer in answers.values())
             score = replace(score, answers=answers, value=value, rounding=scores.EXACT)  # noqa: PLW2901
-        elif score.is_primary is not False:
+        elif file is not None and score.is_primary is not False:
             different[score.dataset] = None
         complete.append(score)
-    datasets = {score.dataset for score in reported}
-    for file in files:
-        is_of_report = any(file.name == dataset or file.name.startswith(f"{dataset}_") for dataset in datasets)
-        if file.name not in used and not is_of_report:
-            complete += _scores_of_reviews(file)
     return complete, list(different)
-
-
-_Row = tuple[str, float, str]
-"""Question, value and prompt."""
 
 
 def _answers(file: Reviews, score: ReportedScore) -> dict[str, AnsweredQuestion] | None:
     """The answers that a score is the mean of; None if it is not their mean."""
-    rows: list[_Row] = []
-    for line in file.lines:
-        names = (name for name in line.values if not name or score_names.metric(name).name == score.metric.name)
-        rows += [(line.question, line.values[name], line.prompt) for name in islice(names, 1)]
-    if not rows or score.value is None or len(rows) != len(file.lines):
+    answers: dict[str, AnsweredQuestion] = {}
+    for question, line in file.lines.items():
+        for name, value in line.values.items():
+            if not name or score_names.metric(name).name == score.metric.name:
+                answers.setdefault(question, AnsweredQuestion(value, line.prompt))
+    if not answers or score.value is None or not len(answers) == len(file.lines) == score.questions:
         return None
-    answers = _by_question(rows)
-    if score.questions not in (len(rows), len(answers)):
-        return None
-    means = (fmean(value for _, value, _ in rows), fmean(answer.value for answer in answers.values()))
-    return answers if any(abs(mean - score.value) <= score.rounding + 1e-6 for mean in means) else None
-
-
-def _by_question(rows: Sequence[_Row]) -> dict[str, AnsweredQuestion]:
-    values: dict[str, list[float]] = {}
-    prompts: dict[str, str] = {}
-    for question, value, prompt in rows:
-        values.setdefault(question, []).append(value)
-        prompts.setdefault(question, prompt)
-    return {question: AnsweredQuestion(fmean(group), prompts[question]) for question, group in values.items()}
-
-
-def _scores_of_reviews(file: Reviews) -> Iterator[ReportedScore]:
-    metrics = dict.fromkeys(metric for line in file.lines for metric in line.values)
-    for metric in metrics:
-        answers = _by_question(
-            [(line.question, line.values[metric], line.prompt) for line in file.lines if metric in line.values]
-        )
-        yield ReportedScore(
-            score_names.shown(file.name),
-            None,
-            score_names.metric(metric or "accuracy"),
-            fmean(answer.value for answer in answers.values()),
-            len(answers),
-            scores.EXACT,
-            is_primary=len(metrics) == 1 or None,
-            answers=answers,
-        )
+    mean = fmean(answer.value for answer in answers.values())
+    return answers if abs(mean - score.value) <= score.rounding + 1e-6 else None
 
 
 # ---- settings of the task
@@ -269,12 +215,11 @@ class TaskSettings(NamedTuple):
     """How answers were sampled."""
 
     temperature: float | None = None
-    repeats: int | None = None
     limit: str = ""
 
 
-def parse_settings(text: str) -> TaskSettings:
-    """Parse a `task_config.yaml`; a broken one says nothing."""
+def parse_settings(text: str, where: str) -> TaskSettings:
+    """Parse a `task_config.yaml`; raises InputError if each question was asked several times."""
     try:
         root = yaml_places.read(Excerpt.whole(text))
     except yaml_places.YamlError:
@@ -283,11 +228,12 @@ def parse_settings(text: str) -> TaskSettings:
         return TaskSettings()
     generation = root.get("generation_config")
     generation = generation if isinstance(generation, yaml_places.Mapping) else root
-    counts = [_parse_number(root.get("repeats")), _parse_number(generation.get("n"))]
-    repeats = max((int(count) for count in counts if count is not None and count >= 1), default=None)
+    counts = (_parse_number(root.get("repeats")), _parse_number(generation.get("n")))
+    if any(count is not None and count > 1 for count in counts):
+        raise InputError(f"{where}: each question was asked several times; {ASK_ONCE}")
     node = root.get("limit")
     limit = node.value if isinstance(node, yaml_places.Scalar) and node.value not in ("null", "~") else ""
-    return TaskSettings(_parse_number(generation.get("temperature")), repeats, limit[:20])
+    return TaskSettings(_parse_number(generation.get("temperature")), limit[:20])
 
 
 def _parse_number(node: object) -> float | None:
@@ -306,20 +252,10 @@ _VALUE = re.compile(r"(-?[0-9]{1,9}(?:\.([0-9]{1,17}))?)\s?(%?)")
 _MAX_ROWS = 50_000
 
 
-class TableRow(NamedTuple):
-    """A row of the table."""
-
-    model: str
-    score: ReportedScore
-
-
-def parse_table(text: str, where: str) -> list[TableRow]:
-    """Parse all tables of a text, as EvalScope prints them, in a log or alone.
-
-    Raises:
-        InputError: There is none, or a row cannot be read.
-    """
-    rows: list[TableRow] = []
+def parse_table(text: str, where: str) -> EvalScopeReport:
+    """Parse all tables of a text, as EvalScope prints them, in a log or alone; raises InputError."""
+    models: dict[str, None] = {}
+    parsed: list[ReportedScore] = []
     columns: dict[str, int] | None = None
     is_framed = True
     for number, line in enumerate(_COLORS.sub("", text).split("\n"), 1):
@@ -337,28 +273,29 @@ def parse_table(text: str, where: str) -> list[TableRow]:
         elif len(cells) <= max(columns.values()):
             raise InputError(f"{where}: line {number}: a row of the table has too few cells; give the table whole")
         else:
-            rows.append(_parse_row({name: cells[at] for name, at in columns.items()}, f"{where}: line {number}"))
-            if len(rows) > _MAX_ROWS:
+            models[score_names.shown(cells[columns["model"]])] = None
+            parsed.append(_parse_row({name: cells[at] for name, at in columns.items()}, f"{where}: line {number}"))
+            if len(parsed) > _MAX_ROWS:
                 raise InputError(f"{where}: its tables have more than {_MAX_ROWS:,} rows; give the reports as JSON")
-    if not rows:
+    if not parsed:
         raise InputError(
             f"{where}: holds no results; give a report or work folder of EvalScope, its table with the columns Model, "
             "Dataset, Metric, Subset, Num and Score, or results of VLMEvalKit"
         )
+    if len(models) > 1:
+        some = ", ".join(list(models)[:8])
+        raise InputError(f"{where}: its table has {len(models)} models ({some}); give one table for each")
     # The table does not mark the primary metric: it is known where a data set has only one.
-    metrics: dict[str, set[str]] = {}
-    for row in rows:
-        metrics.setdefault(row.score.dataset, set()).add(row.score.metric.name)
-    return [
-        row._replace(score=replace(row.score, is_primary=len(metrics[row.score.dataset]) == 1 or None)) for row in rows
-    ]
+    counts = Counter(dataset for dataset, _ in {(score.dataset, score.metric.name) for score in parsed})
+    marked = (replace(score, is_primary=counts[score.dataset] == 1 or None) for score in parsed)
+    return EvalScopeReport(next(iter(models)), tuple(marked))
 
 
-def _parse_row(cells: Mapping[str, str], where: str) -> TableRow:
+def _parse_row(cells: Mapping[str, str], where: str) -> ReportedScore:
     subset = None if cells["subset"].upper() == _OVERALL else score_names.shown(cells["subset"])
     value, rounding = _parse_value(cells["score"])
     questions = cells["num"].replace(",", "")
-    score = ReportedScore(
+    return ReportedScore(
         score_names.shown(cells["dataset"]),
         subset,
         score_names.metric(cells["metric"]),
@@ -367,7 +304,6 @@ def _parse_row(cells: Mapping[str, str], where: str) -> TableRow:
         ROUNDED_THRICE if subset is None and rounding == ROUNDED else rounding,
         where=where,
     )
-    return TableRow(score_names.shown(cells["model"]), score)
 
 
 def _parse_value(cell: str) -> tuple[float | None, float]:

@@ -1,8 +1,7 @@
-"""Confidence intervals of differences between two shares, and McNemar's test.
+"""Confidence intervals of differences between two shares.
 
 A difference is the second value less the first. Sources: R. G. Newcombe, Statistics in Medicine 17 (1998), 873-890,
-method 10 (two samples) and 2635-2650, method 10 (pairs); E. B. Wilson, J. Amer. Stat. Assoc. 22 (1927), 209-212;
-Q. McNemar, Psychometrika 12 (1947), 153-157, in its exact form.
+method 10 (two samples) and 2635-2650, method 10 (pairs); E. B. Wilson, J. Amer. Stat. Assoc. 22 (1927), 209-212.
 """
 
 from __future__ import annotations
@@ -54,13 +53,3 @@ def paired(counts: PairedCounts, confidence: float) -> AccuracyInterval:
     if agreement > 0:
         agreement = max(agreement - number / 2, 0.0)  # Newcombe's continuity correction
     return _newcombe((first, number), (second, number), confidence, agreement / math.sqrt(product) if product else 0.0)
-
-
-def mcnemar(float_alone: int, quantised_alone: int) -> float:
-    """McNemar's exact test: two-sided probability of so uneven a split if neither model is better."""
-    number, fewer = float_alone + quantised_alone, min(float_alone, quantised_alone)
-    if not number:
-        return 1.0
-    log_ways = math.lgamma(number + 1) - number * math.log(2)
-    tail = math.fsum(math.exp(log_ways - math.lgamma(k + 1) - math.lgamma(number - k + 1)) for k in range(fewer + 1))
-    return min(1.0, 2 * tail)

@@ -32,7 +32,6 @@ class AnsweredQuestion:
     """The value of a model's answer to one question."""
 
     value: float
-    """Mean over its answers, if it was asked several times."""
     prompt: str
     """Digest of the question as the model got it; empty if unknown."""
 
@@ -71,8 +70,6 @@ class EvaluationResults:
     doubts: tuple[Doubt, ...] = ()
     temperature: float | None = None
     """Sampling temperature; None if unknown."""
-    repeats: int | None = None
-    """How often each question was asked; None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +106,7 @@ class ScoreComparison:
     paired: bool
     """Whether the answers were compared question by question."""
     verdict: Accuracy
-    why: str
+    reason: str
     difference: float | None = None
     """Quantised less float."""
     interval: AccuracyInterval | None = None
@@ -119,8 +116,6 @@ class ScoreComparison:
     """Of the interval; higher for one of several subsets, so that all of them hold together."""
     method: str = ""
     counts: PairedCounts | None = None
-    p_value: float | None = None
-    """Of McNemar's exact test, two-sided."""
     is_real_loss: bool | None = None
     """Whether the whole interval is a loss."""
     higher_is_better: bool | None = None
@@ -133,7 +128,7 @@ class AccuracyComparison:
     """Output of `edge10 judge --format json`: quantised against float."""
 
     verdict: Accuracy
-    why: str
+    reason: str
     float_model: str
     float_kind: str
     quantised_model: str

@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 from vllm_runbooks.core import json_errors
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.edge10.accuracy import evalscope_reports, score_names, scores, vlmeval_reports, workbooks
-from vllm_runbooks.edge10.accuracy.evalscope_reports import Reviews, TaskSettings
+from vllm_runbooks.edge10.accuracy.evalscope_reports import EvalScopeReport, Reviews, TaskSettings
 from vllm_runbooks.edge10.accuracy.records import Doubt, EvaluationResults
 from vllm_runbooks.edge10.accuracy.scores import ReportedScore
 
 MAX_BYTES = 64 * 2**20
 """Of one file."""
-_ANSWERS, _REPORT, _TABLE = "EvalScope answers", "EvalScope report", "EvalScope table"
+_REPORT, _TABLE = "EvalScope report", "EvalScope table"
 _VLMEVALKIT = "VLMEvalKit results"
 _RESULT_FILE = re.compile(
     r"(?:^|/)(?:reports/(?:[^/]+/)?[^/]+\.json|reviews/(?:[^/]+/)?[^/]+\.jsonl|configs/task_config[^/]*\.ya?ml"
-    r"|[^/]+_acc\.csv|[^/]+_result\.(?:tsv|csv|xlsx))$"
+    r"|[^/]+_result\.(?:tsv|csv|xlsx))$"
 )
 _CIRCULAR = re.compile(r"_(?:vanilla|circular?|circ\d|all)_")
 """Intermediate files of VLMEvalKit, which have each question several times."""
@@ -34,7 +34,7 @@ class ResultFile(NamedTuple):
 
 
 class _ParsedFile(NamedTuple):
-    kind: str
+    kind: str = ""
     model: str = ""
     scores: Sequence[ReportedScore] = ()
     failed: int = 0
@@ -73,16 +73,11 @@ def read(files_of_results: Iterable[ResultFile], where: str) -> EvaluationResult
         raise InputError(f"{where}: holds no results; name a report, or the work folder, of one evaluation")
     settings = [file.settings for file in files if file.settings is not None]
     temperature = max((task.temperature for task in settings if task.temperature is not None), default=None)
-    configured = [task.repeats for task in settings if task.repeats is not None]
-    answered = [
-        round(len(review.lines) / len({line.question for line in review.lines})) for review in reviews if review.lines
-    ]
-    repeats = max([*configured, *answered], default=None)
-    combined = scores.combine_scores(reported, repeats)
+    combined = scores.combine_scores(reported)
     doubts = _doubts(sum(file.failed for file in files), settings, different, not_computed)
-    kinds = {file.kind for file in files if file.kind and file.scores} or {_ANSWERS}
+    kinds = {file.kind for file in files if file.kind}
     model = models[0] if models else ""
-    return EvaluationResults(model, " and ".join(sorted(kinds)), combined, tuple(doubts), temperature, repeats)
+    return EvaluationResults(model, " and ".join(sorted(kinds)), combined, tuple(doubts), temperature)
 
 
 def _is_of(score: ReportedScore, metrics: Iterable[str]) -> bool:
@@ -119,9 +114,8 @@ def _parse(file: ResultFile, where: str) -> _ParsedFile:
     ending = ending.casefold()
     model = vlmeval_reports.named(path).model
     if file.raw.startswith(b"PK\x03\x04") or ending == "xlsx":
-        return _ParsedFile(
-            _VLMEVALKIT, model, vlmeval_reports.parse_table(workbooks.rows(file.raw, where), path, where)
-        )
+        cells = workbooks.rows(file.raw, where)
+        return _ParsedFile(_VLMEVALKIT, model, vlmeval_reports.parse_table(cells, path, where))
     text = file.raw.decode("utf-8-sig", "replace")
     if not text.strip():
         raise InputError(f"{where}: is empty; give a report that was written whole")
@@ -129,23 +123,17 @@ def _parse(file: ResultFile, where: str) -> _ParsedFile:
         rows = vlmeval_reports.rows(text, where, delimiter="\t" if ending == "tsv" else ",")
         return _ParsedFile(_VLMEVALKIT, model, vlmeval_reports.parse_table(rows, path, where))
     if ending in ("yaml", "yml"):
-        return _ParsedFile("", settings=evalscope_reports.parse_settings(text))
+        return _ParsedFile(settings=evalscope_reports.parse_settings(text, where))
     if ending == "jsonl":
         reviewed = folders[-1] if len(folders) > 1 and folders[-2] == "reviews" else ""
         reviews = evalscope_reports.parse_reviews(text, stem, where)
-        return _ParsedFile(_ANSWERS, score_names.shown(reviewed), reviews=reviews)
-    if ending == "json" or text.lstrip()[:1] in "{[":
-        return _parse_json(text, where)
-    table_rows = evalscope_reports.parse_table(text, where)
-    models = list(dict.fromkeys(row.model for row in table_rows))
-    if len(models) > 1:
-        raise InputError(
-            f"{where}: its table has {len(models)} models ({', '.join(models[:8])}); give one table for each"
-        )
-    return _ParsedFile(_TABLE, models[0], [row.score for row in table_rows])
+        return _ParsedFile(model=score_names.shown(reviewed), reviews=reviews)
+    is_json = ending == "json" or text.lstrip()[:1] in "{["
+    report = _parse_report(text, where) if is_json else evalscope_reports.parse_table(text, where)
+    return _ParsedFile(_REPORT if is_json else _TABLE, report.model, report.scores, report.failed)
 
 
-def _parse_json(text: str, where: str) -> _ParsedFile:
+def _parse_report(text: str, where: str) -> EvalScopeReport:
     try:
         data: Any = json_errors.loaded(text)
     except ValueError as error:
@@ -153,4 +141,4 @@ def _parse_json(text: str, where: str) -> _ParsedFile:
     report = evalscope_reports.parse_report(data, where)
     if report is None:
         raise InputError(f"{where}: is JSON, and no report of EvalScope; give one of those")
-    return _ParsedFile(_REPORT, report.model, report.scores, report.failed)
+    return report

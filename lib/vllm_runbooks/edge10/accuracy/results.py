@@ -17,37 +17,27 @@ _REPORTS, _REVIEWS, _CONFIGS = "reports", "reviews", "configs"
 
 
 def read(path: Path) -> EvaluationResults:
-    """The results in a file or folder; a report in EvalScope's work folder with its answers.
-
-    Raises:
-        InputError: There are none, or those of several runs or models.
-    """
-    if path.is_dir():
-        return reports.read(_files_of_folder(path), str(path))
+    """The results in a file or folder; a report in EvalScope's work folder with its answers; raises InputError."""
     if not path.exists():
         raise InputError(f"{path}: there is no such file or folder; name a report, or the work folder of an evaluation")
-    if not path.is_file():
+    if not path.is_file() and not path.is_dir():
         raise InputError(f"{path}: is no plain file; name a report, or the work folder of an evaluation")
-    report = path.resolve()
-    if path.suffix != ".json" or report.parent.parent.name != _REPORTS:
+    place = path.resolve()
+    is_report = path.is_file() and path.suffix == ".json" and place.parent.parent.name == _REPORTS
+    model = place.parent if is_report else place
+    if path.is_file() and not is_report:
         return reports.read([ResultFile("", _content(path))], str(path))
-    root = report.parent.parent.parent
-    reviews = [file for file in _listed(root / _REVIEWS / report.parent.name) if file.suffix == ".jsonl"]
-    configs = [file for file in _listed(root / _CONFIGS) if file.suffix == ".yaml"]
-    files = [
-        report,
-        *(file for file in reviews if file.name.startswith(f"{report.stem}_")),
-        *(file for file in configs if file.name.startswith("task_config")),
-    ]
-    return reports.read(_contents(files, root), str(path))
+    if model.parent.name != _REPORTS:
+        return reports.read(_files_of_folder(path), str(path))
+    root = model.parent.parent
+    reviews = _listed(root / _REVIEWS / model.name)
+    files = [file for file in reviews if not is_report or file.name.startswith(f"{place.stem}_")]
+    files += [place] if is_report else _listed(model)
+    return reports.read(_contents(_result_files([*files, *_listed(root / _CONFIGS)], root), root), str(path))
 
 
 def distinct(first: Path, second: Path) -> None:
-    """Check that two results are different files or folders.
-
-    Raises:
-        InputError: They are the same.
-    """
+    """Check that two results are different files or folders; raises InputError."""
     if first.exists() and second.exists() and first.samefile(second):
         raise InputError(
             f"{first} and {second}: are the same; name the float model's results, then the quantised one's"
@@ -56,16 +46,6 @@ def distinct(first: Path, second: Path) -> None:
 
 def _files_of_folder(path: Path) -> Iterator[ResultFile]:
     folder = path.resolve()
-    if folder.name == _REPORTS and not (folder / _REPORTS).is_dir():
-        folder = folder.parent
-    if folder.name == _REVIEWS and (folder.parent / _REPORTS).is_dir():
-        folder = folder.parent
-    if folder.name == _REVIEWS:
-        return _contents(_result_files(_walk(folder), folder.parent), folder.parent)
-    if folder.parent.name in (_REPORTS, _REVIEWS):
-        root = folder.parent.parent
-        parts = (root / _REPORTS / folder.name, root / _REVIEWS / folder.name, root / _CONFIGS)
-        return _contents(_result_files((file for part in parts for file in _listed(part)), root), root)
     if not (folder / _REPORTS).is_dir():
         runs = sorted(place.parent for place in _walk(folder) if place.name == _REPORTS and place.is_dir())
         if len(runs) > 1:
@@ -75,7 +55,8 @@ def _files_of_folder(path: Path) -> Iterator[ResultFile]:
     files = _result_files(_walk(folder), folder)
     # Reports that were copied out of their work folder are recognised by their contents.
     files = files or [file for file in _listed(folder) if file.suffix in (".json", ".jsonl")]
-    return _contents(_deduplicate(files), folder)
+    # VLMEvalKit links its results to the folder above.
+    return _contents(list({file.resolve(): file for file in files}.values()), folder)
 
 
 def _result_files(files: Iterable[Path], root: Path) -> list[Path]:
@@ -95,21 +76,6 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 def _listed(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
-
-
-_FORMATS = ".tsv .csv .xlsx"
-"""VLMEvalKit writes a result in several formats: the first of these is read."""
-
-
-def _deduplicate(files: list[Path]) -> list[Path]:
-    """Each result once: VLMEvalKit links its results to the folder above."""
-    by_name: dict[str, Path] = {}
-    for file in sorted(files, key=lambda file: (len(file.parts), _FORMATS.find(file.suffix))):
-        by_name.setdefault(file.stem if file.stem.endswith("_result") else f"{file.parent.name}/{file.name}", file)
-    by_target: dict[Path, Path] = {}
-    for file in by_name.values():
-        by_target.setdefault(file.resolve(), file)
-    return list(by_target.values())
 
 
 def _contents(files: list[Path], root: Path) -> Iterator[ResultFile]:

@@ -27,6 +27,8 @@ _ALIASES = {
     "average-accuracy": "accuracy",
     "pass-at-1": "pass-1",
 }
+_STATISTIC = re.compile(r"-([rpf])(?:ecall|recision|1)$")
+"""The last part of the name of a ROUGE, which answers have in short: `rouge-l-r`."""
 _QUANTISED = re.compile(
     r"(?:^|[^a-z0-9])(?:awq|gptq|quant(?:ised|ized)?|int[348]|fp8|fp4|nvfp4|mxfp4|nf4|bnb|gguf|[348]-?bits?|w[348]a\d{1,2}|w[348]|q[348]"
     r"|marlin|smoothquant)(?:$|[^a-z0-9])"
@@ -54,8 +56,9 @@ def key(name: str) -> str:
 def metric(name: str) -> EvaluationMetric:
     """The metric of a name: `mean_acc`, `AverageAccuracy` and `Accuracy ↑` are `accuracy`."""
     parts = [key(re.sub("[↑↓]", "", part)) for part in re.split(r"[·:|]", name[:_MAX_NAME])]
-    parts = [part for part in parts if part] or ["metric"]
-    base = "-".join(parts)
+    base = "-".join(part for part in parts if part) or "metric"
+    if base.startswith(("bleu", "rouge")):
+        base = _STATISTIC.sub(r"-\1", base.replace("n-gram-", ""))
     for prefix in ("mean-", "avg-"):
         if base.startswith(prefix) and not base[len(prefix) :].isdigit():
             base = base.removeprefix(prefix)
@@ -71,6 +74,9 @@ def identified(identity: Mapping[str, Any]) -> EvaluationMetric:
     aggregation, dimensions = str(identity.get("aggregation", "")), identity.get("dimensions")
     dimensions = dimensions if isinstance(dimensions, Mapping) else {}
     base = metric(str(identity.get("name", ""))).name
+    if base in ("bleu", "rouge"):
+        parts = (base, dimensions.get("variant"), dimensions.get("ngram"), dimensions.get("statistic"))
+        return metric("-".join(str(part) for part in parts if part is not None))
     if aggregation not in ("", "mean", "identity"):
         base = f"{base}-{key(aggregation)}"
     base += "".join(f"-{key(str(name))}-{key(str(value))}" for name, value in sorted(dimensions.items()))

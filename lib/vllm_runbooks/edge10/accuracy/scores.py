@@ -59,30 +59,22 @@ def digest(*parts: Any) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def combine_scores(reported: Iterable[ReportedScore], repeats: int | None) -> tuple[EvaluationScore, ...]:
-    """The scores of a report, each data set before its subsets.
-
-    Args:
-        reported: The scores as reported.
-        repeats: How often each question was asked; then the numbers count answers.
-
-    Raises:
-        InputError: A score is reported twice with different values.
-    """
+def combine_scores(reported: Iterable[ReportedScore]) -> tuple[EvaluationScore, ...]:
+    """The scores of a report, each data set before its subsets; raises InputError."""
     groups: dict[tuple[str, str], list[ReportedScore]] = {}
     for score in reported:
         groups.setdefault((score_names.key(score.dataset), score.metric.name), []).append(score)
     scores: list[EvaluationScore] = []
     for group in groups.values():
         unique = _deduplicate(group)
-        parts = [_evaluate(score, repeats) for score in unique if score.subset is not None]
+        parts = [_evaluate(score) for score in unique if score.subset is not None]
         total = next((score for score in unique if score.subset is None), None)
-        scores += [_total(total, parts, unique[0], repeats), *(parts if len(parts) > 1 else [])]
+        scores += [_total(total, parts, unique[0]), *(parts if len(parts) > 1 else [])]
     return tuple(scores)
 
 
 def _deduplicate(group: Sequence[ReportedScore]) -> list[ReportedScore]:
-    """Each score once, preferably with the answers that it is the mean of."""
+    """Each score once, as several tables or files may have it."""
     by_subset: dict[str | None, ReportedScore] = {}
     for score in group:
         name = None if score.subset is None else score_names.key(score.subset)
@@ -92,18 +84,17 @@ def _deduplicate(group: Sequence[ReportedScore]) -> list[ReportedScore]:
         tolerance = score.rounding + other.rounding + EXACT
         values = (score.value, other.value)
         is_same = None not in values and abs((score.value or 0) - (other.value or 0)) <= tolerance
-        if not is_same and score.answers is None and other.answers is None:
+        if not is_same:
             what = f"{score.dataset}{f', {score.subset}' if score.subset else ''}, {score.metric.name}"
             raise InputError(
                 f"{score.where or 'the results'}: two scores of {what}: {other.value} and {score.value}; "
                 "give the results of one model and one run at a time"
             )
-        by_subset[name] = max(score, other, key=lambda candidate: (candidate.answers is not None) is is_same)
     return list(by_subset.values())
 
 
-def _evaluate(score: ReportedScore, repeats: int | None) -> EvaluationScore:
-    right, is_share = _right_answers(score, repeats)
+def _evaluate(score: ReportedScore) -> EvaluationScore:
+    right, is_share = _right_answers(score)
     return EvaluationScore(
         dataset=score.dataset,
         subset=score.subset,
@@ -118,13 +109,13 @@ def _evaluate(score: ReportedScore, repeats: int | None) -> EvaluationScore:
     )
 
 
-def _right_answers(score: ReportedScore, repeats: int | None) -> tuple[tuple[int, int] | None, bool | None]:
+def _right_answers(score: ReportedScore) -> tuple[tuple[int, int] | None, bool | None]:
     """The numbers of right answers that a score can stand for, and whether it is a share of them."""
     if score.answers is not None:
         values = [answer.value for answer in score.answers.values()]
         is_share = bool(values) and all(value in (0.0, 1.0) for value in values)
         return ((int(sum(values)),) * 2 if is_share else None), is_share
-    if not score.metric.is_share or score.value is None or not score.questions or (repeats or 1) > 1:
+    if not score.metric.is_share or score.value is None or not score.questions:
         return None, score.metric.is_share
     if not -score.rounding <= score.value <= 1 + score.rounding:
         return None, False
@@ -133,30 +124,28 @@ def _right_answers(score: ReportedScore, repeats: int | None) -> tuple[tuple[int
     return ((low, high), True) if low <= high else (None, False)
 
 
-def _total(
-    reported: ReportedScore | None, parts: Sequence[EvaluationScore], example: ReportedScore, repeats: int | None
-) -> EvaluationScore:
+def _total(reported: ReportedScore | None, parts: Sequence[EvaluationScore], example: ReportedScore) -> EvaluationScore:
     """The score of a whole data set, by its subsets where these say more."""
     if reported is not None and (reported.answers is not None or not parts):
-        return _evaluate(reported, repeats)
+        return _evaluate(reported)
     questions = sum(part.questions or 0 for part in parts)
     if not questions or any(part.questions is None or part.value is None for part in parts):
         unknown = replace(example, subset=None, value=None, questions=None, answers=None)
-        return _evaluate(reported or unknown, repeats)
+        return _evaluate(reported or unknown)
     pooled = sum((part.value or 0.0) * (part.questions or 0) for part in parts) / questions
     value = pooled
     if reported is not None:
         if reported.value is None or abs(reported.value - pooled) > reported.rounding + 2 * ROUNDED:
             # Weights, or a mean over categories: no share of right answers.
-            return replace(_evaluate(reported, repeats), right=None, is_share=False)
+            return replace(_evaluate(reported), right=None, is_share=False)
         value = reported.value if reported.questions == questions else pooled
     pooled_score = ReportedScore(example.dataset, None, example.metric, value, questions, is_primary=example.is_primary)
     if all(part.answers is not None for part in parts):
         answers = {f"{part.subset}\0{name}": answer for part in parts for name, answer in (part.answers or {}).items()}
-        return _evaluate(replace(pooled_score, value=pooled, answers=answers), repeats)
+        return _evaluate(replace(pooled_score, value=pooled, answers=answers))
     bands = [part.right for part in parts if part.right is not None]
     if len(bands) == len(parts):
         band = (sum(low for low, _ in bands), sum(high for _, high in bands))
-        return replace(_evaluate(pooled_score, repeats), right=band, is_share=True)
+        return replace(_evaluate(pooled_score), right=band, is_share=True)
     is_share = False if any(part.is_share is False for part in parts) else None
-    return replace(_evaluate(pooled_score, repeats), right=None, is_share=is_share)
+    return replace(_evaluate(pooled_score), right=None, is_share=is_share)

@@ -26,11 +26,7 @@ class _UnreadableError(Exception):
 
 
 def rows(raw: bytes, where: str) -> Iterator[list[str]]:
-    """The rows of the first sheet, each as wide as its last cell.
-
-    Raises:
-        InputError: It is no workbook, or exceeds a bound.
-    """
+    """The rows of the first sheet, each as wide as its last cell; raises InputError."""
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             has_strings = _STRINGS in archive.namelist()

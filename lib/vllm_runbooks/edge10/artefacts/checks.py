@@ -9,11 +9,11 @@ from pathlib import Path
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core import errors
 from vllm_runbooks.core.errors import InputError, WrongFileError
-from vllm_runbooks.core.redaction.redact import redact_name, redact_record, redact_text
+from vllm_runbooks.core.redaction.redact import redact_name, redact_record
 from vllm_runbooks.edge10.artefacts import folders, listings
 from vllm_runbooks.edge10.artefacts import kinds as artefacts
 from vllm_runbooks.edge10.artefacts.kinds import ExpectedArtefact, ScannedFolder
-from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Contents, Listing
+from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Contents
 from vllm_runbooks.edge10.jobs import job as jobs
 from vllm_runbooks.edge10.jobs.records import EdgeJob
 from vllm_runbooks.reading import sources
@@ -25,11 +25,7 @@ def check(
     name: str, *, job: str | None = None, float_name: str | None = None, dies: int | None = None,
     lengths: Sequence[int] | None = None, step: str | None = None, version: str | None = None,
 ) -> CheckedFolder:  # fmt: skip
-    """Check a folder or a listing.
-
-    Raises:
-        InputError: Something cannot be read, or is no artefact.
-    """
+    """Check a folder or a listing; raises InputError."""
     description = _read_job(job) if job else None
     facts = catalog.toolchain(version or (description.toolchain if description else None))
     folder = read(name)
@@ -45,11 +41,7 @@ def is_folder(name: str) -> bool:
 
 
 def read(name: str) -> ScannedFolder:
-    """Read a folder, or a listing without the contents of the files.
-
-    Raises:
-        InputError: It is neither.
-    """
+    """Read a folder, or a listing without the contents of the files; raises InputError."""
     errors.check_texts(name=name)
     if not name.strip():
         raise InputError(f"(nothing): is no name; {_INSTEAD}")
@@ -76,13 +68,7 @@ def _read_job(name: str) -> EdgeJob:
 
 
 def without_secrets(checked: CheckedFolder) -> CheckedFolder:
-    """Redact an answer for printing."""
-    files = checked.listing.files
-    for file in files:
-        if "@" in file.path:
-            redact_name(file.path)  # registers a password in front of a host
-    redacted = redact_record(replace(checked, listing=Listing(checked.listing.name, ())))
-    paths = "\n".join(file.path for file in files)
-    if redact_text(paths) != paths:
-        files = tuple(replace(file, path=redact_name(file.path)) for file in files)
-    return replace(redacted, listing=replace(redact_record(replace(checked.listing, files=())), files=files))
+    """Redact an answer for printing; a password in the name of a file is replaced everywhere."""
+    listing = checked.listing
+    files = tuple(replace(file, path=redact_name(file.path)) for file in listing.files)
+    return redact_record(replace(checked, listing=replace(listing, files=files)))

@@ -46,7 +46,7 @@ class _LengthsType(click.ParamType[tuple[int, ...]]):
 def check(*, name: str, float_name: str | None, form: str, **expected: Any) -> int:
     """Say whether what lies between two steps is whole: a quantised checkpoint, or a compiled model.
 
-    FOLDER is judged with what stands in its files; of a LISTING, as `tree`, `ls -lR` or `find` print one, the names
+    FOLDER is judged with what stands in its files; of a LISTING, as `tree` or `ls -lR` prints one, the names
     are, and the sizes where it has them.
 
     Exit status: 0 nothing is wrong; 1 something is, or could not be established; 2 it cannot be read.

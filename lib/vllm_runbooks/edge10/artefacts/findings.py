@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from vllm_runbooks.catalog.tables import FindingText, RuleFinding, load_table
 
@@ -13,16 +14,30 @@ def meaning(finding_id: str) -> FindingText:
     return rows[finding_id]
 
 
-def artefact_finding(finding_id: str, path: str | None, text: str, *, do: str = "", source: str) -> RuleFinding:
-    """Build a finding."""
-    row = meaning(finding_id)
-    return RuleFinding(
-        id=finding_id,
-        severity=row.severity,
-        path=path,
-        text=text,
-        effect=row.effect,
-        do=do or row.do,
-        source=row.source.replace("{guide}", source),
-        symptom=row.symptom,
-    )
+@dataclass
+class FolderNotes:
+    """Findings of a check in progress, and what it leaves open."""
+
+    source: str
+    """Of the toolchain's facts."""
+    base: str = ""
+    """Folder that paths of findings are below, with a trailing slash."""
+    findings: list[RuleFinding] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def add(self, finding_id: str, path: str | None, text: str, *, do: str = "") -> None:
+        """Add a finding; the path is below the base."""
+        row = meaning(finding_id)
+        self.findings.append(
+            RuleFinding(
+                id=finding_id,
+                severity=row.severity,
+                path=None if path is None else f"{self.base}{path}".rstrip("/") or None,
+                text=text,
+                effect=row.effect,
+                do=do or row.do,
+                source=row.source.replace("{guide}", self.source),
+                symptom=row.symptom,
+            )
+        )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from itertools import islice
 from pathlib import Path
 
 from vllm_runbooks.core.errors import InputError
@@ -27,47 +28,33 @@ _INDEX = "model.safetensors.index.json"
 
 
 def list_folder(folder: Path) -> Listing:
-    """List a folder and everything below it.
-
-    Raises:
-        InputError: It is no folder, is empty, or cannot be read.
-    """
-    if not folder.exists():
-        raise InputError(f"{folder}: is not there; name a folder of artefacts, or a listing of one")
+    """List a folder and everything below it; raises InputError."""
     if not folder.is_dir():
         raise InputError(f"{folder}: is no folder; name one, or a listing of one")
     files: list[ListedFile] = []
     unread: dict[str, str] = {}
     is_cut = False
     pending = [("", 0)]
-    while pending:
+    while pending and not is_cut:
         parent, depth = pending.pop()
         try:
             with os.scandir(folder / parent) as entries:
-                # Counted before they are sorted: a folder may have millions.
-                batch: list[os.DirEntry[str]] = []
-                for entry in entries:
-                    if len(files) + len(batch) >= MAX_FILES:
-                        is_cut = True
-                        break
-                    batch.append(entry)
+                # A folder may have millions of files.
+                batch = list(islice(entries, MAX_FILES - len(files) + 1))
         except OSError as error:
             if not parent:
                 raise InputError(f"{folder}: cannot be listed ({error.strerror}); mend its permissions") from None
             unread[parent] = error.strerror or "no reason is given"
             continue
-        for entry in sorted(batch, key=lambda entry: entry.name):
-            file = _listed_file(entry, f"{parent}/{entry.name}" if parent else entry.name)
-            files.append(file)
-            if file.kind == "folder" and depth + 1 >= MAX_DEPTH:
-                is_cut = True
-            elif file.kind == "folder" and not is_cut:
-                pending.append((file.path, depth + 1))
+        batch_files = [_listed_file(entry, f"{parent}/{entry.name}" if parent else entry.name) for entry in batch]
+        subfolders = [file.path for file in batch_files if file.kind == "folder"]
+        files += batch_files
+        is_cut = len(files) > MAX_FILES or bool(subfolders and depth + 1 >= MAX_DEPTH)
+        pending += [(path, depth + 1) for path in subfolders]
     if not files:
         raise InputError(f"{folder}: is empty; name a folder of artefacts")
-    return Listing(
-        folder.resolve().name, tuple(sorted(files, key=lambda file: file.path)), unread, is_cut, by="this host"
-    )
+    files = sorted(files[:MAX_FILES], key=lambda file: file.path)
+    return Listing(folder.resolve().name, tuple(files), unread, is_cut, tool="this host")
 
 
 def _listed_file(entry: os.DirEntry[str], path: str) -> ListedFile:

@@ -6,20 +6,19 @@ in this order. Where two of them contradict each other, that is a finding and th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
-from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.catalog.toolchains import Toolchain
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Severity
 from vllm_runbooks.edge10.artefacts import weights_files
-from vllm_runbooks.edge10.artefacts.findings import artefact_finding
+from vllm_runbooks.edge10.artefacts.findings import FolderNotes
 from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Contents, Listing
 from vllm_runbooks.edge10.artefacts.tree_forms import CompiledTree
-from vllm_runbooks.edge10.artefacts.trees import CompiledLengths, ExpectedTree, check_tree
-from vllm_runbooks.edge10.artefacts.weights_files import Checkpoint
+from vllm_runbooks.edge10.artefacts.trees import CompiledLengths, TreeCheck
+from vllm_runbooks.edge10.artefacts.weights_files import Checkpoint, CheckpointCheck
 from vllm_runbooks.edge10.jobs import names
 from vllm_runbooks.edge10.jobs.records import EdgeJob, FolderName
 from vllm_runbooks.edge10.models import listed
@@ -54,65 +53,67 @@ def check(
     float_: ScannedFolder | None = None,
     is_same: bool = False,
 ) -> CheckedFolder:
-    """Check a folder of artefacts.
-
-    Raises:
-        InputError: It is neither a compiled model nor a checkpoint, and no option says which it should be.
-    """
-    context = _Context(folder, facts, request)
-    context.findings += _folder_findings(folder.listing, facts)
-    if folder.listing.is_cut:
+    """Check a folder of artefacts; raises InputError."""
+    notes = FolderNotes(facts.source)
+    context = _Context(folder, facts, request, notes)
+    listing = folder.listing
+    if listing.is_truncated:
+        text = f"holds more than {len(listing.files):,} files, or folders too deep inside of each other"
+        notes.add("edge10.tree_cut", None, text)
+    for path, reason in listing.unread.items():
+        notes.add("edge10.tree_unread", path or None, f"could not be listed: {reason}")
+    for file in listing.files:
+        if file.kind == "broken link":
+            notes.add("edge10.tree_link", file.path, "is a link that leads nowhere")
+    if listing.is_truncated:
         return context.result("compiled")
-    bases = _dies_folders(folder.listing, facts)
-    checkpoint = _checkpoint_folder(folder.listing)
+    bases = _dies_folders(listing, facts)
+    checkpoint = _checkpoint_folder(listing)
     if request.step in ("quantise", "convert") or (request.step is None and not bases and checkpoint is not None):
         return _check_checkpoint(context, checkpoint or "", float_, is_same=is_same)
     if not bases:
-        if request.step != "compile" or not any(file.kind == "file" for file in folder.listing.files):
+        if request.step != "compile" or not any(file.kind == "file" for file in listing.files):
             raise InputError(
-                f"{folder.listing.name or 'the listing'}: holds neither a compiled model (4die/batch_1/…) nor a "
+                f"{listing.name or 'the listing'}: holds neither a compiled model (4die/batch_1/…) nor a "
                 "checkpoint (config.json, *.safetensors); name the folder that holds one"
             )
         bases = [""]
     return _check_trees(context, bases)
 
 
-@dataclass
-class _Context:
+class _FolderSettings(NamedTuple):
+    """What a folder is for, and how that is known."""
+
+    kind: str | None = None
+    dies: int | None = None
+    dies_source: str = ""
+    lengths: tuple[int, ...] | None = None
+    lengths_source: str = ""
+
+
+class _Context(NamedTuple):
     """A check in progress."""
 
     folder: ScannedFolder
     facts: Toolchain
     request: ExpectedArtefact
-    findings: list[RuleFinding] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
+    notes: FolderNotes
 
-    def add(self, finding_id: str, path: str | None, text: str, *, do: str = "") -> None:
-        self.findings.append(artefact_finding(finding_id, path, text, do=do, source=self.facts.source))
-
-    def result(self, what: str, **details: object) -> CheckedFolder:
+    def result(self, what: str, name: str | None = None, settings: _FolderSettings | None = None) -> CheckedFolder:
         """The verdict."""
-        empty = CheckedFolder(
-            toolchain=self.facts.id, name=self.folder.listing.name, what=what,
-            kind=self.request.job.kind if self.request.job else None, dies=None, dies_source="", lengths=None,
-            lengths_source="", listing=self.folder.listing, findings=tuple(self.findings), remarks=tuple(self.remarks),
-        )  # fmt: skip
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in details.items()}
-        checked = replace(empty, **values)  # type: ignore[arg-type] # its own fields
-        is_wrong = any(finding.severity is not Severity.HINT for finding in checked.findings)
-        return replace(checked, ok=False if is_wrong else None if checked.unchecked else True)
-
-
-def _folder_findings(listing: Listing, facts: Toolchain) -> Iterator[RuleFinding]:
-    if listing.is_cut:
-        text = f"holds more than {len(listing.files):,} files, or folders too deep inside of each other"
-        yield artefact_finding("edge10.tree_cut", None, text, source=facts.source)
-    for path, reason in listing.unread.items():
-        text = f"could not be listed: {reason}"
-        yield artefact_finding("edge10.tree_unread", path or None, text, source=facts.source)
-    for file in listing.files:
-        if file.kind == "broken link":
-            yield artefact_finding("edge10.tree_link", file.path, "is a link that leads nowhere", source=facts.source)
+        notes, listing = self.notes, self.folder.listing
+        is_wrong = any(finding.severity is not Severity.HINT for finding in notes.findings)
+        return CheckedFolder(
+            toolchain=self.facts.id,
+            name=listing.name if name is None else name,
+            artefact=what,
+            **(settings or _FolderSettings())._asdict(),
+            listing=listing,
+            findings=tuple(notes.findings),
+            unchecked=tuple(notes.unchecked),
+            notes=tuple(dict.fromkeys(notes.remarks)),
+            ok=False if is_wrong else None if notes.unchecked else True,
+        )
 
 
 # ---- which kind of folder it is
@@ -157,25 +158,19 @@ def _checkpoint_folder(listing: Listing) -> str | None:
 
 
 def _check_trees(context: _Context, bases: Sequence[str]) -> CheckedFolder:
-    listing, facts = context.folder.listing, context.facts
+    listing, facts, notes = context.folder.listing, context.facts, context.notes
     parents = {_parent(base) for base in bases}
     if len(parents) > 1:
         folders = ", ".join(sorted(parent or "." for parent in parents)[:4])
-        context.add("edge10.tree_level", None, f"holds {len(parents)} compiled models ({folders}); give one of them")
+        notes.add("edge10.tree_level", None, f"holds {len(parents)} compiled models ({folders}); give one of them")
         return context.result("compiled")
     name = _model_folder(listing, bases[0], facts)
     settings = names.read(name, facts) if name else None
-    results = [_check_one_tree(context, base, settings) for base in bases]
-    first = results[0]
-    tree_findings = [finding for result in results for finding in result.findings]
+    trees = [_check_tree(context, base, settings) for base in bases]
+    notes.base = ""
     if settings is not None:
-        _check_name(context, settings, kind=first.kind, dies=first.dies)
-    remarks = dict.fromkeys(remark for result in results for remark in result.remarks)
-    return context.result(
-        "compiled", name=name, kind=first.kind, dies=first.dies, dies_source=first.dies_source,
-        lengths=first.lengths, lengths_source=first.lengths_source, findings=[*context.findings, *tree_findings],
-        remarks=list(remarks),
-    )  # fmt: skip
+        _check_name(notes, settings, trees[0])
+    return context.result("compiled", name, trees[0])
 
 
 def _parent(base: str) -> str:
@@ -187,10 +182,6 @@ def _model_folder(listing: Listing, base: str, facts: Toolchain) -> str:
     if parent := _parent(base):
         return parent.rpartition("/")[2]
     return "" if not base and names.dies_of(listing.name, facts) is not None else listing.name
-
-
-def _dies_of(base: str, listing: Listing, facts: Toolchain) -> int | None:
-    return names.dies_of(base.rstrip("/").rpartition("/")[2] or listing.name, facts)
 
 
 def _kind(paths: Sequence[str], settings: FolderName | None, request: ExpectedArtefact, facts: Toolchain) -> str:
@@ -207,39 +198,30 @@ def _kind(paths: Sequence[str], settings: FolderName | None, request: ExpectedAr
     return by_files or (request.job.kind if request.job else None) or by_name or "llm"
 
 
-def _check_one_tree(outer: _Context, base: str, settings: FolderName | None) -> CheckedFolder:
-    listing, contents = outer.folder
-    facts, request = outer.facts, outer.request
-    context = _Context(outer.folder, facts, request)
+def _check_tree(context: _Context, base: str, settings: FolderName | None) -> _FolderSettings:
+    listing, contents = context.folder
+    facts, notes = context.facts, context.notes
+    notes.base = base
     files = [replace(file, path=file.path.removeprefix(base)) for file in listing.files if file.path.startswith(base)]
-    kind = _kind([file.path for file in files], settings, request, facts)
+    kind = _kind([file.path for file in files], settings, context.request, facts)
     if any(_is_weights(file.path) for file in files):
         # Without an artifacts_path the compiler writes into the checkpoint's folder.
         small_files = {name for row in facts.checkpoint for name in row.names} - {row.path for row in facts.trees[kind]}
         files = [file for file in files if not _is_weights(file.path) and file.path not in small_files]
-        context.remarks.append("a checkpoint lies in the same folder, which --step convert judges")
+        notes.remarks.append("a checkpoint lies in the same folder, which --step convert judges")
     tree = CompiledTree(files, facts.trees[kind])
-    dies, dies_source = _find_dies(context, tree, base, settings)
+    dies, dies_source = _find_dies(context, tree, settings)
     if dies not in facts.limits.dies:
         numbers = ", ".join(map(str, facts.limits.dies))
-        context.remarks.append(f"the source shows {numbers} dies; whether {dies} are possible is not told")
-    _check_dies_folder(context, base, dies)
+        notes.remarks.append(f"the source shows {numbers} dies; whether {dies} are possible is not told")
+    _check_dies_folder(context, dies)
     compiled = CompiledLengths(tree, facts, dies)
-    lengths, lengths_source = _find_lengths(context, compiled, base, settings)
-    expected = ExpectedTree(
-        dies=dies,
-        lengths=lengths,
-        damaged=_below(base, contents.damaged),
-        unread=[path.removeprefix(base) for path in listing.unread if path.startswith(base)],
-    )
-    report = check_tree(tree, expected, compiled, base, facts)
+    lengths, lengths_source = _find_lengths(context, compiled, settings)
+    unread = [path.removeprefix(base) for path in listing.unread if path.startswith(base)]
     if not contents.texts and not contents.damaged:
-        context.remarks.append("what stands in the files is not told, and not judged")
-    return context.result(
-        "compiled", kind=kind, dies=dies, dies_source=dies_source, lengths=lengths, lengths_source=lengths_source,
-        findings=[*context.findings, *report.findings],
-        remarks=[*context.remarks, *report.remarks],
-    )  # fmt: skip
+        notes.remarks.append("what stands in the files is not told, and not judged")
+    TreeCheck(tree, compiled, lengths, unread, notes).run(_below(base, contents.damaged))
+    return _FolderSettings(kind, dies, dies_source, lengths, lengths_source)
 
 
 def _is_weights(path: str) -> bool:
@@ -250,10 +232,15 @@ def _below(base: str, by_path: Mapping[str, _T]) -> dict[str, _T]:
     return {path.removeprefix(base): value for path, value in by_path.items() if path.startswith(base)}
 
 
-def _find_dies(context: _Context, tree: CompiledTree, base: str, settings: FolderName | None) -> tuple[int, str]:
+def _dies_name(context: _Context) -> str:
+    """Name of the folder of the dies; empty if unknown."""
+    return context.notes.base.rstrip("/").rpartition("/")[2] or context.folder.listing.name
+
+
+def _find_dies(context: _Context, tree: CompiledTree, settings: FolderName | None) -> tuple[int, str]:
     request = context.request
     sources = {
-        "the name of the folder of dies": _dies_of(base, context.folder.listing, context.facts),
+        "the name of the folder of dies": names.dies_of(_dies_name(context), context.facts),
         _NAME: settings.dies if settings else None,
         "the job": request.job.dies if request.job else None,
         "--dies": request.dies,
@@ -266,25 +253,24 @@ def _find_dies(context: _Context, tree: CompiledTree, base: str, settings: Folde
     if len(set(stated.values())) > 1:
         source, number = next((pair for pair in stated.items() if pair[1] == counted), (source, number))
         text = "; ".join(f"{by} tells {count}" for by, count in stated.items())
-        context.add("edge10.tree_dies_contradict", base.rstrip("/") or None, f"number of dies: {text}")
+        context.notes.add("edge10.tree_dies_contradict", "", f"number of dies: {text}")
     return number, source
 
 
-def _check_dies_folder(context: _Context, base: str, dies: int) -> None:
-    name = base.rstrip("/").rpartition("/")[2] or context.folder.listing.name
+def _check_dies_folder(context: _Context, dies: int) -> None:
+    name, notes = _dies_name(context), context.notes
     if not name or names.dies_of(name, context.facts) is not None:
         return
     expected = names.dies_folder(dies, context.facts)
-    path = base.rstrip("/") or None
-    if path is None and names.read(name, context.facts) is not None:
+    if not notes.base and names.read(name, context.facts) is not None:
         text, do = f"its files lie in it, and not in {expected} below it", f"make {expected} in it, and move them there"
     else:
         text, do = f"is no name of a folder of dies, which is {expected} here", f"rename the folder to {expected}"
-    context.add("edge10.tree_misnamed", path, text, do=do)
+    notes.add("edge10.tree_misnamed", "", text, do=do)
 
 
 def _find_lengths(
-    context: _Context, compiled: CompiledLengths, base: str, settings: FolderName | None
+    context: _Context, compiled: CompiledLengths, settings: FolderName | None
 ) -> tuple[tuple[int, ...], str]:
     request = context.request
     sources = {
@@ -299,13 +285,12 @@ def _find_lengths(
         return compiled.complete, _FILES
     if present and expected - present and present - expected:
         text = "; ".join(f"{source} tells {_joined(numbers)}" for source, numbers in stated.items())
-        path = f"{base}{compiled.folder.rpartition('/')[0]}".rstrip("/")
         text = f"{text}; the files are of {_joined(compiled.complete)}"
-        context.add("edge10.tree_lengths_contradict", path or None, text)
+        context.notes.add("edge10.tree_lengths_contradict", _parent(compiled.folder), text)
         return compiled.complete, _FILES
     if more := sorted(present - expected):
         text = f"length {_joined(more)} is there too, complete or nearly so, and was not asked for"
-        context.remarks.append(text)
+        context.notes.remarks.append(text)
     return tuple(sorted(expected | present)), " and ".join(stated)
 
 
@@ -316,17 +301,17 @@ def _joined(numbers: Sequence[int]) -> str:
 # ---- the name of a compiled model's folder
 
 
-def _check_name(context: _Context, settings: FolderName, *, kind: str | None, dies: int | None) -> None:
+def _check_name(notes: FolderNotes, settings: FolderName, tree: _FolderSettings) -> None:
     if settings.rest:
         do = f"rename the folder to {settings.name.removesuffix(f'_{settings.rest}')}"
-        context.add("edge10.tree_name_rest", None, f"its name goes on with _{settings.rest}", do=do)
-    if kind == "vlm" and "_" in settings.model:
+        notes.add("edge10.tree_name_rest", None, f"its name goes on with _{settings.rest}", do=do)
+    if tree.kind == "vlm" and "_" in settings.model:
         text = f"its name has an underscore in that of the model: {settings.model}"
-        context.add("edge10.tree_name_model", None, text)
-    if settings.remap is not None and settings.dies is not None and settings.dies == dies and not _is_order(settings):
+        notes.add("edge10.tree_name_model", None, text)
+    if settings.remap is not None and settings.dies == tree.dies and not _is_order(settings):
         end = settings.remap or "(nothing)"
         text = f"its name ends in {end}, which is no order of {settings.dies} dies for both parts"
-        context.add("edge10.tree_remap", None, text)
+        notes.add("edge10.tree_remap", None, text)
 
 
 def _is_order(settings: FolderName) -> bool:
@@ -340,37 +325,27 @@ def _is_order(settings: FolderName) -> bool:
 
 
 def _check_checkpoint(context: _Context, base: str, float_: ScannedFolder | None, *, is_same: bool) -> CheckedFolder:
-    facts, request = context.facts, context.request
-    float_base = "" if float_ is None else _checkpoint_folder(float_.listing) or ""
+    facts, request, notes = context.facts, context.request, context.notes
+    notes.base = base
     checkpoint = _as_checkpoint(context.folder, base)
-    float_checkpoint = None if float_ is None else _as_checkpoint(float_, float_base)
+    float_model = None if float_ is None else _as_checkpoint(float_, _checkpoint_folder(float_.listing) or "")
     model = listed(checkpoint.name, facts) if checkpoint.name else None
-    by_files = checkpoint.kind or (float_checkpoint.kind if float_checkpoint else None)
+    by_files = checkpoint.kind or (float_model.kind if float_model else None)
     by_name = (request.job.kind if request.job else None) or (model.kind if model else None)
     kind = by_files if by_files == "vlm" else by_name or by_files
-    report = weights_files.check_checkpoint(
-        checkpoint, facts, kind=kind, step=request.step, float_model=float_checkpoint, is_same=is_same
-    )
-    context.findings += [
-        replace(finding, path=f"{base}{finding.path}" if finding.path else finding.path) for finding in report.findings
-    ]
-    unchecked = list(report.unchecked)
+    if is_same:
+        notes.add("edge10.checkpoint_is_float", None, "is the folder of the float model itself")
+    else:
+        CheckpointCheck(checkpoint, facts, notes, kind=kind, step=request.step, float_model=float_model).run()
     for option, value in (("--dies", request.dies), ("--lengths", request.lengths)):
         if value is not None:
-            unchecked.append(f"what {option} says: it is of a compiled model, and this is a checkpoint")
-    return context.result("checkpoint", name=checkpoint.name, kind=kind, unchecked=unchecked, remarks=report.remarks)
+            notes.unchecked.append(f"what {option} says: it is of a compiled model, and this is a checkpoint")
+    return context.result("checkpoint", checkpoint.name, _FolderSettings(kind))
 
 
 def _as_checkpoint(folder: ScannedFolder, base: str) -> Checkpoint:
-    files = {
-        file.path.removeprefix(base): file
-        for file in folder.listing.files
-        if file.path.startswith(base) and file.kind == "file"
-    }
+    files = {file.path: file for file in folder.listing.files if file.kind == "file"}
     read = folder.contents
-    contents = Contents(
-        _below(base, read.texts),
-        _below(base, read.tensors),
-        _below(base, read.damaged),
-    )
-    return Checkpoint(files, contents, base.rstrip("/").rpartition("/")[2] or folder.listing.name)
+    contents = Contents(_below(base, read.texts), _below(base, read.tensors), _below(base, read.damaged))
+    name = base.rstrip("/").rpartition("/")[2] or folder.listing.name
+    return Checkpoint(_below(base, files), contents, name)

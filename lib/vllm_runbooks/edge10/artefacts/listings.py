@@ -1,4 +1,4 @@
-"""Listings of folders: what `tree`, `ls` and `find` print.
+"""Listings of folders: what `tree` and `ls` print.
 
 A format is recognised by its lines. Lines that fit no format are skipped; if too many are, the text is no listing.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -67,11 +67,11 @@ def read(text: str, where: str) -> Listing:
     lines = list(itertools.islice(_lines(text), _MAX_LINES + 1))
     if not lines:
         raise InputError(f"{where}: is empty; give a folder, or what `tree` or `ls -lR` prints of it")
-    for program, reader in _READERS:
+    for program, reader in (("permissions", _read_long), ("tree", _read_tree)):
         entries = reader(lines)
         if entries is not None:
             listing = _listing(*entries, program)
-            return replace(listing, is_cut=True) if len(lines) > _MAX_LINES else listing
+            return replace(listing, is_truncated=True) if len(lines) > _MAX_LINES else listing
     raise InputError(f"{where}: is no listing of a folder; give a folder, or what `tree -s` or `ls -lR` prints of it")
 
 
@@ -106,7 +106,7 @@ def _listing(root: str, entries: Iterable[_Entry], program: str) -> Listing:
         ListedFile(path, None, "folder") if path in folders else ListedFile(path, entry.size, entry.kind or "file")
         for path, entry in by_path.items()
     )
-    return Listing(_folder_name(root), files, is_cut=is_cut, by=program)
+    return Listing(_folder_name(root), files, is_truncated=is_cut, tool=program)
 
 
 def _folder_name(path: str) -> str:
@@ -185,10 +185,6 @@ def _read_long(lines: list[str]) -> _Entries | None:
         entries.append(_Entry(f"{folder}/{name}" if folder else name, size, kind))
     if not entries or matched < _MIN_SHARE * len(lines):
         return None
-    return _relative(root, entries)
-
-
-def _relative(root: str, entries: list[_Entry]) -> _Entries:
     prefix = f"{root.rstrip('/')}/"
     if root.startswith("/") and all(entry.path.startswith(prefix) for entry in entries):
         return root, [entry._replace(path=entry.path.removeprefix(prefix)) for entry in entries]
@@ -197,35 +193,3 @@ def _relative(root: str, entries: list[_Entry]) -> _Entries:
 
 def _unquote(name: str) -> str:
     return name[1:-1] if len(name) > 1 and name[0] == name[-1] and name[0] in "'\"" else name
-
-
-def _read_paths(lines: list[str]) -> _Entries | None:
-    """Parse `find`: paths, with sizes before or after them."""
-    entries = [entry for line in lines if (entry := _path_entry(line))]
-    # A blank in the first part of a path is another program's output, as a progress counter or a timestamp.
-    paths = [entry for entry in entries if " " not in entry.path.partition("/")[0]]
-    has_folders = any("/" in entry.path.strip("/").removeprefix("./") for entry in paths)
-    is_other = any(line.endswith(":") or (line[0] == " " and not line.split()[0].isdigit()) for line in lines)
-    if not has_folders or is_other or len(paths) < _MIN_SHARE * len(lines):
-        return None
-    first = entries[0].path
-    is_root = len(entries) > 1 and all(entry.path.startswith(f"{first.rstrip('/')}/") for entry in entries[1:])
-    return _relative(first, entries[1:]) if first.startswith("/") and is_root else ("", entries)
-
-
-def _path_entry(line: str) -> _Entry | None:
-    words = [word for word in line.split("\t" if "\t" in line else " ") if word]
-    size = None
-    for end in (0, -1):
-        if size is None and len(words) > 1 and words[end].isdigit() and words[end].isascii():
-            size = int(words.pop(end)[:18])
-    path = _unquote(" ".join(words))
-    kind = "folder" if path.endswith("/") else None
-    return _Entry(path, None if kind else size, kind) if path else None
-
-
-_READERS: tuple[tuple[str, Callable[[list[str]], _Entries | None]], ...] = (
-    ("permissions", _read_long),
-    ("tree", _read_tree),
-    ("find", _read_paths),
-)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vllm_runbooks.core.display import visible
+from vllm_runbooks.core.display import one_line
 from vllm_runbooks.core.views.elements import beyond, cut
 from vllm_runbooks.core.views.styled import BLANK, SentenceLines, TextBlock, Tone, bulleted, headed, parted, styled
 from vllm_runbooks.edge10.artefacts.records import CheckedFolder
-from vllm_runbooks.edge10.findings_render import blocks, one_line, path
+from vllm_runbooks.edge10.findings_render import blocks, path
 
 STANDINGS = {
     True: ("ok", "nothing was found that is missing or wrong", Tone.GOOD),
@@ -34,15 +34,15 @@ def view(checked: CheckedFolder) -> list[TextBlock]:
 
     findings = [block for finding in checked.findings[:_MAX_ROWS] for block in blocks(finding)]
     add("WHAT IS WRONG", checked.findings, findings)
-    for name, texts in (("NOT ESTABLISHED", checked.unchecked), ("NOT JUDGED", checked.remarks)):
-        add(name, texts, [bulleted(visible(cut(one_line(text), _MAX_TEXT))) for text in texts[:_MAX_ROWS]])
+    for name, texts in (("NOT ESTABLISHED", checked.unchecked), ("NOT JUDGED", checked.notes)):
+        add(name, texts, [bulleted(one_line(cut(text, _MAX_TEXT))) for text in texts[:_MAX_ROWS]])
     return [*parted(sections), BLANK]
 
 
 def about(checked: CheckedFolder) -> Iterator[str]:
     """Lines on what the folder is: its kind, dies, lengths and size."""
     name = path(checked.name or checked.listing.name) or "a folder whose name is not told"
-    yield f"{name}: {_WHAT[checked.what]}{_KINDS.get(checked.kind or '', '')}, by {checked.toolchain}"
+    yield f"{name}: {_WHAT[checked.artefact]}{_KINDS.get(checked.kind or '', '')}, by {checked.toolchain}"
     if checked.dies is not None:
         lengths = ", ".join(map(str, checked.lengths or ())) or "none"
         dies = f"{checked.dies} {'die' if checked.dies == 1 else 'dies'}"

@@ -6,13 +6,13 @@ was not copied is one finding and not twenty.
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.catalog.toolchains import PHASES, Toolchain
-from vllm_runbooks.edge10.artefacts.findings import artefact_finding
+from vllm_runbooks.core.views.elements import cut
+from vllm_runbooks.edge10.artefacts.findings import FolderNotes
 from vllm_runbooks.edge10.artefacts.tree_forms import CompiledTree, PlacedFile, Slot
 
 _MAX_FINDINGS = 200
@@ -21,26 +21,6 @@ _LEFTOVER = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 """A file that was not written whole, or the memory of a program that died."""
-
-
-@dataclass(frozen=True)
-class ExpectedTree:
-    """What a compiled model should consist of, and what is known of its files."""
-
-    dies: int
-    lengths: tuple[int, ...]
-    damaged: Mapping[str, str] = field(default_factory=dict)
-    """What is wrong with JSON files, by path below the folder of the dies."""
-    unread: Iterable[str] = ()
-    """Folders that could not be listed."""
-
-
-@dataclass
-class TreeReport:
-    """Result of a check."""
-
-    findings: list[RuleFinding] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
 
 
 class CompiledLengths:
@@ -91,52 +71,38 @@ class CompiledLengths:
         return self.folder.replace("{length}", str(length))
 
 
-def check_tree(
-    tree: CompiledTree, expected: ExpectedTree, lengths: CompiledLengths, base: str, facts: Toolchain
-) -> TreeReport:
-    """Check a compiled model."""
-    return _TreeCheck(tree, expected, lengths, base, facts).run()
+class TreeCheck:
+    """Check of a compiled model."""
 
-
-class _TreeCheck:
     def __init__(
-        self, tree: CompiledTree, expected: ExpectedTree, lengths: CompiledLengths, base: str, facts: Toolchain
+        self,
+        tree: CompiledTree,
+        compiled: CompiledLengths,
+        lengths: Sequence[int],
+        unread: Iterable[str],
+        notes: FolderNotes,
     ) -> None:
-        self.tree, self.expected, self.lengths, self.base, self.facts = tree, expected, lengths, base, facts
-        self.report = TreeReport()
+        self.tree, self.compiled, self.lengths, self.notes = tree, compiled, lengths, notes
+        self.dies, self._add = compiled.dies, notes.add
         self.needed = tuple(dict.fromkeys(self._needed()))
-        unread = tuple(f"{path.rstrip('/')}/" for path in expected.unread)
+        hidden = tuple(f"{path.rstrip('/')}/" for path in unread)
         self.missing = {
-            slot: None
-            for slot in self.needed
-            if slot not in tree.final and not (unread and tree.path(slot).startswith(unread))
+            slot: None for slot in self.needed if slot not in tree.final and not tree.path(slot).startswith(hidden)
         }
-        self.extra = {file.path: file for file in tree.placed if self._is_extra(file)}
-        """Known files of a die, length or phase that is not expected."""
-
-    def _add(self, finding_id: str, path: str | None, text: str) -> None:
-        full = path if path is None else f"{self.base}{path}".rstrip("/") or None
-        self.report.findings.append(artefact_finding(finding_id, full, text, source=self.facts.source))
 
     def _needed(self) -> Iterator[Slot]:
         for number, template in enumerate(self.tree.templates):
             form = self.tree.forms[number]
             if template.is_needed and not form.has_length:
-                dies: Iterable[int | None] = range(self.expected.dies) if form.has_die else (None,)
+                dies: Iterable[int | None] = range(self.dies) if form.has_die else (None,)
                 yield from (Slot(number, die, None) for die in dies)
-        for length in self.expected.lengths:
-            yield from self.lengths.slots(length)
+        for length in self.lengths:
+            yield from self.compiled.slots(length)
 
-    def _is_extra(self, file: PlacedFile) -> bool:
-        slot, phase = file.slot, self.tree.templates[file.slot.number].phase
-        is_other_die = slot.die is not None and slot.die >= self.expected.dies
-        is_other_length = slot.length is not None and slot.length not in self.expected.lengths
-        is_other_phase = phase is not None and phase not in self.lengths.phases(slot.length or 0)
-        return is_other_die or is_other_length or is_other_phase
-
-    def run(self) -> TreeReport:
-        self._check_folders()
-        self._check_lengths()
+    def run(self, damaged: Mapping[str, str]) -> None:
+        """Add what is wrong to the notes; `damaged` says what is wrong with JSON files."""
+        first = len(self.notes.findings)
+        self._check_parts()
         self._check_dies()
         self._check_renames()
         for slot in self.missing:
@@ -145,13 +111,12 @@ class _TreeCheck:
             self._add("edge10.tree_file_missing", self.tree.path(slot), reason)
         self._check_unexpected()
         self._check_empty()
-        for path, problem in self.expected.damaged.items():
+        for path, problem in damaged.items():
             if path in self.tree.files and self.tree.files[path].bytes != 0:
                 self._add("edge10.tree_json_damaged", path, problem)
-        if len(self.report.findings) > _MAX_FINDINGS:
-            self.report.remarks.append(f"{len(self.report.findings) - _MAX_FINDINGS:,} more findings are not told")
-            del self.report.findings[_MAX_FINDINGS:]
-        return self.report
+        if (more := len(self.notes.findings) - first - _MAX_FINDINGS) > 0:
+            self.notes.remarks.append(f"{more:,} more findings are not told")
+            del self.notes.findings[-more:]
 
     def _drop(self, slots: Iterable[Slot]) -> None:
         for slot in list(slots):
@@ -159,38 +124,36 @@ class _TreeCheck:
 
     # ---- missing files
 
-    def _check_folders(self) -> None:
-        for top in dict.fromkeys(form.folder.partition("/")[0] for form in self.tree.forms if form.folder):
-            needed = [slot for slot in self.needed if self.tree.forms[slot.number].folder.partition("/")[0] == top]
-            if not needed or any(slot not in self.missing for slot in needed):
-                continue
-            if any(path.startswith(f"{top}/") for path in self.tree.files):
-                continue
-            self._drop(needed)
-            self._drop(
-                slot for slot in self.missing if self.tree.templates[slot.number].renamed_from.startswith(f"{top}/")
-            )
-            self._add("edge10.tree_folder_missing", top, f"nothing is in it, where {_belong(len(needed))}")
-
-    def _check_lengths(self) -> None:
-        for length in self.expected.lengths:
-            needed = [slot for slot in self.lengths.slots(length) if slot.number in self.lengths.programs]
-            folder = self.lengths.path(length)
-            is_gone = needed and all(slot in self.missing for slot in needed)
-            if is_gone and not any(path.startswith(f"{folder}/") for path in self.tree.files):
+    def _check_parts(self) -> None:
+        """Find whole folders and lengths that are missing."""
+        forms = self.tree.forms
+        for top in dict.fromkeys(form.folder.partition("/")[0] for form in forms if form.folder):
+            needed = [slot for slot in self.needed if forms[slot.number].folder.partition("/")[0] == top]
+            if self._is_gone(top, needed):
+                renamed = [slot for slot in self.missing if self.tree.raw_forms[slot.number].folder == top]
+                self._drop([*needed, *renamed])
+                self._add("edge10.tree_folder_missing", top, f"nothing is in it, where {_belong(len(needed))}")
+        for length in self.lengths:
+            needed = [slot for slot in self.compiled.slots(length) if slot.number in self.compiled.programs]
+            folder = self.compiled.path(length)
+            if self._is_gone(folder, needed):
                 self._drop(slot for slot in self.missing if slot.length == length)
                 text = f"nothing of length {length} is there, where {_belong(len(needed))}"
                 self._add("edge10.tree_length_missing", folder, text)
 
+    def _is_gone(self, folder: str, needed: Sequence[Slot]) -> bool:
+        is_missing = bool(needed) and all(slot in self.missing for slot in needed)
+        return is_missing and not any(path.startswith(f"{folder}/") for path in self.tree.files)
+
     def _check_dies(self) -> None:
         """Find dies without any file: in the whole model, else in one of its folders."""
-        if self.expected.dies < 2:
+        if self.dies < 2:
             return
         folders = {""}
         for slot in self.needed:
             parts = self.tree.path(slot).split("/")[:-1]
             folders.update("/".join(parts[:end]) for end in range(1, len(parts) + 1))
-        for die in range(self.expected.dies):
+        for die in range(self.dies):
             of_die = [slot for slot in self.needed if slot.die == die]
             for folder in sorted(folders, key=lambda path: (path.count("/") + bool(path), path)):
                 needed = [slot for slot in of_die if not folder or self.tree.path(slot).startswith(f"{folder}/")]
@@ -225,19 +188,21 @@ class _TreeCheck:
     # ---- unexpected files
 
     def _check_unexpected(self) -> None:
-        dies, lengths = self.expected.dies, self.expected.lengths
-        self._check_beyond(
-            "die", f"there are {dies}", lambda slot: slot.die if slot.die is not None and slot.die >= dies else None
-        )
-        self._check_beyond(
-            "length",
-            f"wanted are {', '.join(map(str, lengths)) or 'none'}",
-            lambda slot: slot.length if slot.length not in lengths else None,
-        )
-        for path, file in self.extra.items():
-            phase = self.tree.templates[file.slot.number].phase
-            text = f"is a file to {phase}, which length {file.slot.length} does not serve"
-            self._add("edge10.tree_leftover", path, text)
+        dies, lengths = self.dies, self.lengths
+        beyond: dict[tuple[str, int], list[str]] = {}
+        for file in self.tree.placed:
+            die, length = file.slot.die, file.slot.length
+            if die is not None and die >= dies:
+                beyond.setdefault(("die", die), []).append(file.path)
+            elif length is not None and length not in lengths:
+                beyond.setdefault(("length", length), []).append(file.path)
+        expected = {"die": f"there are {dies}", "length": f"wanted are {', '.join(map(str, lengths)) or 'none'}"}
+        for (what, number), paths in beyond.items():
+            where, text = paths[0], f"is of {what} {number}"
+            if len(paths) > 1:
+                where = posixpath.commonpath([posixpath.dirname(path) for path in paths])
+                text = f"{len(paths):,} files are of {what} {number}, as {paths[0]}"
+            self._add(f"edge10.tree_{what}_beyond", where, f"{text}; {expected[what]}")
         for path in self.tree.others:
             if _LEFTOVER.fullmatch(path.rpartition("/")[2]):
                 self._add("edge10.tree_leftover", path, "was not written whole, or is the memory of a program")
@@ -245,30 +210,16 @@ class _TreeCheck:
                 self._add("edge10.tree_unknown_file", path, "is no file that a compile is known to write")
         for folder, stems in self.tree.stems.items():
             if len(stems) > 1:
-                names = " and ".join(map(_shorten, sorted(stems)[:3]))
+                names = " and ".join(cut(stem, 40) for stem in sorted(stems)[:3])
                 text = f"holds files of {len(stems)} compiles, by their names: {names}"
                 self._add("edge10.tree_mixed", folder, text)
-
-    def _check_beyond(self, what: str, expected: str, number_of: Callable[[Slot], int | None]) -> None:
-        groups: dict[int, list[str]] = {}
-        for path, file in self.extra.items():
-            if (number := number_of(file.slot)) is not None:
-                groups.setdefault(number, []).append(path)
-        for number, paths in groups.items():
-            for path in paths:
-                del self.extra[path]
-            if len(paths) == 1:
-                where, text = paths[0], f"is of {what} {number}"
-            else:
-                where, text = _common_folder(paths), f"{len(paths):,} files are of {what} {number}, as {paths[0]}"
-            self._add(f"edge10.tree_{what}_beyond", where, f"{text}; {expected}")
 
     def _check_empty(self) -> None:
         files = [file for file in self.tree.placed if not self.tree.templates[file.slot.number].may_be_empty]
         sized = [file for file in files if file.size is not None]
         empty = [file for file in sized if file.size == 0]
         if not sized:
-            self.report.remarks.append("sizes are not told, so that empty files are not found")
+            self.notes.remarks.append("sizes are not told, so that empty files are not found")
         elif len(empty) == len(sized):
             self._add("edge10.tree_files_empty", None, f"all {len(empty):,} files are empty")
         else:
@@ -278,16 +229,3 @@ class _TreeCheck:
 
 def _belong(count: int) -> str:
     return "one file belongs" if count == 1 else f"{count:,} files belong"
-
-
-def _common_folder(paths: Sequence[str]) -> str:
-    common = []
-    for parts in zip(*(path.split("/")[:-1] for path in paths), strict=False):
-        if len(set(parts)) > 1:
-            break
-        common.append(parts[0])
-    return "/".join(common)
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:24]}…{text[-12:]}"

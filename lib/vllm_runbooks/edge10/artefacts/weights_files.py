@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.catalog.toolchains import CheckpointFile, Toolchain
-from vllm_runbooks.edge10.artefacts.findings import artefact_finding, meaning
+from vllm_runbooks.edge10.artefacts.findings import FolderNotes, meaning
 from vllm_runbooks.edge10.artefacts.records import Contents, ListedFile
 
 INDEX = "model.safetensors.index.json"
@@ -94,39 +93,15 @@ def _mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-@dataclass
-class CheckpointReport:
-    """Result of a check."""
+class CheckpointCheck:
+    """Check of a checkpoint."""
 
-    findings: list[RuleFinding] = field(default_factory=list)
-    unchecked: list[str] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
-
-
-def check_checkpoint(
-    checkpoint: Checkpoint, facts: Toolchain, *, kind: str | None, step: str | None, float_model: Checkpoint | None,
-    is_same: bool,
-) -> CheckpointReport:  # fmt: skip
-    """Check a checkpoint."""
-    check = _CheckpointCheck(checkpoint, facts, kind, step, float_model)
-    if is_same:
-        check.add("edge10.checkpoint_is_float", None, "is the folder of the float model itself")
-    else:
-        check.run()
-    return check.report
-
-
-class _CheckpointCheck:
     def __init__(
-        self,
-        checkpoint: Checkpoint,
-        facts: Toolchain,
-        kind: str | None,
-        step: str | None,
+        self, checkpoint: Checkpoint, facts: Toolchain, notes: FolderNotes, *, kind: str | None, step: str | None,
         float_model: Checkpoint | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.checkpoint, self.facts, self.kind, self.step, self.float = checkpoint, facts, kind, step, float_model
-        self.report = CheckpointReport()
+        self.notes, self.add = notes, notes.add
         self.files, self.contents, self.tensors = checkpoint.files, checkpoint.contents, checkpoint.tensors
         self.index = _parse_object(self.contents.texts.get(INDEX))
         self.places = _mapping(_mapping(self.index).get("weight_map"))
@@ -135,13 +110,11 @@ class _CheckpointCheck:
         """Names of all tensors; empty if unknown."""
         self.packed = sorted(name for name in self.names if name.endswith(_QWEIGHT))
 
-    def add(self, finding_id: str, path: str | None, text: str, *, do: str = "") -> None:
-        self.report.findings.append(artefact_finding(finding_id, path, text, do=do, source=self.facts.source))
-
     def run(self) -> None:
+        """Add what is wrong to the notes."""
         self._check_files()
         self._check_weights()
-        is_whole = not any(finding.id.startswith("edge10.checkpoint_shard_") for finding in self.report.findings)
+        is_whole = not any(finding.id.startswith("edge10.checkpoint_shard_") for finding in self.notes.findings)
         has_vision = any(map(_VISION.search, self.names))
         if self.kind == "vlm" and self.names and is_whole and self.checkpoint.config is not None and not has_vision:
             self.add("edge10.checkpoint_vision_missing", None, "has no tensor of the vision part")
@@ -157,7 +130,7 @@ class _CheckpointCheck:
             if not is_of_kind or any(name in self.files for name in row.names) or missing.intersection(row.names):
                 continue
             if self.kind is None and row.kinds != ("llm", "vlm"):
-                self.report.unchecked.append(f"whether {row.names[0]} is wanted: the kind of model is not told")
+                self.notes.unchecked.append(f"whether {row.names[0]} is wanted: the kind of model is not told")
                 continue
             if reason := self._reason_for(row):
                 name = next((name for name in row.names if self._float_has(name)), row.names[0])
@@ -203,14 +176,14 @@ class _CheckpointCheck:
             if self.files[name].bytes == 0 and name not in self.contents.damaged:
                 self.add("edge10.checkpoint_shard_damaged", name, "is empty")
         if not self.contents.tensors:
-            self.report.remarks.append("the headers of the weights are not known, so that their form is not judged")
+            self.notes.remarks.append("the headers of the weights are not known, so that their form is not judged")
 
     # ---- the form after conversion
 
     def _check_quantization(self) -> None:
         if self.checkpoint.config is None:
             if self.step == "convert":
-                self.report.unchecked.append("whether it is converted: what config.json says is not known")
+                self.notes.unchecked.append("whether it is converted: what config.json says is not known")
             return
         settings = self.checkpoint.setting("quantization_config")
         if not isinstance(settings, dict):
@@ -219,7 +192,7 @@ class _CheckpointCheck:
         method = str(settings.get("quant_method") or settings.get("quant_type") or "").lower()
         methods = self.facts.calibration.methods
         if self.step == "quantise" and (method not in methods or not self.packed):
-            self.report.remarks.append("its own form before conversion is not told by the source, and not judged")
+            self.notes.remarks.append("its own form before conversion is not told by the source, and not judged")
             return
         if method not in methods:
             text = f"says quant_method {method or '(nothing)'}, where conversion writes {', '.join(methods)}"
@@ -246,7 +219,7 @@ class _CheckpointCheck:
             self.add("edge10.checkpoint_not_converted", _CONFIG, text)
         else:
             text = "it is not converted, or not quantised at all: its form before conversion is not told by the source"
-            self.report.remarks.append(text + ("" if self.step else "; --step convert asks for the converted form"))
+            self.notes.remarks.append(text + ("" if self.step else "; --step convert asks for the converted form"))
 
     def _file_of(self, tensor: str) -> str:
         return self.tensors[tensor][0] if tensor in self.tensors else INDEX
@@ -256,13 +229,13 @@ class _CheckpointCheck:
     def _compare_with_float(self) -> None:
         if self.float is None:
             text = "no float model is given (--float), so that sizes and optional files are not compared"
-            self.report.remarks.append(text)
+            self.notes.remarks.append(text)
             return
-        if any(finding.id.startswith(_INCOMPLETE) for finding in self.report.findings):
+        if any(finding.id.startswith(_INCOMPLETE) for finding in self.notes.findings):
             return
         size, float_size = self.checkpoint.weight_bytes, self.float.weight_bytes
         if size is None or not float_size:
-            self.report.remarks.append("sizes of the weights are not told, and not compared")
+            self.notes.remarks.append("sizes of the weights are not told, and not compared")
             return
         least, most = float_size * _BITS / 16, float_size * (0.95 if self.step == "convert" else _MAX_OVERHEAD)
         if not least <= size <= most:

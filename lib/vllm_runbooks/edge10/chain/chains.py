@@ -1,6 +1,6 @@
-"""The chain on open parts: quantise a model, serve it next to the float one, evaluate both, compare the scores.
+"""The chain on open parts: quantise a model, serve the float and the quantised one in turn, compare their scores.
 
-    parts ── quantise ── serve float and quantised ── evaluate float ── evaluate quantised ── judge
+    parts ── quantise ── serve float ── evaluate float ── serve quantised ── evaluate quantised ── judge
 
 Invalid input is rejected before anything is started. After that each link records its result, nothing is raised, and
 the files stay where the record says.
@@ -11,11 +11,9 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
-from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Edit
 from vllm_runbooks.core.redaction.redact import redact_record, redact_text
@@ -27,16 +25,14 @@ from vllm_runbooks.edge10.chain import evaluating, limited, open_parts, quantisi
 from vllm_runbooks.edge10.chain.evaluating import Questions, RequestLimits
 from vllm_runbooks.edge10.chain.limited import RunContext, RunLimits
 from vllm_runbooks.edge10.chain.quantising import QuantisingPlan
-from vllm_runbooks.edge10.chain.records import ChainLink, Evaluated, OpenChain, OpenParts, Quantised
-from vllm_runbooks.host import loading as host_loading
+from vllm_runbooks.edge10.chain.records import ChainLink, OpenChain, OpenParts, Quantised
 from vllm_runbooks.host import ports
 from vllm_runbooks.host.running import handled_by
 from vllm_runbooks.probe.starts import Guarded, LaunchResult
 from vllm_runbooks.runbooks import steps
-from vllm_runbooks.runbooks.live import fleets, starting
+from vllm_runbooks.runbooks.live import starting
 from vllm_runbooks.runbooks.live.side_by_side import Servers
 from vllm_runbooks.runbooks.live.starting import READY_S, Say
-from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import places
 from vllm_runbooks.serve.subject import ServedLaunch
 
@@ -53,16 +49,12 @@ def chain(
     samples: int = 128,
     tokens: int = 512,
     quantised: str = "",
-    side_by_side: bool = True,
     threshold: float = THRESHOLD,
-    confidence: float = CONFIDENCE,
     answer_tokens: int = 16,
     at_once: int = 4,
     step: str = "chain",
     python: str = "",
-    gpus: str = "",
     vllm: str = "",
-    memory: str = "",
     memory_gib: float | None = None,
     folder: str = "",
     quantise_within_s: float = HOUR_S,
@@ -70,89 +62,67 @@ def chain(
     evaluate_within_s: float = HOUR_S,
     say: Say = print,
 ) -> OpenChain:
-    """Quantise the command's model, serve both, have EvalScope ask both the same questions, and judge what was lost.
+    """Quantise the command's model, serve both in turn, have EvalScope ask both the same, and judge what was lost.
 
     Args:
-        command: That serves the float model, as one would type it; the quantised one is served by the same command.
+        command: Command that serves the float model, as typed; the quantised one is served by the same.
         questions: Folder with files `NAME_val.csv`: the columns question, A, B, … and answer.
         calibration: File of texts to quantise with, one a line, or `.jsonl` with `text` or `messages`; not the
             questions themselves, which would make the loss look smaller.
         method: "awq" or "gptq"; four bits for weights, in groups of 128.
-        samples: Texts that are taken of it, at most.
-        tokens: Of each of them, at most.
-        quantised: Folder of a model that is quantised already, as by another tool; none is made then.
-        side_by_side: Whether both serve at once, each on cards or cores of its own; else one after the other, for a
-            host that has not room for two.
-        threshold: Share of the questions that may be lost.
-        confidence: Of the interval.
-        answer_tokens: Tokens of an answer, at most.
+        samples: Most texts that are used.
+        tokens: Most tokens of a text.
+        quantised: Folder of a model that was quantised before, by any tool.
+        threshold: The largest accepted loss, in shares of the questions.
+        answer_tokens: Most tokens of an answer.
         at_once: Questions in flight.
         step: Name of the step.
         python: The Python with llm-compressor and EvalScope, or its environment's folder; empty: that of the variable
             RUNBOOKS_OPEN_PARTS, else that of the command's vLLM.
-        gpus: The cards of one server, for its plan; empty are those of this host.
-        vllm: Its release; empty is the one that its Python has.
-        memory: A recorded series of GPU memory in place of the driver's readings.
-        memory_gib: That quantising, and each evaluation, may take; None: nearly all that is free then.
-        folder: Where all of it goes; empty is the run's own folder, or one among those of all starts.
-        quantise_within_s: Time for quantising.
-        ready_within_s: Time for a server to be ready in.
-        evaluate_within_s: Time for each evaluation.
-        say: Says a line of how far it is.
+        vllm: Release of vLLM; empty: that of the command's Python.
+        memory_gib: Memory for quantising, and for each evaluation; None: nearly all that is free.
+        folder: Folder of the results; empty: the run's own, or one among those of all launches.
+        quantise_within_s: Timeout for quantising.
+        ready_within_s: Timeout for a server to become ready.
+        evaluate_within_s: Timeout for each evaluation.
+        say: Prints a line on the progress.
 
     Raises:
-        InputError: something that was given cannot be used; nothing has been started then.
+        InputError: An argument cannot be used; nothing was started.
     """
     subject = starting.subject(command, vllm)
-    gpu_memory = starting.cards_of(memory)
-    if gpus.strip():
-        host_loading.cards(gpus)  # reject them now, not after hours of quantising
     limits = _ChainLimits(quantise_within_s, ready_within_s, evaluate_within_s, memory_gib)
     limits.check()
-    accuracy.check(threshold, confidence)
+    accuracy.check(threshold, CONFIDENCE)
+    evaluating.check_count("answer_tokens", answer_tokens, 1 << 17)
+    evaluating.check_count("at_once", at_once, 1 << 10)
     requests = RequestLimits(answer_tokens, at_once)
-    requests.check()
-    plan = _ChainPlan(
+    quantised_model = Path(quantised).expanduser().absolute() if quantised.strip() else None
+    if quantised_model is not None and (lacks := quantising.lacking(quantised_model)):
+        raise InputError(lacks[0])
+    run = _ChainRun(
         subject=subject,
         model=_float_model(subject),
-        source=_quantised_model(quantised) if quantised.strip() else _plan(method, calibration, samples, tokens),
+        source=quantised_model or quantising.plan(method, calibration, samples, tokens),
         questions=evaluating.questions_in(Path(questions).expanduser()),
         requests=requests,
-        places=_placement(subject, gpu_memory, side_by_side=side_by_side),
-        side_by_side=side_by_side,
         threshold=threshold,
-        confidence=confidence,
-        gpu_memory=gpu_memory,
-        gpus=gpus,
+        gpu_memory=starting.cards_of(""),
         limits=limits,
+        parts=open_parts.find(python, subject.python, subject.environment),
+        step=step,
+        folder=folder,
+        say=lambda line: say(redact_text(line)),
     )
-    parts = open_parts.find(python, subject.python, subject.environment)
-    request = (plan.source, plan.questions, requests, side_by_side, threshold, confidence, gpus, parts)
+    request = (run.source, run.questions, requests, threshold, run.parts)
     return steps.do(
         step,
-        lambda: _ChainRun(plan, parts, step, folder, lambda line: say(redact_text(line))).run(),
+        run.run,
         OpenChain,
         asked=(subject.argv, subject.vllm, *request),
         is_done=lambda result: result.accuracy is not None,
         timeout_s=limits.total_s,
     )
-
-
-def _quantised_model(quantised: str) -> Path:
-    folder = Path(quantised).expanduser().absolute()
-    if lacks := quantising.lacking(folder):
-        raise InputError(lacks[0])
-    return folder
-
-
-def _plan(method: str, calibration: str, samples: int, tokens: int) -> QuantisingPlan:
-    if not calibration.strip():
-        raise InputError(
-            "calibration: is empty; name a file of texts, one a line, or give `quantised` where the model is quantised"
-        )
-    plan = QuantisingPlan(method, Path(calibration).expanduser().absolute(), samples, tokens)
-    plan.check()
-    return plan
 
 
 def _float_model(subject: ServedLaunch) -> Path:
@@ -177,19 +147,6 @@ def _float_model(subject: ServedLaunch) -> Path:
     return model
 
 
-def _placement(
-    subject: ServedLaunch, gpu_memory: starting.GpuReadings, *, side_by_side: bool
-) -> tuple[tuple[Edit, ...], tuple[Edit, ...]]:
-    """Edits that give each server its part of the host."""
-    if not side_by_side:
-        return (), ()
-    try:
-        first, second = fleets.placed(subject, gpu_memory, 2)
-    except InputError as error:
-        raise InputError(f"{error}; or have one serve after the other (side_by_side=False)") from None
-    return first, second
-
-
 @dataclass(frozen=True)
 class _ChainLimits:
     """Time and memory of the links."""
@@ -201,11 +158,7 @@ class _ChainLimits:
     """Of quantising, and of each evaluation; None for nearly all that is free then."""
 
     def check(self) -> None:
-        """Validate the limits.
-
-        Raises:
-            InputError: One is no number above 0.
-        """
+        """Validate the limits; raises InputError."""
         for limit in fields(self):
             number = getattr(self, limit.name)
             is_default = number is None and limit.name == "memory_gib"
@@ -214,7 +167,7 @@ class _ChainLimits:
 
     @property
     def total_s(self) -> float:
-        """The longest time of all links, with one server after the other."""
+        """The longest time of all links."""
         return self.quantise_within_s + 2 * (self.ready_within_s + self.evaluate_within_s) + starting.AROUND_S
 
     def of(self, seconds: float) -> RunLimits:
@@ -222,9 +175,9 @@ class _ChainLimits:
         return RunLimits(seconds, limited.free_memory_gib() if self.memory_gib is None else self.memory_gib)
 
 
-@dataclass(frozen=True)
-class _ChainPlan:
-    """A validated request."""
+@dataclass
+class _ChainRun:
+    """A chain in progress."""
 
     subject: ServedLaunch
     model: Path
@@ -232,29 +185,17 @@ class _ChainPlan:
     """How to quantise the model; or the folder of one that is quantised."""
     questions: Questions
     requests: RequestLimits
-    places: tuple[tuple[Edit, ...], tuple[Edit, ...]]
-    side_by_side: bool
     threshold: float
-    confidence: float
     gpu_memory: starting.GpuReadings
-    gpus: str
     limits: _ChainLimits
-
-
-@dataclass
-class _ChainRun:
-    """A chain in progress."""
-
-    plan: _ChainPlan
     parts: OpenParts
     step: str
     folder: str
     say: Say
     links: list[ChainLink] = field(default_factory=list)
-    servers: dict[str, Guarded] = field(default_factory=dict)
+    servers: list[Guarded] = field(default_factory=list)
     quantised: Quantised | None = None
     stopped_by: str | None = None
-    evaluated: list[Evaluated] = field(default_factory=list)
     accuracy: AccuracyComparison | None = None
 
     def run(self) -> OpenChain:
@@ -263,7 +204,7 @@ class _ChainRun:
         def stop(number: int, _frame: object) -> None:
             self.stopped_by = self.stopped_by or signal.Signals(number).name
 
-        quantises = [open_parts.QUANTISES] if isinstance(self.plan.source, QuantisingPlan) else []
+        quantises = [open_parts.QUANTISES] if isinstance(self.source, QuantisingPlan) else []
         needs = open_parts.missing(self.parts, [*quantises, open_parts.EVALUATES])
         if needs:
             self._add(ChainLink("parts", LaunchResult.LEFT_OUT, open_parts.how(self.parts, needs)))
@@ -276,7 +217,7 @@ class _ChainRun:
             for action in (self._quantise, self._serve, self._judge):
                 if self._is_going_well:
                     action(place)
-        starting.keep_commands(place, list(self.servers.values()), [], self.say)
+        starting.keep_commands(place, self.servers, [], self.say)
         return self._record(place)
 
     @property
@@ -294,148 +235,114 @@ class _ChainRun:
         if link.program is not None and link.program.stopped_by is not None:
             self.stopped_by = self.stopped_by or link.program.stopped_by
         seconds = "" if link.seconds is None else f" ({link.seconds:.0f} s)"
-        self.say(f"{link.name}: {link.result.value}: {link.says}{seconds}")
+        self.say(f"{link.name}: {link.result.value}: {link.message}{seconds}")
 
     def _quantise(self, place: Path) -> None:
-        plan, source = self.plan, self.plan.source
+        source = self.source
         if isinstance(source, Path):
-            self.quantised = quantising.described(plan.model, source)
+            self.quantised = quantising.described(self.model, source)
             text = f"{source}: was quantised before"
             self._add(ChainLink("quantise", LaunchResult.PASSED, text, files=(str(source),)))
             return
-        limits = plan.limits.of(plan.limits.quantise_within_s)
-        context = self._context(plan.subject)
+        limits = self.limits.of(self.limits.quantise_within_s)
+        context = self._context(self.subject)
         link, self.quantised = quantising.quantise(
-            self.parts, source, plan.model, place=place, limits=limits, context=context
+            self.parts, source, self.model, place=place, limits=limits, context=context
         )
         self._add(link)
 
     def _serve(self, place: Path) -> None:
-        """Serve both, together or one after the other, and evaluate each while it runs."""
-        catalog.load_catalog()  # once, before two threads need it
-        first, second = self._subjects()
-        groups = [{_FLOAT: first}, {_QUANTISED: second}]
-        for group in [groups[0] | groups[1]] if self.plan.side_by_side else groups:
-            if self._is_going_well:
-                self._serve_group(group, place)
-
-    def _subjects(self) -> tuple[ServedLaunch, ServedLaunch]:
-        subject, places = self.plan.subject, self.plan.places
-        host, port = subject.target.host, subject.target.port
-        first = port if ports.taken(host, port) is None else ports.free(host)
-        second = ports.free(host)
-        while second == first:
-            second = ports.free(host)
+        """Serve one after the other, and evaluate each while it runs."""
+        host, port = self.subject.target.host, self.subject.target.port
         model = self.quantised.folder if self.quantised is not None else ""
-        edits = [*([Edit("set", "port", first)] if first != port else []), *places[0]]
-        other = subject.edited([Edit("set", "model", model), Edit("set", "port", second), *places[1]])
-        return subject.edited(edits) if edits else subject, other
+        for name, edits in ((_FLOAT, []), (_QUANTISED, [Edit("set", "model", model)])):
+            if ports.taken(host, port) is not None:
+                edits.append(Edit("set", "port", ports.free(host)))
+            if self._is_going_well:
+                self._serve_model(name, self.subject.edited(edits) if edits else self.subject, place)
 
-    def _serve_group(self, subjects: Mapping[str, ServedLaunch], place: Path) -> None:
-        plan, began = self.plan, time.monotonic()
-        servers = Servers(
-            {
-                name: serve.LaunchRequest(
-                    subject=subject,
-                    source=plan.gpu_memory.source,
-                    why_none=plan.gpu_memory.why_none,
-                    gpus=plan.gpus or None,
-                    limits=serve.Limits(ready_s=plan.limits.ready_within_s),
-                    folder=place / f"serve-{name}",
-                )
-                for name, subject in subjects.items()
-            }
-        )
-        links: list[ChainLink] = []
+    def _serve_model(self, name: str, subject: ServedLaunch, place: Path) -> None:
+        began = time.monotonic()
+        folder = place / f"serve-{name}"
+        server = Servers({name: starting.request(subject, self.gpu_memory, "", self.limits.ready_within_s, folder)})
+        evaluation: ChainLink | None = None
         ready_s: float | None = None
         try:
             try:
-                if servers.wait(self.say, is_stopped=self._is_stopped) and not self._is_stopped():
+                if server.wait(self.say, is_stopped=self._is_stopped) and not self._is_stopped():
                     ready_s = time.monotonic() - began
-                    links = self._evaluate(subjects, servers, place)
+                    evaluation = self._evaluate(name, subject, server, place)
             finally:
-                launches = servers.end(self.say)
+                (launch,) = server.end(self.say)
         except InputError as error:
             self._add(ChainLink("serve", LaunchResult.FAILED, f"{error}"))
             return
-        for name, launch in zip(subjects, launches, strict=True):
-            self.servers[name] = launch
-            starting.record(launch, self.say)
-        for link in (_serve_link(launches, list(subjects), ready_s, self.stopped_by), *links):
-            self._add(link)
+        self.servers.append(launch)
+        starting.record(launch, self.say)
+        self._add(_serve_link(name, launch, ready_s, self.stopped_by))
+        if evaluation is not None:
+            self._add(evaluation)
 
-    def _evaluate(self, subjects: Mapping[str, ServedLaunch], servers: Servers, place: Path) -> list[ChainLink]:
-        links: list[ChainLink] = []
-
+    def _evaluate(self, name: str, subject: ServedLaunch, server: Servers, place: Path) -> ChainLink:
         def is_cancelled() -> bool:
-            servers.tell(self.say)
-            return servers.is_gone or self._is_stopped()
+            server.tell(self.say)
+            return server.is_gone or self._is_stopped()
 
-        for name, subject in subjects.items():
-            link = evaluating.evaluate(
-                self.parts,
-                subject,
-                name,
-                self.plan.questions,
-                self.plan.requests,
-                place=place,
-                limits=self.plan.limits.of(self.plan.limits.evaluate_within_s),
-                context=replace(self._context(subject), is_cancelled=is_cancelled),
-                is_gone=lambda: servers.is_gone,
-            )
-            links.append(link)
-            if link.result is not LaunchResult.PASSED or self.stopped_by is not None:
-                break
-        return links
+        return evaluating.evaluate(
+            self.parts,
+            subject,
+            name,
+            self.questions,
+            self.requests,
+            place=place,
+            limits=self.limits.of(self.limits.evaluate_within_s),
+            context=replace(self._context(subject), is_cancelled=is_cancelled),
+            is_gone=lambda: server.is_gone,
+        )
 
     def _judge(self, place: Path) -> None:
-        began, read = time.monotonic(), []
+        began = time.monotonic()
         try:
-            for name in (_FLOAT, _QUANTISED):
-                folder = evaluating.folder_of(place, name)
-                read.append(results.read(folder))
-                self.evaluated.append(evaluating.evaluated(read[-1], name, self.plan.subject, folder))
-            self.accuracy = accuracy.judge(*read, threshold=self.plan.threshold, confidence=self.plan.confidence)
+            first, second = (results.read(evaluating.folder_of(place, name)) for name in (_FLOAT, _QUANTISED))
+            self.accuracy = accuracy.judge(first, second, threshold=self.threshold)
         except InputError as error:
             self._add(ChainLink("judge", LaunchResult.FAILED, f"{error}"))
             return
-        text = f"{self.accuracy.verdict.value}: {self.accuracy.why}"
+        text = f"{self.accuracy.verdict.value}: {self.accuracy.reason}"
         self._add(ChainLink("judge", LaunchResult.PASSED, text, time.monotonic() - began))
 
     def _record(self, place: Path | None, *, needs: tuple[str, ...] = ()) -> OpenChain:
-        wrong = next((f"{link.name}: {link.says}" for link in self.links if link.result is not LaunchResult.PASSED), "")
+        wrong = next(
+            (f"{link.name}: {link.message}" for link in self.links if link.result is not LaunchResult.PASSED), ""
+        )
         record = OpenChain(
-            model=str(self.plan.model),
+            model=str(self.model),
             links=tuple(self.links),
             parts=self.parts,
             quantised=self.quantised,
-            servers=tuple(self.servers[name] for name in (_FLOAT, _QUANTISED) if name in self.servers),
-            evaluated=tuple(self.evaluated),
+            servers=tuple(self.servers),
             accuracy=self.accuracy,
-            why_none=wrong if self.stopped_by is None else f"stopped by {self.stopped_by}",
+            no_accuracy_reason=wrong if self.stopped_by is None else f"stopped by {self.stopped_by}",
             needs=needs,
             stopped_by=self.stopped_by,
         )
         return replace(redact_record(record), folder=None if place is None else str(place))
 
 
-def _serve_link(
-    launches: Sequence[Guarded], names: Sequence[str], ready_s: float | None, stopped_by: str | None
-) -> ChainLink:
-    folders = tuple(launch.folder for launch in launches if launch.folder is not None)
-    pairs = zip(names, launches, strict=True)
-    problems = [f"{name}: {problem}" for name, launch in pairs if (problem := _launch_problem(launch))]
-    if not problems and ready_s is not None:
-        return ChainLink("serve", LaunchResult.PASSED, f"{' and '.join(names)} ready", ready_s, files=folders)
-    text = "; ".join(problems) or f"{' and '.join(names)} not ready: {stopped_by or 'ended before'}"
-    return ChainLink("serve", LaunchResult.FAILED, text, ready_s, files=folders)
+def _serve_link(name: str, launch: Guarded, ready_s: float | None, stopped_by: str | None) -> ChainLink:
+    folders = () if launch.folder is None else (launch.folder,)
+    if problem := _launch_problem(launch):
+        return ChainLink("serve", LaunchResult.FAILED, f"{name}: {problem}", ready_s, files=folders)
+    if ready_s is None:
+        text = f"{name} not ready: {stopped_by or 'ended before'}"
+        return ChainLink("serve", LaunchResult.FAILED, text, files=folders)
+    return ChainLink("serve", LaunchResult.PASSED, f"{name} ready", ready_s, files=folders)
 
 
 def _launch_problem(launch: Guarded) -> str:
-    attempt = launch.attempts[-1] if launch.attempts else None
+    attempt = launch.last
     if attempt is None:
-        failed = next((check for check in launch.checks if check.result is LaunchResult.FAILED), None)
-        return f"not started: {failed.name}: {failed.says}" if failed is not None else "not started"
+        return launch.failed_check or "not started"
     cause = attempt.answer.root_cause if attempt.answer is not None else None
     title = f": {cause.title}" if cause is not None else ""
     if attempt.ready_s is None:

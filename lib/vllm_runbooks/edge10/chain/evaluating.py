@@ -8,12 +8,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.edge10.accuracy.records import EvaluationResults
 from vllm_runbooks.edge10.chain import limited
 from vllm_runbooks.edge10.chain.limited import RunContext, RunLimits
-from vllm_runbooks.edge10.chain.records import ChainLink, Evaluated, OpenParts
+from vllm_runbooks.edge10.chain.records import ChainLink, OpenParts
 from vllm_runbooks.probe.starts import LaunchResult
 from vllm_runbooks.serve.subject import ServedLaunch
 
@@ -43,39 +43,21 @@ class Questions:
         return sum(self.counts.values())
 
 
-@dataclass(frozen=True)
-class RequestLimits:
+class RequestLimits(NamedTuple):
     """Limits of the requests."""
 
     answer_tokens: int
     at_once: int
 
-    def check(self) -> None:
-        """Validate the limits.
-
-        Raises:
-            InputError: One is no positive number.
-        """
-        for name, most in (("answer_tokens", 1 << 17), ("at_once", 1 << 10)):
-            check_count(name, getattr(self, name), most)
-
 
 def check_count(name: str, count: object, most: int) -> None:
-    """Check that a value is a whole number from 1 to `most`.
-
-    Raises:
-        InputError: It is not.
-    """
+    """Check that a value is a whole number from 1 to `most`; raises InputError."""
     if type(count) is not int or not 1 <= count <= most:
         raise InputError(f"{name} is {count!r}; give a whole number from 1 to {most}")
 
 
 def questions_in(folder: Path) -> Questions:
-    """The questions of a folder, each with an answer among its choices.
-
-    Raises:
-        InputError: There are none, or one is invalid.
-    """
+    """The questions of a folder, each with an answer among its choices; raises InputError."""
     if not folder.is_dir():
         raise InputError(f"questions: {folder}: is no folder; name the one that holds files NAME{_SUFFIX}")
     files = sorted(folder.glob(f"*{_SUFFIX}"))
@@ -128,13 +110,6 @@ def folder_of(place: Path, name: str) -> Path:
     return place / f"evaluated-{name}"
 
 
-def evaluated(results: EvaluationResults, name: str, subject: ServedLaunch, folder: Path) -> Evaluated:
-    """The score of a server on all questions."""
-    total = next((score for score in results.scores if score.subset is None), None)
-    questions, right = (None, None) if total is None else (total.questions, total.value)
-    return Evaluated(name, _served_name(subject), questions, right, str(folder))
-
-
 def evaluate(
     parts: OpenParts,
     subject: ServedLaunch,
@@ -182,7 +157,7 @@ def evaluate(
     program = limited.run(words, log, limits, context, environment=environment, read_line=read_line)
     files = (program.log, *([str(out)] if out.is_dir() else []))
     result, text = LaunchResult.PASSED, f"{questions.count} questions"
-    if program.why:
+    if program.reason:
         gone = f"the {name} server was gone before EvalScope was through"
-        result, text = LaunchResult.FAILED, gone if is_gone() else f"EvalScope: {program.why}"
+        result, text = LaunchResult.FAILED, gone if is_gone() else f"EvalScope: {program.reason}"
     return ChainLink(f"evaluate-{name}", result, text, program.seconds, program, files)

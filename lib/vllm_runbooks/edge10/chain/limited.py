@@ -76,7 +76,7 @@ def run(
     command = redact_text(shlex.join(words))
     monitor = _Monitor(read_line)
     began = time.monotonic()
-    why = ""
+    why, status, ending, signal_name = "", None, "could not be run", None
     try:
         with log.open("wb") as file:
             live = RedactedOutput(lambda chunk: monitor.write(file, chunk), known=context.secrets)
@@ -89,19 +89,13 @@ def run(
                     if why:
                         break
                 live.finish()
+        status, ending = (None, f"was ended: {why}") if why else (running.status, running.ending)
+        signal_name = None if running.signalled is None else signal.Signals(running.signalled).name
+        if not why and (signal_name or status != 0):
+            why = f"stopped by {signal_name}" if signal_name else f"it {ending}{_last_error(log)}"
     except (InputError, OSError) as error:
-        seconds = time.monotonic() - began
-        return ProgramRun(command, None, "could not be run", seconds, 0.0, 0.0, str(log), why=redact_text(f"{error}"))
-    seconds = time.monotonic() - began
-    signal_name = None if running.signalled is None else signal.Signals(running.signalled).name
-    status = None if why else running.status
-    ending = f"was ended: {why}" if why else running.ending
-    if not why and (signal_name or status != 0):
-        why = f"stopped by {signal_name}" if signal_name else f"it {running.ending}{_last_error(log)}"
-    if monitor.log_error:
-        cut = f"; its log is cut off: {monitor.log_error}"
-        ending, why = ending + cut, why and why + cut
-    peak_gib = monitor.peak / _GIB
+        why = redact_text(f"{error}")
+    seconds, peak_gib = time.monotonic() - began, monitor.peak / _GIB
     return ProgramRun(command, status, ending, seconds, monitor.cpu_s, peak_gib, str(log), signal_name, why)
 
 
@@ -112,8 +106,6 @@ class _Monitor:
     read_line: Callable[[str], None]
     memory: int = 0
     peak: int = 0
-    log_error: str = ""
-    """Why its log could not be written."""
     _cpu: dict[int, float] = field(default_factory=dict)
     _next_sample: float = 0.0
     _rest: bytes = b""
@@ -130,13 +122,9 @@ class _Monitor:
         return ""
 
     def write(self, file: IO[bytes], chunk: bytes) -> None:
-        """Log output, already redacted; a full disk is reported and does not end the program."""
-        if not self.log_error:
-            try:
-                file.write(chunk)
-                file.flush()
-            except OSError as error:
-                self.log_error = error.strerror or str(error)
+        """Log output, already redacted, and read its lines."""
+        file.write(chunk)
+        file.flush()
         *lines, rest = (self._rest + chunk.replace(b"\r", b"\n")).split(b"\n")
         self._rest = rest[:_MAX_LINE]
         for line in lines:

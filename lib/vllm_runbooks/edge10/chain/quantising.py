@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.edge10.chain import limited
@@ -30,12 +29,9 @@ _CONFIGS = frozenset(
 """Files on the form of the weights, which are not copied from the float model."""
 _MAX_CONFIG, _MAX_TEXTS = 1 << 24, 1 << 30
 _MAX_SAMPLES, _MAX_TOKENS = 1 << 16, 1 << 20
-_PROGRESS = re.compile(r"\((\d{1,4})/(\d{1,4})\): ([A-Z]\w{1,30}):", re.ASCII)
-"""A progress bar of llm-compressor, as "(2/3): Calibrating:  50%"."""
 
 
-@dataclass(frozen=True)
-class QuantisingPlan:
+class QuantisingPlan(NamedTuple):
     """How a model is quantised."""
 
     method: str
@@ -44,17 +40,20 @@ class QuantisingPlan:
     tokens: int
     """Of one sample, at most."""
 
-    def check(self) -> None:
-        """Validate the plan.
 
-        Raises:
-            InputError: Why it cannot be done.
-        """
-        if self.method not in SCHEMES:
-            raise InputError(f"method: {self.method!r} is none that the open parts have; give {' or '.join(SCHEMES)}")
-        check_count("samples", self.samples, _MAX_SAMPLES)
-        check_count("tokens", self.tokens, _MAX_TOKENS)
-        _check_texts(self.calibration)
+def plan(method: str, calibration: str, samples: int, tokens: int) -> QuantisingPlan:
+    """A validated plan; raises InputError."""
+    if not calibration.strip():
+        raise InputError(
+            "calibration: is empty; name a file of texts, one a line, or give `quantised` where the model is quantised"
+        )
+    if method not in SCHEMES:
+        raise InputError(f"method: {method!r} is none that the open parts have; give {' or '.join(SCHEMES)}")
+    check_count("samples", samples, _MAX_SAMPLES)
+    check_count("tokens", tokens, _MAX_TOKENS)
+    path = Path(calibration).expanduser().absolute()
+    _check_texts(path)
+    return QuantisingPlan(method, path, samples, tokens)
 
 
 def _check_texts(path: Path) -> None:
@@ -72,11 +71,7 @@ def _check_texts(path: Path) -> None:
 
 
 def check_model(folder: Path) -> None:
-    """Check that a folder has a complete float language model.
-
-    Raises:
-        InputError: It has not.
-    """
+    """Check that a folder has a complete float language model; raises InputError."""
     if not folder.is_dir():
         raise InputError(
             f"{folder}: is no folder; the chain works on a model that lies on this host, so name its folder"
@@ -135,8 +130,8 @@ def quantise(
     def failed(text: str) -> ChainLink:
         return ChainLink("quantise", LaunchResult.FAILED, text, program.seconds, program, files)
 
-    if program.why:
-        return failed(program.why), None
+    if program.reason:
+        return failed(program.reason), None
     try:
         copied = _copy_other_files(model, out)
     except OSError as error:
@@ -164,23 +159,16 @@ def _summary(quantised: Quantised) -> str:
 
 
 class _Progress:
-    """Progress of the program and of llm-compressor."""
+    """Progress that the program prints, and what it calibrated with."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.samples: int | None = None
         self.tokens: int | None = None
-        self._say, self._part = say, ""
+        self._say = say
 
     def read_line(self, line: str) -> None:
-        if line.startswith(MARK):
-            self._read_state(line.removeprefix(MARK))
-        elif (match := _PROGRESS.search(line)) and (part := f"part {match[1]} of {match[2]}") != self._part:
-            self._part = part
-            self._say(f"quantise: {part}")
-
-    def _read_state(self, text: str) -> None:
         try:
-            data = json.loads(text)
+            data = json.loads(line.removeprefix(MARK)) if line.startswith(MARK) else {}
             state = str(data.pop("state"))
         except (ValueError, KeyError, AttributeError, RecursionError):
             return

@@ -1,4 +1,4 @@
-"""Records of a chain on open parts: a model is quantised, served next to the float one, and both are evaluated."""
+"""Records of a chain on open parts: a model is quantised, and it and the float one are served and evaluated in turn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vllm_runbooks.edge10.accuracy.records import AccuracyComparison
 from vllm_runbooks.probe.starts import Guarded, LaunchResult
 
 LINKS = ("parts", "quantise", "serve", "evaluate-float", "evaluate-quantised", "judge")
-"""The steps in their order; "serve" covers both servers, also one after the other."""
+"""The steps in their order; "serve" comes before each evaluation."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ProgramRun:
     """File with its output."""
     stopped_by: str | None = None
     """Signal from outside, as "SIGINT"."""
-    why: str = ""
+    reason: str = ""
     """Why it failed; empty for exit status 0."""
 
 
@@ -51,7 +51,7 @@ class ChainLink:
     name: str
     """Of `LINKS`."""
     result: LaunchResult
-    says: str
+    message: str
     """One line: the result, or why there is none."""
     seconds: float | None = None
     """Wall clock; None if not measured."""
@@ -84,21 +84,6 @@ class Quantised:
 
 
 @dataclass(frozen=True)
-class Evaluated:
-    """The result of one server on the questions."""
-
-    name: str
-    """"float" or "quantised"."""
-    served: str
-    """Name of the served model."""
-    questions: int | None
-    right: float | None
-    """Share of right answers in the report."""
-    folder: str
-    """Of EvalScope's report."""
-
-
-@dataclass(frozen=True)
 class OpenChain:
     """The whole chain."""
 
@@ -109,10 +94,9 @@ class OpenChain:
     quantised: Quantised | None = None
     servers: tuple[Guarded, ...] = ()
     """Supervised launches, the float model's first; without those that were not reached."""
-    evaluated: tuple[Evaluated, ...] = ()
     accuracy: AccuracyComparison | None = None
     """The loss with its interval."""
-    why_none: str = ""
+    no_accuracy_reason: str = ""
     """Why there is no accuracy."""
     needs: tuple[str, ...] = field(default=())
     """Distributions that have to be installed first."""

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import selectors
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
 LIMIT_S = 5.0
-"""How long a program may take."""
-_TICK_S = 0.01
+"""Time that a program has, with everything that holds its output open."""
 MOST = 4 << 20
-"""Bytes of its output, and of standard error: it is ended beyond."""
+"""Bytes of its output, and of standard error, that are kept; the rest is dropped."""
 
 
 class ProgramAnswer(NamedTuple):
@@ -30,28 +29,41 @@ class ProgramAnswer(NamedTuple):
 
 
 def ask(argv: Sequence[str]) -> ProgramAnswer:
-    """Run a command of `catalog.host_commands` to its end or the limits, without input."""
+    """Run a command of `catalog.host_commands` to its end or the limit, without input."""
+    deadline = time.monotonic() + LIMIT_S
     try:
-        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-            program = subprocess.Popen(  # noqa: S603 - a row of the table
-                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, cwd="/", start_new_session=True
-            )
-            deadline = time.monotonic() + LIMIT_S
-            try:
-                while program.poll() is None and time.monotonic() < deadline:
-                    if max(os.fstat(file.fileno()).st_size for file in (output, errors)) > MOST:
-                        break
-                    time.sleep(_TICK_S)
-            finally:
-                status = program.poll()
-                if status is None:
-                    with contextlib.suppress(OSError):
-                        os.killpg(program.pid, signal.SIGKILL)
-                    program.wait()
-            texts = []
-            for file in (output, errors):
-                file.seek(0)
-                texts.append(file.read(MOST).decode("utf-8", "replace"))
+        program = subprocess.Popen(  # noqa: S603 - a row of the table
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            start_new_session=True,
+        )
     except (OSError, ValueError) as error:
         return ProgramAnswer(None, errors=getattr(error, "strerror", None) or str(error))
-    return ProgramAnswer(status, texts[0], texts[1], is_late=status is None)
+    with program:
+        try:
+            output, errors = _read(program, deadline)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                program.wait(max(deadline - time.monotonic(), 0))
+        finally:
+            status = program.poll()
+            with contextlib.suppress(OSError):  # also what the program left behind
+                os.killpg(program.pid, signal.SIGKILL)
+    return ProgramAnswer(status, output, errors, is_late=status is None)
+
+
+def _read(program: subprocess.Popen[bytes], deadline: float) -> list[str]:
+    """Output and standard error until both are closed or the time is over."""
+    texts = {pipe: bytearray() for pipe in (program.stdout, program.stderr) if pipe is not None}
+    with selectors.DefaultSelector() as selector:
+        for pipe, text in texts.items():
+            selector.register(pipe, selectors.EVENT_READ, text)
+        while selector.get_map() and (left_s := deadline - time.monotonic()) > 0:
+            for key, _ in selector.select(left_s):
+                chunk = os.read(key.fd, 1 << 16)
+                key.data.extend(chunk[: MOST - len(key.data)])
+                if not chunk:
+                    selector.unregister(key.fileobj)
+    return [text.decode("utf-8", "replace") for text in texts.values()]

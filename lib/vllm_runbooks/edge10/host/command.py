@@ -32,18 +32,9 @@ from vllm_runbooks.edge10.options import VERSION
 @VERSION
 @given.FORMAT
 def preflight(
-    *,
-    step: str,
-    model: str | None,
-    data: str | None,
-    image: str | None,
-    registry: str | None,
-    python: str | None,
-    snapshot: str | None,
-    out: Path | None,
-    version: str | None,
-    form: str,
-) -> int:
+    *, step: str, python: str | None, snapshot: str | None, out: Path | None, version: str | None, form: str,
+    **named: str | None,
+) -> int:  # fmt: skip
     """Say what on this host stands in the way of a step: driver, docker, its settings, image, folder.
 
     Docker is asked, with a limit of 5 seconds for each question; nothing is fetched, started, changed or logged in to,
@@ -53,20 +44,17 @@ def preflight(
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.files import store
-    from vllm_runbooks.edge10.host import loading
     from vllm_runbooks.edge10.host import preflight as here
     from vllm_runbooks.edge10.host import render as render_toolchains
+    from vllm_runbooks.edge10.host import snapshots
 
-    empty = next(
-        (name for name, value in (("--model", model), ("--data", data)) if value is not None and not value.strip()),
-        None,
-    )
-    if empty is not None:
-        raise click.UsageError(f"{empty}: the name is empty; name one, or leave it out.")
+    for name in ("model", "data"):
+        if (value := named[name]) is not None and not value.strip():
+            raise click.UsageError(f"--{name}: the name is empty; name one, or leave it out.")
     if snapshot is not None and python is not None:
         raise click.UsageError("--python is asked on this host; a snapshot has its own packages.")
-    request = here.read_asked(step, model=model, image=image, registry=registry, data=data)
-    host = None if snapshot is None else loading.edge_host(snapshot)
+    request = here.read_asked(step, **named)
+    host = None if snapshot is None else snapshots.load(snapshot)
     checked_host = here.checked(request, snapshot=host, version=version, python=python)
     if out is not None:
         store(out, render_toolchains.host_snapshot(checked_host))

@@ -41,7 +41,7 @@ def collect(request: HostCheckRequest, *, python: str | None = None) -> EdgeHost
     variables = {name: os.environ[name] for name in READ_VARIABLES if name in os.environ}
     host = EdgeHost(
         source="read on this host",
-        taken=moments.now(),
+        timestamp=moments.now(),
         inventory=inventory.collect(python=python),
         python=python,
         docker=docker.facts(request.image),
@@ -53,11 +53,7 @@ def collect(request: HostCheckRequest, *, python: str | None = None) -> EdgeHost
 
 
 def folder(path: Path) -> FolderFacts:
-    """A folder and its disk; of a missing one the disk of the nearest parent.
-
-    Raises:
-        InputError: It is no folder.
-    """
+    """A folder and its disk; of a missing one the disk of the nearest parent; raises InputError."""
     try:
         full = path.expanduser().absolute()
         if full.exists() and not full.is_dir():
@@ -69,8 +65,8 @@ def folder(path: Path) -> FolderFacts:
         raise InputError(f"--data {visible(str(path)[:200])}: {reason}; name a folder") from None
     return FolderFacts(
         path=str(path),
-        is_there=existing == full,
-        looked_at=str(existing),
+        exists=existing == full,
+        existing_path=str(existing),
         free_gib=disk.free / _GIB,
         total_gib=disk.total / _GIB,
         is_writable=os.access(existing, os.W_OK | os.X_OK),
@@ -85,11 +81,7 @@ def read_asked(
     registry: str | None = None,
     data: str | None = None,
 ) -> HostCheckRequest:
-    """What a host is checked for, validated.
-
-    Raises:
-        InputError: The image or the registry is no valid name.
-    """
+    """What a host is checked for, validated; raises InputError."""
     if image is not None and not host_commands.is_of_kind("image", image):
         raise InputError(
             f"--image {_shown(image)}: is no name of an image; give one as NAME:TAG, or HOST:PORT/NAME:TAG"

@@ -6,19 +6,32 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from vllm_runbooks.core.display import SCHEMA
-from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.earlier_schema import HOST, upgrade
+from vllm_runbooks.core.errors import InputError, WrongFileError
 from vllm_runbooks.core.json_errors import loaded
 from vllm_runbooks.core.record_forms import record
 from vllm_runbooks.core.redaction.redact import redact_record, redact_text
 from vllm_runbooks.edge10.host.records import HOST_KIND, CheckedHost, EdgeHost
 from vllm_runbooks.host import inspection as inventories
 from vllm_runbooks.host.records import KIND as INVENTORY
+from vllm_runbooks.reading import sources
 
 MAX_TEXT = 8 << 20
 """Characters of a recorded host."""
 _DERIVED = {field.name for field in fields(CheckedHost)} - {field.name for field in fields(EdgeHost)}
 """Fields of a preflight's output that are computed again."""
 _INSTEAD = "write it with vllm-runbooks edge10 preflight STEP --out FILE"
+
+
+def load(name: str) -> EdgeHost:
+    """The host that a file, or standard input for `-`, records; raises InputError."""
+    try:
+        documents = sources.load_files([name]).documents
+    except WrongFileError as error:
+        raise InputError(f"{error.wrong}; {_INSTEAD}") from None
+    if len(documents) != 1:
+        raise InputError(f"{name}: holds {len(documents)} files; {_INSTEAD}")
+    return read(sources.beginning(documents[0], MAX_TEXT), "standard input" if name == "-" else name)
 
 
 def read(text: str, where: str) -> EdgeHost:
@@ -34,7 +47,7 @@ def read(text: str, where: str) -> EdgeHost:
     if len(text) > MAX_TEXT:
         raise InputError(f"{where}: is larger than {MAX_TEXT >> 20} MiB, so no recorded host; {_INSTEAD}")
     try:
-        data = loaded(text.lstrip("\ufeff"))
+        data = upgrade(loaded(text.lstrip("\ufeff")), HOST)
     except ValueError as error:
         raise InputError(f"{where}: is no JSON ({error}); {_INSTEAD}") from None
     kind = data.get("kind") if isinstance(data, dict) else None

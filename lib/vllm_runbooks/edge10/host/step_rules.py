@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from vllm_runbooks.catalog import host_commands
-from vllm_runbooks.catalog.toolchains import AskedModel, EdgeStep, Toolchain
-from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.catalog.toolchains import EdgeStep, ModelSupport, Toolchain
 from vllm_runbooks.core.records import Severity
 from vllm_runbooks.edge10.host.records import (
     DaemonFile,
@@ -53,7 +52,7 @@ class EdgeRuleContext:
     facts: Toolchain
     request: HostCheckRequest
     model: PlannedModel | None = None
-    listed: AskedModel | None = None
+    listed: ModelSupport | None = None
     """The toolchain's list on the model; None if no model was named."""
 
     @property
@@ -92,7 +91,7 @@ class EdgeRuleContext:
     def knows_gpus(self) -> bool:
         """Whether the GPUs of the host, or that it has none, are known."""
         inventory = self.host.inventory
-        return bool(inventory.gpus or inventory.why_none or inventory.driver or inventory.taken)
+        return bool(inventory.gpus or inventory.no_gpus_reason or inventory.driver or inventory.timestamp)
 
     @property
     def image(self) -> ImageFacts | None:
@@ -103,7 +102,7 @@ class EdgeRuleContext:
     @property
     def has_image(self) -> bool | None:
         """Whether the image is on the host; None if unknown."""
-        return None if self.image is None else self.image.is_there
+        return None if self.image is None else self.image.exists
 
     @property
     def installed_vllm(self) -> str | None:
@@ -149,7 +148,7 @@ def _docker_state(state: DockerState, context: EdgeRuleContext) -> _Observations
     docker = context.docker
     if docker is not None and docker.state is state:
         at = f" at {docker.endpoint}" if docker.endpoint else ""
-        why = f": {docker.why}" if docker.why else ""
+        why = f": {docker.reason}" if docker.reason else ""
         yield HostObservation(f"{_STATES[state]}{at}{why}")
 
 
@@ -170,7 +169,7 @@ def _docker_old(context: EdgeRuleContext) -> _Observations:
 def _driver_missing(context: EdgeRuleContext) -> _Observations:
     inventory = context.host.inventory
     if context.knows_gpus and inventory.driver is None and not inventory.gpus:
-        reason = inventory.why_none or "no reason is told"
+        reason = inventory.no_gpus_reason or "no reason is told"
         yield HostObservation(f"no driver of NVIDIA answers ({reason})", _gpu_severity(context))
 
 
@@ -178,7 +177,7 @@ def _gpu_missing(context: EdgeRuleContext) -> _Observations:
     inventory = context.host.inventory
     if context.knows_gpus and not context.gpus and (inventory.driver is not None or inventory.gpus):
         reasons = [f"GPU {gpu.index} {inventories.unfit(gpu)}" for gpu in inventory.gpus]
-        reasons = reasons or [inventory.why_none or "it lists none"]
+        reasons = reasons or [inventory.no_gpus_reason or "it lists none"]
         text = f"the driver answers, and no card can be taken: {'; '.join(reasons[:4])}"
         yield HostObservation(text, _gpu_severity(context))
 
@@ -240,7 +239,7 @@ def accepts_registry(context: EdgeRuleContext) -> bool | None:
     if _settings_with_registry(context, registry):
         return True
     files = docker.files
-    is_known = files is not None and all(f.is_there is False or f.insecure_registries is not None for f in files)
+    is_known = files is not None and all(f.exists is False or f.insecure_registries is not None for f in files)
     return False if is_known else None
 
 
@@ -273,7 +272,7 @@ def _registry_unlisted(context: EdgeRuleContext) -> _Observations:
     names += [name for file in context.settings_files for name in file.insecure_registries or ()]
     near = next((name for name in names if host and name.partition(":")[0] == host), "")
     also = f"; {near} is named, which is another one to docker" if near else ""
-    path = next((file.path for file in context.settings_files if file.is_there), None)
+    path = next((file.path for file in context.settings_files if file.exists), None)
     yield HostObservation(
         f"docker's service does not take {registry} without a certificate{also}",
         _fetch_severity(context),
@@ -288,21 +287,13 @@ def _fetch_severity(context: EdgeRuleContext) -> Severity | None:
     return Severity.HINT if context.has_image else None
 
 
-def _command(name: str, **values: str) -> str:
-    """A command to print; empty if a value does not fit, as a registry without a port."""
-    try:
-        return f"`{host_commands.line(name, **values)}`"
-    except InputError:
-        return ""
-
-
 # ---- the image
 
 
 def _image_missing(context: EdgeRuleContext) -> _Observations:
     if context.image is not None and context.has_image is False:
-        command = _command("docker-pull", image=context.image.name)
-        do = "fetch it, once what is named above is mended" + (f": {command}" if command else "")
+        command = host_commands.line("docker-pull", image=context.image.name)
+        do = f"fetch it, once what is named above is mended: `{command}`"
         yield HostObservation(f"docker has no image {context.image.name}", do=do)
 
 
@@ -312,7 +303,7 @@ def _image_missing(context: EdgeRuleContext) -> _Observations:
 def _model_refused(context: EdgeRuleContext) -> _Observations:
     listed, step = context.listed, context.request.step
     if listed is not None and {"quantise": listed.quantise, "compile": listed.compile}.get(step) is False:
-        yield HostObservation(f"the toolchain does not {step} {listed.name} ({listed.why})")
+        yield HostObservation(f"the toolchain does not {step} {listed.name} ({listed.reason})")
 
 
 def _model_quantised(context: EdgeRuleContext) -> _Observations:
@@ -323,13 +314,13 @@ def _model_quantised(context: EdgeRuleContext) -> _Observations:
 
 def _folder_missing(context: EdgeRuleContext) -> _Observations:
     folder = context.host.folder
-    if folder is not None and folder.is_there is False:
+    if folder is not None and folder.exists is False:
         yield HostObservation(f"{folder.path}: there is no such folder", path=folder.path)
 
 
 def _folder_closed(context: EdgeRuleContext) -> _Observations:
     folder = context.host.folder
-    if folder is not None and folder.is_there and folder.is_writable is False:
+    if folder is not None and folder.exists and folder.is_writable is False:
         yield HostObservation(f"{folder.path}: this user may not write there", path=folder.path)
 
 
@@ -341,15 +332,12 @@ def _package_version(context: EdgeRuleContext) -> _Observations:
     if context.request.step != "compile" or python is None or installed is None:
         return
     for name, required in context.facts.host.packages.items():
-        order = _compare_versions(installed.get(name), required)
-        if order is None or order == 0:
+        if _compare_versions(installed.get(name), required) != -1:
             continue
         command = host_commands.line("install", requirement=f"{name}=={required}")
-        do = f"install the one that is named, in the Python that compiles: `{command}`"
         yield HostObservation(
             f"{python} has {name} {installed[name]}, and the guide names {required}",
-            None if order < 0 else Severity.HINT,
-            do=do if order < 0 else f"{do}; a newer one may do as well, nobody tells",
+            do=f"install the one that is named, in the Python that compiles: `{command}`",
             symptom=next((fault.symptom for fault in context.facts.faults if name in fault.do.split()), ""),
         )
 
@@ -376,17 +364,13 @@ def _threads(context: EdgeRuleContext) -> _Observations:
     threads = (context.host.environment or {}).get(THREADS)
     if context.request.step != "compile" or threads is None or not context.knows_gpus:
         return
-    limits, is_gpu_value = context.facts.limits, threads.strip() == context.facts.limits.threads_with_gpu
-    if context.gpus and not is_gpu_value:
+    required = context.facts.limits.threads_with_gpu
+    if context.gpus and threads.strip() != required:
         yield HostObservation(
             f"{THREADS} is {threads[:20]!r} here, and the host has a card",
-            do=f"set it to {limits.threads_with_gpu} wherever the compile script runs",
+            do=f"set it to {required} wherever the compile script runs",
             symptom=next((fault.symptom for fault in context.facts.faults if THREADS in fault.do), ""),
         )
-    elif not context.gpus and is_gpu_value and limits.threads_with_gpu != limits.threads_without_gpu:
-        text = f"{THREADS} is {threads[:20]!r} here, and the host has no card"
-        do = f"try {limits.threads_without_gpu}, which the guide offers for hosts without one"
-        yield HostObservation(text, Severity.HINT, do=do)
 
 
 CONDITIONS: Mapping[str, Condition] = {

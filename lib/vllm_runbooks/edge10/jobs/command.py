@@ -14,16 +14,15 @@ from vllm_runbooks.core.console import given, output, terminal
     epilog=given.examples(
         "edge10 make --example",
         "edge10 make job.yaml --out qwen3-vl",
-        "edge10 make job.yaml --out qwen3-vl --gpus RTX3090 --format json",
+        "edge10 make job.yaml --out qwen3-vl --format json",
     )
 )
 @click.argument("job", required=False, metavar="JOB|-", type=complete.SCRIPT)
 @click.option("--out", type=given.FOLDER, metavar="DIR", help="Make the files there.")
 @click.option("--replace", is_flag=True, help="Replace files that somebody wrote or changed.")
-@click.option("--gpus", metavar="CARD", type=complete.CARDS, help="A card of the host that serves: plan it there.")
 @click.option("--example", is_flag=True, help="Print a description to begin with, and make nothing.")
 @given.FORMAT
-def make(*, job: str | None, out: Path | None, replace: bool, gpus: str | None, example: bool, form: str) -> int:
+def make(*, job: str | None, out: Path | None, replace: bool, example: bool, form: str) -> int:
     """Make the files that take a model to the chip: scripts, commands, settings, and what is done in which order.
 
     JOB is a small YAML file; what it leaves out comes from the facts of the toolchain. The made files are judged by the
@@ -45,7 +44,7 @@ def make(*, job: str | None, out: Path | None, replace: bool, gpus: str | None, 
         raise click.UsageError("give JOB and --out DIR, or --example for a description to begin with.")
     from vllm_runbooks.edge10.jobs import making
 
-    result = making.make(job, out, is_replaced=replace, gpus=gpus)
+    result = making.make(job, out, is_replaced=replace)
     if form == "json":
         output.write_json(to_json(result))
     else:

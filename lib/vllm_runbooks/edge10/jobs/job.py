@@ -7,7 +7,7 @@ the facts is a problem; what the facts do not tell is a doubt, which stops nobod
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from vllm_runbooks.catalog.toolchains import MODALITIES, ONE_BY_ONE, EdgeModel, Toolchain
@@ -30,8 +30,8 @@ _KEYS = (
 )  # fmt: skip
 _NESTED_KEYS = {
     "remap": ("vision", "language"),
-    "calibration": ("method", "samples", "tokens", "dataset", "part", "split", "column"),
-    "evaluation": ("datasets", "ports", "limit", "seed", "temperature", "answer_tokens", "cards"),
+    "calibration": ("samples", "tokens", "dataset", "part", "split", "column"),
+    "evaluation": ("datasets", "ports", "limit", "seed", "answer_tokens", "cards"),
 }
 _KIND_OF_KEY = {"kv_cache": "llm", "embedding_as_input": "llm", "modality": "vlm", "picture": "vlm"}
 """Keys that one kind of model has."""
@@ -222,9 +222,6 @@ class _JobChecks:
         listed = self._listed(model, like)
         if model is not None:
             self._note_weights(model)
-            if quantised is not None and models.is_one(model, quantised, facts):
-                do = "name the checkpoint that was made of it; one in a folder of this name by its absolute path"
-                self._wrong("quantised", f"{_cut(quantised)!r} is the model itself", do)
         if listed is not None:
             self._check_steps(listed)
         kind = None if listed is None else listed.kind
@@ -263,7 +260,7 @@ class _JobChecks:
             calibration=calibration,
             evaluation=evaluation,
             threshold=threshold,
-            taken=self._defaults,
+            defaults=self._defaults,
         )
 
     def _or_default(self, field: str, value: Any, default: Any, why: str = "") -> Any:
@@ -311,28 +308,16 @@ class _JobChecks:
             return None
         answer = models.find_model(name, self._facts)
         if answer.listed is None:
-            near = f"did you mean {', '.join(answer.near)}?" if answer.near else "see vllm-runbooks edge10 models"
+            near = f"did you mean {', '.join(answer.similar)}?" if answer.similar else "see vllm-runbooks edge10 models"
             text = f"{_cut(name)!r} is not in the list of {self._facts.name} {self._facts.version}"
             more = "" if field == "like" else "if it is a variant of a listed model, name that with `like`"
             self._wrong(field, text, "; ".join(filter(None, (near, more))))
-        elif like is not None and model is not None:
-            listed = models.listed(model, self._facts)
-            if listed is not None and listed != answer.listed:
-                text = f"{_cut(like)!r} is listed as {answer.listed.name}, and the model itself as {listed.name}"
-                self._wrong(field, text, "leave `like` out")
         return answer.listed
 
     def _check_steps(self, listed: EdgeModel) -> None:
-        toolchain = f"{self._facts.name} {self._facts.version}"
-        quantise = listed.quantise if "quantised" not in self._nodes else True
-        if quantise is False:
-            text = f"{listed.name} may not be quantised by {toolchain}, only compiled"
+        if not listed.quantise and "quantised" not in self._nodes:
+            text = f"{listed.name} may not be quantised by {self._facts.name} {self._facts.version}, only compiled"
             self._wrong("model", text, "quantise it with another tool, and name that checkpoint with `quantised`")
-        if listed.compile is False:
-            self._wrong("model", f"{listed.name} may not be compiled by {toolchain}", "take another model")
-        for step, is_allowed in (("quantised", quantise), ("compiled", listed.compile)):
-            if is_allowed is None:
-                self._reader.doubts.append(f"model: whether {listed.name} may be {step} is not told of {toolchain}")
 
     def _check_keys(self, kind: str | None) -> None:
         for field, only in _KIND_OF_KEY.items():
@@ -402,32 +387,16 @@ class _JobChecks:
         order = self._reader.wholes(field, 0, _MAX_TOKENS)
         if order is None:
             return None
-        faults = list(self._faults_of_order(order, dies, most))
-        for text, do in faults:
-            self._wrong(field, text, do)
-        return None if faults or dies is None else tuple(order[:dies])
-
-    @staticmethod
-    def _faults_of_order(order: list[int], dies: int | None, most: int) -> Iterator[tuple[str, str]]:
+        every = list(range(dies or 0))
         if len(order) > most:
             text = f"has {len(order)} entries, and the toolchain takes {most}"
-            yield text, "leave the zeros at the end out; they are filled in"
-        if dies is None:
-            return
-        first, rest = order[:dies], order[dies:]
-        outside = [die for die in first if die >= dies]
-        missing = [die for die in range(dies) if die not in first]
-        repeated = sorted({die for die in first if first.count(die) > 1})
-        if outside:
-            text = f"is none of 0 to {dies - 1}" if dies > 1 else "is named, and there is die 0 alone"
-            yield f"die {outside[0]} {text}", "name each die once"
-        elif len(first) < dies:
-            yield f"names {len(first)} of the {dies} dies", "name each once"
-        elif repeated:
-            absent = f", and die {missing[0]} is missing" if missing else ""
-            yield f"die {repeated[0]} stands twice among the first {dies}{absent}", "name each die once"
-        if any(rest) and not outside:
-            yield f"die {next(die for die in rest if die)} stands behind the {dies} dies", "let only zeros follow"
+            self._wrong(field, text, "leave the zeros at the end out; they are filled in")
+        elif dies is not None and (sorted(order[:dies]) != every or any(order[dies:])):
+            text = f"is no order of the dies {', '.join(map(str, every))}"
+            self._wrong(field, text, "name each die once; let only zeros follow")
+        elif dies is not None:
+            return tuple(order[:dies])
+        return None
 
     # ---- pictures
 
@@ -440,17 +409,12 @@ class _JobChecks:
         return str(self._or_default("modality", word, MODALITIES[0]))
 
     def _picture(self) -> tuple[int, int]:
-        node, default = self._nodes.get("picture"), self._facts.limits.picture
-        size: list[int] | None = None
-        if isinstance(node, Scalar):
-            match = _PICTURE.fullmatch(node.value.strip())
-            size = [int(match[1]), int(match[2])] if match else None
-        elif node is not None:
-            size = self._reader.wholes("picture", 1, _MAX_PIXELS)
-        if node is not None and (size is None or len(size) != 2 or not all(1 <= side <= _MAX_PIXELS for side in size)):
+        word, default = self._reader.word("picture"), self._facts.limits.picture
+        match = _PICTURE.fullmatch(word or "")
+        size = (int(match[1]), int(match[2])) if match else None
+        if word is not None and (size is None or not all(1 <= side <= _MAX_PIXELS for side in size)):
             do = f"write width x height in pixels, as {default[0]}x{default[1]}"
-            text = f"is no size of a picture up to {_MAX_PIXELS} pixels a side"
-            self._wrong("picture", text, do, is_read=size is not None)
+            self._wrong("picture", f"is no size of a picture up to {_MAX_PIXELS} pixels a side", do)
             size = None
         width, height = self._or_default("picture", size, default)
         return width, height
@@ -465,13 +429,10 @@ class _JobChecks:
                 self._wrong("calibration", text, "leave one of them out")
             return None
         values: dict[str, Any] = {
-            key: reader.word(f"calibration.{key}") for key in ("method", "dataset", "part", "split", "column")
+            key: reader.word(f"calibration.{key}") for key in ("dataset", "part", "split", "column")
         }
         values |= {key: reader.whole(f"calibration.{key}", 1, _MAX_TOKENS) for key in ("samples", "tokens")}
-        method, dataset = values["method"], values["dataset"]
-        if method is not None and method not in facts.methods:
-            do = f"known: {', '.join(facts.methods)}"
-            self._wrong("calibration.method", f"{_cut(method)!r} is none of the toolchain's", do)
+        dataset = values["dataset"]
         # The part, split and column of the facts are those of their own data set.
         is_known = dataset in (None, facts.dataset)
         for key in ("split", "column"):
@@ -481,12 +442,13 @@ class _JobChecks:
                 self._wrong(field, "is missing for this data set", do, at="calibration.dataset")
         if not is_known:
             values["part"] = values["part"] or ""
-        defaults = {"method": facts.methods[0], "part": facts.dataset_config}
         values = {
-            key: self._or_default(f"calibration.{key}", value, defaults.get(key) or getattr(facts, key))
+            key: self._or_default(
+                f"calibration.{key}", value, facts.dataset_config if key == "part" else getattr(facts, key)
+            )
             for key, value in values.items()
         }
-        return JobCalibration(dataset_config=values.pop("part"), **values)
+        return JobCalibration(method=facts.methods[0], dataset_config=values.pop("part"), **values)
 
     def _evaluation(self, model: str, kind: str | None, context: int) -> JobEvaluation:
         reader, facts = self._reader, self._facts.evaluation
@@ -498,12 +460,7 @@ class _JobChecks:
         items = reader.items("evaluation.datasets")
         words = [reader.word("evaluation.datasets", item) for item in items]
         datasets = tuple(dict.fromkeys(word for word in words if word is not None))
-        self._check_datasets(datasets, kind)
-        ports = self._ports()
-        temperature = reader.word("evaluation.temperature")
-        if temperature is not None and not (_SHARE.fullmatch(temperature) and float(temperature) == 0):
-            text = f"{_cut(temperature)!r} makes answers that differ each time, so that no loss can be told"
-            self._wrong("evaluation.temperature", text, "write 0, or leave it out")
+        ports = self._or_default("evaluation.ports", self._ports(), facts.ports)
         answer_tokens = whole("answer_tokens", 1, _MAX_TOKENS, facts.answer_tokens)
         if answer_tokens >= context:
             field = "evaluation.answer_tokens"
@@ -514,8 +471,8 @@ class _JobChecks:
         default = facts.datasets.get(kind or "", ())
         return JobEvaluation(
             datasets=self._or_default("evaluation.datasets", datasets or None, default),
-            float_port=self._or_default("evaluation.ports", ports, facts.ports)[0],
-            quantised_port=self._or_default("evaluation.ports", ports, facts.ports)[1],
+            float_port=ports[0],
+            quantised_port=ports[1],
             float_name=f"{name}-float",
             quantised_name=f"{name}-quantised",
             limit=whole("limit", 1, _MAX_TOKENS),
@@ -527,26 +484,11 @@ class _JobChecks:
     def _ports(self) -> list[int] | None:
         field = "evaluation.ports"
         ports = self._reader.wholes(field, 1, 65535)
-        if ports is not None and len(ports) != 2:
-            self._wrong(field, f"are {len(ports)}", "write two: float, quantised")
-            ports = None
-        if ports is not None and ports[0] == ports[1]:
-            self._wrong(field, f"are both {ports[0]}, and the two servers run side by side", "write two that differ")
+        if ports is not None and (len(ports) != 2 or ports[0] == ports[1]):
+            text = f"are {', '.join(map(str, ports))}, and two servers run side by side"
+            self._wrong(field, text, "write two that differ")
+            return None
         return ports
-
-    def _check_datasets(self, datasets: Sequence[str], kind: str | None) -> None:
-        datasets_by_kind = self._facts.evaluation.datasets
-        kinds = {name.lower(): other for other, listed in datasets_by_kind.items() for name in listed}
-        for name in datasets if kind is not None else ():
-            other, examples = kinds.get(name.lower()), ", ".join(datasets_by_kind.get(kind or "", ()))
-            if other is None:
-                self._reader.doubts.append(
-                    f"evaluation.datasets: {self._facts.id} shows {examples} for {_KINDS[kind or '']}; "
-                    f"whether there is a data set {_cut(name)} is not told"
-                )
-            elif other != kind:
-                text = f"{_cut(name)} is for {_KINDS[other]}, and this is {_KINDS[kind or '']}"
-                self._wrong("evaluation.datasets", text, f"take another, as {examples}")
 
     def _threshold(self) -> float | None:
         word = self._reader.word("threshold")

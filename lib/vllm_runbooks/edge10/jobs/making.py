@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -21,14 +21,11 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
 from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.core.redaction.redact import redact_text
-from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.jobs import job as jobs
 from vllm_runbooks.edge10.jobs import names, steps
 from vllm_runbooks.edge10.jobs import render as render_edge10_jobs
-from vllm_runbooks.edge10.jobs.records import EdgeJob, JobProblem, MadeFile, MadeIssue, MadeJob
+from vllm_runbooks.edge10.jobs.records import JobProblem, MadeFile, MadeIssue, MadeJob
 from vllm_runbooks.edge10.scripts import checking as script_checking
-from vllm_runbooks.host import loading as host_loading
-from vllm_runbooks.plan import planner
 from vllm_runbooks.reading import sources
 
 _MARK = ".edge10-made.json"
@@ -39,14 +36,13 @@ _DIFFERS = "was written or changed by somebody"
 _NO_FILE = "is no plain file"
 
 
-def make(name: str, out: Path, *, is_replaced: bool = False, gpus: str | None = None) -> MadeJob:
+def make(name: str, out: Path, *, is_replaced: bool = False) -> MadeJob:
     """Make the files of a job in a folder.
 
     Args:
         name: The description's file, or `-` for standard input.
         out: The folder; made where there is none.
         is_replaced: Whether a file that somebody wrote or changed is replaced, too.
-        gpus: A card of the host that serves, as in `RTX3090`: the servers are planned on it.
 
     Raises:
         InputError: The description cannot be read, or a file would be lost.
@@ -58,25 +54,22 @@ def make(name: str, out: Path, *, is_replaced: bool = False, gpus: str | None = 
             raise InputError("\n".join(render_edge10_jobs.problem_line(name, problem) for problem in problems))
         return MadeJob("", None, problems, description.doubts, name, str(out), ())
     job, facts = description.job, catalog.toolchain(description.job.toolchain)
-    room = _room(job, facts, gpus) if gpus else ""
     made = steps.make_files(job, facts)
-    written, removed = store_made(made, out, is_replaced=is_replaced, description=None if name == "-" else Path(name))
+    written = store_made(made, out, is_replaced=is_replaced, description=None if name == "-" else Path(name))
     return MadeJob(
         toolchain=facts.id,
         job=job,
         problems=(),
-        doubts=(*description.doubts, *_unknown(job, facts)),
+        doubts=description.doubts,
         description=name,
         folder=str(out),
         files=made.files,
         written=tuple(written),
-        removed=tuple(removed),
         issues=tuple(judged(made.texts, facts)),
         quantised_folder="" if job.calibration is None else names.quantised(job, facts),
         converted_folder=names.converted(job, facts),
         compiled_folder=names.compiled(job, facts),
         dies_folder=names.dies_folder(job.dies, facts),
-        room=room,
     )
 
 
@@ -94,35 +87,6 @@ def judged(texts: Mapping[str, str], facts: Toolchain) -> list[MadeIssue]:
     ]
 
 
-def _unknown(job: EdgeJob, facts: Toolchain) -> Iterator[str]:
-    """Doubts about repositories that neither the facts nor the catalog have."""
-    for field, name in (("model", job.model), ("quantised", job.quantised)):
-        if name is None or name.startswith("/") or "/" not in name:
-            continue
-        weights = models.weights(name, facts)
-        if catalog.specs().model(weights) is None:
-            text = f"whether the Hub has a repository {weights} is not known; a folder of that name would do, too"
-            yield f"{field}: {text}"
-
-
-def _room(job: EdgeJob, facts: Toolchain, card: str) -> str:
-    """Whether the float model fits on the GPUs of a server, in a sentence; an unknown card raises InputError."""
-    host_loading.cards(card)
-    spec = f"{job.evaluation.cards}x{card}" if job.evaluation.cards > 1 else card
-    try:
-        plan = planner.plan_model(
-            models.weights(job.model, facts),
-            spec,
-            vllm=facts.steps["evaluate"].vllm,
-            tp=job.evaluation.cards,
-            options={"max_model_len": job.context_tokens, "max_num_seqs": facts.evaluation.sequences},
-        )
-    except InputError as error:
-        return f"the float model on {spec} is not planned: {error}"
-    fits = {True: "fits", False: "does not fit", None: "may fit, which depends on what is not known"}[plan.fits]
-    return ". ".join([f"the float model on {spec} {fits}", *plan.limits[:2]])
-
-
 # ---- on the disk
 
 
@@ -136,20 +100,15 @@ class StoredFile(NamedTuple):
 
 def store_made(
     made: steps.JobFiles, out: Path, *, is_replaced: bool = False, description: Path | None = None
-) -> tuple[list[str], list[str]]:
-    """Store the files that differ; returns the names that were written and removed.
+) -> list[str]:
+    """Store the files that differ; returns the names that were written.
 
     Raises:
         InputError: A file would be lost. Nothing is written then.
     """
     before = _made_before(out)
     texts = {name: text.encode() for name, text in made.texts.items()}
-    if (
-        description is not None
-        and description.is_file()
-        and (out / steps.JOB).is_file()
-        and description.samefile(out / steps.JOB)
-    ):
+    if description is not None and description.resolve() == (out / steps.JOB).resolve():
         texts.pop(steps.JOB)  # the description itself, which is its user's
     present = {name: _there(out / name) for name in texts}
     lost = {name: _NO_FILE for name, file in present.items() if not file.is_plain}
@@ -161,7 +120,6 @@ def store_made(
         listed = ", ".join(f"{name} {why}" for name, why in lost.items())
         how = "give another folder" if _NO_FILE in lost.values() else "give --replace, or another folder"
         raise InputError(f"{out}: {listed}; {how}")
-    gone = [name for name in before if name not in made.texts and _is_unchanged(out, name, before[name])]
     written = [name for name, file in present.items() if file.text != texts[name]]
     runs: Mapping[str, MadeFile] = {file.name: file for file in made.files}
     out.mkdir(parents=True, exist_ok=True)
@@ -172,9 +130,7 @@ def store_made(
     digests = {name: _digest(text) for name, text in texts.items()}
     if digests != before:
         store(out / _MARK, json.dumps({"schema": 1, "files": digests}, indent=1) + "\n")
-    for name in gone:
-        (out / name).unlink()
-    return written, gone
+    return written
 
 
 def _there(path: Path) -> StoredFile:
@@ -204,8 +160,3 @@ def _made_before(out: Path) -> dict[str, str]:
     if not isinstance(files, dict):
         return {}
     return {name: digest for name, digest in files.items() if isinstance(digest, str) and Path(name).name == name}
-
-
-def _is_unchanged(out: Path, name: str, digest: str) -> bool:
-    file = _there(out / name)
-    return file.is_plain and file.text is not None and _digest(file.text) == digest

@@ -40,14 +40,7 @@ _MAX_BYTES = 1_000_000
 @click.option(
     "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the corrected text there."
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "sarif", "github"]),
-    default="text",
-    show_default=True,
-    help="Form of the output.",
-)
+@given.FORMAT
 @catalog_options.LANG
 def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | None, form: str) -> int:
     """Find what is wrong in scripts that quantise, convert, serve, evaluate and compile, before they cost hours.
@@ -62,7 +55,6 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
     from vllm_runbooks.core.redaction import redact
     from vllm_runbooks.edge10.scripts import checking as script_checking
     from vllm_runbooks.edge10.scripts import render as render_edge10_scripts
-    from vllm_runbooks.lint import knowledge
     from vllm_runbooks.lint import render as render_issues
     from vllm_runbooks.reading import sources
 
@@ -72,8 +64,6 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
         raise click.UsageError("- is given twice, and standard input can be read once.")
     if out is not None and not fix:
         raise click.UsageError("-o writes the corrected text; give --fix as well.")
-    if fix and form in ("sarif", "github"):
-        raise click.UsageError("--fix prints the corrected text; give it without --format, or with --format json.")
     names = list(dict.fromkeys(name for path in files for name in _files(path)))
     if fix and len(names) > 1:
         raise click.UsageError("give one file for --fix.")
@@ -96,13 +86,6 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
             click.echo(line, err=True)
     if form == "json":
         output.write_json(to_json(view.merged(checked)))
-    elif form == "sarif":
-        from importlib import metadata
-
-        output.write_json(render_issues.sarif(checked, knowledge.knowledge().rules, metadata.version("vllm-runbooks")))
-    elif form == "github":
-        annotations = "\n".join(filter(None, (render_issues.github(linted, name) for name, linted in checked.items())))
-        output.write(annotations) if annotations else None
     elif not fix:
         terminal.show(view.view(checked))
     unknown = view.unknown(checked)

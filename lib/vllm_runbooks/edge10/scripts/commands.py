@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from vllm_runbooks.core.excerpt import Excerpt
@@ -22,7 +22,7 @@ _SHELL_CALLS = frozenset((
     "os.system", "os.popen", "subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output",
     "subprocess.Popen", "subprocess.getoutput", "subprocess.getstatusoutput",
 ))  # fmt: skip
-_OF_INTEREST = re.compile(r"checkpoint_convert|docker|podman|nerdctl|\bpip\b|evalscope|COMPILE_THREAD")
+_OF_INTEREST = re.compile(r"checkpoint_convert|docker|podman|nerdctl|\bpip\b|evalscope")
 _VISIBLE = frozenset(("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"))
 _NO_GPU = frozenset(("", "-1", "none", "void", "NoDevFiles"))
 _MAX_WITHIN = 3
@@ -40,7 +40,6 @@ class ScriptCommand:
     start: int
     """Offsets in the file."""
     end: int
-    environment: Mapping[str, str | None] = field(default_factory=dict)
     password: Word | None = None
     """Password that it shows."""
     is_piped: bool = False
@@ -86,7 +85,7 @@ def _read(source: Excerpt, commands: list[ScriptCommand], *, is_page: bool, dept
         if len(commands) >= _MAX_COMMANDS:
             break
         words = tuple(placeholders.filled(word) for word in invocation.words)
-        commands.append(ScriptCommand(words, invocation.start, invocation.end, invocation.environment))
+        commands.append(ScriptCommand(words, invocation.start, invocation.end))
         for word in words[1:]:
             inner = word.excerpt
             is_script = inner is not None and len(inner.text.split()) > 1 and _OF_INTEREST.search(inner.text)
@@ -126,9 +125,9 @@ def _commands_of_call(event: ScriptEvent, program: ScriptProgram) -> Iterator[Sc
         yield from _with_passwords([ScriptCommand(tuple(words_of_call), start, end)], "")
 
 
-def hides_gpus(name: str, value: str | None) -> bool:
+def hides_gpus(name: str, value: str) -> bool:
     """Whether an environment variable with a value hides every GPU from a program."""
-    return name in _VISIBLE and value is not None and value.strip() in _NO_GPU
+    return name in _VISIBLE and value.strip() in _NO_GPU
 
 
 def _with_passwords(commands: Sequence[ScriptCommand], text: str) -> list[ScriptCommand]:

@@ -11,12 +11,10 @@ from typing import Any
 
 from vllm_runbooks.catalog.languages import Phrase, listed
 from vllm_runbooks.catalog.toolchains import Toolchain
-from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.folder_names import pattern_of
 from vllm_runbooks.edge10.scripts import commands
 from vllm_runbooks.edge10.scripts.compiled import MODE, REMAP, CompileSettings, folder_text
-from vllm_runbooks.edge10.scripts.program import ScriptProgram
 from vllm_runbooks.edge10.scripts.readings import COMPILE, FilePart, ScriptSet, is_build, is_engine
 from vllm_runbooks.edge10.scripts.values import HOLE, MISSING, ScriptEvent, ScriptOption, ScriptValue
 from vllm_runbooks.lint.hits import Hit
@@ -30,24 +28,22 @@ _ALIKE = 0.8
 _MAX_EVENTS = 50
 """Events of a kind that a setting is compared with."""
 _MAX_NAME = 100
-_SIDES = {"width": Phrase("a width"), "height": Phrase("a height")}
 _GPU_WORD = re.compile(r"(?:^|[_-])(?:gpu|cuda)(?:[_-]|$)", re.IGNORECASE)
 
 
 def find(part: FilePart, scripts: ScriptSet, tables: Tables) -> Iterator[Hit]:
-    if not part.has(*COMPILE):
+    if part.program is None or not part.has(*COMPILE):
         return
     table = tables.get(_LATE, {})
-    for program in part.programs:
-        settings = CompileSettings(part, program, scripts.facts)
-        yield from _find_order(settings, table)
-        yield from _find_misspelt(settings, table.get("variables", ()))
-        yield from _find_remap_options(settings)
-        yield from _find_remaps(settings)
-        if len(settings.calls) <= 1:  # of several each may have settings of its own
-            for find_rule in (_find_set_twice, _find_lengths, _find_sizes, _find_names):
-                yield from find_rule(settings)
-        yield from _find_threads(settings)
+    settings = CompileSettings(part, part.program, scripts.facts)
+    yield from _find_order(settings, table)
+    yield from _find_misspelt(settings, table.get("variables", ()))
+    yield from _find_remap_options(settings)
+    yield from _find_remaps(settings)
+    if len(settings.calls) <= 1:  # of several each may have settings of its own
+        for find_rule in (_find_set_twice, _find_lengths, _find_sizes, _find_names):
+            yield from find_rule(settings)
+    yield from _find_threads(settings)
 
 
 # Order
@@ -102,10 +98,16 @@ def _preceding(
         behind = _first(done, "patched", event)
     if behind is None and is_device and not is_set:
         behind = _first(done, "loaded", event)
-    is_free = not is_set and not any(value.options for value in event.args)
-    if behind is None and (is_device or is_variable) and is_free:
+    if behind is None and (is_device or is_variable) and not is_set and _is_literal(event):
         behind = _first(done, "parse", event)
     return behind
+
+
+def _is_literal(event: ScriptEvent) -> bool:
+    """Whether the value is written where it is set, and cannot come from the command line."""
+    node = event.node
+    value = node.args[-1] if isinstance(node, ast.Call) and node.args else getattr(node, "value", None)
+    return isinstance(value, ast.Constant)
 
 
 def _setting_name(event: ScriptEvent, functions: set[str], variables: set[str]) -> str | None:
@@ -172,7 +174,7 @@ def _find_remaps(settings: CompileSettings) -> Iterator[Hit]:
             node = value.node or event.node
             if len(items) != needed:
                 message = {"name": mode, "count": str(len(items)), "needed": str(needed)}
-                yield settings.part.hit(_LENGTH, node, message, _resized(settings, value, needed))
+                yield settings.part.hit(_LENGTH, node, message)
             dies = [settings.number(item) for item in items]
             wrong = _wrong_dies(dies, settings.dies.value if settings.dies else None, needed)
             if wrong:
@@ -185,10 +187,9 @@ def _find_remap_options(settings: CompileSettings) -> Iterator[Hit]:
         items = settings.program.items(option.default)
         if "remap" not in option.name.lower() or items is None or option.default is None:
             continue
-        if len(items) != needed and not _is_filled(settings, option, needed):
+        if len(items) > needed or (len(items) < needed and not _is_filled(settings, option, needed)):
             message = {"name": option.flags[0], "count": str(len(items)), "needed": str(needed)}
-            edits = _resized(settings, option.default, needed)
-            yield settings.part.hit(_LENGTH, option.default.node or option.node, message, edits)
+            yield settings.part.hit(_LENGTH, option.default.node or option.node, message)
         words = settings.number(option.keywords.get("nargs"))
         if words is not None and words != needed and len(items) == needed:
             node = option.keyword_node("nargs")
@@ -198,60 +199,37 @@ def _find_remap_options(settings: CompileSettings) -> Iterator[Hit]:
 
 def _is_filled(settings: CompileSettings, option: ScriptOption, needed: int) -> bool:
     """Whether the script fills up the entries of an option."""
-    values = [value for remap in settings.remaps.values() for _, value in remap if option.name in value.options]
-    lists = [settings.program.items(value) for value in values]
-    return bool(lists) and all(items is None or len(items) == needed for items in lists)
-
-
-def words_of(settings: CompileSettings, option: ScriptOption) -> int | None:
-    """Number of words that an option takes once its default is corrected; None for any number."""
-    needed = settings.facts.limits.remap_entries
-    is_whole = len(settings.program.items(option.default) or ()) == needed
-    is_order = "remap" in option.name.lower()
-    return needed if is_order and (is_whole or not _is_filled(settings, option, needed)) else None
+    default = _trimmed(settings.numbers(option.default) or [])
+    orders = [settings.numbers(value) for remap in settings.remaps.values() for _, value in remap]
+    return any(order is None or (len(order) == needed and _trimmed(order) == default) for order in orders)
 
 
 def _wrong_dies(order: Sequence[int | None], dies: int | None, needed: int) -> str:
     """What is wrong with an order of the dies; empty if nothing is."""
-    dies_in_order = [die for die in order if die is not None]
     limit = needed if dies is None else dies
-    outside = sorted({die for die in dies_in_order if not 0 <= die < limit})
+    outside = sorted({die for die in order if die is not None and not 0 <= die < limit})
     if outside and limit > 0:
         names = ", ".join(map(str, outside))
-        if limit == 1:
-            return Phrase("it names {outside}, and there is die 0 alone", outside=names)
         return Phrase("it names {outside}, and the dies are 0 to {last}", outside=names, last=str(limit - 1))
-    if dies is None or dies > len(order) or len(dies_in_order) != len(order) or not any(dies_in_order):
+    if dies is None or dies > len(order) or None in order or not any(order):
         return ""  # zeros alone may stand for no order
-    repeated = sorted({str(die) for die in dies_in_order[:dies] if dies_in_order[:dies].count(die) > 1})
-    if repeated:
-        return Phrase(
+    repeated = sorted({str(die) for die in order[:dies] if order[:dies].count(die) > 1})
+    beyond = [str(die) for die in order[dies:] if die]
+    if not repeated and not beyond:
+        return ""
+    return (
+        Phrase(
             "among its first {dies} entries, one for each die, {repeated} stands more than once",
             dies=str(dies),
             repeated=listed(repeated),
         )
-    beyond = [die for die in dies_in_order[dies:] if die]
-    if not beyond:
-        return ""
-    return Phrase(
-        "behind its first {dies} entries, one for each die, stands {beyond} in place of 0",
-        dies=str(dies),
-        beyond=str(beyond[0]),
+        if repeated
+        else Phrase(
+            "behind its first {dies} entries, one for each die, stands {beyond} in place of 0",
+            dies=str(dies),
+            beyond=beyond[0],
+        )
     )
-
-
-def _resized(settings: CompileSettings, value: ScriptValue, needed: int) -> tuple[Replacement, ...]:
-    """Edit that gives a literal list the entries that are needed, where only zeros at its end change."""
-    node, places = value.node, settings.program.text.places
-    if not isinstance(node, (ast.List, ast.Tuple)) or not node.elts or value.options:
-        return ()
-    items = [element.value if isinstance(element, ast.Constant) else None for element in node.elts]
-    if not all(isinstance(item, int) for item in items) or any(items[needed:]):
-        return ()
-    end = places(node.elts[-1])[1]
-    if len(items) > needed:
-        return (Replacement(places(node.elts[needed - 1])[1], end, ""),)
-    return (Replacement(end, end, ", 0" * (needed - len(items))),)
 
 
 def _trimmed(order: list[int]) -> list[int]:
@@ -271,7 +249,7 @@ def _find_set_twice(settings: CompileSettings) -> Iterator[Hit]:
         order = settings.numbers(value)
         for option in settings.options_of(mode) if order is not None else ():
             default = settings.numbers(option.default)
-            if default is None or option.name in value.options or _trimmed(default) == _trimmed(order or []):
+            if default is None or _trimmed(default) == _trimmed(order or []):
                 continue
             message = {"name": mode, "first": _shown(default), "second": _shown(order or []), "option": option.flags[0]}
             yield settings.part.hit(_TWICE, value.node or event.node, message)
@@ -302,8 +280,6 @@ def _find_lengths(settings: CompileSettings) -> Iterator[Hit]:
                 tokens=str(context.value),
                 name=context.name,
             )
-        elif any(length < 1 for length in lengths):
-            wrong = Phrase("a length below 1 is none")
         else:
             continue
         node = value.node if isinstance(value.node, (ast.List, ast.Tuple)) else event.node
@@ -322,17 +298,11 @@ def _find_sizes(settings: CompileSettings) -> Iterator[Hit]:
         variable = node.value.id if isinstance(node, ast.keyword) and isinstance(node.value, ast.Name) else ""
         others = [number for number in settings.counted_dies if number.name != variable]
         message = {"name": name, "dies": str(dies)}
-        if others and all(other.value != dies for other in others) and not value.options:
+        if others and all(other.value != dies for other in others):
             message |= {"other": others[0].name, "count": str(others[0].value)}
             yield settings.part.hit(_DIFFER, node, message)
         elif not 1 <= dies <= limit:
             yield settings.part.hit(_DIFFER, node, message | {"limit": str(limit)})
-    for event in settings.builds:
-        size = settings.number(event.argument("max_kv_cache_size"))
-        longer = [context for context in settings.contexts if size is not None and context.value > size]
-        if longer:
-            message = {"size": str(size), "name": longer[0].name, "length": str(longer[0].value)}
-            yield settings.part.hit("edge10.cache-size", event.argument_node("max_kv_cache_size"), message)
 
 
 # Names of folders
@@ -345,9 +315,7 @@ def _find_names(settings: CompileSettings) -> Iterator[Hit]:
             continue
         name = "/".join(folder for folder in text.replace(HOLE, "…").split("/")[-2:] if folder)
         named = named_settings(text, settings.facts)
-        checks = {"model": _check_model, "modality": _check_modality, "remap": _check_remap}
-        others = (phrase for key, check in checks.items() if key in named for phrase in check(settings, named[key]))
-        wrong = [*_check_numbers(settings, named), *others]
+        wrong = [*_check_model(settings, named), *_check_numbers(settings, named), *_check_remap(settings, named)]
         if wrong:
             message = {"name": name, "wrong": listed(wrong, "{first}; {second}")}
             yield settings.part.hit("edge10.name-differs", value.node, message)
@@ -372,12 +340,12 @@ def named_settings(path: str, facts: Toolchain) -> dict[str, str]:
     return named
 
 
-def _check_model(settings: CompileSettings, text: str) -> Iterator[Phrase]:
-    named = models.listed(text, settings.facts)
+def _check_model(settings: CompileSettings, named: Mapping[str, str]) -> Iterator[Phrase]:
+    model = models.listed(named.get("model", ""), settings.facts)
     compiled = [models.listed(name, settings.facts) if name else None for name in settings.models]
-    if named is not None and compiled and None not in compiled and named not in compiled:
-        names = ", ".join(dict.fromkeys(model.name for model in compiled if model))
-        yield Phrase("{told}, and {names} is compiled", told=named.name, names=names)
+    if model is not None and compiled and None not in compiled and model not in compiled:
+        names = ", ".join(dict.fromkeys(other.name for other in compiled if other))
+        yield Phrase("{told}, and {names} is compiled", told=model.name, names=names)
 
 
 def _check_numbers(settings: CompileSettings, named: Mapping[str, str]) -> Iterator[Phrase]:
@@ -392,17 +360,14 @@ def _check_numbers(settings: CompileSettings, named: Mapping[str, str]) -> Itera
         if lengths is not None and not {*map(int, named["prefill"].split("-"))} <= {*lengths}:
             set_to = ", ".join(map(str, lengths))
             yield Phrase("the length {told}, and {set} are set", told=named["prefill"], set=set_to)
-    for name, phrase in _SIDES.items():
-        side = settings.side(name)
-        if name in named and side is not None and int(named[name]) != side:
-            yield Phrase("{side} of {told}, and {set} is set", side=phrase, told=named[name], set=str(side))
 
 
-def _check_remap(settings: CompileSettings, text: str) -> Iterator[Phrase]:
+def _check_remap(settings: CompileSettings, named: Mapping[str, str]) -> Iterator[Phrase]:
     modes = sorted((name for name in settings.facts.settings if name.endswith(REMAP)), reverse=True)
     orders = [settings.numbers(settings.remaps[name][-1][1]) for name in modes if name in settings.remaps]
     remaps = [order for order in orders if order is not None]
-    if len(remaps) != len(modes):
+    text = named.get("remap")
+    if text is None or len(remaps) != len(modes):
         return
     dies = settings.dies.value if settings.dies else 0
     # Zeros at the end are left out, or there are as many entries as dies.
@@ -412,45 +377,36 @@ def _check_remap(settings: CompileSettings, text: str) -> Iterator[Phrase]:
         yield Phrase("the order {told} of the dies, and {set} are set", told=text, set=names)
 
 
-def _check_modality(settings: CompileSettings, text: str) -> Iterator[Phrase]:
-    for option in settings.program.options:
-        default = settings.program.python(option.default)
-        if option.name == "modality" and isinstance(default, str) and default != text:
-            flag = option.flags[0]
-            yield Phrase("{told}, and {option} is {default} by default", told=text, option=flag, default=default)
-
-
 # Threads
 
 
 def _find_threads(settings: CompileSettings) -> Iterator[Hit]:
     program, right = settings.program, settings.facts.limits.threads_with_gpu
-    device = settings.device()
-    has_gpu = device in ("cuda", "either") or uses_gpu(program)
+    on_gpu = [event for event in program.events if _uses_gpu(event)]
     variables = [event for event in program.events if event.kind == "environ" and event.args]
-    if not has_gpu or not program.has_gpu or any(_hides_gpus(program, event) for event in variables):
+    if any(
+        isinstance(value := program.python(event.args[0]), str) and commands.hides_gpus(event.name, value)
+        for event in variables
+    ):
         return
     for event in variables:
         threads = program.python(event.args[0])
-        if event.name != _THREADS or threads is MISSING or str(threads) == right:
+        is_beside = any(not event.excludes(other) for other in on_gpu)
+        if event.name != _THREADS or not is_beside or threads is MISSING or str(threads) == right:
             continue
         where = Phrase("With a GPU, which is used here,")
-        if device == "either":
+        if settings.device() == "either":
             where = Phrase("With a GPU, which the script takes where there is one,")
         edits = settings.part.replace_constant(event.args[0].node, f'"{right}"') if isinstance(threads, str) else ()
         message = {"value": str(threads), "right": right, "where": where}
         yield settings.part.hit("edge10.compile-threads", event.node, message, edits)
 
 
-def _hides_gpus(program: ScriptProgram, event: ScriptEvent) -> bool:
-    value = program.python(event.args[0])
-    return isinstance(value, str) and commands.hides_gpus(event.name, value)
-
-
-def uses_gpu(program: ScriptProgram) -> bool:
-    for event in program.events:
-        if event.kind == "call" and event.name.rpartition(".")[2] in ("to", "cuda"):
-            device = event.args[0].data if event.args else None
-            if str(device).startswith("cuda") or (event.name.endswith(".cuda") and device is None):
-                return True
-    return False
+def _uses_gpu(event: ScriptEvent) -> bool:
+    """Whether an event moves something to a GPU, or traces there."""
+    name = event.name.rpartition(".")[2]
+    is_device = name == MODE and bool(event.args) and event.args[0].data == "jit_device"
+    if event.kind != "call" or not (is_device or name in ("to", "cuda")):
+        return False
+    last = event.args[-1] if event.args else ScriptValue("plain", name)
+    return any(str(value.data).startswith("cuda") for value in (last.data if last.kind == "either" else (last,)))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,12 +21,6 @@ _DIES = re.compile(
     r"(?:num|n|count)_?dies?|dies|dies?_?(?:num|count|number)|(?:num|n)_?dev(?:ice)?s?|dev(?:ice)?_?count", re.ASCII
 )
 """Names of a number of dies."""
-_SIDES = {
-    "width": re.compile(r"(?:.{0,30}_)?(?:width|w)", re.ASCII),
-    "height": re.compile(r"(?:.{0,30}_)?(?:height|h)", re.ASCII),
-}
-"""Names of the sides of a picture."""
-_CONTEXT = re.compile(r"max_?(?:model|context|seq)_?len(?:gth)?|context(?:_len(?:gth)?)?|ctx(?:_len)?", re.ASCII)
 _MODEL_PARTS = {
     "vm": frozenset(("vm", "vit", "visual", "vision")),
     "lm": frozenset(("lm", "llm", "language", "text")),
@@ -129,39 +122,22 @@ class CompileSettings:
         built = [value for event in self.builds if (value := event.argument("artifacts_path", 1)) is not None]
         return [*built, *(value for _, value in self.modes("AOT_DIR"))]
 
-    def _named(self, pattern: re.Pattern[str]) -> Iterator[NamedNumber]:
-        for name, value in self.program.names.items():
-            number = self.number(value)
-            if number is not None and pattern.fullmatch(name.lower()):
-                yield NamedNumber(number, name)
-        for option in self.program.options:
-            number = self.number(option.default)
-            if number is not None and pattern.fullmatch(option.name.lower()):
-                yield NamedNumber(number, option.flags[0])
-
     @cached_property
     def counted_dies(self) -> list[NamedNumber]:
-        return list(self._named(_DIES))
-
-    @cached_property
-    def contexts(self) -> list[NamedNumber]:
-        return list(self._named(_CONTEXT))
-
-    def side(self, name: str) -> int | None:
-        """Width or height of the picture; None if unknown or ambiguous."""
-        sizes = {number.value for number in self._named(_SIDES[name])}
-        return sizes.pop() if len(sizes) == 1 else None
+        names = [(name, name, value) for name, value in self.program.names.items()]
+        options = [(option.name, option.flags[0], option.default) for option in self.program.options]
+        return [
+            NamedNumber(number, label)
+            for name, label, value in (*names, *options)
+            if (number := self.number(value)) is not None and _DIES.fullmatch(name.lower())
+        ]
 
     def device(self) -> str | None:
         """Device that traces: "cuda", "cpu", or "either" if the host decides; None if unknown."""
-        devices: set[str] = set()
-        for program in self.part.programs:
-            for _, value in replace(self, program=program).modes("jit_device"):
-                device = program.python(value)
-                if not isinstance(device, str):
-                    return None
-                devices.add(device.partition(":")[0])
-        return "either" if len(devices) > 1 else next(iter(devices), None)
+        values = [value for _, value in self.modes("jit_device")]
+        sides = [side for value in values for side in (value.data if value.kind == "either" else (value,))]
+        devices = {str(side.data).partition(":")[0] if side.kind == "plain" else None for side in sides}
+        return None if None in devices else "either" if len(devices) > 1 else next(iter(devices), None)
 
     def options_of(self, mode: str) -> list[ScriptOption]:
         """Options whose name says that they order the dies of a mode."""

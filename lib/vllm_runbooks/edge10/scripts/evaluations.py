@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any
+from urllib.parse import urlsplit
 
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.edge10.scripts.commands import ScriptCommand
@@ -16,23 +19,18 @@ from vllm_runbooks.reading.documents import yaml_places
 from vllm_runbooks.reading.documents.yaml_places import YamlError
 from vllm_runbooks.reading.shell import Word
 
-LOCAL_HOSTS = frozenset(("localhost", "127.0.0.1", "0.0.0.0", "::1", "[::1]"))  # noqa: S104 - names of this host
+LOCAL_HOSTS = frozenset(("localhost", "127.0.0.1", "0.0.0.0", "::1"))  # noqa: S104 - names of this host
 _SETTING = re.compile(
     r"(?P<item>-[ \t]{1,20}\{?)?(?<![\w.])[\"']?"
-    r"(?P<key>type|model|api_base|api_url|temperature|max_tokens|judge_model_args)[\"']?[ \t]{0,8}:(?:[ \t]{1,20}|$)"
+    r"(?P<key>type|model|api_base|api_url|temperature|judge_model_args)[\"']?[ \t]{0,8}:(?:[ \t]{1,20}|$)"
     r"(?P<value>\"[^\"\n]{0,400}\"|'[^'\n]{0,400}'|[^\s{}\[\],#\"'][^\n{},#]{0,400})?",
     re.MULTILINE,
 )
 """Setting on a line, also where the file lost its indentation."""
-_ADDRESS = re.compile(
-    r"(?:[A-Za-z][A-Za-z0-9+.-]{0,20}://)?(?:[^\s@/?#]{1,200}@)?(?P<host>\[[0-9A-Fa-f:.]{2,45}\]|[\w.-]{1,253})"
-    r"(?::(?P<port>\d{1,5}))?(?P<path>/[^\s?#]{0,500})?(?:[?#]\S{0,500})?",
-    re.ASCII,
-)
 _MARKS = re.compile(
     r"(?:^|[{,])[ \t\"']{0,200}(?:eval_backend|eval_config|api_base|api_url|task_cfg|eval_type)\b", re.MULTILINE
 )
-_ADDRESS_KEYS = ("api_base", "api_url")
+_ADDRESS_KEYS = frozenset(("api_base", "api_url"))
 _MAX_SETTINGS = 5_000
 
 
@@ -54,24 +52,14 @@ class EvaluationRequest:
     model: PlacedValue | None
     address: PlacedValue | None
     temperature: PlacedValue | None
-    max_tokens: PlacedValue | None
-    needs_whole_path: bool = False
-    """Whether the address must end in the path of chats: VLMEvalKit uses it as it is."""
 
 
-class AddressParts(NamedTuple):
-    """Parts of an address."""
-
-    host: str
-    port: int | None
-    path: str
-
-
-def split_address(address: str) -> AddressParts | None:
-    match = _ADDRESS.fullmatch(address.strip())
-    if match is None:
-        return None
-    return AddressParts(match["host"].lower(), int(match["port"]) if match["port"] else None, match["path"] or "")
+def split_address(address: str) -> tuple[str | None, int | None]:
+    """Host and port of an address; None where it has none, or is no address."""
+    with suppress(ValueError):
+        parts = urlsplit(address.strip() if "//" in address else f"//{address.strip()}")
+        return parts.hostname, parts.port
+    return None, None
 
 
 def is_settings(text: str) -> bool:
@@ -91,37 +79,26 @@ def find_yaml_error(source: Excerpt) -> YamlError | None:
 def requests_of_settings(source: Excerpt) -> list[EvaluationRequest]:
     """Evaluations that settings in YAML or JSON request, read setting by setting."""
     groups: list[dict[str, PlacedValue]] = [{}]
-    for count, match in enumerate(_SETTING.finditer(source.text)):
+    is_judge = False
+    for match in islice(_SETTING.finditer(source.text), _MAX_SETTINGS):
         key, text = match["key"], (match["value"] or "").rstrip()
         if match["item"] or key in groups[-1] or key == "judge_model_args":
             groups.append({})
-        if count >= _MAX_SETTINGS:
-            break
-        if key == "judge_model_args":
-            groups[-1] = dict.fromkeys(("type", *_ADDRESS_KEYS, "model", "temperature", "max_tokens"), _IGNORED)
-        elif text and key not in groups[-1] and "{{" not in text and "${" not in text:
+            is_judge = key == "judge_model_args"  # settings of the model that judges answers
+        if text and not is_judge and "{{" not in text and "${" not in text:
             start = source.at[match.start("value")]
             groups[-1][key] = PlacedValue(_scalar(text), start, source.at[match.start("value") + len(text) - 1] + 1)
-    groups = [group for group in groups if _IGNORED not in group.values()]
-    requests = []
-    apart = [group["temperature"] for group in groups if "temperature" in group and not group.keys() & {*_ADDRESS_KEYS}]
-    for group in groups:
-        address = group.get("api_base") or group.get("api_url")
-        if address is not None:
-            model = group.get("type" if "api_base" in group else "model")
-            requests.append(
-                EvaluationRequest(
-                    model, address, group.get("temperature"), group.get("max_tokens"), "api_base" in group
-                )
-            )
-    if len(requests) == 1 and requests[0].temperature is None and len(apart) == 1:
-        only = requests[0]
-        requests = [EvaluationRequest(only.model, only.address, apart[0], only.max_tokens, only.needs_whole_path)]
-    return requests
-
-
-_IGNORED = PlacedValue(None, 0, 0)
-"""Setting of the model that judges answers."""
+    apart = [group["temperature"] for group in groups if "temperature" in group and not group.keys() & _ADDRESS_KEYS]
+    asking = [group for group in groups if group.keys() & _ADDRESS_KEYS]
+    common = apart[0] if len(apart) == len(asking) == 1 else None
+    return [
+        EvaluationRequest(
+            group.get("type" if "api_base" in group else "model"),
+            group.get("api_base") or group.get("api_url"),
+            group.get("temperature") or common,
+        )
+        for group in asking
+    ]
 
 
 def _scalar(text: str) -> Any:
@@ -135,43 +112,33 @@ def _scalar(text: str) -> Any:
 
 def requests_of_program(program: ScriptProgram) -> Iterator[EvaluationRequest]:
     for event in program.events:
-        if event.kind != "call" or not event.name.startswith("evalscope."):
-            continue
         name = event.name.rpartition(".")[2]
-        entries = program.entries(event.argument("task_cfg", 0)) or {} if name == "run_task" else {}
-        if name == "TaskConfig":
-            yield _request(event.keywords, program, "model", "api_url")
-        elif "api_url" in entries or "generation_config" in entries:
-            yield _request(entries, program, "model", "api_url")
-        config = program.entries(entries.get("eval_config")) or {}
+        if event.kind != "call" or not event.name.startswith("evalscope.") or name not in ("TaskConfig", "run_task"):
+            continue
+        task = event.argument("task_cfg", 0) if name == "run_task" else None
+        settings = event.keywords if name == "TaskConfig" else program.entries(task) or {}
+        config = program.entries(settings.get("eval_config")) or {}
+        if "model" in settings:
+            yield _request(settings, program, "model", "api_url")
         for item in program.items(config.get("model")) or ():
-            settings = program.entries(item) or {}
-            if "api_base" in settings:
-                yield _request(settings, program, "type", "api_base")
+            yield _request(program.entries(item) or {}, program, "type", "api_base")
 
 
 def _request(
     settings: Mapping[Any, ScriptValue], program: ScriptProgram, model: str, address: str
 ) -> EvaluationRequest:
     sampling = program.entries(settings.get("generation_config")) or {}
-    made = settings.get("generation_config")
-    if made is not None and made.kind == "result":
-        sampling = made.data.keywords  # `GenerateConfig(temperature=…)`
-    both = {**settings, **sampling}
     return EvaluationRequest(
         _placed(settings.get(model), program),
         _placed(settings.get(address), program),
-        _placed(both.get("temperature"), program),
-        _placed(both.get("max_tokens"), program),
-        needs_whole_path=address == "api_base",
+        _placed({**settings, **sampling}.get("temperature"), program),
     )
 
 
 def _placed(value: ScriptValue | None, program: ScriptProgram) -> PlacedValue | None:
     if value is None or value.kind != "plain" or value.node is None or not hasattr(value.node, "end_lineno"):
         return None
-    is_literal = isinstance(value.node, ast.Constant) and not value.options
-    return PlacedValue(value.data, *program.text.places(value.node), is_literal)
+    return PlacedValue(value.data, *program.text.places(value.node), isinstance(value.node, ast.Constant))
 
 
 def request_of_command(command: ScriptCommand) -> EvaluationRequest | None:
@@ -181,25 +148,22 @@ def request_of_command(command: ScriptCommand) -> EvaluationRequest | None:
         return None
     sampling = command.option("--generation-config", start=at)
     return EvaluationRequest(
-        _placed_word(command.option("--model", "--model-id", start=at)),
+        _placed_word(command.option("--model", start=at)),
         _placed_word(command.option("--api-url", start=at)),
-        None if sampling is None else _setting_of_word(sampling, "temperature"),
-        None if sampling is None else _setting_of_word(sampling, "max_tokens"),
+        None if sampling is None else _temperature_of_word(sampling),
     )
 
 
 def _placed_word(word: Word | None) -> PlacedValue | None:
-    if word is None or word.value is None:
-        return None
-    is_literal = word.at is not None and len(word.at) == len(word.value)
-    places = (word.at[0], word.at[-1] + 1) if is_literal and word.at else (word.start, word.end)
-    return PlacedValue(word.value, *places, is_literal)
+    return (
+        None if word is None or word.value is None else PlacedValue(word.value, word.start, word.end, is_literal=False)
+    )
 
 
-def _setting_of_word(word: Word, name: str) -> PlacedValue | None:
-    """Number of a setting in a word: JSON, or `name=value` with commas."""
+def _temperature_of_word(word: Word) -> PlacedValue | None:
+    """Temperature in a word: JSON, or `name=value` with commas."""
     text, at = word.value or "", word.at
-    match = re.search(rf"\b{name}[\"']?\s{{0,8}}[:=]\s{{0,8}}(-?\d{{1,9}}(?:\.\d{{1,9}})?)", text)
+    match = re.search(r"\btemperature[\"']?\s{0,8}[:=]\s{0,8}(\d{1,9}(?:\.\d{1,9})?)", text)
     if match is None:
         return None
     if at is None or len(at) != len(text):

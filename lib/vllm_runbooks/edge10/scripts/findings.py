@@ -13,7 +13,6 @@ from vllm_runbooks.catalog.toolchains import Toolchain
 from vllm_runbooks.edge10.scripts import (
     compile_rules,
     evaluations,
-    lacking_rules,
     page_rules,
     program_rules,
     quantise_rules,
@@ -76,7 +75,7 @@ class CheckedScript:
         """Findings in the order of the text, one of a rule at a place."""
         hits: dict[tuple[str, int, int], Hit] = {}
         others = (*self._ordinary(), *self._of_toolchain())
-        for hit in (*others, *secret_rules.find_secrets(self.file, others)):
+        for hit in (*others, *secret_rules.find_logins(self.file)):
             if hit.rule in self.knowledge.rules:
                 hits.setdefault((hit.rule, hit.start, hit.end), hit)
         return sorted(hits.values(), key=lambda hit: (hit.start, hit.end, hit.rule))
@@ -92,9 +91,8 @@ class CheckedScript:
         for part in self.file.parts:
             yield from _find_unreadable(part)
             yield from compile_rules.find(part, scripts, tables)
-            yield from lacking_rules.find(part, scripts)
             yield from program_rules.find(part, scripts, tables)
-            yield from quantise_rules.find(part, scripts, tables)
+            yield from quantise_rules.find(part, scripts)
             yield from serving_rules.find(part, scripts)
             yield from secret_rules.find_passwords(part)
         yield from quantise_rules.find_unconverted(self.file, scripts)

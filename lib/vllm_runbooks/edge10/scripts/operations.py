@@ -13,11 +13,6 @@ MAX_TEXT = 20_000
 """Characters of a text that is computed."""
 MAX_ITEMS = 5_000
 MAX_BITS = 1024
-_TEXT_METHODS = frozenset((
-    "strip", "lstrip", "rstrip", "lower", "upper", "title", "capitalize", "removeprefix", "removesuffix", "startswith",
-    "endswith", "isdigit", "count", "find", "partition", "rpartition", "split", "rsplit", "splitlines",
-))  # fmt: skip
-"""Methods whose result is no longer than the text."""
 COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
     ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
@@ -28,10 +23,8 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
 }  # fmt: skip
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "len": len, "str": str, "int": int, "float": float, "bool": bool, "abs": abs, "round": round, "repr": repr,
-    "sum": sum, "min": min, "max": max, "sorted": sorted, "any": any, "all": all, "dict": dict,
-    "range": lambda *ends: _limited(range(*ends)), "reversed": lambda items: items[::-1], "set": list,
-    "enumerate": lambda items: list(enumerate(items)), "zip": lambda *rows: list(zip(*rows, strict=False)),
+    "len": len, "int": int, "float": float, "sum": sum, "min": min, "max": max, "sorted": sorted,
+    "range": lambda *ends: _limited(range(*ends)),
 }  # fmt: skip
 """Builtins that are computed where all arguments are known."""
 
@@ -51,15 +44,6 @@ def calculate(kind: ast.operator, left: Any, right: Any) -> Any:
     if type(kind) not in _ARITHMETIC or (isinstance(left, str) and isinstance(kind, ast.Mod)):
         raise ValueError
     return _ARITHMETIC[type(kind)](left, right)
-
-
-def call_text_method(text: str, name: str, args: Sequence[Any]) -> Any:
-    """Result of a method of a text; raises ValueError where it is not computed."""
-    if name == "replace" and len(args) == 2 and len(text) + text.count(args[0]) * len(args[1]) <= MAX_TEXT:
-        return text.replace(args[0], args[1])
-    if name not in _TEXT_METHODS:
-        raise ValueError
-    return getattr(text, name)(*args)
 
 
 def join_path(parts: Sequence[str]) -> str:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading import documents
-from vllm_runbooks.reading.documents import container_files, formats, magics, pages
+from vllm_runbooks.reading.documents import formats, magics, pages
 from vllm_runbooks.reading.documents.python_text import NotPythonError, PythonText
 
 _MAX_PIECES = 400
 _TREE = re.compile(r"^[ \t\u00a0│|]{0,200}[├└]──", re.MULTILINE)
-_FLAGS = re.compile(r"(?:--[a-z]{1,20}=\S{1,400}[ \t]{1,40}){0,8}")
-"""Options of a Dockerfile's `RUN`."""
-_WORD = re.compile(r"[^\W\d]\w{0,99}")
+_WORD = re.compile(r"\w{1,100}")
 
 
 @dataclass(frozen=True)
@@ -30,17 +29,13 @@ class FilePiece:
     where: str = ""
     """Which part of the file it is, where a line number does not tell."""
     around: frozenset[str] = frozenset()
-    """Words of cells that belong to it and are not Python: what they bind is unknown."""
+    """Words of cells that belong to it and cannot be read: what they bind is unknown."""
 
 
 def cut_file(text: str, name: str = "") -> list[FilePiece]:
     """Cut a file into pieces, in order; `name` helps to find out its format."""
     whole = Excerpt.whole(text[: documents.MAX_LENGTH])
-    pieces: list[FilePiece] = []
-    for piece in _cut(whole, formats.kind_of(whole.text, name), is_part=False):
-        pieces.append(piece)
-        if len(pieces) == _MAX_PIECES:
-            break
+    pieces = islice(_cut(whole, formats.kind_of(whole.text, name), is_part=False), _MAX_PIECES)
     return sorted(pieces, key=lambda piece: piece.text.at[0])
 
 
@@ -53,11 +48,6 @@ def _cut(source: Excerpt, kind: str, *, is_part: bool) -> Iterator[FilePiece]:
                 yield FilePiece(inner, body)
     elif kind in ("python", "yaml"):
         yield FilePiece(kind, source, is_part)
-    elif kind == "dockerfile":
-        for name, rest in container_files.instructions(source):
-            flags = _FLAGS.match(rest.text)
-            if name == "RUN" and flags is not None:
-                yield FilePiece("shell", rest.part(flags.end(), len(rest.text)), is_part)
     elif kind == "notebook":
         yield from _cut_notebook(source)
     elif kind == "page":
@@ -73,7 +63,7 @@ def _cut_page(source: Excerpt) -> Iterator[FilePiece]:
             continue
         kind = block.kind or formats.by_content(block.text.text)
         kind = "shell" if kind in ("page", "command", "span") else kind
-        if kind in ("python", "shell", "yaml", "dockerfile"):
+        if kind in ("python", "shell", "yaml"):
             text = pages.without_prompts(block.text) if kind == "shell" else pages.dedented(block.text)
             yield from _cut(text, kind, is_part=True)
 
@@ -81,24 +71,18 @@ def _cut_page(source: Excerpt) -> Iterator[FilePiece]:
 def _cut_notebook(source: Excerpt) -> Iterator[FilePiece]:
     """Cells of Python as one program; an invalid one, or a file that a cell writes, is a piece of its own."""
     programs: list[Excerpt] = []
-    files: dict[tuple[str, str], list[Excerpt]] = {}
     around: set[str] = set()
-    is_open = False
     number = 0
     for cell in documents.cells(source):
-        around |= cell.names
         number += cell.kind != "page"
         if cell.kind == "page":
             yield from _cut_page(cell.text)
         elif cell.file is not None:
-            key = (cell.kind, cell.file or f"\n{number}")
-            files[key] = [*(files.get(key, ()) if cell.is_more else ()), cell.text]
+            yield from _cut(cell.text, cell.kind, is_part=False)
         elif cell.kind == "shell":
             yield FilePiece("shell", cell.text, is_part=True)
         elif cell.kind == "python":
             lines = magics.Lines(cell.text) if _is_python(cell.text) else magics.lines(cell.text)
-            around |= lines.names
-            is_open |= lines.is_open
             for command in lines.commands:
                 yield FilePiece("shell", command, is_part=True)
             if _is_python(lines.python):
@@ -106,10 +90,6 @@ def _cut_notebook(source: Excerpt) -> Iterator[FilePiece]:
             else:
                 around.update(_WORD.findall(lines.python.text))
                 yield FilePiece("python", lines.python, is_part=True, where=f"code cell {number}")
-    for (kind, _), texts in files.items():
-        yield from _cut(_joined(texts), kind, is_part=False)
-    if is_open:
-        around.update(_WORD.findall(source.text))
     if programs:
         yield FilePiece("python", _joined(programs), around=frozenset(around))
 

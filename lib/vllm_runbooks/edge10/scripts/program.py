@@ -18,7 +18,6 @@ from vllm_runbooks.edge10.scripts.operations import FUNCTIONS, MAX_BITS, MAX_ITE
 from vllm_runbooks.edge10.scripts.values import (
     HOLE,
     MISSING,
-    NO_OPTIONS,
     UNKNOWN,
     CallArguments,
     CallResult,
@@ -36,18 +35,14 @@ _MAX_ROUNDS = 200
 """Rounds of a loop."""
 _MAX_CALLS = 25
 """Depth of calls."""
-_NAMES = frozenset(dir(builtins)) | {
-    "__file__", "__name__", "__doc__", "__builtins__", "__spec__", "__package__", "__annotations__", "__class__",
-    "get_ipython", "display",
-}  # fmt: skip
-"""Names that are bound without the script's help, in a notebook too."""
+_BUILTINS = frozenset(dir(builtins))
 _EXITS = frozenset(("sys.exit", "os._exit", "builtins.exit", "builtins.quit"))
-_SAME_MODEL = frozenset(("to", "cuda", "cpu", "eval", "half", "float", "bfloat16", "requires_grad_", "train"))
+_SAME_MODEL = frozenset(("to", "cuda", "cpu", "eval", "half", "float", "bfloat16"))
 """Methods of models that return the model."""
-_SAME_PATH = frozenset(f"os.path.{name}" for name in ("abspath", "expanduser", "expandvars", "normpath", "realpath"))
-_PATHS = frozenset(("os.path.join", "pathlib.Path", "pathlib.PurePath"))
-_PARSERS = frozenset(("argparse.ArgumentParser", "configargparse.ArgParser", "configargparse.ArgumentParser"))
-_PLAIN_FORMATS = frozenset(("", "d", "s"))
+_SAME_PATH = frozenset(f"os.path.{name}" for name in ("abspath", "expanduser", "normpath", "realpath"))
+_PATHS = frozenset(("os.path.join", "pathlib.Path"))
+_READS = frozenset(("get", "keys", "values", "copy", "index", "count"))
+"""Methods that leave a list or mapping as it is."""
 
 
 class _LimitError(Exception):
@@ -58,7 +53,7 @@ class _LimitError(Exception):
 class FollowedFunction:
     """Function of a script."""
 
-    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    node: ast.FunctionDef | ast.AsyncFunctionDef
     scopes: tuple[dict[str, ScriptValue], ...]
     defaults: Mapping[str, ScriptValue]
 
@@ -77,22 +72,16 @@ class _CallFrame:
 class ScriptProgram:
     """Script that was followed: its events, options and names."""
 
-    def __init__(
-        self, text: PythonText, imports: Mapping[str, str], outer: frozenset[str] = frozenset(), *, has_gpu: bool = True
-    ) -> None:
+    def __init__(self, text: PythonText, imports: Mapping[str, str], outer: frozenset[str] = frozenset()) -> None:
         """Follow a script; `imports` means names that it forgets to import, `outer` is bound before."""
-        self.text, self.has_gpu = text, has_gpu
-        self.asks_for_gpu = False
-        """Whether it asks if there is a GPU."""
-        self.is_complete = True
-        """Whether all of it could be followed."""
+        self.text = text
         self.events: list[ScriptEvent] = []
         self.options: list[ScriptOption] = []
         self.names: dict[str, ScriptValue] = {}
         """Names of the module at the end."""
         nodes = list(ast.walk(text.tree))
-        self.bound = frozenset(name for node in nodes for name in _bound_names(node))
-        self._imports = {name: target for name, target in imports.items() if name not in self.bound}
+        bound = frozenset(name for node in nodes for name in _bound_names(node))
+        self._imports = {name: target for name, target in imports.items() if name not in bound}
         self._branches: list[tuple[int, int]] = [(0, 0)]
         self._excluded: list[tuple[int, int]] = []
         """Branches that the rest is on because the other side has returned."""
@@ -104,27 +93,29 @@ class ScriptProgram:
             ast.Expr: self._run_expression, ast.Assign: self._assign, ast.AnnAssign: self._assign_annotated,
             ast.AugAssign: self._assign_augmented, ast.Import: self._import, ast.ImportFrom: self._import_from,
             ast.FunctionDef: self._define, ast.AsyncFunctionDef: self._define, ast.ClassDef: self._define_class,
-            ast.Return: self._return, ast.Raise: self._raise, ast.If: self._if, ast.While: self._while,
-            ast.For: self._for, ast.AsyncFor: self._for, ast.With: self._with, ast.AsyncWith: self._with,
-            ast.Try: self._try, ast.Match: self._match, ast.Break: lambda *_: "break",
+            ast.Return: self._return, ast.Raise: lambda *_: "stop", ast.If: self._if, ast.While: self._while,
+            ast.For: self._for, ast.With: self._with, ast.Try: self._try, ast.Break: lambda *_: "break",
             ast.Continue: lambda *_: "continue",
         }  # fmt: skip
         self._expressions: Mapping[type[ast.expr], Callable[[Any, _CallFrame], ScriptValue]] = {
             ast.Constant: self._constant, ast.Name: self._name, ast.List: self._sequence, ast.Tuple: self._sequence,
-            ast.Set: self._sequence, ast.Dict: self._mapping, ast.Attribute: self._attribute_of,
-            ast.Subscript: self._subscript, ast.BinOp: self._binary, ast.UnaryOp: self._unary,
-            ast.BoolOp: self._boolean, ast.Compare: self._compare, ast.IfExp: self._conditional,
-            ast.JoinedStr: self._formatted, ast.ListComp: self._comprehension, ast.SetComp: self._comprehension,
-            ast.GeneratorExp: self._comprehension, ast.DictComp: self._comprehension, ast.NamedExpr: self._walrus,
-            ast.Lambda: self._lambda, ast.Await: self._inner, ast.Starred: self._inner, ast.Call: self._call,
+            ast.Dict: self._mapping, ast.Attribute: self._attribute, ast.Subscript: self._subscript,
+            ast.BinOp: self._binary, ast.UnaryOp: self._negated, ast.Compare: self._compare,
+            ast.IfExp: self._conditional, ast.JoinedStr: self._formatted, ast.ListComp: self._comprehension,
+            ast.GeneratorExp: self._comprehension, ast.Call: self._call, ast.Lambda: lambda *_: UNKNOWN,
         }  # fmt: skip
         try:
             self._follow(text.tree.body, _CallFrame((self.names,)))
             self._follow_uncalled()
         except (_LimitError, RecursionError):
-            self.is_complete = False
-        self.unbound = {} if "*" in self.bound else self._unbound(nodes, outer)
-        """Names that nothing binds, each with its first use."""
+            pass  # what was followed until then counts
+        self.bound = bound | outer
+        self.unbound: dict[str, ast.Name] = {}
+        """Names of `imports` that nothing binds, each with its first use."""
+        uses = [node for node in nodes if isinstance(node, ast.Name) and "*" not in bound]
+        for node in sorted(uses, key=lambda use: (use.lineno, use.col_offset)):
+            if node.id in self._imports and node.id not in outer:
+                self.unbound.setdefault(node.id, node)
 
     # Values
 
@@ -156,67 +147,48 @@ class ScriptProgram:
         return content if isinstance(content, dict) else None
 
     @staticmethod
-    def _unknown(node: ast.AST, *sources: ScriptValue) -> ScriptValue:
-        return ScriptValue("unknown", None, node, NO_OPTIONS.union(*(source.options for source in sources)))
-
-    def _items(self, content: Iterable[ScriptValue] | dict[Any, ScriptValue] | None, node: ast.AST) -> ScriptValue:
+    def _items(content: Iterable[ScriptValue] | dict[Any, ScriptValue] | None, node: ast.AST) -> ScriptValue:
         if content is not None and not isinstance(content, dict):
             content = tuple(content)
-        if content is not None and len(content) > MAX_ITEMS:
-            content = None
-        items = () if content is None else content.values() if isinstance(content, dict) else content
-        return ScriptValue("items", Items(content), node, NO_OPTIONS.union(*(item.options for item in items)))
+        return ScriptValue("items", Items(None if content is None or len(content) > MAX_ITEMS else content), node)
 
-    def _wrapped(self, data: Any, node: ast.AST, options: frozenset[str]) -> ScriptValue:
+    def _wrapped(self, data: Any, node: ast.AST) -> ScriptValue:
         if isinstance(data, (list, tuple)):
-            value = self._items([self._wrapped(item, node, options) for item in data[: MAX_ITEMS + 1]], node)
-            return replace(value, options=options)
-        if isinstance(data, dict):
-            return self._items({key: self._wrapped(item, node, options) for key, item in data.items()}, node)
+            return self._items([self._wrapped(item, node) for item in data[: MAX_ITEMS + 1]], node)
         is_large = (isinstance(data, int) and data.bit_length() > MAX_BITS) or (
             isinstance(data, str) and len(data) > MAX_TEXT
         )
-        is_plain = data is None or isinstance(data, (str, int, float, bool))
-        return ScriptValue("plain" if is_plain and not is_large else "unknown", data, node, options)
+        is_plain = data is None or isinstance(data, (str, int, float))
+        return ScriptValue("plain" if is_plain and not is_large else "unknown", data, node)
 
     def _computed(self, work: Callable[..., Any], node: ast.AST, *values: ScriptValue) -> ScriptValue:
         """Result of a function of values that are all known; unknown if it raises."""
         arguments = [self.python(value) for value in values]
-        is_open = any(item is MISSING or (isinstance(item, str) and HOLE in item) for item in arguments)
-        if not is_open:
+        if not any(item is MISSING or (isinstance(item, str) and HOLE in item) for item in arguments):
             try:
-                options = NO_OPTIONS.union(*(value.options for value in values))
-                return self._wrapped(work(*arguments), node, options)
+                return self._wrapped(work(*arguments), node)
             except (TypeError, ValueError, ArithmeticError, LookupError):
                 pass
-        return self._unknown(node, *values)
+        return UNKNOWN
 
     @staticmethod
     def _text(value: ScriptValue) -> str:
         return str(value.data)[:MAX_TEXT] if value.kind == "plain" else HOLE
 
     def _joined(self, parts: Sequence[ScriptValue], node: ast.AST) -> ScriptValue:
-        text = "".join(map(self._text, parts))
-        return self._wrapped(text, node, NO_OPTIONS.union(*(part.options for part in parts)))
+        return self._wrapped("".join(map(self._text, parts)), node)
 
     def _path(self, parts: Sequence[ScriptValue], node: ast.AST) -> ScriptValue:
-        options = NO_OPTIONS.union(*(part.options for part in parts))
-        return self._wrapped(join_path([self._text(part) for part in parts]), node, options)
+        return self._wrapped(join_path([self._text(part) for part in parts]), node)
 
     def _truth(self, value: ScriptValue) -> bool | None:
         if value.kind == "plain":
             return None if isinstance(value.data, str) and HOLE in value.data else bool(value.data)
-        if value.kind == "items":
-            return None if value.data.content is None else bool(value.data.content)
-        return True if value.kind in ("function", "symbol", "parser") else None
+        return bool(value.data.content) if value.kind == "items" and value.data.content is not None else None
 
     def _iterated(self, value: ScriptValue) -> tuple[ScriptValue, ...] | None:
         entries = self.entries(value)
-        if entries is not None:
-            return tuple(ScriptValue("plain", key, value.node) for key in entries)
-        if value.kind == "plain" and operations.is_known_text(value.data) and len(value.data) <= _MAX_ROUNDS:
-            return tuple(ScriptValue("plain", letter, value.node, value.options) for letter in value.data)
-        return self.items(value)
+        return self.items(value) if entries is None else tuple(ScriptValue("plain", key, value.node) for key in entries)
 
     # Events
 
@@ -275,8 +247,7 @@ class ScriptProgram:
             self._bind(node.target, self._evaluate(node.value, frame), frame, node)
 
     def _assign_augmented(self, node: ast.AugAssign, frame: _CallFrame) -> None:
-        right = self._evaluate(node.value, frame)
-        target = node.target
+        right, target = self._evaluate(node.value, frame), node.target
         left = self._name(target, frame) if isinstance(target, ast.Name) else UNKNOWN
         self._bind(target, self._calculated(node.op, left, right, node), frame, node)
 
@@ -289,10 +260,9 @@ class ScriptProgram:
         elif isinstance(target, (ast.Tuple, ast.List)):
             items = self.items(value)
             is_known = items is not None and len(items) == len(target.elts)
-            is_known = is_known and not any(isinstance(element, ast.Starred) for element in target.elts)
             for index, element in enumerate(target.elts):
-                part = items[index] if is_known and items is not None else self._unknown(node, value)
-                self._bind(element, part, frame, node)
+                is_single = is_known and not isinstance(element, ast.Starred)
+                self._bind(element, items[index] if is_single and items is not None else UNKNOWN, frame, node)
         elif isinstance(target, ast.Starred):
             self._bind(target.value, UNKNOWN, frame, node)
         elif isinstance(target, ast.Attribute):
@@ -314,34 +284,30 @@ class ScriptProgram:
 
     def _import_from(self, node: ast.ImportFrom, frame: _CallFrame) -> None:
         module = node.module if not node.level else None
-        if module:
-            self._note("import", module, node)
+        for name in (module, *(f"{module}.{alias.name}" for alias in node.names)) if module else ():
+            self._note("import", name, node)
         for alias in node.names:
-            if module and alias.name != "*":
-                self._note("import", f"{module}.{alias.name}", node)
-            symbol = self._symbol(f"{module}.{alias.name}", node) if module else UNKNOWN
-            frame.scopes[0][alias.asname or alias.name] = symbol
+            name = f"{module}.{alias.name}"
+            frame.scopes[0][alias.asname or alias.name] = self._symbol(name, node) if module else UNKNOWN
 
     @staticmethod
     def _symbol(name: str, node: ast.AST) -> ScriptValue:
         return ScriptValue("environ", None, node) if name == "os.environ" else ScriptValue("symbol", name, node)
 
     def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: _CallFrame) -> None:
-        decorators = [self._evaluate(decorator, frame) for decorator in node.decorator_list]
-        function = FollowedFunction(node, frame.scopes, self._defaults(node.args, frame))
-        self._functions.append(function)
-        is_replaced = any(decorator.kind == "function" for decorator in decorators)
-        frame.scopes[0][node.name] = UNKNOWN if is_replaced else ScriptValue("function", function, node)
-
-    def _defaults(self, parameters: ast.arguments, frame: _CallFrame) -> dict[str, ScriptValue]:
-        positional = [*parameters.posonlyargs, *parameters.args]
-        pairs = [*zip(positional[::-1], parameters.defaults[::-1], strict=False)]
+        for decorator in node.decorator_list:
+            self._evaluate(decorator, frame)
+        positional = [*node.args.posonlyargs, *node.args.args]
+        pairs = [*zip(positional[::-1], node.args.defaults[::-1], strict=False)]
         pairs += [
             (parameter, default)
-            for parameter, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)
+            for parameter, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
             if default is not None
         ]
-        return {parameter.arg: self._evaluate(default, frame) for parameter, default in pairs}
+        defaults = {parameter.arg: self._evaluate(default, frame) for parameter, default in pairs}
+        function = FollowedFunction(node, frame.scopes, defaults)
+        self._functions.append(function)
+        frame.scopes[0][node.name] = ScriptValue("function", function, node)
 
     def _define_class(self, node: ast.ClassDef, frame: _CallFrame) -> None:
         """Follow the body of a class; its methods are followed as functions that nothing calls."""
@@ -351,11 +317,6 @@ class ScriptProgram:
     def _return(self, node: ast.Return, frame: _CallFrame) -> str:
         frame.results.append(ScriptValue("plain") if node.value is None else self._evaluate(node.value, frame))
         return "return"
-
-    def _raise(self, node: ast.Raise, frame: _CallFrame) -> str:
-        if node.exc is not None:
-            self._evaluate(node.exc, frame)
-        return "stop"
 
     def _if(self, node: ast.If, frame: _CallFrame) -> str | None:
         truth = self._truth(self._evaluate(node.test, frame))
@@ -374,7 +335,7 @@ class ScriptProgram:
                 self._forget(body, frame)
         if not remaining:
             return next((signal for signal in signals if signal != "stop"), "stop")
-        if len(remaining) == 1 and len(bodies) > 1:
+        if len(remaining) == 1:
             self._excluded.append((number, remaining[0]))
         return None
 
@@ -402,11 +363,10 @@ class ScriptProgram:
         self._evaluate(node.test, frame)
         return self._follow_branches([node.body, []], frame)
 
-    def _for(self, node: ast.For | ast.AsyncFor, frame: _CallFrame) -> str | None:
-        iterable = self._evaluate(node.iter, frame)
-        items = self._iterated(iterable)
+    def _for(self, node: ast.For, frame: _CallFrame) -> str | None:
+        items = self._iterated(self._evaluate(node.iter, frame))
         if items is None or len(items) > _MAX_ROUNDS:
-            self._bind(node.target, self._unknown(node, iterable), frame, node)
+            self._bind(node.target, UNKNOWN, frame, node)
             return self._follow_branches([node.body, []], frame)
         for item in items:
             self._bind(node.target, item, frame, node)
@@ -419,7 +379,7 @@ class ScriptProgram:
                 return None
         return self._follow(node.orelse, frame)
 
-    def _with(self, node: ast.With | ast.AsyncWith, frame: _CallFrame) -> str | None:
+    def _with(self, node: ast.With, frame: _CallFrame) -> str | None:
         for item in node.items:
             self._evaluate(item.context_expr, frame)
             if item.optional_vars is not None:
@@ -435,10 +395,6 @@ class ScriptProgram:
             signal = self._follow(node.orelse, frame)
         return self._follow(node.finalbody, frame) or signal
 
-    def _match(self, node: ast.Match, frame: _CallFrame) -> str | None:
-        self._evaluate(node.subject, frame)
-        return self._follow_branches([*(case.body for case in node.cases), []], frame)
-
     # Expressions
 
     def _evaluate(self, node: ast.expr, frame: _CallFrame) -> ScriptValue:
@@ -449,11 +405,10 @@ class ScriptProgram:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self._evaluate(child, frame)
-        return self._unknown(node)
+        return UNKNOWN
 
     def _constant(self, node: ast.Constant, frame: _CallFrame) -> ScriptValue:  # noqa: ARG002 - one of a table
-        data = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
-        return self._wrapped(data, node, NO_OPTIONS)
+        return self._wrapped(node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value, node)
 
     def _name(self, node: ast.Name, frame: _CallFrame) -> ScriptValue:
         if node.id == "__name__":
@@ -462,10 +417,10 @@ class ScriptProgram:
             if node.id in scope:
                 return scope[node.id]
         if node.id in self._imports:
-            return ScriptValue("symbol", self._imports[node.id], node)
-        return ScriptValue("symbol", f"builtins.{node.id}", node) if node.id in _NAMES else UNKNOWN
+            return self._symbol(self._imports[node.id], node)
+        return ScriptValue("symbol", f"builtins.{node.id}", node) if node.id in _BUILTINS else UNKNOWN
 
-    def _sequence(self, node: ast.List | ast.Tuple | ast.Set, frame: _CallFrame) -> ScriptValue:
+    def _sequence(self, node: ast.List | ast.Tuple, frame: _CallFrame) -> ScriptValue:
         arguments = self._unpacked(node.elts, frame)
         return self._items(None if arguments.is_open else arguments.args, node)
 
@@ -473,13 +428,12 @@ class ScriptProgram:
         values: list[ScriptValue] = []
         is_open = False
         for element in elements:
-            value = self._evaluate(element, frame)
             if isinstance(element, ast.Starred):
-                items = self._iterated(value)
+                items = self._iterated(self._evaluate(element.value, frame))
                 values += items or ()
                 is_open |= items is None
             else:
-                values.append(value)
+                values.append(self._evaluate(element, frame))
         return CallArguments(tuple(values), is_open=is_open)
 
     def _mapping(self, node: ast.Dict, frame: _CallFrame) -> ScriptValue:
@@ -487,20 +441,14 @@ class ScriptProgram:
         is_known = True
         for key, element in zip(node.keys, node.values, strict=True):
             value = self._evaluate(element, frame)
-            if key is None:
-                entries = self.entries(value)
-                content |= entries or {}
-                is_known &= entries is not None
-                continue
-            name = self._evaluate(key, frame)
-            is_known &= name.kind == "plain"
-            content[name.data if name.kind == "plain" else None] = value
+            name = UNKNOWN if key is None else self._evaluate(key, frame)
+            entries = self.entries(value) if key is None else {name.data: value} if name.kind == "plain" else None
+            content |= entries or {}
+            is_known &= entries is not None
         return self._items(content if is_known else None, node)
 
-    def _attribute_of(self, node: ast.Attribute, frame: _CallFrame) -> ScriptValue:
-        return self._attribute(self._evaluate(node.value, frame), node.attr, node)
-
-    def _attribute(self, owner: ScriptValue, name: str, node: ast.AST) -> ScriptValue:
+    def _attribute(self, node: ast.Attribute, frame: _CallFrame) -> ScriptValue:
+        owner, name = self._evaluate(node.value, frame), node.attr
         if owner.kind == "symbol":
             return self._symbol(f"{owner.data}.{name}", node)
         if owner.kind == "namespace":
@@ -508,11 +456,8 @@ class ScriptProgram:
             return value
         if owner.kind == "result":
             result: CallResult = owner.data
-            return ScriptValue("result", replace(result, attributes=(*result.attributes, name)), node, owner.options)
-        if owner.kind == "plain" and name in ("name", "parent") and operations.is_known_text(owner.data):
-            head, _, tail = owner.data.rpartition("/")
-            return replace(owner, data=tail if name == "name" else head or ".", node=node)
-        return ScriptValue("method", (owner, name), node, owner.options)
+            return ScriptValue("result", replace(result, attributes=(*result.attributes, name)), node)
+        return ScriptValue("method", (owner, name), node)
 
     def _subscript(self, node: ast.Subscript, frame: _CallFrame) -> ScriptValue:
         owner = self._evaluate(node.value, frame)
@@ -525,24 +470,21 @@ class ScriptProgram:
             return replace(value, node=owner.node)
         key = self._evaluate(node.slice, frame)
         content = owner.data.content if owner.kind == "items" else None
-        if content is None or key.kind != "plain":
-            return self._computed(lambda items, index: items[index], node, owner, key)
         try:
-            item: ScriptValue = content[key.data]
+            item: ScriptValue = content[key.data] if content is not None and key.kind == "plain" else UNKNOWN
         except (LookupError, TypeError):
-            return self._unknown(node, owner)
-        return replace(item, options=item.options | key.options)
+            return UNKNOWN
+        return item
 
     def _binary(self, node: ast.BinOp, frame: _CallFrame) -> ScriptValue:
-        left, right = self._evaluate(node.left, frame), self._evaluate(node.right, frame)
-        return self._calculated(node.op, left, right, node)
+        return self._calculated(node.op, self._evaluate(node.left, frame), self._evaluate(node.right, frame), node)
 
     def _calculated(self, kind: ast.operator, left: ScriptValue, right: ScriptValue, node: ast.AST) -> ScriptValue:
         is_text = [value.kind == "plain" and isinstance(value.data, str) for value in (left, right)]
         if isinstance(kind, ast.Add):
             first, second = self.items(left), self.items(right)
             if first is not None and second is not None:
-                return replace(self._items((*first, *second), node), options=left.options | right.options)
+                return self._items((*first, *second), node)
             others = left.kind == right.kind == "plain" and not all(is_text)
             if any(is_text) and not others and "items" not in (left.kind, right.kind):
                 return self._joined([left, right], node)
@@ -552,78 +494,42 @@ class ScriptProgram:
             lambda first_value, other: operations.calculate(kind, first_value, other), node, left, right
         )
 
-    def _unary(self, node: ast.UnaryOp, frame: _CallFrame) -> ScriptValue:
+    def _negated(self, node: ast.UnaryOp, frame: _CallFrame) -> ScriptValue:
         value = self._evaluate(node.operand, frame)
-        if isinstance(node.op, ast.Not):
-            truth = self._truth(value)
-            return self._unknown(node, value) if truth is None else ScriptValue("plain", not truth, node, value.options)
-        return self._computed(operator.neg, node, value) if isinstance(node.op, ast.USub) else self._unknown(node)
-
-    def _boolean(self, node: ast.BoolOp, frame: _CallFrame) -> ScriptValue:
-        """`and` and `or`: the first operand that decides; unknown behind an unknown one."""
-        value, is_known = UNKNOWN, True
-        for operand in node.values:
-            value = self._evaluate(operand, frame)
-            truth = self._truth(value)
-            is_known &= truth is not None
-            if is_known and truth == isinstance(node.op, ast.Or):
-                break
-        return value if is_known else self._unknown(node)
+        return self._computed(operator.neg, node, value) if isinstance(node.op, ast.USub) else UNKNOWN
 
     def _compare(self, node: ast.Compare, frame: _CallFrame) -> ScriptValue:
         values = [self._evaluate(operand, frame) for operand in (node.left, *node.comparators)]
-        if len(values) != 2:
-            return self._unknown(node, *values)
-        return self._computed(operations.COMPARISONS[type(node.ops[0])], node, *values)
+        return self._computed(operations.COMPARISONS[type(node.ops[0])], node, *values) if len(values) == 2 else UNKNOWN
 
     def _conditional(self, node: ast.IfExp, frame: _CallFrame) -> ScriptValue:
-        test = self._evaluate(node.test, frame)
-        truth = self._truth(test)
+        truth = self._truth(self._evaluate(node.test, frame))
         if truth is not None:
             return self._evaluate(node.body if truth else node.orelse, frame)
-        first, second = self._evaluate(node.body, frame), self._evaluate(node.orelse, frame)
-        return first if _is_same(first, second) else self._unknown(node, test, first, second)
+        values = (self._evaluate(node.body, frame), self._evaluate(node.orelse, frame))
+        return ScriptValue("either", values, node)
 
     def _formatted(self, node: ast.JoinedStr, frame: _CallFrame) -> ScriptValue:
         parts = []
         for part in node.values:
             value = self._evaluate(part.value if isinstance(part, ast.FormattedValue) else part, frame)
-            if isinstance(part, ast.FormattedValue):
-                form = "" if part.format_spec is None else ast.unparse(part.format_spec).strip("f'\"")
-                is_plain = form in _PLAIN_FORMATS and part.conversion in (-1, ord("s"))
-                value = value if is_plain else self._unknown(node, value)
-            parts.append(value)
+            is_changed = isinstance(part, ast.FormattedValue) and (part.format_spec or part.conversion != -1)
+            parts.append(UNKNOWN if is_changed else value)
         return self._joined(parts, node)
 
-    def _comprehension(self, node: Any, frame: _CallFrame) -> ScriptValue:
+    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp, frame: _CallFrame) -> ScriptValue:
         """Content of a comprehension with one loop; that of others is unknown."""
-        inner, is_mapping = _CallFrame(({}, *frame.scopes)), isinstance(node, ast.DictComp)
-        loop = node.generators[0]
+        inner, loop = _CallFrame(({}, *frame.scopes)), node.generators[0]
         items = self._iterated(self._evaluate(loop.iter, frame))
         is_known = items is not None and len(items) <= _MAX_ROUNDS and len(node.generators) == 1
-        pairs: list[tuple[ScriptValue, ScriptValue]] = []
+        values: list[ScriptValue] = []
         for item in items if is_known and items is not None else (UNKNOWN,):
             self._bind(loop.target, item, inner, node)
             truths = [self._truth(self._evaluate(test, inner)) for test in loop.ifs]
             is_known &= None not in truths
             if False not in truths:
-                key = self._evaluate(node.key, inner) if is_mapping else ScriptValue("plain")
-                is_known &= key.kind == "plain"
-                pairs.append((key, self._evaluate(node.value if is_mapping else node.elt, inner)))
-        if is_mapping and is_known:
-            return self._items({key.data: value for key, value in pairs}, node)
-        return self._items([value for _, value in pairs] if is_known else None, node)
-
-    def _walrus(self, node: ast.NamedExpr, frame: _CallFrame) -> ScriptValue:
-        value = self._evaluate(node.value, frame)
-        self._bind(node.target, value, frame, node)
-        return value
-
-    def _lambda(self, node: ast.Lambda, frame: _CallFrame) -> ScriptValue:
-        return ScriptValue("function", FollowedFunction(node, frame.scopes, self._defaults(node.args, frame)), node)
-
-    def _inner(self, node: ast.Await | ast.Starred, frame: _CallFrame) -> ScriptValue:
-        return self._evaluate(node.value, frame)
+                values.append(self._evaluate(node.elt, inner))
+        return self._items(values if is_known else None, node)
 
     # Calls
 
@@ -634,10 +540,7 @@ class ScriptProgram:
         is_open = unpacked.is_open
         for keyword in node.keywords:
             value = self._evaluate(keyword.value, frame)
-            if keyword.arg is not None:
-                keywords[keyword.arg] = value
-                continue
-            entries = self.entries(value)
+            entries = {keyword.arg: value} if keyword.arg is not None else self.entries(value)
             keywords |= {key: entry for key, entry in (entries or {}).items() if isinstance(key, str)}
             is_open |= entries is None
         return self._apply(function, CallArguments(unpacked.args, keywords, is_open), node)
@@ -657,18 +560,16 @@ class ScriptProgram:
             if method in _SAME_MODEL:
                 return replace(function, data=replace(result, attributes=result.attributes[:-1]))
             return ScriptValue("result", CallResult(f".{method}", (), {}), node)
-        return self._unknown(node, *arguments.args)
+        return UNKNOWN
 
     def _invoke(self, function: FollowedFunction, arguments: CallArguments, node: ast.AST) -> ScriptValue:
         self._followed.add(function.node)
         if len(self._calls) >= _MAX_CALLS or self._calls.count(function.node) > 2:
-            return self._unknown(node, *arguments.args)
+            return UNKNOWN
         inner = list(ast.walk(function.node))
         shared = {name for child in inner if isinstance(child, (ast.Global, ast.Nonlocal)) for name in child.names}
         scope = self._parameters(function, arguments, node)
         frame = _CallFrame((scope, *function.scopes), frozenset(shared))
-        if isinstance(function.node, ast.Lambda):
-            return self._evaluate(function.node.body, frame)
         count = len(self._excluded)
         self._calls.append(function.node)
         try:
@@ -676,11 +577,10 @@ class ScriptProgram:
         finally:
             self._calls.pop()
             del self._excluded[count:]
-        if any(isinstance(child, (ast.Yield, ast.YieldFrom)) for child in inner):
-            return self._unknown(node)
         results = frame.results if signal == "return" else [*frame.results, ScriptValue("plain")]
-        is_one = all(_is_same(results[0], result) for result in results)
-        return results[0] if is_one else self._unknown(node, *results)
+        is_generator = any(isinstance(child, (ast.Yield, ast.YieldFrom)) for child in inner)
+        is_one = not is_generator and all(_is_same(results[0], result) for result in results)
+        return results[0] if is_one else UNKNOWN
 
     def _parameters(
         self, function: FollowedFunction, arguments: CallArguments, node: ast.AST
@@ -703,17 +603,12 @@ class ScriptProgram:
         args = arguments.args
         if name.startswith("builtins."):
             return self._call_builtin(name.removeprefix("builtins."), arguments, node)
-        if name == "torch.cuda.is_available":
-            self.asks_for_gpu = True
-            return ScriptValue("plain", self.has_gpu, node)
-        if name in _PARSERS:
+        if name == "argparse.ArgumentParser":
             return ScriptValue("parser", [], node)
         if name in _PATHS:
             return self._path(args, node)
         if name in _SAME_PATH and args:
             return args[0]
-        if name == "os.putenv" and len(args) == 2:
-            self._set_variable(args[0], args[1], node)
         self._note("call", name, node, arguments)
         return ScriptValue("result", CallResult(name, args, dict(arguments.keywords)), node)
 
@@ -723,8 +618,6 @@ class ScriptProgram:
             return ScriptValue("result", CallResult(f"builtins.{name}", args, {}), node)
         if name == "setattr" and len(args) == 3 and args[1].kind == "plain":
             self._set_attribute(args[0], str(args[1].data), args[2], node)
-        if name == "getattr" and len(args) >= 2 and args[1].kind == "plain":
-            return self._attribute(args[0], str(args[1].data), node)
         if name in ("list", "tuple") and len(args) == 1:
             return self._items(self._iterated(args[0]), node)
         if name == "map" and len(args) == 2:
@@ -736,7 +629,7 @@ class ScriptProgram:
         if name == "str" and len(args) == 1 and args[0].kind == "plain":
             return replace(args[0], data=str(args[0].data))
         if name not in FUNCTIONS or arguments.keywords or arguments.is_open:
-            return self._unknown(node, *args)
+            return UNKNOWN
         value = self._computed(FUNCTIONS[name], node, *args)
         return replace(value, node=args[0].node) if args and value.kind == "plain" else value
 
@@ -747,11 +640,11 @@ class ScriptProgram:
             self._call_environ(method, arguments, node)
         elif owner.kind == "items":
             return self._call_items(owner, method, arguments, node)
-        elif owner.kind == "plain" and isinstance(owner.data, str) and method not in ("rename", "with_name"):
+        elif owner.kind == "plain" and isinstance(owner.data, str):
             return self._call_text(owner, method, arguments, node)
         else:
             self._note("call", f".{method}", node, arguments)
-        return owner if method in _SAME_MODEL else self._unknown(node, owner, *arguments.args)
+        return owner if method in _SAME_MODEL else UNKNOWN
 
     def _call_parser(self, parser: ScriptValue, method: str, arguments: CallArguments, node: ast.AST) -> ScriptValue:
         if method == "add_argument" and isinstance(node, ast.Call):
@@ -765,24 +658,18 @@ class ScriptProgram:
                 self.options.append(option)
                 parser.data.append(option)
             return UNKNOWN
-        if method not in ("parse_args", "parse_known_args"):
+        if method != "parse_args":
             return parser if method.startswith("add_") else UNKNOWN
         self._note("parse", "argparse", node)
-        values = {option.name: self._default_of(option) for option in parser.data}
-        parsed = ScriptValue("namespace", values, node)
-        return self._items((parsed, UNKNOWN), node) if method == "parse_known_args" else parsed
+        return ScriptValue("namespace", {option.name: self._default_of(option) for option in parser.data}, node)
 
     def _default_of(self, option: ScriptOption) -> ScriptValue:
-        default, action = option.default, option.keywords.get("action")
-        if default is None and action is not None and action.data in ("store_true", "store_false"):
-            default = ScriptValue("plain", action.data == "store_false", option.node)
-        options = frozenset((option.name,))
+        default, convert = option.default, option.keywords.get("type")
         if default is None or (default.kind == "plain" and default.data is None):
-            return ScriptValue("unknown", None, option.node, options)
-        convert = option.keywords.get("type")
+            return UNKNOWN
         if convert is not None and default.kind == "plain" and isinstance(default.data, str):
             default = replace(self._apply(convert, CallArguments((default,)), option.node), node=default.node)
-        return replace(default, options=default.options | options)
+        return default
 
     def _call_environ(self, method: str, arguments: CallArguments, node: ast.AST) -> None:
         args = arguments.args
@@ -795,39 +682,25 @@ class ScriptProgram:
 
     def _call_text(self, text: ScriptValue, method: str, arguments: CallArguments, node: ast.AST) -> ScriptValue:
         args = arguments.args
-        if method in ("resolve", "absolute", "as_posix", "encode", "decode"):
+        if method in ("resolve", "absolute", "encode"):
             return text
-        if method == "joinpath":
-            return self._path((text, *args), node)
-        if method == "join" and len(args) == 1:
-            items = self._iterated(args[0])
-            parts = [part for item in items or () for part in (text, item)][1:]
-            return self._unknown(node, text) if items is None else self._joined(parts, node)
-        return self._computed(
-            lambda *known: operations.call_text_method(known[0], method, known[1:]), node, text, *args
-        )
+        items = self._iterated(args[0]) if method == "join" and len(args) == 1 else None
+        parts = [part for item in items or () for part in (text, item)][1:]
+        return UNKNOWN if items is None else self._joined(parts, node)
 
     def _call_items(self, owner: ScriptValue, method: str, arguments: CallArguments, node: ast.AST) -> ScriptValue:
         args, content = arguments.args, owner.data.content
         entries = self.entries(owner)
-        if method == "copy":
-            return self._items(content, node)
-        if entries is not None and method in ("keys", "values", "items"):
-            keys = [ScriptValue("plain", key, node) for key in entries]
-            if method == "items":
-                return self._items([self._items(pair, node) for pair in zip(keys, entries.values(), strict=True)], node)
-            return self._items(keys if method == "keys" else entries.values(), node)
-        if entries is not None and method == "get" and args and args[0].kind == "plain":
-            return entries.get(args[0].data, args[1] if len(args) > 1 else ScriptValue("plain"))
-        if entries is not None and method == "update" and all(self.entries(arg) is not None for arg in args):
-            more = [entry for arg in args for entry in (self.entries(arg) or {}).items()]
-            self._set_items(owner, {**entries, **dict(more), **arguments.keywords})
-        elif isinstance(content, tuple) and method in ("append", "extend") and len(args) == 1:
+        if entries is not None and method == "items":
+            return self._items(
+                [self._items((ScriptValue("plain", key, node), entry), node) for key, entry in entries.items()], node
+            )
+        if isinstance(content, tuple) and method in ("append", "extend") and len(args) == 1:
             added = (args[0],) if method == "append" else self._iterated(args[0])
             self._set_items(owner, None if added is None else content + added)
-        else:
+        elif method not in _READS:
             self._set_items(owner, None)
-        return self._unknown(node, owner)
+        return UNKNOWN
 
     def _follow_uncalled(self) -> None:
         """Follow functions that nothing calls, each by itself: another script may import them."""
@@ -837,24 +710,12 @@ class ScriptProgram:
                 self._excluded.clear()
                 self._invoke(function, CallArguments(), function.node)
 
-    # Names
 
-    def _unbound(self, nodes: Iterable[ast.AST], outer: frozenset[str]) -> dict[str, ast.Name]:
-        unbound: dict[str, ast.Name] = {}
-        uses = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
-        for node in sorted(uses, key=lambda use: (use.lineno, use.col_offset)):
-            if node.id not in self.bound and node.id not in _NAMES and node.id not in outer:
-                unbound.setdefault(node.id, node)
-        return unbound
-
-
-def _is_same(value: ScriptValue | None, other: ScriptValue | None) -> bool:
+def _is_same(value: ScriptValue, other: ScriptValue) -> bool:
     """Whether two values are certainly equal."""
     if value is other:
         return True
-    if value is None or other is None or value.kind != other.kind or value.kind not in ("plain", "symbol"):
-        return False
-    return type(value.data) is type(other.data) and bool(value.data == other.data)
+    return value.kind == other.kind == "plain" and type(value.data) is type(other.data) and value.data == other.data
 
 
 def _bound_names(node: ast.AST) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import re
 import tokenize
@@ -10,8 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from vllm_runbooks.catalog.languages import Phrase
 from vllm_runbooks.core.excerpt import Replacement
-from vllm_runbooks.edge10.scripts.compile_rules import Tables, words_of
-from vllm_runbooks.edge10.scripts.compiled import CompileSettings
+from vllm_runbooks.edge10.scripts.compile_rules import Tables
 from vllm_runbooks.edge10.scripts.program import ScriptProgram
 from vllm_runbooks.edge10.scripts.readings import FilePart, ScriptSet
 from vllm_runbooks.edge10.scripts.values import ScriptOption
@@ -37,8 +35,7 @@ _MAX_COMMENT = 400
 def find(part: FilePart, scripts: ScriptSet, tables: Tables) -> Iterator[Hit]:
     if part.program is not None:
         yield from _find_unbound(part, part.program, tables.get(_NAMES, {}).get("names", {}))
-        yield from _find_list_options(CompileSettings(part, part.program, scripts.facts))
-        yield from _find_variables(part, part.program)
+        yield from _find_list_options(part, part.program, scripts.facts.limits.remap_entries)
         yield from _find_comments(part, part.program)
 
 
@@ -53,64 +50,21 @@ def known_imports(tables: Tables) -> dict[str, str]:
 
 
 def _find_unbound(part: FilePart, program: ScriptProgram, statements: Mapping[str, str]) -> Iterator[Hit]:
-    has_import = any(isinstance(node, (ast.Import, ast.ImportFrom)) for node in program.text.tree.body)
     for name, node in program.unbound.items():
-        if part.piece.is_part and not has_import and name not in statements:
-            continue  # a page shows a fragment, and what is above it elsewhere
-        message = {"name": name, "late": "", "never": Phrase("anywhere"), "import": statements.get(name, "")}
-        edits = _import_edit(part, program, node, statements[name]) if name in statements else ()
-        yield part.hit(_NAMES, node, message, edits)
+        message = {"name": name, "late": "", "never": Phrase("anywhere"), "import": statements[name]}
+        yield part.hit(_NAMES, node, message)
 
 
-def _import_edit(part: FilePart, program: ScriptProgram, use: ast.Name, statement: str) -> tuple[Replacement, ...]:
-    """Edit that adds an import behind the first ones, or before the first statement."""
-    body = [node for node in program.text.tree.body if node.lineno <= use.lineno]
-    if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
-        body = body[1:] or body  # the docstring stays first
-    imports = []
-    for node in body:
-        if not isinstance(node, (ast.Import, ast.ImportFrom)):
-            break
-        imports.append(node)
-    if not body:
-        return ()
-    anchor = imports[-1] if imports else body[0]
-    start, source = program.text.span(anchor)[0], program.text.source
-    if source.text[program.text.lines[anchor.lineno - 1] : start].strip():
-        return ()  # it follows another statement on its line
-    at = source.at[start]
-    lead = part.file[part.file.rfind("\n", 0, at) + 1 : at]
-    lead = "" if lead.strip(" \t>") else lead
-    if not imports:
-        return (Replacement(at, at, f"{statement}{_line_end(part.file, at)}{lead}"),)
-    end = program.text.places(anchor)[1]
-    return (Replacement(end, end, f"{_line_end(part.file, end)}{lead}{statement}"),)
-
-
-def _line_end(file: str, offset: int) -> str:
-    at = file.find("\n", offset)
-    at = file.find("\n") if at < 0 else at
-    return "\r\n" if at > 0 and file[at - 1] == "\r" else "\n"
-
-
-def _find_list_options(settings: CompileSettings) -> Iterator[Hit]:
+def _find_list_options(part: FilePart, program: ScriptProgram, needed: int) -> Iterator[Hit]:
     """Options whose default is a list, and that accept one word."""
-    program = settings.program
     for option in program.options:
         if program.items(option.default) is None or not _accepts_one_word(option, program):
             continue
-        node = option.keyword_node("default")
-        words = words_of(settings, option)
-        nargs = 'nargs="+"' if words is None else f"nargs={words}"
+        nargs = f"nargs={needed}" if "remap" in option.name.lower() else 'nargs="+"'
         kind = option.keywords.get("type")
         name = str(kind.data).removeprefix("builtins.") if kind is not None else "str"
-        edits: tuple[Replacement, ...] = ()
-        # A type that splits a word into letters is replaced by no number of words.
-        if name not in ("list", "tuple") and node is not option.node:
-            start = program.text.places(node)[0]
-            edits = (Replacement(start, start, f"{nargs}, "),)
         message = {"option": option.flags[0], "type": name, "how": nargs}
-        yield settings.part.hit("edge10.list-option", node, message, edits)
+        yield part.hit("edge10.list-option", option.keyword_node("default"), message)
 
 
 def _accepts_one_word(option: ScriptOption, program: ScriptProgram) -> bool:
@@ -119,16 +73,6 @@ def _accepts_one_word(option: ScriptOption, program: ScriptProgram) -> bool:
         return False
     kind = keywords.get("type")
     return kind is None or (kind.kind == "symbol" and kind.data in _ONE_WORD)
-
-
-def _find_variables(part: FilePart, program: ScriptProgram) -> Iterator[Hit]:
-    for event in program.events:
-        value = event.args[0] if event.kind == "environ" and event.args else None
-        if value is None or value.kind != "plain" or isinstance(value.data, str) or value.options:
-            continue
-        edits = part.replace_constant(value.node, f'"{value.data}"') if value.data is not None else ()
-        message = {"name": event.name, "value": str(value.data)}
-        yield part.hit("edge10.environment-not-text", event.node, message, edits)
 
 
 def _find_comments(part: FilePart, program: ScriptProgram) -> Iterator[Hit]:

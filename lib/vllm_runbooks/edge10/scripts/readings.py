@@ -28,11 +28,7 @@ BUILD = "build_and_compile_llm"
 COMPILE = ("compile-llm", "compile-vlm")
 _ENGINES = frozenset(("LLM", "LLMEngine", "AsyncLLMEngine", "AsyncLLM"))
 _ENGINE_MAKERS = frozenset(("from_engine_args", "from_vllm_config"))
-_INSTALLERS = {
-    "pip": "install", "pip3": "install", "conda": "install", "mamba": "install",
-    "uv": "add", "poetry": "add", "pdm": "add",
-}  # fmt: skip
-"""Subcommand by which an installer installs."""
+_INSTALLERS = ("pip", "pip3", "conda", "mamba")
 _HOST_PROGRAMS = (*commands.REGISTRY_CLIENTS, *_INSTALLERS, "apt", "apt-get", "nvidia-ctk", "nvidia-smi")
 _DEFAULT_PORT = 8000
 
@@ -45,9 +41,6 @@ class FilePart:
     file: str
     """Text of the whole file."""
     program: ScriptProgram | None = None
-    """The program as it runs on a host with a GPU."""
-    without_gpu: ScriptProgram | None = None
-    """The program as it runs without a GPU; None if it does not ask for one."""
     error: NotPythonError | None = None
     """Why it is not valid Python."""
     commands: tuple[ScriptCommand, ...] = ()
@@ -64,10 +57,6 @@ class FilePart:
     def span(self) -> tuple[int, int]:
         at = self.piece.text.at
         return at[0], at[len(self.piece.text.text)]
-
-    @property
-    def programs(self) -> list[ScriptProgram]:
-        return [program for program in (self.program, self.without_gpu) if program is not None]
 
     def hit(self, rule: str, node: ast.AST | None, values: Mapping[str, str], edits: Sequence[Replacement] = ()) -> Hit:
         if self.program is None or node is None or not hasattr(node, "end_lineno"):
@@ -107,7 +96,6 @@ class ScriptServer:
     port: int | None
     """Port on the host; None if unknown."""
     model: str | None
-    max_model_len: int | None
     start: int
     """Offset in the file."""
 
@@ -144,13 +132,11 @@ class ReadFile:
             are_names = isinstance(names, list) and bool(names) and all(isinstance(name, str) for name in names)
             # The port of a container is published under a number that is not read.
             port = flags.get("port", _DEFAULT_PORT) if is_known and launch.kind in ("shell", "argv", "python") else None
-            length = flags.get("max_model_len")
             start = launch.prefix[0].start if launch.prefix else launch.start
             yield ScriptServer(
                 frozenset(names) if isinstance(names, list) and are_names and is_known else None,
                 port if isinstance(port, int) else None,
                 parsed.model,
-                length if isinstance(length, int) else None,
                 start,
             )
 
@@ -228,10 +214,10 @@ def _normalized(text: str | None) -> str | None:
 def read_file(name: str, text: str, judged: LintedText, facts: Toolchain, imports: Mapping[str, str]) -> ReadFile:
     """Read a file; `imports` has dotted names of what some names mean where a program forgets to import them."""
     parts: list[FilePart] = []
-    outer: frozenset[str] = frozenset()
+    bound: frozenset[str] = frozenset()
     for piece in cut_file(text, name):
         if piece.kind == "python":
-            part = _read_program(piece, text, facts, imports, outer)
+            part = _read_program(piece, text, facts, imports, bound)
         else:
             part = _read_piece(piece, text, facts, judged)
         start, end = part.span
@@ -242,7 +228,7 @@ def read_file(name: str, text: str, judged: LintedText, facts: Toolchain, import
         ]
         parts.append(replace(part, steps=_first_of_each([*part.steps, *served])))
         if part.program is not None and piece.is_part:
-            outer |= part.program.bound
+            bound |= part.program.bound
     return ReadFile(name, text, tuple(parts), judged)
 
 
@@ -270,35 +256,23 @@ def _requests(shell_commands: Sequence[ScriptCommand]) -> tuple[EvaluationReques
 
 
 def _read_program(
-    piece: FilePiece, file: str, facts: Toolchain, imports: Mapping[str, str], outer: frozenset[str]
+    piece: FilePiece, file: str, facts: Toolchain, imports: Mapping[str, str], bound: frozenset[str]
 ) -> FilePart:
     try:
         text = PythonText(piece.text)
     except NotPythonError as error:
         return FilePart(piece, file, error=error)
-    modules = {module for step in facts.steps.values() for module in step.modules}
-    is_fragment = piece.is_part and not modules & {name.split(".")[0] for name in _imported(text)}
-    bound = piece.around | (outer if is_fragment else frozenset())
-    program = ScriptProgram(text, imports, bound)
-    without_gpu = ScriptProgram(text, imports, bound, has_gpu=False) if program.asks_for_gpu else None
+    is_fragment = piece.is_part and not any(isinstance(node, (ast.Import, ast.ImportFrom)) for node in text.tree.body)
+    program = ScriptProgram(text, imports, piece.around | (bound if is_fragment else frozenset()))
     shell_commands = commands.commands_of_program(program)
     return FilePart(
         piece,
         file,
         program,
-        without_gpu,
         commands=tuple(shell_commands),
         requests=(*evaluations.requests_of_program(program), *_requests(shell_commands)),
         steps=_first_of_each([*_steps_of_program(program, facts), *_steps_of_commands(shell_commands, facts)]),
     )
-
-
-def _imported(text: PythonText) -> Iterator[str]:
-    for node in ast.walk(text.tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
 
 
 def _steps_of_program(program: ScriptProgram, facts: Toolchain) -> Iterator[tuple[str, int]]:
@@ -340,9 +314,6 @@ def _first_of_each(steps: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], .
 
 def find_requirements(command: ScriptCommand) -> int | None:
     """Index of the first word behind `pip install` or the like; None if nothing is installed."""
-    for installer, word in _INSTALLERS.items():
-        at = command.index(installer)
-        install = None if at is None else command.index(word, start=at + 1)
-        if install is not None:
-            return install + 1
-    return None
+    at = command.index(*_INSTALLERS)
+    install = None if at is None else command.index("install", start=at + 1)
+    return None if install is None else install + 1

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from vllm_runbooks.catalog.languages import Phrase
-from vllm_runbooks.core.redaction import parts as secret_parts
 from vllm_runbooks.core.redaction import places as secret_places
 from vllm_runbooks.core.redaction.places import Secret
 from vllm_runbooks.edge10.scripts.commands import REGISTRY_CLIENTS
@@ -15,24 +14,8 @@ from vllm_runbooks.edge10.scripts.readings import FilePart, ReadFile
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.reading.shell import Word
 
-_IN_COMMAND, _IN_FILE = "edge10.password-in-command", "edge10.secret-in-file"
-_COVERED = frozenset((_IN_COMMAND, "safety.secret-in-arguments"))
-"""Rules that report the same secret."""
-_UNREPORTED = frozenset(("encoded", "repeated"))
-_PASSWORD, _OTHER = Phrase("password"), Phrase("key or token")
-_WORDS = {
-    "password": _PASSWORD,
-    "url": _PASSWORD,
-    "private_key": Phrase("private key"),
-    "cookie": Phrase("cookie"),
-    "webhook": Phrase("address of a webhook, which is a secret,"),
-}
-_NAMED_KINDS = frozenset(("key", "token", "authorization"))
-"""Kinds that a name alone tells: a placeholder for a server that needs no key (`EMPTY`, `sk-local`) is no secret."""
-_MIN_LENGTH = 12
-_PUBLIC = frozenset(("token-abc123",))
-"""Example of vLLM's documentation."""
-_MAX_NAME, _MAX_LOGIN, _MAX_TEXT = 80, 1_000, 1_000_000
+_IN_COMMAND = "edge10.password-in-command"
+_MAX_LOGIN, _MAX_TEXT = 1_000, 1_000_000
 _LOGIN = re.compile(
     r"(?:sudo[ \t]{1,4})?\b(?P<program>" + "|".join(REGISTRY_CLIENTS) + r")\b(?:[^\n\\]|\\\r?\n|\\.){0,300}?"
     r"(?:\blogin\b|--(?:src-|dest-|dest-registry-)?creds)"
@@ -73,30 +56,21 @@ def _places(text: str, word: Word, value: str) -> tuple[tuple[int, int], ...]:
     return ((word.start, word.end),)
 
 
-def find_secrets(file: ReadFile, others: Sequence[Hit]) -> Iterator[Hit]:
-    """Secrets of a file, each where it is first; `others` are the findings of other rules."""
-    covered = [(hit.start, hit.end) for hit in others if hit.rule in _COVERED]
-    reported = {command.password.value for part in file.parts for command in part.commands if command.password}
+def find_logins(file: ReadFile) -> Iterator[Hit]:
+    """Logins in a file of any kind whose password no command of the file shows."""
     text = file.text
-    logins = dict(_login_secrets(text))
-    for secret in secret_places.find(text[:_MAX_TEXT]):
+    reported = {command.password.value for part in file.parts for command in part.commands if command.password}
+    for secret, login in _login_secrets(text):
         value = secret_places.value_of(text[secret.start : secret.end])
-        if value in reported or not _is_reported(secret, value):
+        if value in reported:
             continue
         reported.add(value)
-        if any(start < secret.end and secret.start < end for start, end in covered):
-            continue
-        login = logins.get(secret)
-        if login is not None:
-            is_option = _OPTION.search(text, max(secret.start - 40, 0), secret.start) is not None
-            how = Phrase("as an option") if is_option else Phrase("within another word")
-            if "--password-stdin" in text[login.start() : login.end() + 300]:
-                how = Phrase("on standard input, from the script itself")
-            yield Hit(
-                _IN_COMMAND, login.start(), max(login.end(), secret.end), {"how": how, "program": login["program"]}
-            )
-        else:
-            yield Hit(_IN_FILE, _name_start(text, secret), secret.end, {"what": _WORDS.get(secret.kind, _OTHER)})
+        is_option = _OPTION.search(text, max(secret.start - 40, 0), secret.start) is not None
+        how = Phrase("as an option") if is_option else Phrase("within another word")
+        if "--password-stdin" in text[login.start() : login.end() + 300]:
+            how = Phrase("on standard input, from the script itself")
+        message = {"how": how, "program": login["program"]}
+        yield Hit(_IN_COMMAND, login.start(), max(login.end(), secret.end), message)
 
 
 def _login_secrets(text: str) -> Iterator[tuple[Secret, re.Match[str]]]:
@@ -118,16 +92,3 @@ def _is_of_login(text: str, login: re.Match[str], secret: Secret) -> bool:
     between = text[first:last]
     lines = between.replace("\\\r\n", " ").replace("\\\n", " ").count("\n")
     return lines == 0 or (lines == 1 and "<<" in between)
-
-
-def _is_reported(secret: Secret, value: str) -> bool:
-    if secret.kind in _UNREPORTED or value in _PUBLIC:
-        return False
-    return secret.kind not in _NAMED_KINDS or (len(value) >= _MIN_LENGTH and secret_parts.is_telling(value))
-
-
-def _name_start(text: str, secret: Secret) -> int:
-    start = secret.begin
-    while start > max(secret.begin - _MAX_NAME, 0) and (text[start - 1].isalnum() or text[start - 1] in "_-"):
-        start -= 1
-    return start

@@ -14,7 +14,6 @@ from vllm_runbooks.lint.hits import Hit
 
 _REQUIREMENT = re.compile(r"(?P<name>vllm)(?:\[[\w,-]{0,60}\])?(?P<pin>(?:[=<>!~]=?=?[^;@\s]{0,60})?)", re.IGNORECASE)
 _SUFFIX = re.compile(r"(?:\.post\d{1,3}|\+[\w.]{1,40})\Z")
-_CHAT = "/chat/completions"
 
 
 def find(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
@@ -23,7 +22,6 @@ def find(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
     for request in part.requests:
         yield from _find_address(request, scripts)
         yield from _find_sampling(request)
-        yield from _find_long_answers(request, scripts)
 
 
 def _find_release(command: ScriptCommand, scripts: ScriptSet) -> Iterator[Hit]:
@@ -45,21 +43,11 @@ def _find_release(command: ScriptCommand, scripts: ScriptSet) -> Iterator[Hit]:
 
 def _find_address(request: EvaluationRequest, scripts: ScriptSet) -> Iterator[Hit]:
     address = request.address
-    parts = split_address(address.value) if address is not None and isinstance(address.value, str) else None
-    if address is None or parts is None:
+    if address is None or not isinstance(address.value, str) or not scripts.servers:
         return
-    path = parts.path.rstrip("/")
-    if not path.endswith(_CHAT) and (request.needs_whole_path or not path.endswith("/v1")):
-        missing = _CHAT if path.endswith("/v1") else f"/v1{_CHAT}"
-        edits: tuple[Replacement, ...] = ()
-        if address.is_literal and (not path or path.endswith("/v1")):
-            end = address.end - (address.end - address.start > len(address.value))
-            slashes = len(address.value) - len(address.value.rstrip("/"))
-            edits = (Replacement(end - slashes, end, missing),)
-        message = {"address": address.value, "path": f"/v1{_CHAT}"}
-        yield Hit("edge10.api-path", address.start, address.end, message, edits)
-    if parts.host in LOCAL_HOSTS and scripts.servers:
-        yield from _find_server(request, address, 80 if parts.port is None else parts.port, scripts)
+    host, port = split_address(address.value)
+    if host in LOCAL_HOSTS:
+        yield from _find_server(request, address, 80 if port is None else port, scripts)
 
 
 def _find_server(request: EvaluationRequest, address: PlacedValue, port: int, scripts: ScriptSet) -> Iterator[Hit]:
@@ -86,14 +74,3 @@ def _find_sampling(request: EvaluationRequest) -> Iterator[Hit]:
     edits = (Replacement(temperature.start, temperature.end, "0.0"),) if temperature.is_literal else ()
     message = {"temperature": f"{temperature.value:g}"}
     yield Hit("edge10.sampled-accuracy", temperature.start, temperature.end, message, edits)
-
-
-def _find_long_answers(request: EvaluationRequest, scripts: ScriptSet) -> Iterator[Hit]:
-    tokens, model = request.max_tokens, request.model
-    if tokens is None or not isinstance(tokens.value, (int, float)) or model is None:
-        return
-    servers = [server for server in scripts.servers if server.names is not None and model.value in server.names]
-    lengths = [server.max_model_len for server in servers if server.max_model_len is not None]
-    if servers and len(lengths) == len(servers) and tokens.value >= max(lengths):
-        message = {"tokens": f"{tokens.value:g}", "context": str(max(lengths))}
-        yield Hit("edge10.answer-too-long", tokens.start, tokens.end, message)

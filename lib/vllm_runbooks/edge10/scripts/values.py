@@ -9,14 +9,9 @@ from typing import Any
 
 HOLE = "\x00"
 """Stands in a text for a part that is unknown."""
-NO_OPTIONS: frozenset[str] = frozenset()
 
 
-class MissingType:
-    """Type of `MISSING`."""
-
-
-MISSING = MissingType()
+MISSING: Any = object()
 """Returned in place of a Python value that is unknown."""
 
 
@@ -27,12 +22,10 @@ class ScriptValue:
     kind: str
     """"plain" (text, number, truth value or None), "items" (`Items`), "symbol" (dotted name of an import), "result" (of
     calling an import: `CallResult`), "function", "namespace" (parsed options by name), "method" (owner and name),
-    "parser" (options of argparse), "environ" or "unknown"."""
+    "parser" (options of argparse), "either" (of two values), "environ" or "unknown"."""
     data: Any = None
     node: ast.AST | None = field(default=None, repr=False)
     """Where it is written."""
-    options: frozenset[str] = NO_OPTIONS
-    """Command-line options whose defaults it is made of."""
 
 
 UNKNOWN = ScriptValue("unknown")
