@@ -444,7 +444,7 @@ def test_the_page_on_planning_shows_what_is_printed(
 ) -> None:
     """Its sample is the output of its command."""
     page = (Path(__file__).parents[2] / "docs" / "planning.md").read_text()
-    found = re.search(r"\$ vllm-runbooks (plan .*--vllm 0\.33\.0)\n(DOES NOT FIT.*?)\n```", page, re.DOTALL)
+    found = re.search(r"\$ vllm-runbooks (plan [^\n]*--vllm 0\.33\.0)\n(DOES NOT FIT.*?)\n```", page, re.DOTALL)
     assert found is not None
     words = found[1].split()
     monkeypatch.setattr(sys, "argv", ["vllm-runbooks", *words])
