@@ -64,6 +64,16 @@ def test_a_model_that_fits_says_what_it_serves_and_its_command() -> None:
     assert len(lines) == 8
 
 
+def test_several_servers_have_the_command_of_the_first() -> None:
+    """What differs in the others is said, and how all of them are written."""
+    lines = shown("zai-org/AutoGLM-Phone-9B", "8xRTX3090", vllm="0.16.0", arguments=["--max-model-len", "25480"])
+
+    assert re.search(r"4 \u00d7 TP 2: KV cache .* tokens per server: \d+ concurrent requests", " ".join(lines[1:3]))
+    assert " in all." in " ".join(" ".join(lines[1:3]).split())
+    assert commands(lines).startswith("# Server 1 of 4; the others use the next GPUs and ports.\n")
+    assert "  Next  --deploy DIR writes all 4 servers, and nginx in front of them." in lines
+
+
 def test_a_model_that_does_not_fit_has_the_cheapest_changes_with_which_it_does() -> None:
     """Numbers of what is missing, at most three changes of different kinds, and the command of the first."""
     lines = shown(*LLAMA)
@@ -152,6 +162,17 @@ def test_a_quantized_checkpoint_of_the_catalog_is_named() -> None:
     assert not [remedy for remedy in planned(*QWEN, options=options)[1] if remedy.checkpoint]
 
 
+def test_what_the_linter_warns_of_is_noted_once() -> None:
+    """A change with a warning comes after those without; if it is the first, the warning follows its command."""
+    lines = shown("meta-llama/Llama-3.3-70B-Instruct", "8xRTX3090", arguments=["--gpu-memory-utilization", "0.5"])
+    notes = [line for line in lines if line.startswith("  Note  ")]
+
+    assert "--kv-cache-dtype fp8" in commands(lines)
+    assert len(notes) == 1
+    assert "does not compute in FP8" in notes[0]
+    assert [remedy.is_doubtful for remedy in planned(*QWEN)[1]] == [False, False, True]
+
+
 def test_more_gpus_are_offered_where_they_are_few() -> None:
     """Up to a host, or twice those that are given; else how many is asked with another command."""
     more = next(remedy for remedy in planned("Qwen/Qwen3-32B", "2xRTX3090")[1] if remedy.gpus)
@@ -174,7 +195,7 @@ def test_sizes_that_the_release_rejects_have_others() -> None:
     assert "32 attention heads" in lines[1]
     assert any(re.match(r"  1  2 \u00d7 TP 2 +40,960 +\d+  other parallel sizes than yours$", line) for line in lines)
     assert commands(lines).startswith(
-        "# Server 1 of 2; --deploy DIR writes all of them.\n"
+        "# Server 1 of 2; the others use the next GPUs and ports.\n"
         "export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0,1\n"
     )
 

@@ -86,22 +86,26 @@ def remedies(
     if answer.fits:
         return ()
     free = replace(request, options={dest: value for dest, value in request.options.items() if dest not in _SIZES})
-    found = [remedy for remedy in _of_options(free, request) if remedy.plan.fits or answer.fits is False]
+    lint_all = partial(_linted, knowledge, request)
+    found = lint_all(remedy for remedy in _of_options(free, request) if remedy.plan.fits or answer.fits is False)
     if any(remedy.price == _LAYOUT for remedy in found):
-        return _chosen(found, knowledge, request)
-    found += _of_checkpoints(free, specs)
-    chosen = _chosen(found, knowledge, request)
-    return chosen if len(chosen) == _MOST else _chosen([*chosen, *_of_more_gpus(free)], knowledge, request)
+        return _chosen(found)
+    chosen = _chosen([*found, *lint_all(_of_checkpoints(free, specs))])
+    return chosen if len(chosen) == _MOST else _chosen([*chosen, *lint_all(_of_more_gpus(free))])
 
 
-def _chosen(found: Iterable[PlanRemedy], knowledge: lint.Knowledge, request: PlanningRequest) -> tuple[PlanRemedy, ...]:
-    """The first of each kind, linted."""
+def _linted(knowledge: lint.Knowledge, request: PlanningRequest, found: Iterable[PlanRemedy]) -> list[PlanRemedy]:
     linted = []
     for remedy in found:
         cards = request.cards if remedy.gpus is None else fewest_cards(request.cards[0], remedy.gpus)
         linted.append(replace(remedy, plan=planned.checked(remedy.plan, knowledge, replace(request, cards=cards))))
+    return linted
+
+
+def _chosen(found: Iterable[PlanRemedy]) -> tuple[PlanRemedy, ...]:
+    """The cheapest of each kind."""
     chosen: list[PlanRemedy] = []
-    for remedy in sorted(linted, key=lambda remedy: (remedy.plan.fits is not True, remedy.is_doubtful, remedy.price)):
+    for remedy in sorted(found, key=lambda remedy: (remedy.plan.fits is not True, remedy.is_doubtful, remedy.price)):
         if remedy.plan.fits is not False and not any(_is_enough(other, remedy) for other in chosen):
             chosen.append(remedy)
     return tuple(chosen[:_MOST])

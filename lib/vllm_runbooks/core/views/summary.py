@@ -218,7 +218,8 @@ class _About:
         lines, line = list[Styled](), self.first
         for number, part in enumerate(self.parts):
             end = f" · {part}" if number and str(line).strip() else part
-            if number and columns.width(str(line) + end) > _width(layout):
+            further = 2 if number < len(self.parts) - 1 else 0  # for the sign at the end of the line
+            if number and columns.width(str(line) + end) + further > _width(layout):
                 lines.append(line + " ·")
                 line, end = styled(" " * columns.width(str(self.first))), part
             line += end

@@ -241,7 +241,7 @@ def short_command(plan: Plan) -> str:
     if every in lines and not any(line.startswith("#") for line in lines):
         lines = [line for line in lines if line not in (every, "export CUDA_DEVICE_ORDER=PCI_BUS_ID")]
     if plan.layout is not None and plan.layout.replicas > 1:
-        lines.insert(0, f"# Server 1 of {plan.layout.replicas}; --deploy DIR writes all of them.")
+        lines.insert(0, f"# Server 1 of {plan.layout.replicas}; the others use the next GPUs and ports.")
     merged: list[str] = []
     for line in lines:
         if merged and line.startswith(_EXPORT) and merged[-1].startswith(_EXPORT):
@@ -327,6 +327,8 @@ def _steps(answer: Plan | Layouts, best: Plan | None, remedies: Sequence[PlanRem
         for reason in answer.found.reasons:
             if reason.startswith(_NOTED):
                 yield Step("Note", _sentenced(reason))
+    if answer.fits and best is not None and best.layout is not None and best.layout.replicas > 1:
+        yield Step("Next", f"--deploy DIR writes all {best.layout.replicas} servers, and nginx in front of them.")
     if answer.fits or remedies:
         return
     if best is not None and best.fits is None and not plan_words.option(best, "max_model_len"):
