@@ -104,11 +104,13 @@ def plan(
     explain: bool,
     form: str,
 ) -> int:
-    """Reckon what a model needs on GPUs, before anything is launched.
+    """Plan a model's memory on GPUs before anything is launched.
 
-    MODEL is a name of the catalog or a folder with config.json; engine options are written as for vllm serve. Without
-    --tp, --pp or --dp every layout is judged and ranked. Exit status: 0 it fits, 1 it does not or that is not sure,
-    2 nothing can be planned.
+    MODEL is a name of the catalog or a folder with config.json; write engine options as for vllm serve. Without
+    --tp, --pp or --dp all parallel layouts are planned and ranked. A model that does not fit gets the cheapest changes
+    with which it does.
+
+    Exit status: 0 it fits, 1 it does not or that is not certain, 2 nothing can be planned.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.plan import planner

@@ -143,7 +143,7 @@ def _of_options(free: PlanningRequest, request: PlanningRequest) -> Iterator[Pla
     if len(free.options) < len(request.options):
         yield from _remedies(free, _fitting(legal), _LAYOUT, "other parallel sizes than yours")
         asked = sizes_of(settings(request).ranks)
-        legal = [way for way in legal if sizes_of(way.ranks) == asked]
+        legal = [way for way in legal if sizes_of(way.ranks) == asked] or legal
     lacking = [(margin.expected, way) for way in legal if not way.fits and (margin := _margin(way)) is not None]
     nearest = sorted(lacking, key=lambda pair: -pair[0])[:_SEARCHED]
     kinds: dict[frozenset[str], list[tuple[LayoutChoice, inverse.WayOut]]] = {}

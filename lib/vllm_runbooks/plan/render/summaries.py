@@ -118,7 +118,8 @@ def _context(plan: Plan | None) -> Iterator[str]:
 
 
 def _sentenced(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "…")) else ".")
+    begins = text[:1].upper() if re.match(r"[a-z]+[ ,:]", text, re.ASCII) else text[:1]  # no name of a model
+    return begins + text[1:] + ("" if text.endswith((".", "…")) else ".")
 
 
 # ---- the answer in words
@@ -322,7 +323,7 @@ def _option_text(name: str, value: Any) -> str:
 def _steps(answer: Plan | Layouts, best: Plan | None, remedies: Sequence[PlanRemedy]) -> Iterator[Step]:
     runs = next((remedy.plan for remedy in remedies if remedy.plan.deployment), best)
     if runs is not None and runs.fits is not False:
-        yield from (Step("Note", _sentenced(warning)) for warning in warnings(runs))
+        yield from (Step("Note", _sentenced(warning)) for warning in warnings(runs)[:1])
     if isinstance(answer, Plan) and answer.found is not None:
         for reason in answer.found.reasons:
             if reason.startswith(_NOTED):
