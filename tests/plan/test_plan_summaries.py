@@ -70,8 +70,16 @@ def test_several_servers_have_the_command_of_the_first() -> None:
 
     assert re.search(r"4 \u00d7 TP 2: KV cache .* tokens per server: \d+ concurrent requests", " ".join(lines[1:3]))
     assert " in all." in " ".join(" ".join(lines[1:3]).split())
-    assert commands(lines).startswith("# Server 1 of 4; the others use the next GPUs and ports.\n")
+    assert commands(lines).startswith("# Server 1 of 4; the others have other GPUs and ports.\n")
     assert "  Next  --deploy DIR writes all 4 servers, and nginx in front of them." in lines
+
+
+def test_gpus_that_are_left_out_are_named() -> None:
+    """Those in use on a host that was read, and those that a layout has no use for."""
+    assert "  Note  Left out, as they are in use or that is not told: GPU 0, 2, 5, 6, 7." in shown(
+        "Qwen/Qwen3-8B", "host-8xa100-shared"
+    )
+    assert "  Note  2 of the 4 cards stay idle." in shown("Qwen/Qwen3-8B", "4xRTX3090", tp=2)
 
 
 def test_a_model_that_does_not_fit_has_the_cheapest_changes_with_which_it_does() -> None:
@@ -195,7 +203,7 @@ def test_sizes_that_the_release_rejects_have_others() -> None:
     assert "32 attention heads" in lines[1]
     assert any(re.match(r"  1  2 \u00d7 TP 2 +40,960 +\d+  other parallel sizes than yours$", line) for line in lines)
     assert commands(lines).startswith(
-        "# Server 1 of 2; the others use the next GPUs and ports.\n"
+        "# Server 1 of 2; the others have other GPUs and ports.\n"
         "export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0,1\n"
     )
 

@@ -43,32 +43,39 @@ class _PlanCommand(click.Command):
     "--gpus",
     metavar="SPEC",
     type=complete.CARDS,
-    help="The cards: 8xRTX3090, A100-80GB@node1,A100-80GB@node2, a snapshot's file or case, or local.",
+    help="The GPUs: 8xRTX3090, A100-80GB@node1,A100-80GB@node2, a snapshot file, a recorded case, or local.",
 )
 @click.option(
-    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release to plan for (default: the newest that is known)."
+    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release to plan for (default: the newest known)."
 )
 @click.option(
     "--tp", metavar="N", type=int, help="Tensor parallel size. Any of --tp, --pp, --dp given: the others are 1."
 )
 @click.option("--pp", metavar="N", type=int, help="Pipeline parallel size.")
 @click.option("--dp", metavar="N", type=int, help="Data parallel size.")
-@click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable of the start; repeatable.")
-@click.option("--find", "what", type=click.Choice([find.value for find in Find]), help="Ask the other way round.")
-@click.option("--from-log", metavar="LOG", type=complete.LOG, help="Compare the plan with what a start printed.")
+@click.option(
+    "--env", "environment", multiple=True, metavar="NAME=VALUE", help="Environment variable of the launch; repeatable."
+)
+@click.option(
+    "--find",
+    "what",
+    type=click.Choice([find.value for find in Find]),
+    help="Find the longest context, the most requests, the fewest GPUs or the lowest utilization.",
+)
+@click.option("--from-log", metavar="LOG", type=complete.LOG, help="Compare the plan with what a launch printed.")
 @click.option(
     "--start",
     metavar="N",
     type=click.IntRange(min=1),
-    help="With --from-log: which of several starts, from 1 (default: the last).",
+    help="With --from-log: which of several launches, from 1 (default: the last).",
 )
 @click.option(
     "--calibration",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Correct by a file that --from-log … -o wrote.",
+    help="Correct the plan by a file that --from-log … -o wrote.",
 )
-@click.option("--no-calibration", is_flag=True, help="Reckon from the configuration alone.")
+@click.option("--no-calibration", is_flag=True, help="Plan from the configuration alone.")
 @click.option("--deploy", type=given.FOLDER, metavar="DIR", help="Write scripts, compose, units, nginx.")
 @click.option(
     "--port",
@@ -78,7 +85,7 @@ class _PlanCommand(click.Command):
 )
 @click.option("--retry-posts", is_flag=True, help="With --deploy: nginx sends a failed POST to another instance.")
 @click.option(
-    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --from-log: keep what was learnt there."
+    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --from-log: write corrections for later plans."
 )
 @click.option("--explain", is_flag=True, help="Everything: memory per GPU, all layouts, sources, calibration.")
 @given.FORMAT

@@ -144,7 +144,7 @@ def _of_options(free: PlanningRequest, request: PlanningRequest) -> Iterator[Pla
         yield from _remedies(free, _fitting(legal), _LAYOUT, "other parallel sizes than yours")
         asked = sizes_of(settings(request).ranks)
         legal = [way for way in legal if sizes_of(way.ranks) == asked] or legal
-    lacking = [(margin.expected, way) for way in legal if not way.fits and (margin := _margin(way)) is not None]
+    lacking = [(margin.expected, way) for way in legal if not way.fits and (margin := _margin(way.budget)) is not None]
     nearest = sorted(lacking, key=lambda pair: -pair[0])[:_SEARCHED]
     kinds: dict[frozenset[str], list[tuple[LayoutChoice, inverse.WayOut]]] = {}
     for _, way in sorted(nearest, key=lambda pair: legal.index(pair[1])):
@@ -170,8 +170,15 @@ def _of_options(free: PlanningRequest, request: PlanningRequest) -> Iterator[Pla
         yield from _remedies(changed, chosen, price, changes=change.changes)
 
 
-def _margin(way: LayoutChoice) -> Band | None:
-    return None if way.budget is None else inverse.margin(way.budget)
+def _margin(budget: Budget | None) -> Band | None:
+    """Bytes that are left after one request; None if unknown, or no option helps: the weights alone are too large."""
+    if budget is None:
+        return None
+    for rank in budget.ranks:
+        weights = next((term.band for term in rank.terms if term.name == "weights"), None)
+        if weights is not None and rank.device.total is not None and weights.low > rank.device.total.high:
+            return None
+    return inverse.margin(budget)
 
 
 def _best(pairs: list[tuple[LayoutChoice, inverse.WayOut]]) -> tuple[LayoutChoice, inverse.WayOut]:

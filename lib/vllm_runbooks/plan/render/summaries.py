@@ -37,8 +37,9 @@ _COMMAND = 72
 """Columns of a command, which is indented by 8."""
 _WEIGHTS, _CACHE = "the weights do not fit", ("the KV cache is too small", "nothing is left for the KV cache")
 """How limits begin that a summary says in its own words."""
-_NOTED = ("one card alone: ", "the longest context of the model itself is not known")
-"""How reasons begin that belong to the answer."""
+_NOTED = ("one card alone: ", "the longest context of the model itself is not known", "left out, as they are in use")
+_IDLE = "stay idle"
+"""How reasons begin or end that belong to the answer."""
 _FOUND = {
     Find.CONTEXT: "Longest context",
     Find.CONCURRENCY: "Concurrent requests",
@@ -242,7 +243,7 @@ def short_command(plan: Plan) -> str:
     if every in lines and not any(line.startswith("#") for line in lines):
         lines = [line for line in lines if line not in (every, "export CUDA_DEVICE_ORDER=PCI_BUS_ID")]
     if plan.layout is not None and plan.layout.replicas > 1:
-        lines.insert(0, f"# Server 1 of {plan.layout.replicas}; the others use the next GPUs and ports.")
+        lines.insert(0, f"# Server 1 of {plan.layout.replicas}; the others have other GPUs and ports.")
     merged: list[str] = []
     for line in lines:
         if merged and line.startswith(_EXPORT) and merged[-1].startswith(_EXPORT):
@@ -324,10 +325,11 @@ def _steps(answer: Plan | Layouts, best: Plan | None, remedies: Sequence[PlanRem
     runs = next((remedy.plan for remedy in remedies if remedy.plan.deployment), best)
     if runs is not None and runs.fits is not False:
         yield from (Step("Note", _sentenced(warning)) for warning in warnings(runs)[:1])
-    if isinstance(answer, Plan) and answer.found is not None:
-        for reason in answer.found.reasons:
-            if reason.startswith(_NOTED):
-                yield Step("Note", _sentenced(reason))
+    reasons = answer.found.reasons if isinstance(answer, Plan) and answer.found is not None else ()
+    idle = (*best.reasons, *best.limits) if best is not None and best.fits is not False else ()
+    for reason in (*reasons, *idle):
+        if reason.startswith(_NOTED) or reason.endswith(_IDLE):
+            yield Step("Note", _sentenced(reason))
     if answer.fits and best is not None and best.layout is not None and best.layout.replicas > 1:
         yield Step("Next", f"--deploy DIR writes all {best.layout.replicas} servers, and nginx in front of them.")
     if answer.fits or remedies:
