@@ -240,8 +240,18 @@ def test_an_unknown_context_has_to_be_given() -> None:
     lines = shown("zai-org/AutoGLM-Phone-9B", "8xRTX3090")
 
     assert lines[0] == "NOT CERTAIN   AutoGLM-Phone-9B · 8\u00d7 RTX3090 · vLLM 0.33.0"
+    assert lines[1].strip() == "Unknown: the longest context: the model's configuration has no"
     assert "  Next  Give the model's context: --max-model-len N." in lines
     assert "vllm serve" not in "\n".join(lines)
+
+
+def test_what_is_unknown_is_no_change_that_fits() -> None:
+    """Weights too large for the GPU and a context that nobody named: more GPUs may be enough, but not for sure."""
+    lines = shown("zai-org/AutoGLM-Phone-9B", "T4")
+
+    assert lines[0].startswith("DOES NOT FIT   AutoGLM-Phone-9B")
+    assert "vllm serve" not in "\n".join(lines)
+    assert not planned("moonshotai/Kimi-K2.5", "8xH100-80GB")[1]
 
 
 def test_what_is_unknown_of_a_model_is_measured() -> None:

@@ -86,19 +86,24 @@ def remedies(
     if answer.fits:
         return ()
     free = replace(request, options={dest: value for dest, value in request.options.items() if dest not in _SIZES})
-    lint_all = partial(_linted, knowledge, request)
-    found = lint_all(remedy for remedy in _of_options(free, request) if remedy.plan.fits or answer.fits is False)
+    lint_all = partial(_linted, knowledge, request, is_sure=answer.fits is None)
+    found = lint_all(_of_options(free, request))
     if any(remedy.price == _LAYOUT for remedy in found):
         return _chosen(found)
     chosen = _chosen([*found, *lint_all(_of_checkpoints(free, specs))])
     return chosen if len(chosen) == _MOST else _chosen([*chosen, *lint_all(_of_more_gpus(free))])
 
 
-def _linted(knowledge: lint.Knowledge, request: PlanningRequest, found: Iterable[PlanRemedy]) -> list[PlanRemedy]:
+def _linted(
+    knowledge: lint.Knowledge, request: PlanningRequest, found: Iterable[PlanRemedy], *, is_sure: bool
+) -> list[PlanRemedy]:
+    """The changes that fit, or may fit unless they have to be sure, and that the release accepts."""
     linted = []
     for remedy in found:
         cards = request.cards if remedy.gpus is None else fewest_cards(request.cards[0], remedy.gpus)
-        linted.append(replace(remedy, plan=planned.checked(remedy.plan, knowledge, replace(request, cards=cards))))
+        plan = planned.checked(remedy.plan, knowledge, replace(request, cards=cards))
+        if plan.fits or (plan.fits is None and remedy.context and not is_sure):
+            linted.append(replace(remedy, plan=plan))
     return linted
 
 
@@ -106,7 +111,7 @@ def _chosen(found: Iterable[PlanRemedy]) -> tuple[PlanRemedy, ...]:
     """The cheapest of each kind."""
     chosen: list[PlanRemedy] = []
     for remedy in sorted(found, key=lambda remedy: (remedy.plan.fits is not True, remedy.is_doubtful, remedy.price)):
-        if remedy.plan.fits is not False and not any(_is_enough(other, remedy) for other in chosen):
+        if not any(_is_enough(other, remedy) for other in chosen):
             chosen.append(remedy)
     return tuple(chosen[:_MOST])
 
