@@ -489,3 +489,12 @@ def test_the_page_on_planning_shows_what_is_printed(
     monkeypatch.setattr(sys, "argv", ["vllm-runbooks", *words])
 
     assert run(capsys, *words)[1].rstrip() == found[2]
+
+
+def test_what_a_summary_is_about_has_room_for_its_sign() -> None:
+    """A line that is broken ends with a sign, which counts: every part stays whole."""
+    for size in range(20, 40):
+        summary = Summary("DOES NOT FIT", Tone.BAD, ("m" * size, "g" * 20, "vLLM 0.33.0"))
+        lines = [str(line) for line in laid_out(summary_view(summary), Layout(table=60))]
+        assert max(map(len, lines)) <= 60
+        assert " ".join(" ".join(lines).split()) == f"DOES NOT FIT {'m' * size} · {'g' * 20} · vLLM 0.33.0"
