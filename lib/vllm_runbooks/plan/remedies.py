@@ -206,7 +206,7 @@ def _of_checkpoints(free: PlanningRequest, specs: Specs) -> Iterator[PlanRemedy]
         changed = replace(free, model=replace(checkpoint, draft=model.draft))
         whole = list(_remedies(changed, _fitting(ways(changed)), 0))
         for remedy in whole or _of_options(changed, changed):
-            cost, price = "quantized weights: some accuracy", _CHECKPOINT + remedy.price
+            cost, price = "some accuracy: quantized weights", _CHECKPOINT + remedy.price
             fitting.append(replace(remedy, price=price, cost=cost, checkpoint=checkpoint.name))
     # Of those that need no change the one that loses least, of the others the one with the longest context.
     yield from sorted(fitting, key=lambda remedy: -remedy.context if remedy.changes else -_weights(remedy))

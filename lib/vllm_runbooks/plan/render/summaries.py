@@ -324,7 +324,7 @@ def _option_text(name: str, value: Any) -> str:
 def _steps(answer: Plan | Layouts, best: Plan | None, remedies: Sequence[PlanRemedy]) -> Iterator[Step]:
     runs = next((remedy.plan for remedy in remedies if remedy.plan.deployment), best)
     if runs is not None and runs.fits is not False:
-        yield from (Step("Note", _sentenced(warning)) for warning in warnings(runs)[:1])
+        yield from (Step("Note", _sentenced(warning.partition(". ")[0])) for warning in warnings(runs)[:1])
     reasons = answer.found.reasons if isinstance(answer, Plan) and answer.found is not None else ()
     idle = (*best.reasons, *best.limits) if best is not None and best.fits is not False else ()
     for reason in (*reasons, *idle):
