@@ -321,7 +321,7 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
         "      the split is not known\n"
         "  DP 2                  no               -   10,067.24            8.60\n"
         "\n"
-        "THE FIRST: 2 x 1 card\n"
+        "BEST LAYOUT: 2 x 1 card\n"
     ) in said
     assert "  one request needs     1.7 MiB of each card\n" in said
     assert "5,033.62 of the whole context in each replica, 10,067.24 in all" in " ".join(said.split())
@@ -333,7 +333,7 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
     ("fits_any", "kept", "said"),
     [
         (False, slice(3, 5), "does not fit: none of 1 legal layout; DP 2: The KV cache, not the context,"),
-        (False, slice(2, 5), "does not fit: none of 2 legal layouts; PP 2: The KV cache, not the context,"),
+        (False, slice(2, 5), "does not fit: none of 2 legal layouts; DP 2: The KV cache, not the context,"),
         (
             None,
             slice(2, 5),
@@ -343,7 +343,7 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
     ],
 )
 def test_layouts_have_one_answer(pair: Layouts, fits_any: bool | None, kept: slice, said: str) -> None:  # noqa: FBT001
-    """One that fits, what is missing, or that there is none."""
+    """One that fits, what is missing, or that there is none: then the layout that lacks the least is explained."""
     some = replace(pair, fits=fits_any, layouts=pair.layouts[kept])
 
     assert str(plan_words.layouts_headline(some)).startswith(said)

@@ -6,6 +6,7 @@ import contextlib
 import difflib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,6 +15,10 @@ from vllm_runbooks.catalog import complete
 from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.plan.records import Find, Layouts, Plan
+
+if TYPE_CHECKING:
+    from vllm_runbooks.core.records import PlanComparison
+    from vllm_runbooks.core.views.summary import Summary
 
 
 class _PlanCommand(click.Command):
@@ -38,32 +43,39 @@ class _PlanCommand(click.Command):
     "--gpus",
     metavar="SPEC",
     type=complete.CARDS,
-    help="The cards: 8xRTX3090, A100-80GB@node1,A100-80GB@node2, a snapshot's file or case, or local.",
+    help="The GPUs: 8xRTX3090, A100-80GB@node1,A100-80GB@node2, a snapshot file, a recorded case, or local.",
 )
 @click.option(
-    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release to plan for (default: the newest that is known)."
+    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release to plan for (default: the newest known)."
 )
 @click.option(
     "--tp", metavar="N", type=int, help="Tensor parallel size. Any of --tp, --pp, --dp given: the others are 1."
 )
 @click.option("--pp", metavar="N", type=int, help="Pipeline parallel size.")
 @click.option("--dp", metavar="N", type=int, help="Data parallel size.")
-@click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable of the start; repeatable.")
-@click.option("--find", "what", type=click.Choice([find.value for find in Find]), help="Ask the other way round.")
-@click.option("--from-log", metavar="LOG", type=complete.LOG, help="Compare the plan with what a start printed.")
+@click.option(
+    "--env", "environment", multiple=True, metavar="NAME=VALUE", help="Environment variable of the launch; repeatable."
+)
+@click.option(
+    "--find",
+    "what",
+    type=click.Choice([find.value for find in Find]),
+    help="Find the longest context, the most requests, the fewest GPUs or the lowest utilization.",
+)
+@click.option("--from-log", metavar="LOG", type=complete.LOG, help="Compare the plan with what a launch printed.")
 @click.option(
     "--start",
     metavar="N",
     type=click.IntRange(min=1),
-    help="With --from-log: which of several starts, from 1 (default: the last).",
+    help="With --from-log: which of several launches, from 1 (default: the last).",
 )
 @click.option(
     "--calibration",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Correct by a file that --from-log … -o wrote.",
+    help="Correct the plan by a file that --from-log … -o wrote.",
 )
-@click.option("--no-calibration", is_flag=True, help="Reckon from the configuration alone.")
+@click.option("--no-calibration", is_flag=True, help="Plan from the configuration alone.")
 @click.option("--deploy", type=given.FOLDER, metavar="DIR", help="Write scripts, compose, units, nginx.")
 @click.option(
     "--port",
@@ -73,8 +85,9 @@ class _PlanCommand(click.Command):
 )
 @click.option("--retry-posts", is_flag=True, help="With --deploy: nginx sends a failed POST to another instance.")
 @click.option(
-    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --from-log: keep what was learnt there."
+    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --from-log: write corrections for later plans."
 )
+@click.option("--explain", is_flag=True, help="Everything: memory per GPU, all layouts, sources, calibration.")
 @given.FORMAT
 def plan(
     *,
@@ -95,17 +108,20 @@ def plan(
     port: int | None,
     retry_posts: bool,
     out: Path | None,
+    explain: bool,
     form: str,
 ) -> int:
-    """Reckon what a model needs on GPUs, before anything is launched.
+    """Plan a model's memory on GPUs before anything is launched.
 
-    MODEL is a name of the catalog or a folder with config.json; engine options are written as for vllm serve. Without
-    --tp, --pp or --dp every layout is judged and ranked. Exit status: 0 it fits, 1 it does not or that is not sure,
-    2 nothing can be planned.
+    MODEL is a name of the catalog or a folder with config.json; write engine options as for vllm serve. Without
+    --tp, --pp or --dp all parallel layouts are planned and ranked. A model that does not fit gets the cheapest changes
+    with which it does.
+
+    Exit status: 0 it fits, 1 it does not or that is not certain, 2 nothing can be planned.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.plan import planner
-    from vllm_runbooks.plan.render import plans as render_plans
+    from vllm_runbooks.plan.render import summaries
     from vllm_runbooks.reading.deployment import fleet
 
     if deploy is None and (port is not None or retry_posts):
@@ -116,7 +132,7 @@ def plan(
             raise click.UsageError(
                 "--from-log plans what its log says; give with it --gpus, --vllm, --start and -o alone."
             )
-        return _from_log(from_log, gpus=gpus, vllm=vllm, start=start, out=out, form=form)
+        return _from_log(from_log, gpus=gpus, vllm=vllm, start=start, out=out, explain=explain, form=form)
     _check_model(model)
     if model is None and gpus is None:
         raise click.UsageError("give a model and --gpus, or --from-log and a log.")
@@ -143,10 +159,11 @@ def plan(
             is_calibrated=not no_calibration,
         )
     answer: Plan | Layouts
-    if what is not None:
-        answer = planner.find(request, what)
-    else:
-        answer = planner.plan(request) if planner.has_sizes(request) else planner.layouts(request)
+    with terminal.waiting(f"planning {model} on {gpus}"):
+        if what is not None:
+            answer = planner.find(request, what)
+        else:
+            answer = planner.plan(request) if planner.has_sizes(request) else planner.layouts(request)
     if deploy is not None and answer.fits is False:
         output.say(f"nothing is written to {deploy}: it does not fit")
     elif deploy is not None:
@@ -156,8 +173,24 @@ def plan(
     if form == "json":
         output.write_json(to_json(answer))
     else:
-        terminal.show(render_plans.view(answer))
+        is_searched = what != Find.GPUS and (what is None or answer.fits is False)
+        with terminal.waiting("looking for changes with which it fits"):
+            remedies = planner.remedies(request, answer) if is_searched else ()
+        _show(summaries.summarize(answer, remedies, again=_again(explain=explain)), answer if explain else None)
     return int(answer.fits is not True)
+
+
+def _again(*, explain: bool) -> str:
+    return "" if explain else terminal.again("--explain")
+
+
+def _show(summary: Summary, record: Plan | Layouts | PlanComparison | None) -> None:
+    """Show a summary, and the details of a record below it."""
+    from vllm_runbooks.core.views.styled import BLANK
+    from vllm_runbooks.core.views.summary import summary_view
+    from vllm_runbooks.plan.render import plans
+
+    terminal.show([*summary_view(summary), *([BLANK, *plans.details(record)] if record is not None else [])])
 
 
 @contextlib.contextmanager
@@ -189,18 +222,23 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _from_log(log: str, *, gpus: str | None, vllm: str | None, start: int | None, out: Path | None, form: str) -> int:
+def _from_log(
+    log: str, *, gpus: str | None, vllm: str | None, start: int | None, out: Path | None, explain: bool, form: str
+) -> int:
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.diagnosis import diagnosing
     from vllm_runbooks.plan import planner
-    from vllm_runbooks.plan.render import plans as render_plans
+    from vllm_runbooks.plan.render import summaries
 
-    comparison = diagnosing.from_log(log, gpus=gpus, vllm=vllm, start=start)
+    with terminal.waiting(f"reading {log}"):
+        comparison = diagnosing.from_log(log, gpus=gpus, vllm=vllm, start=start)
     if out is not None:
         rows = planner.keep(comparison, out)
         output.say(f"wrote {out}: {rows} rows")
     if form == "json":
         output.write_json(to_json(comparison))
     else:
-        terminal.show(render_plans.view(comparison))
+        about = (Path(log).name, gpus or "", f"vLLM {vllm}" if vllm else "")
+        again = _again(explain=explain)
+        _show(summaries.summarize_comparison(comparison, about, again=again), comparison if explain else None)
     return int(comparison.off is not None or not comparison.terms)

@@ -68,7 +68,7 @@ def plan(request: PlanningRequest) -> Plan:
 def layouts(request: PlanningRequest, knowledge: lint.Knowledge | None = None) -> Layouts:
     """Every way to use the GPUs, the best first; with knowledge the commands of those that fit are linted."""
     check(request)
-    plans = [_way(request, way) for way in ways(request)]
+    plans = [layout_plan(request, way) for way in ways(request)]
     if knowledge is not None:
         plans = [checked(plan, knowledge, request) if plan.legal and plan.fits is not False else plan for plan in plans]
     fits = [plan.fits for plan in plans if plan.legal]
@@ -76,7 +76,8 @@ def layouts(request: PlanningRequest, knowledge: lint.Knowledge | None = None) -
     return Layouts(request.model.name, request.release, _gpus(request.cards), verdict, tuple(plans))
 
 
-def _way(request: PlanningRequest, way: _layouts.LayoutChoice) -> Plan:
+def layout_plan(request: PlanningRequest, way: _layouts.LayoutChoice) -> Plan:
+    """The plan of one layout."""
     way_request = taking(request, way)
     settled = way.budget.settings if way.budget is not None else settings(request, sizes_of(way.ranks))
     plan = _plan(way_request, settled, way.devices, way.budget, replicas=way.replicas)
@@ -301,7 +302,15 @@ def checked(plan: Plan, knowledge: lint.Knowledge, request: PlanningRequest) -> 
     devices = [Device.of(card) for card in request.cards]
     unfit = too_old(settings(request), devices) if plan.fits is False else ()
     rest = (sentence for sentence in plan.limits if sentence not in unfit)
-    limits = (*unfit, *refusals, *rest, *(f"the command: {warning}" for warning in others))
+    limits = (*unfit, *refusals, *rest, *(f"{_OF_COMMAND}{warning}" for warning in others))
     if refusals:
         return replace(plan, fits=False, deployment=None, limits=limits)
     return replace(plan, limits=limits)
+
+
+_OF_COMMAND = "the command: "
+
+
+def warnings(plan: Plan) -> tuple[str, ...]:
+    """What the linter warns of in the plan's command."""
+    return tuple(limit.removeprefix(_OF_COMMAND) for limit in plan.limits if limit.startswith(_OF_COMMAND))

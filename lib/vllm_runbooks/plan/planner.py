@@ -20,12 +20,14 @@ from vllm_runbooks.lint import knowledge
 from vllm_runbooks.plan import files as plan_files
 from vllm_runbooks.plan import planned as planning
 from vllm_runbooks.plan import reading as plan_reading
+from vllm_runbooks.plan import remedies as plan_remedies
 from vllm_runbooks.plan import requests as plan_requests
 from vllm_runbooks.plan import start_files
 from vllm_runbooks.plan.budget import PlannedModel, drafted, subject_in_catalog
 from vllm_runbooks.plan.checkpoints import tensor_bytes, tensor_names
 from vllm_runbooks.plan.drafts import DraftModel, draft, draft_in_catalog
 from vllm_runbooks.plan.records import Find, Layouts, Plan, StartFiles
+from vllm_runbooks.plan.remedies import PlanRemedy
 from vllm_runbooks.plan.settings import PARTITION
 from vllm_runbooks.reading import sources
 
@@ -178,6 +180,11 @@ def find(request: plan_requests.PlanningRequest, what: Find | str) -> Plan:
         InputError: There is no such question, or nothing can be planned.
     """
     return plan_reading.asked_otherwise(request, Find(what), knowledge.knowledge(), catalog.specs())
+
+
+def remedies(request: plan_requests.PlanningRequest, answer: Plan | Layouts) -> tuple[PlanRemedy, ...]:
+    """The cheapest changes with which a plan that does not fit does, their commands linted."""
+    return plan_remedies.remedies(request, answer, knowledge.knowledge(), catalog.specs())
 
 
 def chosen(answer: Plan | Layouts) -> Plan:

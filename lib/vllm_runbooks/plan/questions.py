@@ -131,11 +131,11 @@ def _fewest(request: PlanningRequest, knowledge: lint.Knowledge, smaller: Sequen
             reasons.append("; ".join((f"one card alone: {smallest.expected.name} is the smallest", *smallest.reasons)))
     chosen = answer.sure or answer.budget
     ranks = chosen.settings.ranks if chosen is not None else Ranks()
-    made = plan(replace(split_as(request, ranks, 1), cards=fewest_cards(first, ranks.cards)))
+    sized = replace(split_as(request, ranks, 1), cards=fewest_cards(first, ranks.cards))
     finding = _found(
         Find.GPUS, f"cards of {first.gpu.name}", (answer.low, answer.expected, answer.high), tuple(reasons)
     )
-    return checked(replace(made, found=finding), knowledge, request)
+    return checked(replace(plan(sized), found=finding), knowledge, sized)
 
 
 def _found(what: Find, unit: str, sides: tuple[float | None, ...], reasons: tuple[str, ...]) -> FindAnswer:

@@ -70,6 +70,19 @@ def view(record: Viewed) -> list[TextBlock]:
     return [*parted(parts), BLANK]
 
 
+def details(record: Plan | Layouts | PlanComparison) -> list[TextBlock]:
+    """All that a summary leaves out, for a terminal."""
+    match record:
+        case Plan():
+            found: list[TextBlock] = [bulleted(reason) for reason in record.found.reasons] if record.found else []
+            parts = [found, *_details(record, has_command=False)]
+        case Layouts():
+            parts = _ranking_and_best(record, has_command=False)
+        case _:
+            parts = _compared_notes(record)
+    return [*parted(part for part in parts if part), BLANK]
+
+
 def answer_view(answer: Headline, planned: Plan | Layouts) -> list[TextBlock]:
     """The answer in one sentence, and what it is about."""
     return [Prose(_judged(answer), ""), Prose(styled(plan_words.subject(planned), Tone.FAINT), "")]
@@ -84,14 +97,16 @@ def _begun(answer: Headline, tone: Tone) -> Styled:
 
 
 def _layouts_view(layouts: Layouts) -> list[list[TextBlock]]:
-    legal = plan_words.legal(layouts)
-    parts = [answer_view(plan_words.layouts_headline(layouts), layouts)]
-    if legal:
-        first = headed(
-            f"THE FIRST: {plan_pictures.layout_name(legal[0])}", [Prose(_judged(plan_words.headline(legal[0])))]
-        )
-        parts += [ranking_view(legal), first, *_details(legal[0])]
-    return [*parts, *illegal_view(layouts)]
+    return [answer_view(plan_words.layouts_headline(layouts), layouts), *_ranking_and_best(layouts)]
+
+
+def _ranking_and_best(layouts: Layouts, *, has_command: bool = True) -> list[list[TextBlock]]:
+    plans = plan_words.ranked(layouts)
+    if not plans:
+        return illegal_view(layouts)
+    which = "CLOSEST LAYOUT" if layouts.fits is False else "BEST LAYOUT"
+    best = headed(f"{which}: {plan_pictures.layout_name(plans[0])}", [Prose(_judged(plan_words.headline(plans[0])))])
+    return [ranking_view(plans), best, *_details(plans[0], has_command=has_command), *illegal_view(layouts)]
 
 
 def illegal_view(layouts: Layouts) -> list[list[TextBlock]]:
@@ -119,6 +134,11 @@ def _compared_view(compared: PlanComparison) -> list[list[TextBlock]]:
             if term.explained:
                 rows.append(Prose(styled(term.explained, Tone.FAINT), "      "))
         parts.append(rows)
+    return [*parts, *_compared_notes(compared)]
+
+
+def _compared_notes(compared: PlanComparison) -> list[list[TextBlock]]:
+    parts: list[list[TextBlock]] = []
     if compared.missing:
         parts.append(headed("NOT COMPARED", [bulleted(f"unknown: {sentence}") for sentence in compared.missing]))
     if compared.residuals:
@@ -140,13 +160,13 @@ def memory_view(plan: Plan) -> list[list[TextBlock]]:
     return parts
 
 
-def _details(plan: Plan) -> list[list[TextBlock]]:
+def _details(plan: Plan, *, has_command: bool = True) -> list[list[TextBlock]]:
     parts = memory_view(plan)
     if plan.options:
         parts.append(headed("NOT GIVEN, SO SETTLED BY THIS RELEASE", [Prose(plan_words.settled(plan.options))]))
     if plan.speed:
         parts.append(headed("SPEED, AN ESTIMATE", [Prose(plan_words.speed(plan.speed))]))
-    if plan.deployment:
+    if plan.deployment and has_command and plan.fits is not False:
         command = [Line("  " + styled(line, Tone.COMMAND)) for line in plan.deployment.command.splitlines()]
         parts.append(headed(f"COMMAND, linted for vLLM {plan.vllm.version}", command or [BLANK]))
     return [*parts, headed("CALIBRATION", [bulleted(sentence) for sentence in plan_words.calibrated(plan)])]

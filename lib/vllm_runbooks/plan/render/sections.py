@@ -281,7 +281,7 @@ def ways_out(remedies: Sequence[WayOut] | str) -> RenderedView:
         return RenderedView(note_text, remark(note_text))
     rows, plain, below = [], [], []
     for way in remedies:
-        options = " ".join(_as_option(name, value) for name, value in way.changes.items())
+        options = " ".join(as_option(name, value) for name, value in way.changes.items())
         low, expected, _ = (side / GIB for side in way.margin or NOTHING)
         left = "" if way.margin is None else f"{expected:.2f}"
         room = "" if way.margin is None else f"leaves {expected:.2f} GiB, {low:.2f} at least; "
@@ -298,7 +298,8 @@ def ways_out(remedies: Sequence[WayOut] | str) -> RenderedView:
 _SURE = {True: "fits", None: "is expected to fit", False: "does not fit"}
 
 
-def _as_option(name: str, value: Any) -> str:
+def as_option(name: str, value: Any) -> str:
+    """An option as words of a command."""
     dashed = name.replace("_", "-")
     if value is True:
         return f"--{dashed}"

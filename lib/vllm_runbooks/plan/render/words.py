@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -192,15 +193,26 @@ def legal(layouts: Layouts) -> list[Plan]:
     return [plan for plan in layouts.layouts if plan.legal is not False]
 
 
+def ranked(layouts: Layouts) -> list[Plan]:
+    """The layouts that the release does not reject, the best first; if none fits, the one that lacks the least."""
+    return sorted(legal(layouts), key=_lack) if layouts.fits is False else legal(layouts)
+
+
+def _lack(plan: Plan) -> float:
+    """GiB that a GPU lacks for one request."""
+    available = [rank.available_gib for rank in plan.per_gpu if rank.available_gib is not None]
+    return (plan.kv_cache.needed_gib or 0.0) - min(available, default=-math.inf)
+
+
 def layouts_headline(layouts: Layouts) -> Headline:
     """The answer in one line: the best layout, or that there is none."""
-    ranked = legal(layouts)
-    if not ranked:
+    plans = ranked(layouts)
+    if not plans:
         return Headline(VERDICTS[False], "no layout of these cards is legal")
+    first = plans[0]
     if layouts.fits is False:
-        why = f"; {plan_pictures.layout_name(ranked[0])}: {ranked[0].limits[0]}" if ranked[0].limits else ""
-        return Headline(VERDICTS[False], f"none of {len(ranked)} legal layout{'s' * (len(ranked) != 1)}{why}")
-    first = ranked[0]
+        why = f"; {plan_pictures.layout_name(first)}: {first.limits[0]}" if first.limits else ""
+        return Headline(VERDICTS[False], f"none of {len(plans)} legal layout{'s' * (len(plans) != 1)}{why}")
     return Headline(VERDICTS[layouts.fits], f"best as {plan_pictures.layout_name(first)}, {headline(first).why}")
 
 
@@ -252,8 +264,8 @@ def found_headline(finding: FindAnswer) -> Headline:
         return Headline(name, f"unknown: {next(iter(finding.reasons), 'it depends on what is not known')}")
     band = ""
     if finding.low is not None and finding.high is not None and finding.low != finding.high:
-        band = f" ({_value(finding, finding.low)} to {_value(finding, finding.high)})"
-    return Headline(name, f"{_value(finding, finding.value)}{f' {_unit(finding)}' if finding.unit else ''}{band}")
+        band = f" ({found_value(finding, finding.low)} to {found_value(finding, finding.high)})"
+    return Headline(name, f"{found_value(finding, finding.value)}{f' {_unit(finding)}' if finding.unit else ''}{band}")
 
 
 def reasons(finding: FindAnswer) -> Sequence[str]:
@@ -266,7 +278,8 @@ def _unit(finding: FindAnswer) -> str:
     return f"{counted.removesuffix('s')}{space}{rest}" if finding.value == 1 else finding.unit
 
 
-def _value(finding: FindAnswer, value: float | str) -> str:
+def found_value(finding: FindAnswer, value: float | str) -> str:
+    """A value of an answer, without its unit."""
     if isinstance(value, str):
         return value
     text = f"{value:,.4f}" if finding.quantity is Find.UTILIZATION else f"{value:,.2f}"

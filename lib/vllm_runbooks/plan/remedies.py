@@ -1,0 +1,263 @@
+"""Remedies of a plan that does not fit: layouts, options, checkpoints and GPUs with which it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from vllm_runbooks.catalog.specs import Specs
+from vllm_runbooks.lint import linting as lint
+from vllm_runbooks.plan import inverse, planned
+from vllm_runbooks.plan.budget import Budget, Device, PlannedModel, subject, subject_in_catalog
+from vllm_runbooks.plan.layouts import LayoutChoice
+from vllm_runbooks.plan.records import Layouts, Plan
+from vllm_runbooks.plan.requests import (
+    SIZES,
+    PlanningRequest,
+    fewest_cards,
+    maker,
+    settings,
+    sizes_of,
+    split_as,
+    taking,
+    ways,
+)
+from vllm_runbooks.plan.terms import Band
+
+_MOST = 3
+_SEARCHED = 4
+"""Layouts whose options are changed: those that lack the least memory."""
+_SHORT_CONTEXT = 4096
+_SHORTENED = 8
+"""A context that is shorter by this factor costs more than anything else."""
+_NEAR = 0.9
+"""A context of this part of the longest is as good: then the better layout decides."""
+_LAYOUT, _CHECKPOINT, _SHORT, _GPUS = -1, 7, 10, 100
+"""Prices next to those of `inverse.WayOut`, 0 to 8 for a change and their sum for two."""
+
+
+@dataclass(frozen=True)
+class PlanRemedy:
+    """A change with which a model fits."""
+
+    plan: Plan
+    """The changed plan, its command linted; without a command if the change is a checkpoint that has no name."""
+    budget: Budget
+    """Of one copy."""
+    copies: int
+    price: int
+    cost: str = ""
+    """Cost of what is no option."""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Options by argparse destination."""
+    checkpoint: str = ""
+    """Another checkpoint: its name, else what it is."""
+    gpus: int | None = None
+    """GPUs, where more are needed."""
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the linter warns of the command."""
+        return bool(planned.warnings(self.plan))
+
+    @property
+    def context(self) -> int:
+        """`max_model_len` of the changed plan."""
+        return self.budget.settings.scheduler.max_model_len
+
+    def concurrency(self, tokens: int) -> float | None:
+        """Concurrent requests of so many tokens in all copies together; None if unknown."""
+        pool, blocks = self.budget.pool, self.budget.blocks
+        if pool is None or blocks is None:
+            return None
+        return pool.concurrency(blocks.expected, tokens) * self.copies * self.budget.settings.ranks.data
+
+
+def remedies(
+    request: PlanningRequest, answer: Plan | Layouts, knowledge: lint.Knowledge, specs: Specs
+) -> tuple[PlanRemedy, ...]:
+    """The cheapest changes with which a plan that does not fit does, one of a kind; none is known to fail.
+
+    Those that are sure come first, then those of which the linter does not warn. A plan that is not certain has only
+    changes that make it so.
+    """
+    if answer.fits:
+        return ()
+    free = replace(request, options={dest: value for dest, value in request.options.items() if dest not in _SIZES})
+    lint_all = partial(_linted, knowledge, request, is_sure=answer.fits is None)
+    found = lint_all(_of_options(free, request))
+    if any(remedy.price == _LAYOUT for remedy in found):
+        return _chosen(found)
+    chosen = _chosen([*found, *lint_all(_of_checkpoints(free, specs))])
+    return chosen if len(chosen) == _MOST else _chosen([*chosen, *lint_all(_of_more_gpus(free))])
+
+
+def _linted(
+    knowledge: lint.Knowledge, request: PlanningRequest, found: Iterable[PlanRemedy], *, is_sure: bool
+) -> list[PlanRemedy]:
+    """The changes that fit, or may fit unless they have to be sure, and that the release accepts."""
+    linted = []
+    for remedy in found:
+        cards = request.cards if remedy.gpus is None else fewest_cards(request.cards[0], remedy.gpus)
+        plan = planned.checked(remedy.plan, knowledge, replace(request, cards=cards))
+        if plan.fits or (plan.fits is None and remedy.context and not is_sure):
+            linted.append(replace(remedy, plan=plan))
+    return linted
+
+
+def _chosen(found: Iterable[PlanRemedy]) -> tuple[PlanRemedy, ...]:
+    """The cheapest of each kind."""
+    chosen: list[PlanRemedy] = []
+    for remedy in sorted(found, key=lambda remedy: (remedy.plan.fits is not True, remedy.is_doubtful, remedy.price)):
+        if not any(_is_enough(other, remedy) for other in chosen):
+            chosen.append(remedy)
+    return tuple(chosen[:_MOST])
+
+
+_SIZES = frozenset(SIZES.values())
+
+
+def _is_enough(other: PlanRemedy, remedy: PlanRemedy) -> bool:
+    """Whether a change is of the kind of another, or that one and more."""
+    if other.price == _LAYOUT:
+        return False
+    kind = (bool(other.checkpoint), other.gpus is not None)
+    return kind == (bool(remedy.checkpoint), remedy.gpus is not None) and set(other.changes) <= set(remedy.changes)
+
+
+def _remedies(
+    request: PlanningRequest, way: LayoutChoice | None, price: int, cost: str = "", **more: Any
+) -> Iterator[PlanRemedy]:
+    if way is not None and way.budget is not None:
+        yield PlanRemedy(planned.layout_plan(request, way), way.budget, way.replicas, price, cost, **more)
+
+
+def _fitting(ranked: Iterable[LayoutChoice]) -> LayoutChoice | None:
+    """The best layout that is sure to fit."""
+    return next((way for way in ranked if way.legal and way.fits), None)
+
+
+# ---- options
+
+
+def _of_options(free: PlanningRequest, request: PlanningRequest) -> Iterator[PlanRemedy]:
+    """Layouts that fit, and the best layout for each change of options."""
+    legal = [way for way in ways(free) if way.legal and not way.is_twin]
+    if len(free.options) < len(request.options):
+        yield from _remedies(free, _fitting(legal), _LAYOUT, "other parallel sizes than yours")
+        asked = sizes_of(settings(request).ranks)
+        legal = [way for way in legal if sizes_of(way.ranks) == asked] or legal
+    lacking = [(margin.expected, way) for way in legal if not way.fits and (margin := _margin(way.budget)) is not None]
+    nearest = sorted(lacking, key=lambda pair: -pair[0])[:_SEARCHED]
+    kinds: dict[frozenset[str], list[tuple[LayoutChoice, inverse.WayOut]]] = {}
+    for _, way in sorted(nearest, key=lambda pair: legal.index(pair[1])):
+        split = split_as(taking(free, way), way.ranks, way.replicas)
+        for change in inverse.ways_out(
+            free.model,
+            partial(settings, split),
+            way.devices,
+            split.options,
+            environment=split.variables,
+            calibrate=split.calibrate,
+        ):
+            if _SIZES.isdisjoint(change.changes):
+                kinds.setdefault(frozenset(change.changes), []).append((way, change))
+    whole = settings(free).scheduler.max_model_len
+    for pairs in kinds.values():
+        way, change = _best(pairs)
+        context = change.budget.settings.scheduler.max_model_len
+        is_short = context < min(whole, max(_SHORT_CONTEXT, whole // _SHORTENED))
+        changed = replace(free, options={**free.options, **change.changes})
+        chosen = replace(way, budget=change.budget, speed=None, concurrency_total=None)
+        price = _SHORT + change.price if is_short else change.price
+        yield from _remedies(changed, chosen, price, changes=change.changes)
+
+
+def _margin(budget: Budget | None) -> Band | None:
+    """Bytes that are left after one request; None if unknown, or no option helps: the weights alone are too large."""
+    if budget is None:
+        return None
+    for rank in budget.ranks:
+        weights = next((term.band for term in rank.terms if term.name == "weights"), None)
+        if weights is not None and rank.device.total is not None and weights.low > rank.device.total.high:
+            return None
+    return inverse.margin(budget)
+
+
+def _best(pairs: list[tuple[LayoutChoice, inverse.WayOut]]) -> tuple[LayoutChoice, inverse.WayOut]:
+    """The layout for one kind of change, of layouts in their order: sure, then about the longest context."""
+    sure = [pair for pair in pairs if pair[1].fits] or pairs
+    longest = max(change.budget.settings.scheduler.max_model_len for _, change in sure)
+    return next(pair for pair in sure if pair[1].budget.settings.scheduler.max_model_len >= longest * _NEAR)
+
+
+# ---- other checkpoints, more GPUs
+
+
+def _of_checkpoints(free: PlanningRequest, specs: Specs) -> Iterator[PlanRemedy]:
+    """Quantized checkpoints of the model, the largest first; else one with FP8 weights that has no name."""
+    model = free.model
+    if model.shape.quantization is not None or not {"quantization", "hf_overrides"}.isdisjoint(free.options):
+        return
+    checkpoints, fitting = tuple(_quantized(model, specs)), list[PlanRemedy]()
+    for checkpoint in checkpoints:
+        changed = replace(free, model=replace(checkpoint, draft=model.draft))
+        whole = list(_remedies(changed, _fitting(ways(changed)), 0))
+        for remedy in whole or _of_options(changed, changed):
+            cost, price = "some accuracy: quantized weights", _CHECKPOINT + remedy.price
+            fitting.append(replace(remedy, price=price, cost=cost, checkpoint=checkpoint.name))
+    # Of those that need no change the one that loses least, of the others the one with the longest context.
+    yield from sorted(fitting, key=lambda remedy: -remedy.context if remedy.changes else -_weights(remedy))
+    if not checkpoints:
+        changed = replace(free, options={**free.options, "quantization": "fp8"})
+        way, name = _fitting(ways(changed)), "an FP8 checkpoint"
+        for remedy in _remedies(changed, way, _CHECKPOINT, "needs that checkpoint", checkpoint=name):
+            yield replace(remedy, plan=replace(remedy.plan, deployment=None))
+
+
+def _weights(remedy: PlanRemedy) -> int:
+    """Bytes of the weights of one copy."""
+    terms = (term for rank in remedy.budget.ranks for term in rank.terms if term.name == "weights" and term.band)
+    return sum(term.band.expected for term in terms if term.band is not None)
+
+
+def _quantized(model: PlannedModel, specs: Specs) -> Iterator[PlannedModel]:
+    """Models of the catalog that continue the model's name and have its layers, quantized."""
+    shape = model.shape
+    begin = f"{model.name.rstrip('/').rpartition('/')[2]}-".casefold()
+    for name in specs.texts:
+        if not name.rpartition("/")[2].casefold().startswith(begin):
+            continue
+        other = subject_in_catalog(name, specs)
+        if other is None or other.shape.quantization is None:
+            continue
+        sizes = (other.shape.layers, other.shape.hidden_size, other.shape.vocabulary_size, other.shape.architecture)
+        if sizes == (shape.layers, shape.hidden_size, shape.vocabulary_size, shape.architecture):
+            config = {**model.config, **other.config}  # a log of a checkpoint rarely prints all of its configuration
+            yield subject(other.name, config, is_partial=model.is_partial, source=other.source)
+
+
+def _of_more_gpus(free: PlanningRequest) -> Iterator[PlanRemedy]:
+    """The fewest GPUs of the same kind, on one host or up to twice as many."""
+    if len({card.gpu.name for card in free.cards}) > 1:
+        return
+    result = inverse.fewest_cards(
+        free.model,
+        maker(free),
+        Device.of(free.cards[0]),
+        most=max(inverse.HOST_CARDS, 2 * len(free.cards)),
+        like=settings(free).ranks,
+        environment=free.variables,
+        calibrate=free.calibrate,
+    )
+    if (made := result.sure or result.budget) is None or made.fits is False:
+        return
+    ranks = made.settings.ranks
+    if ranks.cards <= len(free.cards):
+        return
+    changed = replace(split_as(free, ranks, 1), cards=fewest_cards(free.cards[0], ranks.cards), numbers=())
+    more = ranks.cards - len(free.cards)
+    cost = f"{more} more GPU{'s' * (more > 1)}"
+    yield PlanRemedy(planned.plan(changed), made, 1, _GPUS, cost, gpus=ranks.cards)

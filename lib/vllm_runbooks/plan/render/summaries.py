@@ -1,0 +1,346 @@
+"""The summary of a plan: whether it fits, what it serves, and its command, or the changes with which it fits."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from vllm_runbooks.core.records import PlanComparison
+from vllm_runbooks.core.views import text_width as columns
+from vllm_runbooks.core.views.styled import Tone
+from vllm_runbooks.core.views.summary import (
+    Step,
+    SuggestedFix,
+    Summary,
+    SummaryTable,
+    check_marks,
+    shell_words,
+)
+from vllm_runbooks.plan.planned import warnings
+from vllm_runbooks.plan.records import Find, FindAnswer, Layouts, Plan, PlannedGpu
+from vllm_runbooks.plan.remedies import PlanRemedy
+from vllm_runbooks.plan.render import pictures as plan_pictures
+from vllm_runbooks.plan.render import words as plan_words
+from vllm_runbooks.plan.render.sections import as_option
+from vllm_runbooks.plan.weights import Ranks
+
+_TIMES = "\u00d7"
+_STATES = {True: "FITS", False: "DOES NOT FIT", None: "NOT CERTAIN"}
+_TONES = {True: Tone.GOOD, False: Tone.BAD, None: Tone.WARN}
+_COMPARED = {"off": Tone.BAD, "as planned": Tone.GOOD, "not compared": Tone.WARN}
+_REQUEST = 16_384
+"""Tokens of a request in a comparison of changes, where all of them serve so many."""
+_COMMAND = 72
+"""Columns of a command, which is indented by 8."""
+_WEIGHTS, _CACHE = "the weights do not fit", ("the KV cache is too small", "nothing is left for the KV cache")
+"""How limits begin that a summary says in its own words."""
+_NOTED = ("one card alone: ", "the longest context of the model itself is not known", "left out, as they are in use")
+_IDLE = "stay idle"
+"""How reasons begin or end that belong to the answer."""
+_FOUND = {
+    Find.CONTEXT: "Longest context",
+    Find.CONCURRENCY: "Concurrent requests",
+    Find.GPUS: "Fewest GPUs",
+    Find.UTILIZATION: "Lowest gpu_memory_utilization",
+}
+
+
+def summarize(answer: Plan | Layouts, remedies: Sequence[PlanRemedy] = (), *, again: str = "") -> Summary:
+    """Summarize a plan.
+
+    Args:
+        answer: The plan, or all layouts.
+        remedies: Changes with which it fits, the cheapest first.
+        again: The command that shows everything; empty if there is none.
+    """
+    plans = plan_words.ranked(answer) if isinstance(answer, Layouts) else [answer]
+    best = plans[0] if plans else None
+    others = len(plans) - 1
+    about = (_model_name(answer.model), gpus_text(answer.gpus), _release(answer), *_context(best))
+    sentences = []
+    if isinstance(answer, Plan) and answer.found is not None and answer.fits is not False:
+        sentences.append(_found_text(answer.found))
+    rejected = f"vLLM {answer.vllm.version} rejects every layout of these GPUs."
+    sentences.append(_sentence(best) if best is not None else rejected)
+    name, fix = _run(best, remedies)
+    parts = [f"{others} other layout{'s' * (others > 1)}"] if others > 0 else []
+    text = ", ".join([*parts, "memory per GPU", "sources"])
+    return Summary(
+        _STATES[answer.fits],
+        _TONES[answer.fits],
+        tuple(part for part in about if part),
+        " ".join(sentences),
+        fix=fix,
+        fix_name=name,
+        steps=tuple(_steps(answer, best, remedies)),
+        more=Step("", text[:1].upper() + text[1:], again) if again else None,
+        table=_table(remedies) if remedies else None,
+    )
+
+
+def summarize_comparison(compared: PlanComparison, about: Sequence[str] = (), *, again: str = "") -> Summary:
+    """Summarize a plan compared with what a log printed; `about` names the log, release and GPUs."""
+    answer = plan_words.compared_headline(compared)
+    rows = tuple(tuple(cell or "\u2013" for cell in plan_words.compared_cells(term)) for term in compared.terms)
+    return Summary(
+        answer.verdict.upper(),
+        _COMPARED[answer.verdict],
+        tuple(part for part in about if part),
+        _sentenced(answer.why),
+        more=Step("", "Explanations, calibration", again) if again else None,
+        table=SummaryTable(("GiB", "planned", "range", "printed", "off by"), rows, frozenset((1, 3, 4)))
+        if rows
+        else None,
+    )
+
+
+def gpus_text(gpus: Sequence[PlannedGpu]) -> str:
+    """GPUs by name and host."""
+    return " + ".join(f"{gpu.count}{_TIMES} {gpu.name}{f' ({gpu.node})' if gpu.node else ''}" for gpu in gpus)
+
+
+def _model_name(model: str) -> str:
+    return model.rstrip("/").rpartition("/")[2] or model
+
+
+def _release(answer: Plan | Layouts) -> str:
+    vllm = answer.vllm
+    how = " (newest)" if vllm.source == "newest" else ""
+    return f"vLLM {vllm.version}{how}" + ("" if vllm.data == vllm.version else f" (by the rules of {vllm.data})")
+
+
+def _context(plan: Plan | None) -> Iterator[str]:
+    length = plan_words.option(plan, "max_model_len") if plan is not None else None
+    if isinstance(length, int) and length > 0:
+        yield f"context {length:,}"
+
+
+def _sentenced(text: str) -> str:
+    begins = text[:1].upper() if re.match(r"[a-z]+[ ,:]", text, re.ASCII) else text[:1]  # no name of a model
+    return begins + text[1:] + ("" if text.endswith((".", "…")) else ".")
+
+
+# ---- the answer in words
+
+
+def _sentence(plan: Plan) -> str:
+    """What the plan gives, or why it does not fit."""
+    lead = f"{layout_text(plan)}: " if plan.layout is not None and sum(gpu.count for gpu in plan.gpus) > 1 else ""
+    if plan.fits:
+        return lead + _gives(plan)
+    return _why_not(plan) if plan.fits is False else _why_uncertain(plan)
+
+
+def layout_text(plan: Plan) -> str:
+    """A layout in a few characters."""
+    layout = plan.layout
+    return _sizes_text(layout.tp, layout.pp, layout.dp, layout.replicas) if layout is not None else ""
+
+
+def _sizes_text(tensor: int, pipeline: int, data: int, replicas: int) -> str:
+    sizes = (("TP", tensor), ("PP", pipeline), ("DP", data))
+    split = " ".join(f"{name} {size}" for name, size in sizes if size > 1)
+    return f"{replicas} {_TIMES} {split or '1 GPU'}" if replicas > 1 else split or "1 GPU"
+
+
+def _gives(plan: Plan) -> str:
+    cache, concurrency = plan.kv_cache, plan_pictures.requests_at_once(plan)
+    is_copied = plan_pictures.is_copied(plan)
+    has_several = is_copied or len(plan.per_gpu) > 1
+    parts = [] if cache.gib is None else [f"KV cache {_gib(cache.gib)} GiB{' per GPU' if has_several else ''}"]
+    parts += [] if cache.tokens is None else [f"{cache.tokens:,} tokens{' per server' if is_copied else ''}"]
+    if concurrency is None and cache.max_concurrency is not None and plan.layout is not None:
+        concurrency = cache.max_concurrency * plan.layout.replicas * plan.layout.dp
+    if concurrency is None:
+        return f"{', '.join(parts) or 'the size of the KV cache is unknown'}."
+    length = plan_words.option(plan, "max_model_len")
+    requests = f"{_concurrency(concurrency)} concurrent requests of {length:,} tokens" if length else ""
+    return f"{', '.join(parts)}: {requests}{' in all' if is_copied else ''}."
+
+
+def _why_not(plan: Plan) -> str:
+    limit, cache = next(iter(plan.limits), ""), plan.kv_cache
+    weights = [term.expected_gib for rank in plan.per_gpu for term in rank.terms if term.name == "weights"]
+    totals = [rank.total_gib for rank in plan.per_gpu]
+    if limit.startswith(_WEIGHTS) and None not in weights + totals:
+        needed, total = sum(filter(None, weights)), sum(filter(None, totals))
+        if needed > total:
+            have = f"{len(totals)} GPUs have" if len(totals) > 1 else "the GPU has"
+            return f"The weights need {_gib(needed)} GiB, {have} {_gib(total)} GiB."
+    if limit.startswith(_CACHE) and cache.gib is not None and cache.needed_gib is not None:
+        length = plan_words.option(plan, "max_model_len")
+        each = " per GPU" if len(plan.per_gpu) > 1 else ""
+        left = f"{_gib(max(cache.gib, 0.0))} GiB are left" if cache.gib >= 0.01 else "nothing is left"
+        how = f" ({layout_text(plan)})" if plan.layout is not None and each else ""
+        return f"One request of {length:,} tokens needs {_gib(cache.needed_gib)} GiB of KV cache{each}, {left}{how}."
+    return _sentenced(limit or plan_words.headline(plan).why)
+
+
+def _why_uncertain(plan: Plan) -> str:
+    cache, length = plan.kv_cache, plan_words.option(plan, "max_model_len")
+    if plan.missing or not length or cache.low is None or cache.high is None or cache.needed_gib is None:
+        return _sentenced(plan_words.headline(plan).why.replace("not known: ", "unknown: "))
+    if cache.low >= cache.needed_gib:
+        return _sentenced(plan_words.headline(plan).why)
+    each = " per GPU" if len(plan.per_gpu) > 1 else ""
+    left = f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB are left for the KV cache{each}"
+    return f"{left}, one request of {length:,} tokens needs {_gib(cache.needed_gib)} GiB."
+
+
+def _gib(amount: float) -> str:
+    return f"{amount:,.1f}" if amount >= 10 else f"{amount:.2f}"
+
+
+def _concurrency(count: float) -> str:
+    return f"{count:,.0f}" if count >= 10 else f"{count:.1f}"
+
+
+def _found_text(found: FindAnswer) -> str:
+    """The answer to a question asked the other way round."""
+    name = _FOUND[found.what]
+    if found.value is None:
+        return _sentenced(f"{name}: none: {next(iter(found.reasons), 'it depends on what is unknown')}")
+    value = plan_words.found_value(found, found.value)
+    if found.what is Find.GPUS:
+        value = f"{value}{_TIMES} {found.unit.removeprefix('cards of ')}"
+    elif found.what is Find.CONTEXT:
+        value += " tokens"
+    edge = found.low if found.what is Find.UTILIZATION else found.high
+    may = {
+        Find.CONTEXT: "up to {edge} may fit", Find.CONCURRENCY: "up to {edge} may fit",
+        Find.GPUS: "at most {edge}", Find.UTILIZATION: "from {edge} on it may fit",
+    }[found.what]  # fmt: skip
+    more = "" if edge in (None, found.value) else f"; {may.format(edge=plan_words.found_value(found, edge))}"
+    return f"{name}: {value}{more}."
+
+
+# ---- the command, or the changes
+
+
+def _run(best: Plan | None, remedies: Sequence[PlanRemedy]) -> tuple[str, SuggestedFix | None]:
+    """The command of the plan, else of the first change, with its label."""
+    number, plan = next(((n, r.plan) for n, r in enumerate(remedies, 1) if r.plan.deployment), (0, best))
+    # A context that is unknown has to be given first.
+    if plan is None or plan.fits is False or not plan_words.option(plan, "max_model_len"):
+        return "", None
+    if not (command := short_command(plan)):
+        return "", None
+    marks = check_marks((("lint", "passed"), ("plan", "passed" if plan.fits else "unknown")))
+    fix = SuggestedFix("", checks=marks, is_command=False, command=command)
+    return f"Run {number}" if number else "Run", fix
+
+
+def short_command(plan: Plan) -> str:
+    """A plan's command in few lines, without a choice of GPUs that are all there are; empty if it has none."""
+    if plan.deployment is None:
+        return ""
+    count = sum(gpu.count for gpu in plan.gpus)
+    every = f"export CUDA_VISIBLE_DEVICES={','.join(map(str, range(count)))}"
+    lines = [line for line in re.sub(r"\\\n\s*", "", plan.deployment.command).splitlines() if line]
+    if every in lines and not any(line.startswith("#") for line in lines):
+        lines = [line for line in lines if line not in (every, "export CUDA_DEVICE_ORDER=PCI_BUS_ID")]
+    if plan.layout is not None and plan.layout.replicas > 1:
+        lines.insert(0, f"# Server 1 of {plan.layout.replicas}; the others have other GPUs and ports.")
+    merged: list[str] = []
+    for line in lines:
+        if merged and line.startswith(_EXPORT) and merged[-1].startswith(_EXPORT):
+            merged[-1] += f" {line.removeprefix(_EXPORT)}"
+        else:
+            merged.append(line)
+    return "\n".join(map(_folded, merged))
+
+
+_EXPORT = "export "
+
+
+def _folded(line: str) -> str:
+    """A command in lines of at most `_COMMAND` columns, broken between options."""
+    if line.startswith("#"):
+        return line
+    text = ""
+    for word in shell_words(line):
+        end = f"{text.rpartition(chr(10))[2]} {word}"
+        if text and columns.width(end) > _COMMAND - 2:
+            text += f" \\\n  {word}"
+        else:
+            text += f" {word}" if text else word
+    return text
+
+
+def _table(remedies: Sequence[PlanRemedy]) -> SummaryTable:
+    has_several = any(remedy.copies * remedy.budget.settings.ranks.cards > 1 for remedy in remedies)
+    tokens = min(_REQUEST, *(remedy.context for remedy in remedies))
+    rows = []
+    for number, remedy in enumerate(remedies, 1):
+        count = remedy.concurrency(tokens)
+        cost = "; ".join([*_costs(remedy), *([] if remedy.plan.fits else ["not certain to fit"])])
+        cells = (_change_text(remedy, has_several=has_several), f"{remedy.context:,}")
+        rows.append((str(number), *cells, "unknown" if count is None else _concurrency(count), cost))
+    head = ("", "Fits with", "context", "concurrent*", "cost")
+    return SummaryTable(head, tuple(rows), frozenset((2, 3)), f"* requests of {tokens:,} tokens")
+
+
+_COSTS = {
+    "gpu_memory_utilization": "less memory for other programs on the GPU",
+    "max_num_batched_tokens": "long prompts take more prefill steps",
+    "max_num_seqs": "at most {value} requests run concurrently",
+    "enforce_eager": "slower decoding, without CUDA graphs",
+    "kv_cache_dtype": "8-bit KV cache: slightly less accurate",
+    "max_model_len": "longer requests are rejected",
+}
+"""Cost of an option, by argparse destination."""
+
+
+def _costs(remedy: PlanRemedy) -> Iterator[str]:
+    for name, value in remedy.changes.items():
+        if isinstance(value, Mapping):  # limits of media
+            media = " or ".join(f"{medium}s" for medium, limit in value.items() if limit == 0)
+            yield f"requests with {media} are rejected"
+        else:
+            yield _COSTS[name].format(value=value)
+    if remedy.cost:
+        yield remedy.cost
+
+
+def _change_text(remedy: PlanRemedy, *, has_several: bool) -> str:
+    ranks: Ranks = remedy.budget.settings.ranks
+    layout = _sizes_text(ranks.tensor, ranks.pipeline, ranks.data, remedy.copies)
+    parts = [f"{remedy.gpus} GPUs"] if remedy.gpus is not None else []
+    parts += [_model_name(remedy.checkpoint)] if remedy.checkpoint else []
+    parts += [layout] if has_several or remedy.gpus is not None else []
+    return ", ".join([*parts, *(_option_text(name, value) for name, value in remedy.changes.items())])
+
+
+def _option_text(name: str, value: Any) -> str:
+    """An option; JSON without blanks, at which a table would break it."""
+    if isinstance(value, Mapping):
+        return f"--{name.replace('_', '-')} {shlex.quote(json.dumps(value, separators=(',', ':')))}"
+    return as_option(name, value)
+
+
+def _steps(answer: Plan | Layouts, best: Plan | None, remedies: Sequence[PlanRemedy]) -> Iterator[Step]:
+    runs = next((remedy.plan for remedy in remedies if remedy.plan.deployment), best)
+    if runs is not None and runs.fits is not False:
+        yield from (Step("Note", _sentenced(warning.partition(". ")[0])) for warning in warnings(runs)[:1])
+    reasons = answer.found.reasons if isinstance(answer, Plan) and answer.found is not None else ()
+    idle = (*best.reasons, *best.limits) if best is not None and best.fits is not False else ()
+    for reason in (*reasons, *idle):
+        if reason.startswith(_NOTED) or reason.endswith(_IDLE):
+            yield Step("Note", _sentenced(reason))
+    if answer.fits and best is not None and best.layout is not None and best.layout.replicas > 1:
+        yield Step("Next", f"--deploy DIR writes all {best.layout.replicas} servers, and nginx in front of them.")
+    if answer.fits or remedies:
+        return
+    if best is not None and best.fits is None and not plan_words.option(best, "max_model_len"):
+        yield Step("Next", "Give the model's context: --max-model-len N.")
+    elif answer.fits is None:
+        again = "vllm-runbooks plan --from-log startup.log -o mine.json"
+        yield Step("Next", "Launch it, and plan with what its log prints (--calibration mine.json)", again)
+    elif not (isinstance(answer, Plan) and answer.found):
+        largest = max(answer.gpus, key=lambda gpu: gpu.total_gib or 0.0)
+        words = ["vllm-runbooks", "plan", answer.model, "--gpus", largest.name, "--find", "gpus"]
+        given = ["--vllm", answer.vllm.version] if answer.vllm.source == "given" else []
+        yield Step("Next", "See how many GPUs it needs", shlex.join([*words, *given]))

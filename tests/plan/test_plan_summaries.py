@@ -1,0 +1,500 @@
+"""The summary of a plan says whether it fits, what it serves, and what to run or to change."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import run
+from rows import in_one_test
+from vllm_runbooks.core.console import output, terminal
+from vllm_runbooks.core.display import visible
+from vllm_runbooks.core.records import ComparedTerm, PlanComparison
+from vllm_runbooks.core.views.styled import Layout, Tone, laid_out, plain
+from vllm_runbooks.core.views.summary import WIDEST, Summary, SummaryTable, summary_view
+from vllm_runbooks.lint import checking
+from vllm_runbooks.plan import planner
+from vllm_runbooks.plan.planned import warnings
+from vllm_runbooks.plan.records import Layouts, Plan
+from vllm_runbooks.plan.remedies import PlanRemedy
+from vllm_runbooks.plan.render import plans as render_plans
+from vllm_runbooks.plan.render import summaries
+
+LLAMA = ("meta-llama/Llama-3.3-70B-Instruct", "4xL40S")
+QWEN = ("Qwen/Qwen3-8B", "RTX3090")
+VLLM = "0.33.0"
+ONE_GPU = {"vllm": "0.16.0", "arguments": ["--max-model-len", "25480"], "tp": 1}
+
+
+def planned(model: str, gpus: str, **more: Any) -> tuple[Plan | Layouts, tuple[PlanRemedy, ...]]:
+    request = planner.request(model, gpus, **{"vllm": VLLM, "is_calibrated": False, **more})
+    answer = planner.plan(request) if planner.has_sizes(request) else planner.layouts(request)
+    return answer, planner.remedies(request, answer)
+
+
+def shown(model: str, gpus: str, **more: Any) -> list[str]:
+    return plain(summary_view(summaries.summarize(*planned(model, gpus, **more), again="x --explain"))).split("\n")
+
+
+def commands(lines: list[str]) -> str:
+    """What stands below `Run`."""
+    start = next(number for number, line in enumerate(lines) if line.startswith("  Run"))
+    end = next(number for number in range(start, len(lines)) if not lines[number])
+    return "\n".join(line[8:] for line in lines[start + 1 : end])
+
+
+def test_a_model_that_fits_says_what_it_serves_and_its_command() -> None:
+    """Model, GPUs, release and context; layout, cache and concurrency; one command, checked."""
+    lines = shown("Qwen/Qwen3-8B", "2xA100-80GB")
+
+    assert lines[0] == "FITS     Qwen3-8B · 2\u00d7 A100-80GB · vLLM 0.33.0 · context 40,960"
+    assert re.fullmatch(
+        r" {9}TP 2: KV cache 6\d\.\d GiB per GPU, 9\d\d,\d{3} tokens: 2\d concurrent requests of 40,960 tokens\.",
+        lines[1],
+    )
+    assert lines[3] == "  Run   lint ✓  plan ✓"
+    assert commands(lines) == ("vllm serve Qwen/Qwen3-8B --host 127.0.0.1 --port 8000 \\\n  --tensor-parallel-size 2")
+    assert lines[-1] == "  4 other layouts, memory per GPU, sources: x --explain"
+    assert len(lines) == 8
+
+
+def test_several_servers_have_the_command_of_the_first() -> None:
+    """What differs in the others is said, and how all of them are written."""
+    lines = shown("zai-org/AutoGLM-Phone-9B", "8xRTX3090", vllm="0.16.0", arguments=["--max-model-len", "25480"])
+
+    assert re.search(r"4 \u00d7 TP 2: KV cache .* tokens per server: \d+ concurrent requests", " ".join(lines[1:3]))
+    assert " in all." in " ".join(" ".join(lines[1:3]).split())
+    assert commands(lines).startswith("# Server 1 of 4; the others have other GPUs and ports.\n")
+    assert "  Next  --deploy DIR writes all 4 servers, and nginx in front of them." in lines
+
+
+def test_gpus_that_are_left_out_are_named() -> None:
+    """Those in use on a host that was read, and those that a layout has no use for."""
+    assert "  Note  Left out, as they are in use or that is not told: GPU 0, 2, 5, 6, 7." in shown(
+        "Qwen/Qwen3-8B", "host-8xa100-shared"
+    )
+    assert "  Note  2 of the 4 cards stay idle." in shown("Qwen/Qwen3-8B", "4xRTX3090", tp=2)
+
+
+def test_a_model_that_does_not_fit_has_the_cheapest_changes_with_which_it_does() -> None:
+    """Numbers of what is missing, at most three changes of different kinds, and the command of the first."""
+    lines = shown(*LLAMA)
+
+    assert lines[0] == "DOES NOT FIT   Llama-3.3-70B-Instruct · 4\u00d7 L40S · vLLM 0.33.0 · context 131,072"
+    text = " ".join(" ".join(lines[1:3]).split())
+    assert re.match(r"One request of 131,072 tokens needs 10\.0 GiB of KV cache per GPU, 6\.\d\d GiB are left", text)
+    rows = [line for line in lines if re.match(r"  [1-9]  ", line)]
+    assert len(rows) == 3
+    first = re.match(
+        r"  1  (?:TP 4|TP 2 PP 2), --max-model-len (\d+) +([\d,]+) +([\d.]+)  longer requests are ", rows[0]
+    )
+    assert first is not None
+    assert 50_000 < int(first[1]) < 70_000
+    assert first[2] == f"{int(first[1]):,}"
+    assert any("an FP8 checkpoint, TP" in row and "131,072" in row and "needs that checkpoint" in row for row in rows)
+    assert "  * requests of 16,384 tokens" in lines
+    assert "  Run 1   lint ✓  plan ✓" in lines
+    assert f"--max-model-len {first[1]}" in commands(lines)
+    assert len(lines) <= 20
+
+
+@in_one_test(
+    ("model", "gpus", "more"),
+    [
+        (*LLAMA, {}),
+        (*QWEN, {}),
+        ("openai/gpt-oss-120b", "A100-80GB", {}),
+        ("Qwen/Qwen2.5-VL-72B-Instruct", "8xRTX3090", {}),
+        ("Qwen/Qwen3-8B", "4xRTX3090", {"tp": 3}),
+        ("zai-org/AutoGLM-Phone-9B", "8xRTX3090", ONE_GPU),
+        ("Qwen/Qwen3-32B", "2xRTX3090", {}),
+        ("Qwen/Qwen3-32B", "RTX3090@node1,RTX4090@node2", {}),
+        ("deepseek-ai/DeepSeek-V3", "8xH100-80GB", {}),
+    ],
+)  # fmt: skip
+def test_every_change_fits_when_it_is_planned_by_itself(model: str, gpus: str, more: dict[str, Any]) -> None:
+    """What its command says is linted without an error, and planned once more from that text it fits."""
+    answer, remedies = planned(model, gpus, **more)
+    vllm = more.get("vllm", VLLM)
+
+    assert answer.fits is not True
+    assert 1 <= len(remedies) <= 3
+    order = [(remedy.plan.fits is not True, remedy.is_doubtful, remedy.price) for remedy in remedies]
+    assert order == sorted(order)
+    assert not any(remedy.is_doubtful for remedy in remedies[:1])
+    for remedy in remedies:
+        command = summaries.short_command(remedy.plan)
+        if not command:
+            assert remedy.checkpoint == "an FP8 checkpoint"
+            continue
+        spec = "+".join(f"{gpu.count}x{gpu.name}" + (f"@{gpu.node}" if gpu.node else "") for gpu in remedy.plan.gpus)
+        linted = checking.lint_text(command, name="run.sh", vllm=vllm, gpus=spec.replace("+", ","))
+        warned = [issue.message for issue in linted.issues if issue.severity in ("error", "warning")]
+        assert warned == list(warnings(remedy.plan)), command
+        if remedy.checkpoint and planner.model(remedy.checkpoint).is_partial:
+            continue  # by itself it is not certain: the model's own configuration completes it here
+        flags = linted.deployments[0].flags
+        kept = {
+            "tensor_parallel_size",
+            "pipeline_parallel_size",
+            "data_parallel_size",
+            *remedy.changes,
+            "max_model_len",
+        }
+        options = {name: value for name, value in flags.items() if name in kept}
+        options.setdefault("tensor_parallel_size", 1)
+        request = planner.request(
+            remedy.checkpoint or model, spec.replace("+", ","), vllm=vllm, options=options, is_calibrated=False
+        )
+        assert planner.plan(planner.staged(request)).fits is remedy.plan.fits, (model, remedy.changes)
+
+
+def test_a_quantized_checkpoint_of_the_catalog_is_named() -> None:
+    """The largest that fits, with the layers of the model; its configuration is completed by the model's."""
+    answer, remedies = planned("Qwen/Qwen3-32B", "2xRTX3090")
+    named = [remedy for remedy in remedies if remedy.checkpoint]
+
+    assert answer.fits is False
+    assert [remedy.checkpoint for remedy in named] == ["Qwen/Qwen3-32B-FP8-Static-PerTensor"]
+    alone = planned("Qwen/Qwen3-32B", "RTX3090")[1][0]
+    assert (alone.checkpoint, alone.plan.fits) == ("Qwen/Qwen3-32B-AWQ", True)
+    assert alone.changes["max_model_len"] > 4096
+    assert not [remedy for remedy in planned("Qwen/Qwen3-32B-AWQ", "T4")[1] if remedy.checkpoint]
+    options = {"quantization": "fp8", "max_model_len": 40960}
+    assert not [remedy for remedy in planned(*QWEN, options=options)[1] if remedy.checkpoint]
+
+
+def test_what_the_linter_warns_of_is_noted_once() -> None:
+    """A change with a warning comes after those without; if it is the first, the warning follows its command."""
+    lines = shown("meta-llama/Llama-3.3-70B-Instruct", "8xRTX3090", arguments=["--gpu-memory-utilization", "0.5"])
+    notes = [line for line in lines if line.startswith("  Note  ")]
+
+    assert "--kv-cache-dtype fp8" in commands(lines)
+    assert len(notes) == 1
+    assert "does not compute in FP8" in notes[0]
+    assert [remedy.is_doubtful for remedy in planned(*QWEN)[1]] == [False, False, True]
+
+
+def test_more_gpus_are_offered_where_they_are_few() -> None:
+    """Up to a host, or twice those that are given; else how many is asked with another command."""
+    more = next(remedy for remedy in planned("Qwen/Qwen3-32B", "2xRTX3090")[1] if remedy.gpus)
+    assert (more.gpus, more.plan.fits, more.cost) == (4, True, "2 more GPUs")
+    assert not [limit for limit in more.plan.limits if limit.startswith("the command:")]
+
+    lines = shown("deepseek-ai/DeepSeek-V3", "2xRTX3090")
+    assert re.search(r"The weights need 6\d\d\.\d GiB, 2 GPUs have 47\.4 GiB\.", lines[1])
+    assert "        vllm-runbooks plan deepseek-ai/DeepSeek-V3 --gpus RTX3090 --find gpus --vllm 0.33.0" in lines
+    assert not [line for line in lines if "Run" in line or "vllm serve" in line]
+    mixed = planned("deepseek-ai/DeepSeek-V3", "H100-80GB,RTX3090")
+    assert not mixed[1]
+    assert "--gpus H100-80GB --find gpus" in "\n".join(shown("deepseek-ai/DeepSeek-V3", "H100-80GB,RTX3090"))
+
+
+def test_sizes_that_the_release_rejects_have_others() -> None:
+    """Three ranks cannot share 32 heads: two servers of two."""
+    lines = shown("Qwen/Qwen3-8B", "4xRTX3090", tp=3)
+
+    assert "32 attention heads" in lines[1]
+    assert any(re.match(r"  1  2 \u00d7 TP 2 +40,960 +\d+  other parallel sizes than yours$", line) for line in lines)
+    assert commands(lines).startswith(
+        "# Server 1 of 2; the others have other GPUs and ports.\n"
+        "export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0,1\n"
+    )
+
+
+def test_sizes_that_are_too_small_keep_their_layout_in_further_changes() -> None:
+    """Who asks for one GPU a server sees other sizes first, then options for one GPU."""
+    remedies = planned("zai-org/AutoGLM-Phone-9B", "8xRTX3090", **ONE_GPU)[1]
+
+    assert not remedies[0].changes
+    assert remedies[0].budget.settings.ranks.tensor > 1
+    assert {remedy.budget.settings.ranks.cards for remedy in remedies[1:]} == {1}
+    table = summaries.summarize(*planned("zai-org/AutoGLM-Phone-9B", "8xRTX3090", **ONE_GPU)).table
+    assert table is not None
+    assert """8 \u00d7 1 GPU, --limit-mm-per-prompt '{"video":0}', --""" in table.rows[1][1]
+    assert table.rows[1][4].startswith("requests with videos are rejected; ")
+
+
+def test_what_is_too_close_has_changes_that_are_sure() -> None:
+    """The range of what is left, and only changes with which it fits for sure."""
+    answer, remedies = planned("openai/gpt-oss-120b", "A100-80GB")
+    lines = shown("openai/gpt-oss-120b", "A100-80GB")
+
+    assert answer.fits is None
+    assert [remedy.plan.fits for remedy in remedies] == [True] * 3
+    assert lines[0].startswith("NOT CERTAIN   gpt-oss-120b · 1\u00d7 A100-80GB · ")
+    text = " ".join(" ".join(lines[1:3]).split())
+    assert re.match(
+        r"\d\.\d\d to \d\.\d\d GiB are left for the KV cache, one request of 131,072 tokens needs 4\.65", text
+    )
+
+
+def test_an_unknown_context_has_to_be_given() -> None:
+    """Nothing is run with a context that nobody named."""
+    lines = shown("zai-org/AutoGLM-Phone-9B", "8xRTX3090")
+
+    assert lines[0] == "NOT CERTAIN   AutoGLM-Phone-9B · 8\u00d7 RTX3090 · vLLM 0.33.0"
+    assert lines[1].strip() == "Unknown: the longest context: the model's configuration has no"
+    assert "  Next  Give the model's context: --max-model-len N." in lines
+    assert "vllm serve" not in "\n".join(lines)
+
+
+def test_what_is_unknown_is_no_change_that_fits() -> None:
+    """Weights too large for the GPU and a context that nobody named: more GPUs may be enough, but not for sure."""
+    lines = shown("zai-org/AutoGLM-Phone-9B", "T4")
+
+    assert lines[0].startswith("DOES NOT FIT   AutoGLM-Phone-9B")
+    assert "vllm serve" not in "\n".join(lines)
+    assert not planned("moonshotai/Kimi-K2.5", "8xH100-80GB")[1]
+
+
+def test_what_is_unknown_of_a_model_is_measured() -> None:
+    """A command that may work is marked as not planned, and its log is the next step."""
+    lines = shown("moonshotai/Kimi-K2.5", "8xH100-80GB")
+
+    assert lines[0].startswith("NOT CERTAIN")
+    assert "  Run   lint ✓  plan \u2013" in lines
+    assert any("vllm-runbooks plan --from-log startup.log -o mine.json" in line for line in lines)
+
+
+def test_the_layout_that_lacks_least_is_explained() -> None:
+    """Four copies on one GPU each are hopeless: neither the summary nor the details begin with them."""
+    answer, _ = planned(*LLAMA)
+    text = plain(render_plans.details(answer))
+
+    assert "CLOSEST LAYOUT: TP 4" in text
+    assert text.index("  TP 4  ") < text.index("  4 x 1 card  ")
+    assert "4 x 1 card" not in text.partition("CLOSEST LAYOUT")[2]
+    assert "COMMAND" not in render_plans.text(answer)
+    assert "COMMAND" in render_plans.text(planned("Qwen/Qwen3-8B", "A100-80GB")[0])
+
+
+def test_no_layout_at_all() -> None:
+    """A model of 36 layers is not split into more stages."""
+    answer, _ = planned("Qwen/Qwen3-8B", "2xRTX3090")
+    assert isinstance(answer, Layouts)
+    none = replace(answer, fits=False, layouts=tuple(replace(plan, legal=False) for plan in answer.layouts))
+    lines = plain(summary_view(summaries.summarize(none))).split("\n")
+
+    assert lines[1].strip() == "vLLM 0.33.0 rejects every layout of these GPUs."
+
+
+def test_commands_of_several_hosts_are_short_and_whole() -> None:
+    """Each host has its own; variables share a line; the linter reads it as it reads the long form."""
+    answer, _ = planned("Qwen/Qwen3-32B", "RTX3090@node1,H800@node2")
+    plan = answer.layouts[0] if isinstance(answer, Layouts) else answer
+    assert plan.deployment is not None
+    text = summaries.short_command(plan)
+
+    assert [line for line in text.splitlines() if line.startswith("#")] == ["# On node1:", "# On node2:"]
+    assert max(map(len, text.splitlines())) <= 72
+    assert "VLLM_PP_LAYER_PARTITION=13,51 \\\n  CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0\n" in text
+    short, whole = (
+        checking.lint_text(command, name="run.sh", vllm=VLLM, gpus="RTX3090@node1,H800@node2").deployments
+        for command in (text, plan.deployment.command)
+    )
+    assert [(one.flags, one.env) for one in short] == [(one.flags, one.env) for one in whole]
+
+
+@in_one_test(
+    ("words", "says"),
+    [
+        (("--find", "context"), r"Longest context: 2\d,\d{3} tokens; up to 3\d,\d{3} may fit\. KV cache "),
+        (("--find", "context", "--max-model-len", "20000"), r"Longest context: "),
+        (("--find", "utilization", "--max-model-len", "8k"), r"Lowest gpu_memory_utilization: 0\.\d+; from 0\.\d+ "),
+        (("--find", "concurrency", "--max-model-len", "8k"), r"Concurrent requests: [\d.]+; up to [\d.]+ may fit\. "),
+        (("--find", "gpus"), r"Fewest GPUs: 2\u00d7 RTX3090\. KV cache "),
+    ],
+)  # fmt: skip
+def test_a_question_is_answered_first(words: tuple[str, ...], says: str) -> None:
+    """In the same form: the state, the answer, the command that it leads to."""
+    request = planner.request(*QWEN, vllm=VLLM, arguments=words[2:], is_calibrated=False)
+    answer = planner.find(request, words[1])
+    lines = plain(summary_view(summaries.summarize(answer))).split("\n")
+
+    assert lines[0].startswith("FITS     Qwen3-8B · ")
+    assert re.match(says, " ".join(" ".join(lines[1:3]).split())), lines
+    assert any(line.startswith("        vllm serve Qwen/Qwen3-8B") for line in lines)
+
+
+def test_a_question_without_an_answer_has_the_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    """No context fits where the weights do not: what is missing, and what helps."""
+    status, out, _ = run(capsys, "plan", "Qwen/Qwen3-32B", "--gpus", "RTX3090", "--find", "context")
+
+    assert status == 1
+    assert "The weights need 61.0 GiB, the GPU has 23.7 GiB." in out
+    assert "  1  Qwen3-32B-AWQ, " in out
+    assert "vllm serve Qwen/Qwen3-32B-AWQ" in out
+
+
+def test_the_smallest_gpu_and_an_unknown_limit_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    """What belongs to the answer stands below the command; the rest is behind `--explain`."""
+    _, out, _ = run(capsys, "plan", "Qwen/Qwen3-32B", "--gpus", "RTX3090", "--find", "gpus")
+    assert "  Note  One card alone: A100-80GB is the smallest" in out
+    assert "TP 3 PP 1" not in out
+    assert "CUDA_VISIBLE_DEVICES names" not in out
+
+    _, out, _ = run(capsys, "plan", "zai-org/AutoGLM-Phone-9B", "--gpus", "2xRTX3090", "--find", "context")
+    assert "  Note  The longest context of the model itself is not known" in out
+
+
+def test_explain_shows_everything_below_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    """Terms, layouts, sources, limits and calibration; without it the last line says how to get them."""
+    words = ("plan", "Qwen/Qwen3-8B", "--gpus", "2xRTX3090", "--vllm", VLLM)
+    _, brief, _ = run(capsys, *words)
+    status, whole, _ = run(capsys, *words, "--explain")
+
+    assert status == 0
+    assert brief.rstrip().endswith("--explain")
+    assert whole.startswith(brief.rpartition("\n\n")[0])
+    for part in ("LAYOUT  ", "BEST LAYOUT: ", "  GiB  ", "KV CACHE", "NOT GIVEN, SO SETTLED", "SPEED", "CALIBRATION"):
+        assert part in whole
+        assert part not in brief
+    assert "COMMAND" not in whole
+    assert "--explain" not in whole
+    found = run(capsys, *words, "--find", "gpus", "--explain")[1]
+    assert "  - TP 2 PP 1\n" in found
+
+
+def test_json_is_the_same_with_and_without_explain(capsys: pytest.CaptureFixture[str]) -> None:
+    """Changes that make it fit are no part of the document."""
+    words = ("plan", *QWEN[:1], "--gpus", QWEN[1], "--format", "json")
+    status, out, _ = run(capsys, *words)
+
+    assert status == 1
+    assert run(capsys, *words, "--explain") == (1, out, "")
+    assert "remedies" not in json.loads(out)
+
+
+def test_a_log_is_compared_in_the_same_form(capsys: pytest.CaptureFixture[str]) -> None:
+    """The verdict, what it is about, the figures; notes behind `--explain`."""
+    words = ("plan", "--from-log", "gpt-oss-gemma-a100-four-starts", "--gpus", "A100-80GB")
+    status, out, _ = run(capsys, *words)
+    lines = out.split("\n")
+
+    assert status == 0
+    assert lines[0] == "AS PLANNED   gpt-oss-gemma-a100-four-starts · A100-80GB"
+    assert lines[1].strip().endswith("printed terms within the plan's own band.")
+    assert any(re.match(r"  weights +58\.\d\d  58\.\d\d to 5\d\.\d\d +58\.90 +[+-]0\.\d\d$", line) for line in lines)
+    assert "KEPT FOR CALIBRATION" not in out
+    assert "KEPT FOR CALIBRATION" in run(capsys, *words, "--explain")[1]
+
+
+@in_one_test(
+    ("compared", "state", "tone"),
+    [
+        (PlanComparison((ComparedTerm("weights", 1.0, 0.9, 1.1, 2.0, ""),), "weights"), "OFF", Tone.BAD),
+        (PlanComparison((), None, ("the release",)), "NOT COMPARED", Tone.WARN),
+    ],
+)
+def test_a_log_that_is_off_or_prints_nothing(compared: PlanComparison, state: str, tone: Tone) -> None:
+    """Red where a term is off, amber where there is nothing to compare."""
+    summary = summaries.summarize_comparison(compared, ("x.log", ""))
+
+    assert (summary.state, summary.tone, summary.about) == (state, tone, ("x.log",))
+    assert (summary.table is None) == (not compared.terms)
+
+
+@in_one_test(
+    ("model", "gpus"),
+    [LLAMA, QWEN, ("openai/gpt-oss-120b", "A100-80GB"), ("Qwen/Qwen2.5-VL-72B-Instruct", "8xRTX3090")],
+)
+def test_a_summary_keeps_to_its_width(model: str, gpus: str) -> None:
+    """At 80 and 140 columns no line is wider than its terminal or 100 columns, and none ends in blanks."""
+    blocks = summary_view(summaries.summarize(*planned(model, gpus)))
+    for width in (None, 80, 140):
+        lines = [str(line) for line in laid_out(blocks, Layout(table=width))]
+        assert max(map(len, lines)) <= min(width or WIDEST, WIDEST), lines
+        assert [line for line in lines if line != line.rstrip()] == []
+        assert len(lines) <= 24
+
+
+def test_hostile_names_stay_in_their_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder's name has no say in what a terminal does."""
+    folder = tmp_path / "\x1b[31mred\u202e Run"
+    folder.mkdir()
+    config = Path(__file__).parents[2] / "catalog/models/Qwen/Qwen3-8B.yaml"
+    assert config.exists()
+    from vllm_runbooks.catalog import load
+
+    (folder / "config.json").write_text(json.dumps(dict(load.specs().file("Qwen/Qwen3-8B").config)))
+    status, out, _ = run(capsys, "plan", str(folder), "--gpus", "RTX3090")
+
+    assert status == 1
+    assert not {"\x1b", "\u202e", "\r"} & set(out)
+    assert visible(out) == out
+
+
+def test_a_secret_of_the_command_line_is_not_repeated(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line that leads to the details names the option alone."""
+    words = ["plan", *QWEN[:1], "--gpus", QWEN[1], "--api-key", "sk-ours-0123456789abcdef"]
+    monkeypatch.setattr(sys, "argv", ["vllm-runbooks", *words])
+    _, out, _ = run(capsys, *words)
+
+    assert "0123456789abcdef" not in out
+    assert out.rstrip().endswith("sources: add --explain")
+
+
+def test_what_takes_long_says_so_to_who_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a second, on a terminal; never into a pipe, and not if it was quicker."""
+    from threading import Event
+
+    said = Event()
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        lines.append(line)
+        said.set()
+
+    monkeypatch.setattr(output, "say", say)
+    monkeypatch.setattr(terminal, "_PATIENCE_S", 0.01)
+    with terminal.waiting("planning"):
+        assert not said.wait(0.05)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with terminal.waiting("planning"):
+        assert said.wait(10)
+    assert lines == ["planning …"]
+    monkeypatch.setattr(terminal, "_PATIENCE_S", 60)
+    with terminal.waiting("planning"):
+        pass
+    assert lines == ["planning …"]
+
+
+def test_a_table_of_a_summary_is_as_wide_as_the_summary() -> None:
+    """Its note stands below it, and the state of any length has room."""
+    table = SummaryTable(("", "what"), (("1", "word " * 40),), frozenset((0,)), "* note")
+    lines = plain(summary_view(Summary("A LONG STATE", Tone.BAD, ("a",), "Why.", table=table))).split("\n")
+
+    assert lines[:2] == ["A LONG STATE   a", "               Why."]
+    assert lines[-1] == "  * note"
+    assert max(map(len, lines)) <= WIDEST
+
+
+def test_the_page_on_planning_shows_what_is_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sample is the output of its command."""
+    page = (Path(__file__).parents[2] / "docs" / "planning.md").read_text()
+    found = re.search(r"\$ vllm-runbooks (plan [^\n]*--vllm 0\.33\.0)\n(DOES NOT FIT.*?)\n```", page, re.DOTALL)
+    assert found is not None
+    words = found[1].split()
+    monkeypatch.setattr(sys, "argv", ["vllm-runbooks", *words])
+
+    assert run(capsys, *words)[1].rstrip() == found[2]
+
+
+def test_what_a_summary_is_about_has_room_for_its_sign() -> None:
+    """A line that is broken ends with a sign, which counts: every part stays whole."""
+    for size in range(20, 40):
+        summary = Summary("DOES NOT FIT", Tone.BAD, ("m" * size, "g" * 20, "vLLM 0.33.0"))
+        lines = [str(line) for line in laid_out(summary_view(summary), Layout(table=60))]
+        assert max(map(len, lines)) <= 60
+        assert " ".join(" ".join(lines).split()) == f"DOES NOT FIT {'m' * size} · {'g' * 20} · vLLM 0.33.0"
