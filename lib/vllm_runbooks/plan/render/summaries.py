@@ -200,19 +200,19 @@ def _concurrency(count: float) -> str:
 
 def _found_text(found: FindAnswer) -> str:
     """The answer to a question asked the other way round."""
-    name = _FOUND[found.what]
+    name = _FOUND[found.quantity]
     if found.value is None:
         return _sentenced(f"{name}: none: {next(iter(found.reasons), 'it depends on what is unknown')}")
     value = plan_words.found_value(found, found.value)
-    if found.what is Find.GPUS:
+    if found.quantity is Find.GPUS:
         value = f"{value}{_TIMES} {found.unit.removeprefix('cards of ')}"
-    elif found.what is Find.CONTEXT:
+    elif found.quantity is Find.CONTEXT:
         value += " tokens"
-    edge = found.low if found.what is Find.UTILIZATION else found.high
+    edge = found.low if found.quantity is Find.UTILIZATION else found.high
     may = {
         Find.CONTEXT: "up to {edge} may fit", Find.CONCURRENCY: "up to {edge} may fit",
         Find.GPUS: "at most {edge}", Find.UTILIZATION: "from {edge} on it may fit",
-    }[found.what]  # fmt: skip
+    }[found.quantity]  # fmt: skip
     more = "" if edge in (None, found.value) else f"; {may.format(edge=plan_words.found_value(found, edge))}"
     return f"{name}: {value}{more}."
 
