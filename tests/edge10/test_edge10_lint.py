@@ -501,7 +501,7 @@ def test_the_command_says_what_is_wrong_and_what_each_script_is(capsys: pytest.C
     assert status == 1
     assert "error[edge10.remap-dies]: LM_die_remap is no order of the dies" in out
     assert f"--> {wrong_one}:9:21\n" in out
-    assert f"{wrong_one}: compile-llm\nFound 1 error and 1 warning (edge10-1.1.7" in out
+    assert f"{wrong_one}: compile-llm\nFound 1 error and 1 warning, checked for edge10-1.1.7;" in out
     status, out, _ = run(capsys, "edge10", "lint", right)
     assert (status, out.splitlines()[-1][:17]) == (0, "No problems found")
 

@@ -899,8 +899,8 @@ def test_an_issue_is_shown_as_a_compiler_shows_it() -> None:
     ]
     elsewhere = replace(issue, fix=replace(fix, column=20))
     assert "^ write" not in render.issues.text(replace(FOUND, issues=(elsewhere,)), "a.sh")
-    removed = replace(issue, fix=replace(fix, new_text=" "), notes=(), message="No such option.")
-    assert "^ remove this\n    = fixable" in render.issues.text(replace(FOUND, issues=(removed,)), "a.sh")
+    removed = replace(issue, fix=replace(fix, new_text=" "))
+    assert f"^ remove this\n    = note: {' '.join(notes)}\n" in render.issues.text(replace(FOUND, issues=(removed,)), "a.sh")
 
 
 @pytest.mark.parametrize("width", [40, 80, 140])

@@ -62,7 +62,7 @@ def view(checked: Mapping[str, LintedScripts]) -> list[TextBlock]:
         words = styled(does or say(UNKNOWN), Tone.HEADING if does else Tone.WARN)
         blocks.append(SentenceLines(styled(f"{one_line(name)}: ", Tone.FAINT) + words))
     nothing = (
-        styled(say("No problems found"), Tone.GOOD) if whole.steps else styled(say("nothing was judged"), Tone.WARN)
+        styled(say("No problems found"), Tone.GOOD) if whole.steps else styled(say("Nothing was checked"), Tone.WARN)
     )
     verdict = issues.issue_total(whole.issues, whole.lang) if whole.issues else nothing
     by = say(
@@ -70,4 +70,4 @@ def view(checked: Mapping[str, LintedScripts]) -> list[TextBlock]:
         toolchain=whole.toolchain,
         version=whole.vllm.version,
     )
-    return [*blocks, SentenceLines(verdict + styled(f" ({by})", Tone.FAINT))]
+    return [*blocks, SentenceLines(verdict + styled(say(", checked for {release}.", release=by), Tone.FAINT))]
