@@ -897,10 +897,14 @@ def test_an_issue_is_shown_as_a_compiler_shows_it() -> None:
         "    = note: Spell it so.",
         "    = fixable with --fix",
     ]
+    quoted = replace(issue, column=16)
+    assert "^ write --max-model-len" in render.issues.text(replace(FOUND, issues=(quoted,)), "a.sh")
     elsewhere = replace(issue, fix=replace(fix, column=20))
     assert "^ write" not in render.issues.text(replace(FOUND, issues=(elsewhere,)), "a.sh")
     removed = replace(issue, fix=replace(fix, new_text=" "))
-    assert f"^ remove this\n    = note: {' '.join(notes)}\n" in render.issues.text(replace(FOUND, issues=(removed,)), "a.sh")
+    assert f"^ remove this\n    = note: {' '.join(notes)}\n" in render.issues.text(
+        replace(FOUND, issues=(removed,)), "a.sh"
+    )
 
 
 @pytest.mark.parametrize("width", [40, 80, 140])
@@ -918,6 +922,21 @@ def test_a_long_line_is_cut_around_what_is_wrong(width: int) -> None:
         assert carets.index("^") == shown.index("a")
         assert carets.count("^") == shown.count("a") + ("a\u2026" in shown and about > 9)
         assert ("\u2026" in shown) == (len(text) > width - 5)
+        assert not [line for line in lines if line.rstrip().endswith("=")]
+
+
+def test_what_to_write_is_below_where_there_is_no_room() -> None:
+    """As help of its own; a line is never wider for it."""
+    name = "--max-modle-len"
+    issue = Issue("option.unknown", IssueSeverity.ERROR, 1, 51, name, "No.", Fix(1, 51, 1, 66, "--max-model-len"))
+    source = SourceLine(" " * 50 + name, 50, 50 + len(name))
+    block = render.issues.paragraphs(replace(FOUND, issues=(replace(issue, source=source),)), "a.sh")
+
+    assert [str(line) for line in laid_out(block, terminal.layout(80))][4:6] == [
+        f"  | {' ' * 50}{'^' * 15}",
+        "  = help: write --max-model-len",
+    ]
+    assert str(laid_out(block, terminal.layout(140))[4]).endswith("^ write --max-model-len")
 
 
 def test_a_line_is_shown_without_its_secrets() -> None:

@@ -231,6 +231,17 @@ def test_a_command_has_the_settings_of_the_working_folder(
     assert run(capsys, "--", *FAULTY.split())[1] == RULES[2:]
 
 
+def test_a_removed_working_folder_has_no_settings(
+    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command is checked there all the same."""
+    (folder / "gone").mkdir()
+    monkeypatch.chdir(folder / "gone")
+    (folder / "gone").rmdir()
+    assert run(capsys, "--", *FAULTY.split())[1] == RULES[1:]
+    monkeypatch.chdir(folder)
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [

@@ -139,7 +139,8 @@ def _instead(issue: Issue, say: Wording) -> str:
     words = fix.new_text.strip()
     if not words:
         return say("remove this") if start <= place < end else ""
-    is_replaced = start == place < end and fix.end_line == fix.line and "\n" not in words
+    is_same = fix.line == issue.line == fix.end_line and fix.column - issue.column in (0, 1)  # within quotes
+    is_replaced = is_same and start < end and "\n" not in words
     return say("write {words}", words=words) if is_replaced else ""
 
 
@@ -169,7 +170,7 @@ class _Snippet:
         signs = " " * columns.width(before) + "^" * max(columns.width(about), 1)
         empty = styled(f"{gutter} |", Tone.FAINT)
         label = visible(self.label)
-        is_beside = columns.width(f"{signs} {label}") <= room
+        is_beside = not label or columns.width(f"{signs} {label}") <= room
         marks = empty + " " + styled(f"{signs} {label}".rstrip() if is_beside else signs, self.tone)
         below = [] if is_beside else [styled(f"{gutter} = ", Tone.FAINT) + self.lead + label]
         return [empty, styled(f"{self.number} | ", Tone.FAINT) + before + about + behind, marks, *below]

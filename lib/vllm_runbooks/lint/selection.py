@@ -101,15 +101,18 @@ def find_settings(folder: Path, rules: Collection[str]) -> LintSettings:
     Raises:
         InputError: a settings file cannot be read, or has a setting that is unknown or of another kind.
     """
-    # Not resolved: a link does not lead to the settings of another project.
-    start = Path(os.path.abspath(folder))  # noqa: PTH100 - resolve() follows links
+    try:
+        # Not resolved: a link does not lead to the settings of another project.
+        start = Path(os.path.abspath(folder))  # noqa: PTH100 - resolve() follows links
+    except OSError:  # the working folder was removed
+        return LintSettings()
     home = Path(os.path.expanduser("~"))  # noqa: PTH111 - without a home it stays as it is
     for parent in (start, *start.parents):
         for name in FILES:
             table = _table(parent / name)
             if table is not None:
                 return _settings(table, parent / name, rules)
-        if parent == home or (parent / ".git").exists():
+        if parent == home or os.path.lexists(parent / ".git"):
             break
     return LintSettings()
 
@@ -118,9 +121,9 @@ def _table(path: Path) -> Mapping[str, Any] | None:
     """Our settings in a file; None if it has none."""
     import tomllib
 
+    if not os.path.isfile(path):  # noqa: PTH113 - where a folder cannot be entered there is none, too
+        return None
     try:
-        if not path.is_file():
-            return None
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
         if len(content) > _LARGEST:
