@@ -899,6 +899,8 @@ def test_an_issue_is_shown_as_a_compiler_shows_it() -> None:
     ]
     quoted = replace(issue, column=16)
     assert "^ write --max-model-len" in render.issues.text(replace(FOUND, issues=(quoted,)), "a.sh")
+    many = replace(issue, notes=("x" * 300,), fix=None)
+    assert f"    = help: {'x' * 239}\u2026\n" in render.issues.text(replace(FOUND, issues=(many,)), "a.sh")
     elsewhere = replace(issue, fix=replace(fix, column=20))
     assert "^ write" not in render.issues.text(replace(FOUND, issues=(elsewhere,)), "a.sh")
     removed = replace(issue, fix=replace(fix, new_text=" "))

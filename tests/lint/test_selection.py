@@ -407,6 +407,26 @@ def test_the_part_that_the_shell_cuts_off_belongs_to_the_launch() -> None:
     assert rules(f"# vllm-runbooks: ignore[{EAGER}]\n{text}") == ["shell.comment-after-continuation"]
 
 
+def test_a_script_of_the_toolchain_has_ignore_comments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also for rules of that toolchain; `migrate` minds them as well."""
+    from vllm_runbooks.edge10.scripts import checking as script_checking
+
+    text = "python3 checkpoint_convert.py --src a --dst a --quant_type awq\n"
+    found = [issue.rule for issue in script_checking.lint_scripts({"a.sh": text})["a.sh"].issues]
+    comment = f"# vllm-runbooks: ignore[{found[0]}]\n"
+    assert [i.rule for i in script_checking.lint_scripts({"a.sh": comment + text})["a.sh"].issues] == found[1:]
+    (tmp_path / "run.sh").write_text(f"# vllm-runbooks: ignore[option.unknown]\n{FAULTY}")
+    assert cli.run(["migrate", "--from", "0.18.1", "--to", "0.19.0", str(tmp_path / "run.sh")]) == 0
+    assert "option.unknown]:" not in capsys.readouterr().out
+
+
+def test_of_very_many_comments_the_first_are_read() -> None:
+    """A file of nothing else is read in a moment, and the rest is reported once."""
+    linted = checking.lint_text("# vllm-runbooks: ignore[shell]\n" * 20_000 + SHELL, vllm="0.19.0")
+    assert [issue.rule for issue in linted.issues].count("file.ignore-malformed") == 1
+    assert "only 200 of them are read" in next(issue for issue in linted.issues if issue.line == 201).message
+
+
 def test_ordinary_text_is_no_comment_of_ours() -> None:
     """Words that look alike, in a comment or behind a command."""
     for line in (

@@ -23,6 +23,8 @@ _COMMENT = re.compile(
 )
 _OTHER = re.compile(rf"{_SIGN}|[ \t]{{0,200}}(?:---)?[ \t]{{0,200}}\r?\Z")
 """Lines that may be above `ignore-file`, or between an ignore comment and its launch if they are comments."""
+_MOST = 200
+"""Comments of a file that are read."""
 _IS_COMMENT = re.compile(_SIGN)
 
 
@@ -47,15 +49,22 @@ def comments(text: str, rules: Collection[str], say: Wording) -> Iterator[Ignore
     if MARK not in text:
         return
     lines = text.split("\n")
-    offset, is_top, before = 0, True, ""
+    about = [*range(1, len(lines) + 1), len(lines)]  # the line itself, else the next one that is no comment
+    for index in reversed(range(len(lines))):
+        if _IS_COMMENT.match(lines[index]):
+            about[index] = about[index + 1]
+    offset, is_top, before, count = 0, True, "", 0
     for number, line in enumerate(lines, 1):
         if MARK in line and (match := _COMMENT.match(line)):
             start, end = (offset + at for at in match.span(1))
             names = tuple(filter(None, (name.strip() for name in (match[3] or "").split(","))))
-            about = next((at for at, below in enumerate(lines[number:], number + 1) if not _IS_COMMENT.match(below)), 0)
             is_inside = before.rstrip("\r").endswith("\\") and not _IS_COMMENT.match(before)
             fault = _fault(match[2], names, rules, say, is_top=is_top, is_inside=is_inside)
-            yield IgnoreComment(start, end, 0 if match[2] == "ignore-file" else about or number, names, fault)
+            count += 1
+            if count > _MOST:
+                yield IgnoreComment(start, end, 0, (), say("only {count} of them are read", count=_MOST))
+                return
+            yield IgnoreComment(start, end, 0 if match[2] == "ignore-file" else about[number], names, fault)
         is_top = is_top and _OTHER.match(line) is not None
         before = line
         offset += len(line) + 1

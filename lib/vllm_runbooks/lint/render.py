@@ -117,7 +117,7 @@ def paragraphs(result: Linted | Migrated, name: str) -> list[TextBlock]:
         lead = styled(f"{gutter} = ", Tone.FAINT)
         if notes:
             kind = say("note: ") if label else say("help: ")
-            blocks.append(SentenceLines(one_line(joined(notes)), f"{gutter}   ", lead + kind))
+            blocks.append(SentenceLines(columns.cut(one_line(joined(notes)), _MOST_NOTES), f"{gutter}   ", lead + kind))
         if issue.fix is not None:
             blocks.append(Line(lead + styled(say("fixable with --fix"), Tone.GOOD)))
         blocks.append(BLANK)
@@ -145,6 +145,8 @@ def _instead(issue: Issue, say: Wording) -> str:
 
 
 _LONGEST_LABEL = 60
+_MOST_NOTES = 240
+"""Columns of an issue's notes: some list all names that an option accepts."""
 
 
 @dataclass(frozen=True, slots=True)
