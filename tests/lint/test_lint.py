@@ -874,7 +874,7 @@ def test_an_issue_is_shown_as_a_compiler_shows_it() -> None:
     name = "--max-modle-len"
     source = SourceLine(f"\tvllm serve \u4e2d\u6587\x1b {name} 9", 16, 16 + len(name))
     fix = Fix(112, 17, 112, 17 + len(name), "--max-model-len")
-    notes = ("The nearest name is --max-model-len.", "Spell it so.")
+    notes = ("Did you mean --max-model-len?", "Spell it so.")
     issue = Issue(
         "option.unknown",
         IssueSeverity.ERROR,

@@ -112,8 +112,8 @@ def paragraphs(result: Linted | Migrated, name: str) -> list[TextBlock]:
         label = _instead(issue, say)
         if issue.source is not None:
             blocks.append(_Snippet(issue.source, issue.line, tone, label, say("help: ")))
-            # "The nearest name is X." beside "write X".
-            notes = [note for note in notes if not label.endswith(f" {note.rstrip('.').rpartition(' ')[2]}")]
+            # "Did you mean X?" beside "write X".
+            notes = [note for note in notes if not label.endswith(f" {note.rstrip('.?').rpartition(' ')[2]}")]
         lead = styled(f"{gutter} = ", Tone.FAINT)
         if notes:
             kind = say("note: ") if label else say("help: ")
