@@ -84,6 +84,15 @@ def test_a_diff_hides_secrets_and_is_empty_without_fixes(capsys: pytest.CaptureF
     assert "--diff prints" in capsys.readouterr().err
 
 
+def test_what_is_left_to_fix_is_what_the_profile_reports(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    """On standard error, beside the corrected text."""
+    script = folder / "deploy" / "run.sh"
+    script.write_text("export VLLM_ATTENTION_BACKEND=FLASHINFER\nvllm serve m --host 127.0.0.1\n")
+    for profile, count in (("default", 1), ("min", 0)):
+        assert cli.run(["lint", "--vllm", "0.19.0", "--fix", "--profile", profile, str(script)]) == 0
+        assert capsys.readouterr().err.count("left: 1:8: warning: ") == count
+
+
 @pytest.mark.parametrize("form", ["json", "sarif", "github"])
 def test_programs_get_the_selected_issues(capsys: pytest.CaptureFixture[str], folder: Path, form: str) -> None:
     """All of them without an option; with a selection, a profile or a comment what these leave."""

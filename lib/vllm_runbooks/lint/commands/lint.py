@@ -151,7 +151,7 @@ def lint(
         )
     elif fix:
         ((name, text),) = named.items()
-        _show_fixed(text, checked[name], options[name], out, form)
+        _show_fixed(text, checked[name], options[name], out, form=form, settings=settings[name])
     elif form == "json":
         output.write_json(to_json(next(iter(checked.values()))))
     elif form == "sarif":
@@ -193,7 +193,9 @@ def folder_of(name: str) -> Path | None:
     return Path(name).parent if Path(name).is_file() else None
 
 
-def _show_fixed(text: str, linted: Linted, options: dict[str, Any], out: Path | None, form: str) -> None:
+def _show_fixed(
+    text: str, linted: Linted, options: dict[str, Any], out: Path | None, *, form: str, settings: LintSettings
+) -> None:
     """Print the corrected text; what it leaves unfixed goes to standard error."""
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.lint import checking
@@ -208,7 +210,7 @@ def _show_fixed(text: str, linted: Linted, options: dict[str, Any], out: Path | 
         output.write_json(to_json(linted))
     elif out is None:
         output.write_script(linted.fixed or "")
-    for line in render_issues.left(checking.lint_text(mended, **options).issues):
+    for line in render_issues.left(settings.reported(checking.lint_text(mended, **options).issues)):
         click.echo(line, err=True)
 
 
