@@ -433,10 +433,11 @@ def test_the_command_says_what_is_wrong_and_what_each_script_is(capsys: pytest.C
     status, out, _ = run(capsys, "edge10", "lint", wrong_one)
 
     assert status == 1
-    assert f"{wrong_one}:9:21: error: LM_die_remap is no order of the dies" in out
-    assert f"{wrong_one}: compile-llm\n1 error, 1 warning (edge10-1.1.7" in out
+    assert "error[edge10.remap-dies]: LM_die_remap is no order of the dies" in out
+    assert f"--> {wrong_one}:9:21\n" in out
+    assert f"{wrong_one}: compile-llm\nFound 1 error and 1 warning, checked for edge10-1.1.7;" in out
     status, out, _ = run(capsys, "edge10", "lint", right)
-    assert (status, out.splitlines()[-1][:13]) == (0, "nothing wrong")
+    assert (status, out.splitlines()[-1][:17]) == (0, "No problems found")
 
 
 def test_what_is_no_script_of_the_toolchain_is_told_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -511,7 +512,7 @@ def test_standard_input_is_read_as_a_file_is(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
 
     status, out, _ = run(capsys, "edge10", "lint", "-")
-    assert (status, "standard input:3:1: error: torch_edgex is used" in out) == (1, True)
+    assert (status, "--> standard input:3:1\n" in out and "torch_edgex is used" in out) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -697,7 +698,8 @@ def test_a_dockerfile_of_a_folder_is_read(tmp_path: Path, capsys: pytest.Capture
     status, out, _ = run(capsys, "edge10", "lint", str(tmp_path))
 
     assert status == 1
-    assert "Dockerfile:2:5: error: docker is given a password as an option" in out
+    assert "error[edge10.password-in-command]: docker is given a password as an option" in out
+    assert "Dockerfile:2:5\n" in out
     assert "Dockerfile.gpu" in out
 
 

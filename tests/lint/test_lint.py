@@ -15,13 +15,15 @@ from rows import in_one_test
 from vllm_runbooks import cli, render
 from vllm_runbooks.catalog import folders, options
 from vllm_runbooks.catalog.specs import DefaultReviews
+from vllm_runbooks.core.console import terminal
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Case, Evidence, Expectation, IssueRef
 from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.core.views import elements
+from vllm_runbooks.core.views.styled import laid_out
 from vllm_runbooks.lint import calls, checking, config_files, knowledge, moves
 from vllm_runbooks.lint import linting as lint
-from vllm_runbooks.lint.records import ChangedDefault, CommandRelease, Fix, Issue, Launch, Linted, Migrated
+from vllm_runbooks.lint.records import ChangedDefault, CommandRelease, Fix, Issue, Launch, Linted, Migrated, SourceLine
 from vllm_runbooks.lint.several_launches import together
 from vllm_runbooks.reading import documents, sources
 from vllm_runbooks.runbooks import case_files
@@ -262,7 +264,7 @@ def test_a_clean_command_is_status_0(capsys: pytest.CaptureFixture[str], tmp_pat
     assert run(capsys, "lint", str(tmp_path / "a.sh"), "--vllm", "0.19.0")[0] == 0
     status, out, _ = run(capsys, "lint", str(tmp_path / "b.sh"))
     assert status == 0
-    assert "no start of vLLM" in out
+    assert "No vLLM launch found" in out
 
 
 def test_migrating_names_what_moves(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -814,6 +816,7 @@ def test_the_verdict_on_commands() -> None:
     )  # fmt: skip
 
 
+CHECKED_FOR = "checked for vLLM 0.19.0 (given)."
 JUDGED = CommandRelease("0.19.0", "given", "0.19.0")
 FAULT = Issue("option.unknown", IssueSeverity.ERROR, 3, 14, "vllm serve m \\\n  --x", "100% wrong,\nno: such", None)
 MENDED = Issue(
@@ -827,13 +830,13 @@ FOUND = Linted(JUDGED, (FAULT, MENDED, KNOWN), (STARTED,), None)
 @pytest.mark.parametrize(
     ("issues", "starts", "said"),
     [
-        ((), 0, "no start of vLLM found, so nothing was judged (vLLM 0.19.0, as asked)"),
-        ((), 1, "nothing wrong (1 start of vLLM; vLLM 0.19.0, as asked)"),
-        ((), 2, "nothing wrong (2 starts of vLLM; vLLM 0.19.0, as asked)"),
-        ((FAULT,), 0, "1 error (no start of vLLM; vLLM 0.19.0, as asked)"),
-        ((KNOWN, MENDED, FAULT), 1, "1 error, 1 warning, 1 info (1 start of vLLM; vLLM 0.19.0, as asked)"),
-        ((KNOWN, MENDED, MENDED, KNOWN), 1, "2 warnings, 2 infos (1 start of vLLM; vLLM 0.19.0, as asked)"),
-        ((FAULT,) * 3, 3, "3 errors (3 starts of vLLM; vLLM 0.19.0, as asked)"),
+        ((), 0, "No vLLM launch found; nothing was checked."),
+        ((), 1, f"No problems found in 1 launch, {CHECKED_FOR}"),
+        ((), 2, f"No problems found in 2 launches, {CHECKED_FOR}"),
+        ((FAULT,), 0, f"Found 1 error, {CHECKED_FOR}"),
+        ((KNOWN, MENDED, FAULT), 1, f"Found 1 error, 1 warning and 1 info in 1 launch, {CHECKED_FOR}"),
+        ((KNOWN, MENDED, MENDED, KNOWN), 1, f"Found 2 warnings and 2 infos in 1 launch, {CHECKED_FOR}"),
+        ((FAULT,) * 3, 3, f"Found 3 errors in 3 launches, {CHECKED_FOR}"),
     ],
 )
 def test_the_last_line_counts(issues: tuple[Issue, ...], starts: int, said: str) -> None:
@@ -841,16 +844,18 @@ def test_the_last_line_counts(issues: tuple[Issue, ...], starts: int, said: str)
     found = Linted(JUDGED, issues, (STARTED,) * starts, None)
 
     assert render.issues.headline(found) == said
-    assert render.issues.text(found, "a.sh").split("\n")[-1] == said
+    fixable = sum(issue.fix is not None for issue in issues)
+    with_fixes = said.replace(" in ", f" ({fixable} fixable with --fix) in ", 1) if fixable else said
+    assert render.issues.text(found, "a.sh").split("\n")[-1] == with_fixes
 
 
 @pytest.mark.parametrize(
     ("vllm", "said"),
     [
-        (CommandRelease("0.19.0", "image", "0.19.0"), "vLLM 0.19.0, from the image's tag"),
-        (CommandRelease("0.19.0", "log", "0.19.0"), "vLLM 0.19.0, from the log"),
-        (CommandRelease("0.19.0", "newest", "0.19.0"), "vLLM 0.19.0, the newest known; name yours with --vllm"),
-        (CommandRelease("0.19.1", "given", "0.19.0"), "vLLM 0.19.1, as asked, judged by the data of 0.19.0"),
+        (CommandRelease("0.19.0", "image", "0.19.0"), "vLLM 0.19.0 (image tag)"),
+        (CommandRelease("0.19.0", "log", "0.19.0"), "vLLM 0.19.0 (from the log)"),
+        (CommandRelease("0.19.0", "newest", "0.19.0"), "vLLM 0.19.0 (newest known; set yours with --vllm)"),
+        (CommandRelease("0.19.1", "given", "0.19.0"), "vLLM 0.19.1 (given; checked with the data of 0.19.0)"),
     ],
 )
 def test_a_verdict_names_its_release(vllm: CommandRelease, said: str) -> None:
@@ -858,19 +863,98 @@ def test_a_verdict_names_its_release(vllm: CommandRelease, said: str) -> None:
     assert render.issues.release(replace(FOUND, vllm=vllm)) == said
 
 
-def test_an_issue_is_a_paragraph_in_a_terminal() -> None:
-    """Place, severity, message and rule; the first line of what stands there, where there is something; the mending."""
-    assert render.issues.text(FOUND, "a.sh") == (
-        "a.sh:3:14: error: 100% wrong,\\nno: such [option.unknown]\n    vllm serve m \\\n"
-        "a.sh:4:1: warning: A blank <b> \\x1b[31m [shell.blank]\n    --fix mends it\n"
-        f"a.sh:9:2: info: The newest [name.latest]\n    {'x' * 201}\n"
-        "1 error, 1 warning, 1 info (1 start of vLLM; vLLM 0.19.0, as asked)"
+def test_an_issue_is_shown_as_a_compiler_shows_it() -> None:
+    """Severity and rule, the message's first sentence, the place, the line with carets, what to write, the rest."""
+    assert render.issues.text(FOUND, "a\x1b.sh") == (
+        "error[option.unknown]: 100% wrong,\\nno: such\n --> a\\x1b.sh:3:14\n\n"
+        "warning[shell.blank]: A blank <b> \\x1b[31m\n --> a\\x1b.sh:4:1\n  = fixable with --fix\n\n"
+        "info[name.latest]: The newest\n --> a\\x1b.sh:9:2\n\n"
+        "Found 1 error, 1 warning and 1 info (1 fixable with --fix) in 1 launch, checked for vLLM 0.19.0 (given)."
     )
-    both = replace(MENDED, text="  --a", message="Twice")
-    assert render.issues.text(replace(FOUND, issues=(both, replace(both, text=" \nb", fix=None))), "-") == (
-        "-:4:1: warning: Twice [shell.blank]\n      --a\n    --fix mends it\n-:4:1: warning: Twice [shell.blank]\n"
-        "2 warnings (1 start of vLLM; vLLM 0.19.0, as asked)"
+    name = "--max-modle-len"
+    source = SourceLine(f"\tvllm serve \u4e2d\u6587\x1b {name} 9", 16, 16 + len(name))
+    fix = Fix(112, 17, 112, 17 + len(name), "--max-model-len")
+    notes = ("Did you mean --max-model-len?", "Spell it so.")
+    issue = Issue(
+        "option.unknown",
+        IssueSeverity.ERROR,
+        112,
+        17,
+        name,
+        "No such option. " + " ".join(notes),
+        fix,
+        None,
+        notes,
+        source,
     )
+    shown = render.issues.text(replace(FOUND, issues=(issue,)), "a.sh")
+    assert shown.split("\n")[:-2] == [
+        "error[option.unknown]: No such option.",
+        "   --> a.sh:112:17",
+        "    |",
+        "112 |  vllm serve \u4e2d\u6587\\x1b --max-modle-len 9",
+        f"    | {' ' * 21}^^^^^^^^^^^^^^^ write --max-model-len",
+        "    = note: Spell it so.",
+        "    = fixable with --fix",
+    ]
+    quoted = replace(issue, column=16)
+    assert "^ write --max-model-len" in render.issues.text(replace(FOUND, issues=(quoted,)), "a.sh")
+    many = replace(issue, notes=("x" * 300,), fix=None)
+    assert f"    = help: {'x' * 239}\u2026\n" in render.issues.text(replace(FOUND, issues=(many,)), "a.sh")
+    elsewhere = replace(issue, fix=replace(fix, column=20))
+    assert "^ write" not in render.issues.text(replace(FOUND, issues=(elsewhere,)), "a.sh")
+    removed = replace(issue, fix=replace(fix, new_text=" "))
+    assert f"^ remove this\n    = note: {' '.join(notes)}\n" in render.issues.text(
+        replace(FOUND, issues=(removed,)), "a.sh"
+    )
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+def test_a_long_line_is_cut_around_what_is_wrong(width: int) -> None:
+    """No line of a snippet is wider than the terminal, and what is wrong is in it, above its carets."""
+    for before, about, behind in ((0, 9, 900), (300, 9, 300), (900, 9, 0), (70, 300, 10), (0, 900, 0), (20, 9, 0)):
+        text = "b" * before + "a" * about + "c" * behind
+        issue = replace(FAULT, source=SourceLine(text, before, before + about))
+        block = render.issues.paragraphs(replace(FOUND, issues=(issue,)), "a.sh")
+        lines = [str(line) for line in laid_out(block, terminal.layout(width))]
+        (shown,) = [line for line in lines if line.startswith("3 | ")]
+        (carets,) = [line for line in lines if "^" in line]
+
+        assert all(len(line) <= width for line in lines)
+        assert carets.index("^") == shown.index("a")
+        assert carets.count("^") == shown.count("a") + ("a\u2026" in shown and about > 9)
+        assert ("\u2026" in shown) == (len(text) > width - 5)
+        assert not [line for line in lines if line.rstrip().endswith("=")]
+
+
+def test_what_to_write_is_below_where_there_is_no_room() -> None:
+    """As help of its own; a line is never wider for it."""
+    name = "--max-modle-len"
+    issue = Issue("option.unknown", IssueSeverity.ERROR, 1, 51, name, "No.", Fix(1, 51, 1, 66, "--max-model-len"))
+    source = SourceLine(" " * 50 + name, 50, 50 + len(name))
+    block = render.issues.paragraphs(replace(FOUND, issues=(replace(issue, source=source),)), "a.sh")
+
+    assert [str(line) for line in laid_out(block, terminal.layout(80))][4:6] == [
+        f"  | {' ' * 50}{'^' * 15}",
+        "  = help: write --max-model-len",
+    ]
+    assert str(laid_out(block, terminal.layout(140))[4]).endswith("^ write --max-model-len")
+
+
+def test_a_line_is_shown_without_its_secrets() -> None:
+    """Carets stand below what is left of it: the text beside a secret, and a secret itself."""
+    found = checking.lint_text(
+        "vllm serve m --host 127.0.0.1 --api-key sesame-open-22 --max-modle-len 1 # sesame-open-22\n", vllm="0.19.0"
+    )
+    lines = render.issues.text(found, "a.sh").split("\n")
+
+    assert "sesame" not in "".join(lines)
+    for number, line in enumerate(lines):
+        if line.startswith("1 | "):
+            carets = lines[number + 1]
+            marked = line[carets.index("^") : carets.rindex("^") + 1]
+            assert marked in ("--api-key [secret-1]", "--max-modle-len")
+    assert sum(line.startswith("1 | ") for line in lines) == 2
 
 
 def test_what_is_left_is_a_line_each() -> None:
@@ -952,7 +1036,7 @@ def test_a_notebook_has_the_issues_as_a_table() -> None:
 
     assert shown.plain == render.issues.text(FOUND, "line")
     assert shown.html.startswith(
-        "<p>1 error, 1 warning, 1 info (1 start of vLLM; vLLM 0.19.0, as asked)</p><table><tr>"
+        "<p>Found 1 error, 1 warning and 1 info in 1 launch, checked for vLLM 0.19.0 (given).</p><table><tr>"
     )
     assert [re.sub("<[^>]*>", "|", row).strip("|") for row in rows] == [
         "3:14|||error|||100% wrong,\nno: such||vllm serve m \\|||option.unknown",
@@ -963,7 +1047,7 @@ def test_a_notebook_has_the_issues_as_a_table() -> None:
     assert tones == [[elements.RED], [elements.AMBER], [elements.BLUE]]
     assert re.findall("<th[^>]*>([^<]*)</th>", shown.html) == ["place", "", "what is wrong", "mended"]
     bare = render.issues.table(replace(FOUND, issues=()))
-    assert bare.html == "<p>nothing wrong (1 start of vLLM; vLLM 0.19.0, as asked)</p>"
+    assert bare.html == "<p>No problems found in 1 launch, checked for vLLM 0.19.0 (given).</p>"
 
 
 def test_a_notebook_has_what_is_started() -> None:
@@ -972,16 +1056,16 @@ def test_a_notebook_has_what_is_started() -> None:
 
     assert shown.plain == (
         "m: max_model_len=4096, host=::, enforce_eager=true, seed=unknown; A=b, C=unknown\n"
-        "unknown: no options\nvLLM 0.19.0, as asked"
+        "unknown: no options\nvLLM 0.19.0 (given)"
     )
     assert re.findall("<t[dh][^>]*>([^<]*)</t[dh]>", shown.html) == [
         "model", "options", "environment", "m", "max_model_len=4096, host=::, enforce_eager=true, seed=unknown",
         "A=b, C=unknown", "unknown", "", "",
     ]  # fmt: skip
-    assert shown.html.endswith("</table><p>vLLM 0.19.0, as asked</p>")
+    assert shown.html.endswith("</table><p>vLLM 0.19.0 (given)</p>")
     none = render.issues.starts(replace(FOUND, deployments=(), vllm=replace(JUDGED, version="<b>", data="<b>")))
-    assert none.plain == "No start of vLLM was found (vLLM <b>, as asked)."
-    assert none.html == "<p>No start of vLLM was found (vLLM &lt;b&gt;, as asked).</p>"
+    assert none.plain == "No start of vLLM was found (vLLM <b> (given))."
+    assert none.html == "<p>No start of vLLM was found (vLLM &lt;b&gt; (given)).</p>"
 
 
 NEW_DEFAULTS = (
@@ -1007,7 +1091,9 @@ def test_defaults_that_moved_stand_over_the_difference() -> None:
 def test_a_notebook_has_the_migration() -> None:
     """What the rewritten text does not mend, the defaults as a table, and the difference in its colours."""
     shown = render.issues.migration(MOVED)
-    said = "1 error, 1 warning (1 start of vLLM; vLLM 0.19.0, as asked). The rewritten text mends 1 of them"
+    said = (
+        "Found 1 error and 1 warning in 1 launch, checked for vLLM 0.19.0 (given). The rewritten text fixes 1 of them"
+    )
 
     assert shown.plain == f"{said}; left are:\nline:3:14: 100% wrong,\nno: such\n{render.issues.changes(MOVED)}"
     assert shown.html.startswith(f"<p>{said}; left are:</p><table>")
@@ -1022,7 +1108,7 @@ def test_a_notebook_has_the_migration() -> None:
     ]  # fmt: skip
     assert shown.html.endswith("</span>\n c</pre>")
     whole = render.issues.migration(replace(MOVED, issues=(MENDED,), changed_defaults=(), diff=""))
-    assert whole.plain.split("\n")[0].endswith("The rewritten text mends 1 of them.")
+    assert whole.plain.split("\n")[0].endswith("The rewritten text fixes 1 of them.")
     assert whole.html.endswith("<p>No default of these commands changed.</p><p>Nothing to mend.</p>")
 
 

@@ -177,7 +177,7 @@ def test_cards_are_chosen_by_the_layout_alone() -> None:
         ("0.16.0", {"cudagraph_capture_sizes": [1, "2"]}, "cudagraph_capture_sizes: must be a list, each an integer"),
         ("0.16.0", {"compilation_config": [3]}, "compilation_config: must be JSON; list is given"),
         ("0.7.2", {"limit_mm_per_prompt": "image=1"}, "limit_mm_per_prompt: must be"),
-        ("0.16.0", {"dtype": "bf17"}, "--dtype of vLLM 0.16.0 does not take bf17"),
+        ("0.16.0", {"dtype": "bf17"}, "--dtype does not accept bf17 in vLLM 0.16.0"),
         ("0.16.0", {"maxmodellen": 1}, "maxmodellen: is no option of vLLM 0.16.0; did you mean max_model_len?"),
         ("0.16.0", {"compilation_config": {"levl": 3}}, "--compilation-config of vLLM 0.16.0 has no key levl"),
     ],

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog import options
@@ -17,6 +18,7 @@ from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.lint import knowledge
 from vllm_runbooks.lint import linting as _lint
 from vllm_runbooks.lint.records import Linted, Migrated
+from vllm_runbooks.lint.selection import EVERYTHING, Selection
 from vllm_runbooks.reading import deployment, documents, sources
 from vllm_runbooks.reading.deployment import forms
 
@@ -32,8 +34,9 @@ def lint_text(
     is_config_checked: bool = False,
     folder: Path | None = None,
     lang: str | None = None,
+    selection: Selection = EVERYTHING,
 ) -> Linted:
-    """Lint a script, manifest, Python program or page.
+    """Lint a script, manifest, Python program or page; comments in it may ignore rules.
 
     `python` is a Python with vLLM, whose parser checks the commands too (with `is_config_checked` also its
     configuration). Config files of the commands are read in `folder`; `lang` defaults to `VLLM_RUNBOOKS_LANG`.
@@ -43,17 +46,27 @@ def lint_text(
         from vllm_runbooks.lint import second_opinion
 
         ask = partial(second_opinion.ask, python, is_config_checked=is_config_checked)
-    return _lint.lint(text, knowledge.knowledge(lang), asked(text, name, vllm, gpus, folder), fix=fix, ask=ask)
+    return _lint.lint(
+        text, knowledge.knowledge(lang), asked(text, name, vllm, gpus, folder, selection=selection), fix=fix, ask=ask
+    )
 
 
-def asked(text: str, name: str, vllm: str | None, gpus: str | None, folder: Path | None) -> _lint.LintRequest:
+def asked(
+    text: str,
+    name: str,
+    vllm: str | None,
+    gpus: str | None,
+    folder: Path | None,
+    *,
+    selection: Selection = EVERYTHING,
+) -> _lint.LintRequest:
     """Build the request, with the config files next to the text."""
     cards = host_loading.cards(gpus) if gpus else None
     if folder is None:
-        return _lint.LintRequest(name, vllm or None, cards, apart=_apart)
+        return _lint.LintRequest(name, vllm or None, cards, apart=_apart, selection=selection)
     texts = ((config, sources.read_beside(folder, config)) for config in _lint.config_names(text, name))
     files = {config: read for config, read in texts if read is not None}
-    return _lint.LintRequest(name, vllm or None, cards, files, _apart)
+    return _lint.LintRequest(name, vllm or None, cards, files, _apart, selection)
 
 
 def _apart(text: str, name: str) -> _lint.OtherPrograms | None:
@@ -65,10 +78,21 @@ def _apart(text: str, name: str) -> _lint.OtherPrograms | None:
 
 
 def mended(
-    text: str, *, name: str = "", vllm: str | None = None, gpus: str | None = None, folder: Path | None = None
+    text: str,
+    *,
+    name: str = "",
+    vllm: str | None = None,
+    gpus: str | None = None,
+    folder: Path | None = None,
+    selection: Selection = EVERYTHING,
 ) -> str:
     """Apply every fix and keep the secrets: for the user's own file."""
-    return _lint.mended(text, knowledge.knowledge(), asked(text, name, vllm, gpus, folder))
+    return _lint.mended(text, knowledge.knowledge(), asked(text, name, vllm, gpus, folder, selection=selection))
+
+
+def hidden(text: str, options: Mapping[str, Any]) -> str:
+    """The text with its secrets replaced; options as for `mended`."""
+    return _lint.hidden(text, knowledge.knowledge(), asked(text, **options))
 
 
 def migrate_text(

@@ -16,10 +16,11 @@ from vllm_runbooks.catalog.records import Rule
 from vllm_runbooks.catalog.specs import HostGpu, Specs
 from vllm_runbooks.core.excerpt import EditedText, Replacement
 from vllm_runbooks.core.records import Edit, IssueSeverity
-from vllm_runbooks.lint import calls, config_files, environment_rules, meaning, option_rules
+from vllm_runbooks.lint import calls, config_files, environment_rules, ignore_comments, meaning, option_rules
 from vllm_runbooks.lint.hits import Hit, ParserVerdict
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.lint.secrecy import TextVersion
+from vllm_runbooks.lint.selection import Selection
 from vllm_runbooks.lint.several_launches import together
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments import Parsed
@@ -67,6 +68,8 @@ class LintRequest:
     """Texts of the config files by name; see `config_names`."""
     apart: Callable[[str, str], OtherPrograms | None] | None = None
     """Finds the programs for which no release is right, by text and file name."""
+    selection: Selection | None = None
+    """Rules to apply, and whether ignore comments count; None: all rules, and no comment does."""
 
 
 class OtherPrograms(Protocol):
@@ -98,7 +101,8 @@ class LintedText:
         changed = EditedText(self.text, edits)
         if changed.text == self.text:
             return None
-        return LintedText(changed.text, self.knowledge, self.asked, self.ask), changed
+        request = replace(self.asked, selection=None)
+        return LintedText(changed.text, self.knowledge, request, self.ask), changed
 
     @cached_property
     def readings(self) -> list[TextVersion]:
@@ -166,12 +170,43 @@ class LintedText:
 
     @cached_property
     def hits(self) -> list[Hit]:
-        """All hits in text order, without repetitions."""
+        """The selected hits in text order, without repetitions."""
+        return sorted(self.selected(self.all_hits), key=lambda hit: (hit.start, hit.end, hit.rule))
+
+    @cached_property
+    def all_hits(self) -> list[Hit]:
+        """Also those that the request or a comment leaves out."""
         hits: dict[tuple[str, int, int, str], Hit] = {}
         for hit in self._all():
             if hit.rule in self.knowledge.rules:
                 hits.setdefault((hit.rule, hit.start, hit.end, hit.where), hit)
-        return sorted(hits.values(), key=lambda hit: (hit.start, hit.end, hit.rule))
+        return [*hits.values()]
+
+    def selected(self, hits: list[Hit]) -> list[Hit]:
+        """Leave out what the request or a comment leaves out; comments without effect are hits, too."""
+        selection = self.asked.selection
+        if selection is None:
+            return hits
+        hits = ignore_comments.without_ignored(
+            hits, self.text, self._intended_launches, self.knowledge.rules, Wording(self.knowledge.lang)
+        )
+        return [hit for hit in hits if selection.applies(hit.rule)]
+
+    @property
+    def _intended_launches(self) -> Sequence[WrittenLaunch]:
+        """All launches, with those parts that the shell cuts off."""
+        if self.intended is None:
+            return self.page.starts
+        judged, changed = self.intended
+        return [
+            replace(
+                launch,
+                start=changed.back(launch.start),
+                end=changed.back(launch.end),
+                keys={key: (changed.back(start), changed.back(end)) for key, (start, end) in launch.keys.items()},
+            )
+            for launch in judged.page.starts
+        ]
 
     def _all(self) -> Iterator[Hit]:
         for hit in self._of_text():

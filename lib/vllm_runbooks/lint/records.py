@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from vllm_runbooks.core.record_forms import OMIT_NONE
+from vllm_runbooks.core.record_forms import OMIT_NONE, UNPRINTED
 from vllm_runbooks.core.records import IssueSeverity
 
 
@@ -19,6 +19,16 @@ class Fix:
     end_line: int
     end_column: int
     new_text: str
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """The line of an issue, secrets replaced, and what the issue is about in it."""
+
+    text: str
+    start: int
+    end: int
+    """Offsets in the text; the same for a place between two characters."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +45,10 @@ class Issue:
     fix: Fix | None
     file: str | None = field(default=None, metadata=OMIT_NONE)
     """Where several files are judged together: the one that it is in."""
+    notes: tuple[str, ...] = field(default=(), metadata=UNPRINTED)
+    """Sentences of the message after the first."""
+    source: SourceLine | None = field(default=None, metadata=UNPRINTED, compare=False)
+    """None if the line is blank or very long."""
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,29 @@ import difflib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from vllm_runbooks.catalog.languages import LANGUAGES, Wording, told_in
+from vllm_runbooks.catalog.languages import LANGUAGES, Wording, joined, told_in
 from vllm_runbooks.catalog.records import Rule
 from vllm_runbooks.core.display import RenderedView, one_line, visible
 from vllm_runbooks.core.records import IssueSeverity
+from vllm_runbooks.core.views import text_width as columns
 from vllm_runbooks.core.views.elements import GREEN, GREY, RED, badge, prose, tinted
-from vllm_runbooks.core.views.styled import GROUNDS, Line, SentenceLines, Space, TextBlock, Tone, plain, styled
-from vllm_runbooks.lint.records import Issue, Linted, Migrated
+from vllm_runbooks.core.views.styled import (
+    BLANK,
+    GROUNDS,
+    Layout,
+    Line,
+    SentenceLines,
+    Styled,
+    TextBlock,
+    Tone,
+    plain,
+    styled,
+)
+from vllm_runbooks.lint.records import Issue, Linted, Migrated, SourceLine
 
 _SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
 _GITHUB_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "notice"}
@@ -28,71 +41,166 @@ _COUNTED = {
 _SIGNS = {"-": Tone.BAD, "+": Tone.GOOD, "@": Tone.FAINT}
 _DIFFERENCE = {"-": RED, "+": GREEN, "@": GREY}
 _SOURCES = {
-    "given": "as asked",
-    "image": "from the image's tag",
+    "given": "given",
+    "image": "image tag",
     "log": "from the log",
-    "newest": "the newest known; name yours with --vllm",
+    "newest": "newest known; set yours with --vllm",
     "toolchain": "with which the toolchain evaluates",
 }
 _SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
 def headline(result: Linted | Migrated) -> str:
-    """Number of issues by severity, and the release."""
-    issue_count, scope = _counted(result)
-    return f"{issue_count} ({scope})"
+    """Number of issues by severity, launches, and the release."""
+    return str(_summary([result]))
 
 
-def _counted(result: Linted | Migrated) -> tuple[str, str]:
-    say = Wording(result.lang)
-    issue_count = counted(result.issues, result.lang)
-    starts = len(result.deployments)
-    if not starts and not issue_count:
-        return say("no start of vLLM found, so nothing was judged"), release(result)
-    noun = "{count} start of vLLM" if starts == 1 else "{count} starts of vLLM"
-    read = say(noun, count=starts) if starts else say("no start of vLLM")
-    return issue_count or say("nothing wrong"), f"{read}{say('; ')}{release(result)}"
+def _summary(results: Sequence[Linted | Migrated], *, is_fixable: bool = False) -> Styled:
+    say = Wording(results[0].lang)
+    issues = [issue for result in results for issue in result.issues]
+    launches = sum(len(result.deployments) for result in results)
+    releases = _listed(list(dict.fromkeys(map(release, results))), say)
+    if not launches and not issues:
+        return styled(say("No vLLM launch found; nothing was checked."), Tone.WARN)
+    count = say("{count} launch" if launches == 1 else "{count} launches", count=launches)
+    if len(results) > 1:
+        count = say("{launches} of {count} files", launches=count, count=len(results))
+    where = say(" in {launches}", launches=count) if launches else ""
+    scope = styled(where + say(", checked for {release}.", release=releases), Tone.FAINT)
+    if not issues:
+        return styled(say("No problems found"), Tone.GOOD) + scope
+    return issue_total(issues, results[0].lang, is_fixable=is_fixable) + scope
+
+
+def issue_total(issues: Sequence[Issue], lang: str | None = None, *, is_fixable: bool = True) -> Styled:
+    """The number of issues, in the tone of the gravest, and of those that `--fix` fixes."""
+    say, fixable = Wording(lang), sum(issue.fix is not None for issue in issues) if is_fixable else 0
+    fixes = say(" ({count} fixable with --fix)", count=fixable) if fixable else ""
+    tone = _TONES[min((issue.severity for issue in issues), key=list(IssueSeverity).index)]
+    return styled(say("Found {count}", count=counted(issues, lang)), tone) + fixes
 
 
 def release(result: Linted | Migrated) -> str:
     """The release that was checked, and how it is known."""
     vllm, say = result.vllm, Wording(result.lang)
-    nearest = "" if vllm.data == vllm.version else say(", judged by the data of {version}", version=vllm.data)
-    return say("vLLM {version}, {source}", version=vllm.version, source=say(_SOURCES[vllm.source])) + nearest
+    nearest = "" if vllm.data == vllm.version else say("; checked with the data of {version}", version=vllm.data)
+    source = say(_SOURCES[vllm.source]) + nearest
+    return say("vLLM {version} ({source})", version=vllm.version, source=source)
 
 
 def text(result: Linted | Migrated, name: str) -> str:
     """As `view`, without colors."""
-    return plain(view(result, name))
+    return plain(view({name: result}))
 
 
-def view(result: Linted | Migrated, name: str) -> list[TextBlock]:
-    """Issues for a terminal, then their number."""
-    is_wrong, is_judged = bool(wrong(result.issues)), bool(result.deployments or result.issues)
-    issue_count, scope = _counted(result)
-    tone = Tone.BAD if is_wrong else Tone.GOOD if is_judged else Tone.WARN
-    return [*paragraphs(result, name), SentenceLines(styled(issue_count, tone) + styled(f" ({scope})", Tone.FAINT))]
+def view(results: Mapping[str, Linted | Migrated]) -> list[TextBlock]:
+    """Issues of files for a terminal, then their number."""
+    blocks = [block for name, result in results.items() for block in paragraphs(result, name)]
+    return [*blocks, SentenceLines(_summary([*results.values()], is_fixable=True), "  ")]
 
 
 def paragraphs(result: Linted | Migrated, name: str) -> list[TextBlock]:
+    """Each issue with its place, its source line and what to write instead."""
     blocks: list[TextBlock] = []
+    say = Wording(result.lang)
     for issue in result.issues:
-        place = styled(f"{one_line(name)}:{issue.line}:{issue.column}: ", Tone.FAINT)
-        severity = styled(issue.severity.value, _TONES[issue.severity])
-        message = f": {one_line(issue.message)} " + styled(f"[{issue.rule}]", Tone.FAINT)
-        blocks.append(SentenceLines(place + severity + message))
-        line = issue.text.split("\n", 1)[0]
-        if line.strip():
-            blocks.append(Line("    " + styled(line, Tone.QUOTE)))
+        tone, gutter = _TONES[issue.severity], " " * len(str(issue.line))
+        head = styled(f"{issue.severity.value}[{issue.rule}]", tone)
+        first, *notes = _sentences(issue)
+        blocks.append(SentenceLines(head + styled(f": {one_line(first)}", Tone.HEADING), "  "))
+        blocks.append(Line(styled(f"{gutter}--> {one_line(name)}:{issue.line}:{issue.column}", Tone.FAINT)))
+        label = _instead(issue, say)
+        if issue.source is not None:
+            blocks.append(_Snippet(issue.source, issue.line, tone, label, say("help: ")))
+            # "Did you mean X?" beside "write X".
+            notes = [note for note in notes if not label.endswith(f" {note.rstrip('.?').rpartition(' ')[2]}")]
+        lead = styled(f"{gutter} = ", Tone.FAINT)
+        if notes:
+            kind = say("note: ") if label else say("help: ")
+            blocks.append(SentenceLines(columns.cut(one_line(joined(notes)), _MOST_NOTES), f"{gutter}   ", lead + kind))
         if issue.fix is not None:
-            blocks.append(Line(styled(f"    {Wording(result.lang)('--fix mends it')}", Tone.GOOD)))
-        blocks.append(Space())
+            blocks.append(Line(lead + styled(say("fixable with --fix"), Tone.GOOD)))
+        blocks.append(BLANK)
     return blocks
+
+
+def _sentences(issue: Issue) -> list[str]:
+    """The message's sentences; the first with what is before it."""
+    rest = joined(issue.notes)
+    return [issue.message.removesuffix(rest).rstrip(), *issue.notes]
+
+
+def _instead(issue: Issue, say: Wording) -> str:
+    """What to write instead of what the issue is about, if it is a few words."""
+    fix = issue.fix
+    if fix is None or len(fix.new_text) > _LONGEST_LABEL:
+        return ""
+    start, end, place = (fix.line, fix.column), (fix.end_line, fix.end_column), (issue.line, issue.column)
+    words = fix.new_text.strip()
+    if not words:
+        return say("remove this") if start <= place < end else ""
+    is_same = fix.line == issue.line == fix.end_line and fix.column - issue.column in (0, 1)  # within quotes
+    is_replaced = is_same and start < end and "\n" not in words
+    return say("write {words}", words=words) if is_replaced else ""
+
+
+_LONGEST_LABEL = 60
+_MOST_NOTES = 240
+"""Columns of an issue's notes: some list all names that an option accepts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Snippet:
+    """A line of a file with signs below what an issue is about; a long line is cut around it."""
+
+    source: SourceLine
+    number: int
+    tone: Tone
+    label: str
+    """What to write instead; after `lead` on a line of its own where there is no room."""
+    lead: str
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        gutter = " " * len(str(self.number))
+        source = self.source
+        before = visible(source.text[: source.start])
+        about = visible(source.text[source.start : source.end])
+        behind = visible(source.text[source.end :].rstrip())
+        room = max((layout.table or _PIPED) - len(gutter) - 4, 20)
+        if columns.width(before + about + behind) > room:
+            before, about, behind = _around(before, about, behind, room)
+        signs = " " * columns.width(before) + "^" * max(columns.width(about), 1)
+        empty = styled(f"{gutter} |", Tone.FAINT)
+        label = visible(self.label)
+        is_beside = not label or columns.width(f"{signs} {label}") <= room
+        marks = empty + " " + styled(f"{signs} {label}".rstrip() if is_beside else signs, self.tone)
+        below = [] if is_beside else [styled(f"{gutter} = ", Tone.FAINT) + self.lead + label]
+        return [empty, styled(f"{self.number} | ", Tone.FAINT) + before + about + behind, marks, *below]
+
+
+_PIPED = 120
+"""Columns of a line where there is no terminal."""
+
+
+def _around(before: str, about: str, behind: str, room: int) -> tuple[str, str, str]:
+    """Cut a line: keep the beginning of what it is about, and some of what is before it."""
+    about = columns.cut(about, room - min(columns.width(before), room // 3))
+    kept = room - columns.width(about) - min(columns.width(behind), room // 6)
+    if columns.width(before) > kept:
+        while before and columns.width(before) > kept - 1:
+            before = before[1:]
+        before = f"…{before}"
+    return before, about, columns.cut(behind, room - columns.width(before + about)) if behind else ""
 
 
 def counted(issues: Sequence[Issue], lang: str | None = None) -> str:
     counts, say = Counter(issue.severity for issue in issues), Wording(lang)
-    return say(", ").join(say(_COUNTED[s][counts[s] != 1], count=counts[s]) for s in IssueSeverity if counts[s])
+    return _listed([say(_COUNTED[s][counts[s] != 1], count=counts[s]) for s in IssueSeverity if counts[s]], say)
+
+
+def _listed(items: Sequence[str], say: Wording) -> str:
+    *others, last = items or [""]
+    return say("{first} and {second}", first=say(", ").join(others), second=last) if others else last
 
 
 def wrong(issues: Sequence[Issue]) -> list[Issue]:
@@ -136,8 +244,17 @@ def changes_view(migrated: Migrated) -> list[TextBlock]:
         kept = say(" (set in the rewritten script)") if change.explicit else ""
         note = f". {say.mark}{change.note}" if change.note else ""
         lines.append(SentenceLines(named + f": {_default(change.from_)} -> {_default(change.to)}{kept}{note}"))
-    difference = migrated.diff.split("\n") if migrated.diff else []
-    return [*lines, *(Line(styled(line, _SIGNS.get(line[:1]))) for line in difference)]
+    return [*lines, *_diff_view(migrated.diff)]
+
+
+def diff_view(before: str, after: str, name: str) -> list[TextBlock]:
+    """Unified diff of the fixes of a file, for a terminal; empty without fixes."""
+    old, new = (text.removesuffix("\n").split("\n") for text in (before, after))
+    return _diff_view("\n".join(difflib.unified_diff(old, new, one_line(name), one_line(name), lineterm="")))
+
+
+def _diff_view(diff: str) -> list[TextBlock]:
+    return [Line(styled(line, _SIGNS.get(line[:1]))) for line in diff.split("\n")] if diff else []
 
 
 def _default(value: Any) -> str:
@@ -317,8 +434,8 @@ def difference(before: str, linted: Linted) -> RenderedView:
 def migration(moved: Migrated) -> RenderedView:
     """Migration for a notebook: issues, changed defaults and the diff."""
     rest = [issue for issue in moved.issues if issue.fix is None]
-    mends = len(moved.issues) - len(rest)
-    summary = f"{headline(moved)}. The rewritten text mends {mends} of them{'; left are:' if rest else '.'}"
+    fixed = len(moved.issues) - len(rest)
+    summary = f"{headline(moved)} The rewritten text fixes {fixed} of them{'; left are:' if rest else '.'}"
     rows = "".join(
         f"<tr>{_cell(change.option)}{_cell(_default(change.from_))}{_cell(_default(change.to))}"
         f"{_cell('set in the rewritten text' if change.explicit else 'named only')}{_cell(change.note)}</tr>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from vllm_runbooks.catalog import languages
@@ -15,7 +16,7 @@ from vllm_runbooks.lint import calls
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.judged import LintedText, severity
 from vllm_runbooks.lint.mending import FixableText, span
-from vllm_runbooks.lint.records import Fix, Issue, Launch
+from vllm_runbooks.lint.records import Fix, Issue, Launch, SourceLine
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.documents import LaunchFile
@@ -23,6 +24,8 @@ from vllm_runbooks.reading.documents import LaunchFile
 MAX_ISSUES = 500
 _MAX_TEXT = 400
 _MAX_BITS = 1024
+_MAX_LINE = 4000
+"""Longest line that is shown with its issue."""
 _TOO_MUCH = "file.too-much"
 _NOTE = "note"
 """Hole for a table's remark, which is in English."""
@@ -30,31 +33,62 @@ _HOLE = re.compile(r"\{(\w+)\}")
 
 
 def issues(judged: FixableText, secrets: Secrets) -> Iterator[Issue]:
-    places = LineIndex(judged.text)
+    places, lines = LineIndex(judged.text), _SafeLines(judged.text, secrets)
     for hit in _most_serious(judged):
         rule = judged.knowledge.rules[hit.rule]
         if judged.knowledge.lang is not None:
             rule = languages.told_in(rule, judged.knowledge.lang)
         line, column = places(hit.start)
+        sentences = _sentences_of(rule, hit, secrets, judged.knowledge.lang)
         yield Issue(
             rule=rule.id,
             severity=severity(rule, hit),
             line=line,
             column=column,
             text=secrets.part(hit.start, min(hit.end, hit.start + _MAX_TEXT))[:_MAX_TEXT],
-            message=_message_of(rule, hit, secrets, judged.knowledge.lang),
+            message=languages.joined(sentences),
             fix=_fix(judged.page, hit.edits, places, secrets) if hit.edits else None,
+            notes=tuple(sentences[1:]),
+            source=lines.marked(line, hit),
         )
 
 
-def _message_of(rule: Rule, hit: Hit, secrets: Secrets, lang: str | None) -> str:
+class _SafeLines:
+    """The lines of a text, secrets replaced."""
+
+    def __init__(self, text: str, secrets: Secrets) -> None:
+        self._text, self._secrets = text, secrets
+        self._lines = text.split("\n")
+
+    @cached_property
+    def _safe(self) -> list[str]:
+        return self._secrets.part(0, len(self._text)).split("\n")
+
+    def marked(self, line: int, hit: Hit) -> SourceLine | None:
+        """The line of a hit; None if it is blank or very long, or has a part of a secret of several lines."""
+        text = self._lines[line - 1]
+        if not text.strip() or len(text) > _MAX_LINE or len(self._safe) != len(self._lines):
+            return None
+        safe = self._safe[line - 1].rstrip("\r")
+        begin = self._text.rfind("\n", 0, hit.start) + 1
+        before = self._secrets.part(begin, hit.start)
+        about = self._secrets.part(hit.start, min(hit.end, begin + len(text))).rstrip()
+        if safe.startswith(before + about):
+            return SourceLine(safe, len(before), len(before) + len(about))
+        at = safe.find(about) if about else -1  # a secret ends or begins in the middle of it
+        return SourceLine(safe, at, at + len(about)) if at >= 0 else SourceLine(safe, 0, len(safe))
+
+
+def _sentences_of(rule: Rule, hit: Hit, secrets: Secrets, lang: str | None) -> list[str]:
     say = languages.Wording(lang)
     says = {name: secrets.hidden(say.filling(filling)) for name, filling in hit.says.items()}
     mark = say.mark
     if says.get(_NOTE) and rule.message[0] != mark:  # a table's note is English; a message that is has its own mark
         says[_NOTE] = f"{mark}{says[_NOTE]}"
-    filling = message(rule, says)
-    return hit.where + (calls.spoken(filling, lang) if hit.is_call else filling)
+    filled = sentences(rule, says)
+    if hit.is_call:
+        filled = [calls.spoken(sentence, lang) for sentence in filled]
+    return [f"{hit.where}{filled[0] if filled else ''}", *filled[1:]]
 
 
 def _most_serious(judged: FixableText) -> list[Hit]:
@@ -69,13 +103,13 @@ def _most_serious(judged: FixableText) -> list[Hit]:
     return [*note, *sorted(kept, key=lambda hit: (hit.start, hit.end, hit.rule))]
 
 
-def message(rule: Rule, says: Mapping[str, str]) -> str:
+def sentences(rule: Rule, says: Mapping[str, str]) -> list[str]:
     """Fill the rule's sentences; omit those with an unknown hole."""
-    return languages.joined(
+    return [
         _HOLE.sub(lambda hole: says[hole[1]], sentence)
         for sentence in rule.message
         if all(says.get(name) for name in _HOLE.findall(sentence))
-    )
+    ]
 
 
 def _fix(page: LaunchFile, edits: Sequence[Replacement], places: LineIndex, secrets: Secrets) -> Fix | None:

@@ -32,6 +32,7 @@ from vllm_runbooks.lint import linting as _lint
 from vllm_runbooks.lint import render as render_issues
 from vllm_runbooks.lint import ways_out as commands
 from vllm_runbooks.lint.linting import Knowledge
+from vllm_runbooks.lint.selection import EVERYTHING, LintSettings
 from vllm_runbooks.plan import calibration
 from vllm_runbooks.plan import reading as plan_reading
 from vllm_runbooks.plan.budget import PlannedModel
@@ -348,7 +349,8 @@ def lint(
             text = _evidence.script(_evidence.handed(where, raw), where)
     beside = {file.name: file.raw.decode("utf-8", "replace") for file in files[1:]}
     named = {config: beside[config] for config in _lint.config_names(text, name) if config in beside} if beside else {}
-    request = _lint.LintRequest(name, vllm or None, _known().gpus(gpus) if gpus else None, named)
+    cards = _known().gpus(gpus) if gpus else None
+    request = _lint.LintRequest(name, vllm or None, cards, named, selection=EVERYTHING)
     linted = _lint.lint(text, knowledge, request, fix=True)
     parts = [(say("Findings"), render_issues.table(linted))]
     if linted.fixed is not None:
@@ -358,7 +360,7 @@ def lint(
         ]
     parts.append((say.mark + say("What is started"), render_issues.starts(linted)))
     mended = _lint.mended(text, knowledge, request)
-    status = int(bool(render_issues.wrong(linted.issues)))
+    status = int(LintSettings().is_failed(linted.issues))
     sections = tuple((title, part.html) for title, part in parts)
     outcome = "something is wrong" if status else "nothing is wrong"
     return BrowserAnswer(to_json(linted), status, outcome, sections, _exact([linted.fixed]), _tag(tongue), mended)

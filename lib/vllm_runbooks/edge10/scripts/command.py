@@ -48,14 +48,14 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
     FILE is a program, a script, settings in YAML, a notebook or a page with several of them; - is standard input.
     Files that are given together, or lie in one FOLDER, are judged together. Nothing is executed.
 
-    Exit status: 0 nothing wrong; 1 an error or warning, or nothing of the toolchain's is recognised; 2 the input cannot
-    be read.
+    Exit status: 0 no error; 1 an error, or nothing of the toolchain's is recognised; 2 the input cannot be read.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.redaction import redact
     from vllm_runbooks.edge10.scripts import checking as script_checking
     from vllm_runbooks.edge10.scripts import render as render_edge10_scripts
     from vllm_runbooks.lint import render as render_issues
+    from vllm_runbooks.lint.selection import LintSettings
     from vllm_runbooks.reading import sources
 
     if not files:
@@ -92,7 +92,9 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
     if form != "text" or fix:
         for name in unknown:
             output.say(f"{name}: {view.UNKNOWN}")
-    return int(any(render_issues.wrong(linted.issues) for linted in checked.values()) or len(unknown) == len(checked))
+    return int(
+        any(LintSettings().is_failed(linted.issues) for linted in checked.values()) or len(unknown) == len(checked)
+    )
 
 
 def _files(name: str) -> Iterator[str]:

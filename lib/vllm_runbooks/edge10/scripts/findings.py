@@ -78,11 +78,12 @@ class CheckedScript:
         for hit in (*others, *secret_rules.find_logins(self.file)):
             if hit.rule in self.knowledge.rules:
                 hits.setdefault((hit.rule, hit.start, hit.end), hit)
-        return sorted(hits.values(), key=lambda hit: (hit.start, hit.end, hit.rule))
+        selected = self.file.judged.selected([*hits.values()])
+        return sorted(selected, key=lambda hit: (hit.start, hit.end, hit.rule))
 
     def _ordinary(self) -> Iterator[Hit]:
         """Findings of the ordinary linter, outside of the compile container's programs."""
-        for hit in self.file.judged.hits:
+        for hit in self.file.judged.all_hits:
             if hit.rule == _NOT_PYTHON or not self.file.is_compiled(hit.start):
                 yield hit
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from vllm_runbooks.catalog.languages import Wording
 from vllm_runbooks.core.display import one_line
-from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.core.views.styled import SentenceLines, TextBlock, Tone, styled
 from vllm_runbooks.edge10.scripts.records import LintedScripts
 from vllm_runbooks.lint import render as issues
@@ -62,14 +61,13 @@ def view(checked: Mapping[str, LintedScripts]) -> list[TextBlock]:
         does = say(", ").join(say(step) for step in dict.fromkeys(step.step for step in linted.steps))
         words = styled(does or say(UNKNOWN), Tone.HEADING if does else Tone.WARN)
         blocks.append(SentenceLines(styled(f"{one_line(name)}: ", Tone.FAINT) + words))
-    said_of = issues.counted(whole.issues, whole.lang)
-    is_wrong = any(issue.severity is not IssueSeverity.INFO for issue in whole.issues)
-    is_read = bool(whole.steps)
-    tone = Tone.BAD if is_wrong else Tone.GOOD if is_read else Tone.WARN
-    verdict = said_of or (say("nothing wrong") if is_read else say("nothing was judged"))
+    nothing = (
+        styled(say("No problems found"), Tone.GOOD) if whole.steps else styled(say("Nothing was checked"), Tone.WARN)
+    )
+    verdict = issues.issue_total(whole.issues, whole.lang) if whole.issues else nothing
     by = say(
         "{toolchain}; servers and evaluations by vLLM {version}",
         toolchain=whole.toolchain,
         version=whole.vllm.version,
     )
-    return [*blocks, SentenceLines(styled(verdict, tone) + styled(f" ({by})", Tone.FAINT))]
+    return [*blocks, SentenceLines(verdict + styled(say(", checked for {release}.", release=by), Tone.FAINT))]

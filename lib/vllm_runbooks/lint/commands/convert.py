@@ -38,6 +38,7 @@ def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: in
     """
     from vllm_runbooks.lint import checking
     from vllm_runbooks.lint import render as render_issues
+    from vllm_runbooks.lint.selection import LintSettings
     from vllm_runbooks.reading import sources
 
     name = output.STDIN if file == "-" else file
@@ -53,7 +54,7 @@ def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: in
     for line in render_issues.left(done.linted.issues):
         click.echo(line, err=True)
     output.say(render_issues.headline(done.linted))
-    return int(bool(render_issues.wrong(done.linted.issues)))
+    return int(LintSettings().is_failed(done.linted.issues))
 
 
 def _remarks(done: Converted, to: str, start: int | None) -> list[str]:

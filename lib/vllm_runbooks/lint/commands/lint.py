@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from vllm_runbooks.catalog import console as catalog_options
 from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
+from vllm_runbooks.lint import selection
 from vllm_runbooks.lint.commands import GPUS, release
 from vllm_runbooks.lint.records import Linted
+from vllm_runbooks.lint.selection import LintSettings
 
 _BEHIND = "vllm_runbooks.lint.behind"
 
@@ -45,10 +48,17 @@ class _WithCommand(click.Command):
 @click.argument("files", nargs=-1, metavar="[FILE…|-] [-- COMMAND…]", type=complete.SCRIPT)
 @release("--vllm", text="Release to judge by (default: the image's tag, else the newest).")
 @GPUS
+@click.option("--select", metavar="RULE…", multiple=True, help="Rules or groups to apply (option.unknown,shell).")
+@click.option("--ignore", metavar="RULE…", multiple=True, help="Rules or groups to leave out.")
+@click.option("--fail-on", type=click.Choice(selection.SEVERITIES), help="Least severity for exit status 1 (error).")
+@click.option(
+    "--profile", type=click.Choice(selection.PROFILES), help="min: errors only; strict: all, and warnings fail."
+)
 @click.option("--fix", is_flag=True, help="Print the corrected text; FILE itself is not changed.")
 @click.option(
     "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the corrected text there."
 )
+@click.option("--diff", is_flag=True, help="Print what --fix would change, as a unified diff.")
 @click.option("--python", metavar="PATH", help="A Python with vLLM: its own parser judges the commands as well.")
 @click.option("--config-check", is_flag=True, help="With --python: have it check the whole configuration, too.")
 @click.option(
@@ -68,16 +78,22 @@ def lint(
     files: tuple[str, ...],
     vllm: str | None,
     gpus: str | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    fail_on: str | None,
+    profile: str | None,
     fix: bool,
     out: Path | None,
+    diff: bool,
     python: str | None,
     config_check: bool,
     form: str,
 ) -> int:
     """Find what is wrong with the vLLM commands in a script, manifest, program or page, on a release.
 
-    Give files, `-` for standard input, or `-- vllm serve …`, the command itself. Exit status: 0 nothing wrong, 1 an
-    error or warning, 2 the input cannot be read.
+    Give files, `-` for standard input, or `-- vllm serve …`, the command itself. Settings are read from
+    .vllm-runbooks.toml or pyproject.toml above the file. Exit status: 0 no error, 1 an error (see --fail-on), 2 the
+    input cannot be read.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.redaction import redact
@@ -91,35 +107,63 @@ def lint(
         (several and (form == "json" or fix), "give one file for --format json and for --fix."),
         (out is not None and not fix, "-o writes the corrected text; give --fix as well."),
         (fix and is_sarif, "--fix prints the corrected text; give it without --format, or with --format json."),
+        (diff and (fix or form != "text"), "--diff prints the changes of --fix; give it without --fix and --format."),
         (config_check and python is None, "--config-check asks the vLLM that --python names; give it as well."),
     ):
         if is_wrong:
             raise click.UsageError(message)
-    asks: dict[str, Any] = {"python": python, "is_config_checked": config_check, "fix": fix}
+    rules = knowledge.knowledge().rules
+    line = LintSettings(
+        selection.check_names(select, rules, "--select") if select else None,
+        selection.check_names(ignore, rules, "--ignore") if ignore else None,
+        fail_on,
+        profile,
+        vllm,
+        gpus,
+    )
+    settings = {name: line.over(selection.find_settings(folder_of(name) or Path(), rules)) for name in named}
+    asks: dict[str, Any] = {"python": python, "is_config_checked": config_check, "fix": fix or diff}
     options: dict[str, dict[str, Any]] = {
-        name: {"name": name, "vllm": vllm, "gpus": gpus, "folder": folder_of(name)} for name in named
+        name: {
+            "name": name,
+            "vllm": settings[name].vllm,
+            "gpus": settings[name].gpus,
+            "folder": folder_of(name),
+            "selection": settings[name].selection,
+        }
+        for name in named
     }
     checked = {name: checking.lint_text(text, **options[name], **asks) for name, text in named.items()}
     if is_command and not checked[_COMMAND].deployments and not checked[_COMMAND].issues:
         if not context.meta[_BEHIND]:
             sources.read_text(files[0])  # meant as a file, then: says why it cannot be read
         raise InputError("the command behind -- starts no vLLM that is known; write it as vllm serve MODEL …")
+    for name, linted in checked.items():
+        checked[name] = replace(linted, issues=settings[name].reported(linted.issues, is_text=form == "text"))
+    is_failed = any(settings[name].is_failed(linted.issues) for name, linted in checked.items())
     results = {redact.redact_name(name): linted for name, linted in checked.items()}
-    if fix:
+    if diff:
+        shown = {name: checking.hidden(text, options[name]) for name, text in named.items()}
+        terminal.show(
+            block
+            for (name, text), linted in zip(shown.items(), checked.values(), strict=True)
+            for block in render_issues.diff_view(text, linted.fixed or text, redact.redact_name(name))
+        )
+    elif fix:
         ((name, text),) = named.items()
-        _show_fixed(text, checked[name], options[name], out, form)
+        _show_fixed(text, checked[name], options[name], out, form=form, settings=settings[name])
     elif form == "json":
         output.write_json(to_json(next(iter(checked.values()))))
     elif form == "sarif":
         from importlib import metadata
 
-        output.write_json(render_issues.sarif(results, knowledge.knowledge().rules, metadata.version("vllm-runbooks")))
+        output.write_json(render_issues.sarif(results, rules, metadata.version("vllm-runbooks")))
     elif form == "github":
         annotations = "\n".join(filter(None, (render_issues.github(linted, name) for name, linted in results.items())))
         output.write(annotations) if annotations else None
     else:
-        terminal.show(block for name, linted in results.items() for block in render_issues.view(linted, name))
-    return int(any(render_issues.wrong(linted.issues) for linted in checked.values()))
+        terminal.show(render_issues.view(results))
+    return int(is_failed)
 
 
 _COMMAND = "command"
@@ -149,7 +193,9 @@ def folder_of(name: str) -> Path | None:
     return Path(name).parent if Path(name).is_file() else None
 
 
-def _show_fixed(text: str, linted: Linted, options: dict[str, Any], out: Path | None, form: str) -> None:
+def _show_fixed(
+    text: str, linted: Linted, options: dict[str, Any], out: Path | None, *, form: str, settings: LintSettings
+) -> None:
     """Print the corrected text; what it leaves unfixed goes to standard error."""
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.lint import checking
@@ -164,7 +210,7 @@ def _show_fixed(text: str, linted: Linted, options: dict[str, Any], out: Path | 
         output.write_json(to_json(linted))
     elif out is None:
         output.write_script(linted.fixed or "")
-    for line in render_issues.left(checking.lint_text(mended, **options).issues):
+    for line in render_issues.left(settings.reported(checking.lint_text(mended, **options).issues)):
         click.echo(line, err=True)
 
 
@@ -179,7 +225,7 @@ def _show_fixed(text: str, linted: Linted, options: dict[str, Any], out: Path | 
 def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | None, form: str) -> int:
     """Move a script from one release to another: what breaks, what is renamed, which defaults changed.
 
-    Exit status: 0 nothing is wrong on the new release, 1 something is, 2 it cannot be read.
+    Exit status: 0 no error on the new release, 1 an error, 2 it cannot be read.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.redaction import redact
@@ -196,5 +242,7 @@ def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | Non
     if form == "json":
         output.write_json(to_json(migrated))
     else:
-        terminal.show([*render_issues.view(migrated, redact.redact_name(name)), *render_issues.changes_view(migrated)])
-    return int(bool(render_issues.wrong(migrated.issues)))
+        terminal.show(
+            [*render_issues.view({redact.redact_name(name): migrated}), *render_issues.changes_view(migrated)]
+        )
+    return int(LintSettings().is_failed(migrated.issues))
