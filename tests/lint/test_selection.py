@@ -420,7 +420,7 @@ def test_a_script_of_the_toolchain_has_ignore_comments(tmp_path: Path, capsys: p
     """Also for rules of that toolchain; `migrate` minds them as well."""
     from vllm_runbooks.edge10.scripts import checking as script_checking
 
-    text = "python3 checkpoint_convert.py --src a --dst a --quant_type awq\n"
+    text = "docker login registry.example.test -u user -p n0t-a-secret\n"
     found = [issue.rule for issue in script_checking.lint_scripts({"a.sh": text})["a.sh"].issues]
     comment = f"# vllm-runbooks: ignore[{found[0]}]\n"
     assert [i.rule for i in script_checking.lint_scripts({"a.sh": comment + text})["a.sh"].issues] == found[1:]
