@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import tiny_models
+from pace import scaled
 from ports import free_port
 from test_ask_parser import _MODULES
 from vllm_runbooks import render
@@ -449,7 +450,7 @@ def test_a_key_that_the_server_echoes_is_hidden(stage: Stage) -> None:
     for name, line in (("log", f"calling with {key}"), ("late", f"api_key={late}")):
         (stage.folder / name).write_text(f"INFO 11-21 08:00:00 [x.py:1] {line}\n")
     refused = {"/v1/completions": [400, {"error": {"message": f"{key} of {late} may not complete"}}]}
-    up, calm = {"serve": refused}, {"sleep": 0.7}
+    up, calm = {"serve": refused}, {"sleep": scaled(1.4)}
     steps = [{"print": str(stage.folder / "log")}, up, calm, {"print": str(stage.folder / "late")}, {"exit": 1}]
     found = stage.serve(steps, folder=stage.folder / "mine")
     case = stage.folder / "case"
