@@ -73,7 +73,7 @@ def test_a_plan_of_eight_cards_takes_less_than_importing_papermill(figures: Figu
     command = str(Path(sys.executable).with_name("vllm-runbooks"))
     arguments = ("plan", "zai-org/AutoGLM-Phone-9B", "--vllm", "0.16.0", "--gpus", "8xRTX3090", "--find", "context")
     first = subprocess.run([command, *arguments, "--format", "json"], check=False, capture_output=True, text=True)
-    assert json.loads(first.stdout)["schema"] == 1, first.stderr
+    assert json.loads(first.stdout)["schema"] == 2, first.stderr
 
     ratios = [seconds(command, *arguments) / seconds(sys.executable, "-c", "import papermill") for _ in range(ROUNDS)]
 

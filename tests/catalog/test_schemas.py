@@ -64,7 +64,7 @@ def test_every_answer_keeps_to_the_schema(case: str) -> None:
         document = json.loads(text)
 
         assert [error.message for error in check.iter_errors(document)] == []
-        assert text.startswith('{\n  "schema": 1,')
+        assert text.startswith('{\n  "schema": 2,')
 
 
 def test_the_document_has_exactly_the_fields_of_the_contract() -> None:

@@ -56,7 +56,7 @@ def test_the_exit_status_says_whether_anything_is_wrong(
     returned, out, err = run(capsys, "diagnose", case, "--format", "json")
 
     assert (returned, err) == (status, "")
-    assert out.startswith('{\n  "schema": 1,')
+    assert out.startswith('{\n  "schema": 2,')
     assert json.loads(out)["outcome"] == outcome
 
 

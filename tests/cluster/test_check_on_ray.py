@@ -43,7 +43,7 @@ def node(name, **facts):
     return {"name": name, "address": "10.0.0.1", "id": name * 4, "why": why, "is_head": False, "cpus": 1.0,
             "facts": facts, "is_lost": False}
 def done(index, node, reason="fine", **more):
-    judgement = {"schema": 1, "verdict": "pass", "reason": reason, "case": asked["runs"][index]["order"]["alone"][-1],
+    judgement = {"schema": 2, "verdict": "pass", "reason": reason, "case": asked["runs"][index]["order"]["alone"][-1],
                  "outcome": None, "root_cause": None, "findings": [], "facts": {}}
     say(done=index, answer={"judgement": judgement}, seconds=1.5, node=node, lost_on=more.get("lost_on", []))
 """
@@ -173,7 +173,7 @@ def test_every_node_is_compared_with_the_others(check: Any) -> None:
 
     document = json.loads(told.printed)
     assert [(run["case"], run["node"]) for run in document["runs"]] == [(c, n) for n in ("one", "two") for c in "abc"]
-    found = {each["what"]: each["values"] for each in document["differences"]}
+    found = {each["fact"]: each["values"] for each in document["differences"]}
     assert found["catalog"] == {"one": "c", "two": "d"}
     assert found["(no runbook) on b"] == {"one": "pass", "two": "error"}
     assert set(found) == {"catalog", "(no runbook) on b"}

@@ -35,7 +35,7 @@ from vllm_runbooks.cluster import (
 from vllm_runbooks.cluster.agent import Agent
 from vllm_runbooks.cluster.wires import UnansweredError
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.host.nodes.records import Cluster, Interface, NodeFacts, Reach, Reachability
+from vllm_runbooks.host.nodes.records import Cluster, Interface, NodeConnection, NodeFacts, Reachability
 
 
 def agent(name: str, *before: str) -> list[str]:
@@ -128,8 +128,8 @@ def test_a_model_that_is_missing_is_told(model: str, why: str, tmp_path: Path, m
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     found = node_facts.model_facts(model or str(tmp_path))
 
-    assert not found.is_there
-    assert why in found.why
+    assert not found.exists
+    assert why in found.reason
 
 
 def test_a_model_of_the_hub_is_found_in_its_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_a_model_of_the_hub_is_found_in_its_cache(tmp_path: Path, monkeypatch: p
     (tmp_path / "models--org--name" / "refs").mkdir()
     (tmp_path / "models--org--name" / "refs" / "main").write_text("0123abcd")
 
-    assert node_facts.model_facts("org/name").is_there
+    assert node_facts.model_facts("org/name").exists
 
 
 def test_variables_are_told_without_their_secrets(tmp_path: Path) -> None:
@@ -412,7 +412,7 @@ def test_who_cannot_be_asked_is_named_and_the_rest_goes_on() -> None:
         hello_s=3,
     ) as carrier:
         assert carrier.nodes() == ("good",)
-        said = {each.name: each.why for each in carrier.unread}
+        said = {each.name: each.reason for each in carrier.unread}
         answers = carrier.ask_all({"good": {"do": "clock"}}, 5)
 
     # At the end of ssh what heeds no input runs on, and nobody else would say so.
@@ -488,20 +488,20 @@ def test_a_list_that_is_refused_is_named_as_it_was_given(tmp_path: Path) -> None
 # ---- measuring
 
 
-def cluster(*reaches: Reach) -> Cluster:
+def cluster(*reaches: NodeConnection) -> Cluster:
     """Two nodes with two interfaces each."""
     nodes = tuple(
         NodeFacts(name, interfaces=(Interface("mgmt0", (f"192.168.0.{n}",)), Interface("v0", (f"10.0.0.{n}",))))
         for n, name in enumerate(("a", "b"), 1)
     )
-    return Cluster(head="a", nodes=nodes, reaches=reaches)
+    return Cluster(head="a", nodes=nodes, connections=reaches)
 
 
 def test_ranks_meet_where_the_head_is_reached() -> None:
     """Not at its first address."""
     ways = [
-        Reach("b", "a", "192.168.0.1", 1, "any", Reachability.UNREACHABLE),
-        Reach("b", "a", "10.0.0.1", 1, "any", Reachability.OPEN, latency_ms=1.0),
+        NodeConnection("b", "a", "192.168.0.1", 1, "any", Reachability.UNREACHABLE),
+        NodeConnection("b", "a", "10.0.0.1", 1, "any", Reachability.OPEN, latency_ms=1.0),
     ]
     assert collective.meeting_address(cluster(*ways)) == "10.0.0.1"
 
@@ -517,10 +517,10 @@ class Stalled(carriers.Processes):
 
 def test_a_way_that_takes_no_stream_says_so() -> None:
     """It stays open, without a bandwidth, and with the reason."""
-    way = Reach("a", "b", "10.0.0.2", 1, "any", Reachability.OPEN, latency_ms=0.1)
+    way = NodeConnection("a", "b", "10.0.0.2", 1, "any", Reachability.OPEN, latency_ms=0.1)
     (found,) = matrix._with_bandwidth(Stalled({}), ["a", "b"], [way], {"a": "", "b": ""})
 
-    assert found == replace(way, why="a stream of data did not pass: timed out")
+    assert found == replace(way, reason="a stream of data did not pass: timed out")
 
 
 @pytest.mark.slow
@@ -535,10 +535,10 @@ def test_two_agents_of_one_host_are_measured() -> None:
     for node in found.nodes:
         assert node.clock_offset_s == pytest.approx(0, abs=0.5)
         assert node.clock_error_s is not None
-    assert {(each.source, each.target) for each in found.reaches or ()} <= {("a", "b"), ("b", "a")}
+    assert {(each.source, each.target) for each in found.connections or ()} <= {("a", "b"), ("b", "a")}
     for run_ in found.collectives or ():
         assert {rank.state for rank in run_.ranks} == {"not started"}
-        assert "has no torch" in run_.ranks[0].said
+        assert "has no torch" in run_.ranks[0].message
 
 
 def told(*lines: str, is_running: bool = True) -> dict[str, Any]:
@@ -553,17 +553,17 @@ def test_how_each_rank_fared_is_told() -> None:
     for rank in ranks[:4]:
         rank.take(told('NCCL INFO\n{"state": "imp', is_running=True))
         rank.take(told('orted"}\n'))
-    done.take(told('{"state": "joined", "seconds": 0.1}\n{"state": "done", "seconds": 0.5, "said": ""}\n'))
+    done.take(told('{"state": "joined", "seconds": 0.1}\n{"state": "done", "seconds": 0.5, "message": ""}\n'))
     hung.take(told('{"state": "joined", "seconds": 0.1}\n'))
     failed.take(told("terminate called\n"))
     failed.take(told(is_running=False))
     lost.take(UnansweredError("no answer within 10 s"))
-    unable.take(told('{"state": "unable", "said": "No module named torch"}'))
+    unable.take(told('{"state": "unable", "message": "No module named torch"}'))
     unable.take(told(is_running=False))
     found = [rank.outcome(6.0) for rank in ranks]
 
     assert [each.state for each in found] == ["done", "hung", "failed", "failed", "not started"]
-    assert [each.said.partition(";")[0] for each in found] == [
+    assert [each.message.partition(";")[0] for each in found] == [
         "",
         "still waiting when it was ended, after all ranks had met",
         "terminate called",
@@ -572,7 +572,7 @@ def test_how_each_rank_fared_is_told() -> None:
     ]
     assert collective._outcomes(found[:4]) == tuple(found[:4])
     assert [each.state for each in collective._outcomes(found)] == ["done", *["not started"] * 4]
-    assert collective._outcomes(found)[1].said == "rank 4 on 4 was not there"
+    assert collective._outcomes(found)[1].message == "rank 4 on 4 was not there"
 
 
 def test_a_rank_that_cannot_import_torch_says_so(tmp_path: Path) -> None:

@@ -305,7 +305,7 @@ def test_a_healthy_pair_passes(site: Site) -> None:
     assert all(abs(node["clock_offset_s"]) < 0.5 for node in found["nodes"])
     assert all(
         each["bandwidth_mbit_s"] > 100
-        for each in found["reaches"]
+        for each in found["connections"]
         if each["use"] == "any" and "10.77" in each["address"]
     )
     assert (status, found["ok"], found["unmeasured"]) == (0, True, [])
@@ -328,7 +328,7 @@ def test_three_healthy_hosts_pass(tmp_path: Path) -> None:
         addresses = {host: ring.address(host) for host in ring.hosts}
     ways = {
         (each["source"], each["target"], each["use"])
-        for each in found["reaches"]
+        for each in found["connections"]
         if each["state"] == "open" and each["address"] == addresses[each["target"]]
     }
     expected = {
@@ -499,7 +499,7 @@ def test_hosts_that_cannot_be_asked_are_named_and_the_rest_goes_on(tmp_path: Pat
         site.more = (f"10.77.{ring.number}.99 name=nobody",)
         status, found, seconds = site.check("--no-collective")
 
-    said = {each["name"]: each["why"] for each in found["unread"]}
+    said = {each["name"]: each["reason"] for each in found["unread"]}
     assert status == 1
     assert [node["name"] for node in found["nodes"]] == [ring.hosts[0]]
     assert "refused" in said[ring.hosts[1]]
@@ -572,13 +572,13 @@ def test_a_ray_cluster_is_asked_and_what_it_lacks_is_named(ring: Ring, short_fol
     head, other = ring.hosts
     status, found, _ = cluster.check()
     assert (status, found["nodes"]) == (1, [])
-    assert "no Ray cluster" in found["unread"][0]["why"]
+    assert "no Ray cluster" in found["unread"][0]["reason"]
 
     cluster.start(head)
     status, found, _ = cluster.check("--expect", "2", "--no-collective")
     assert status == 1
     assert len(found["nodes"]) == 1
-    assert "2 nodes are expected" in found["unread"][0]["why"]
+    assert "2 nodes are expected" in found["unread"][0]["reason"]
 
     cluster.start(other)
     before = {host: len(ring.pids(host)) for host in ring.hosts}

@@ -257,7 +257,7 @@ def test_own_nodes_are_judged_by_what_is_wrong(tmp_path: Path) -> None:
     data = json.loads((folders.cases_dir() / PAIR / "cluster.json").read_text("utf-8"))
     whole, less = tmp_path / "whole.json", tmp_path / "less.json"
     whole.write_text(json.dumps(data), "utf-8")
-    less.write_text(json.dumps({**data, "reaches": None}), "utf-8")
+    less.write_text(json.dumps({**data, "connections": None}), "utf-8")
 
     assert nodes_evidence.judge(nodes_evidence.read(str(whole))).verdict is Verdict.PASS
     unknown = nodes_evidence.judge(nodes_evidence.read(str(less)))

@@ -220,8 +220,8 @@ def test_a_second_start_on_the_same_hosts_is_refused(site: Site) -> None:
     failed = report["checks"][-1]
     assert (report["status"], report["attempts"]) == (1, [])
     assert (failed["name"], failed["result"]) == ("lock", "failed")
-    assert "this host: process " in failed["says"]
-    holder = failed["says"].partition("process ")[2].split()[0]
+    assert "this host: process " in failed["message"]
+    holder = failed["message"].partition("process ")[2].split()[0]
     assert b"cluster.agent" in Path(f"/proc/{holder}/cmdline").read_bytes()
     assert all(any("/vllm serve" in each for each in of_start(site.ring, host)) for host in site.ring.hosts)
     os.kill(first.guard.pid, signal.SIGTERM)

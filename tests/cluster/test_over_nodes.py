@@ -148,7 +148,7 @@ def test_a_rank_that_is_gone_while_nothing_is_asked_ends_all(stage: Callable[...
 
     (tried,) = found.attempts
     assert tried.ready_s is not None
-    assert [(each.kind, each.process) for each in tried.sightings] == [("gone", "VLLM::Worker_TP1 on second")]
+    assert [(each.kind, each.process) for each in tried.events] == [("gone", "VLLM::Worker_TP1 on second")]
     assert "VLLM::Worker_TP1 on second" in tried.ending
     assert found.status == 1
     (log,) = places.node_logs(tmp_path / "start", 1)
@@ -230,7 +230,7 @@ def test_a_rank_that_stands_still_is_told_and_ended(stage: Callable[..., Stage],
     found = site.serve(limits=serve.Limits(look_s=0.1, patience_s=2.0, hung_s=1.0))
 
     (tried,) = found.attempts
-    assert [(each.kind, each.process) for each in tried.sightings] == [("stopped", "VLLM::Worker_TP1 on second")]
+    assert [(each.kind, each.process) for each in tried.events] == [("stopped", "VLLM::Worker_TP1 on second")]
     assert "was ended: it hung for" in tried.ending
     assert gone(int(pid_file.read_text()))
 
@@ -249,7 +249,7 @@ def test_a_further_try_starts_every_part_again(stage: Callable[..., Stage], tmp_
     assert first.answer is not None
     assert first.answer.root_cause is not None
     assert first.answer.root_cause.class_ == "mem.profiling_assertion"
-    assert [check.says.partition(":")[0] for check in found.checks if check.name == "memory"] == [*NODES, *NODES]
+    assert [check.message.partition(":")[0] for check in found.checks if check.name == "memory"] == [*NODES, *NODES]
     assert sorted(path.name for path in (tmp_path / "start").glob("*node*")) == [
         "node-second.log",
         "try-2-node-second.log",
@@ -278,7 +278,7 @@ def test_a_start_on_nodes_where_another_comes_up_is_refused(stage: Callable[...,
 
     assert (refused.status, refused.attempts) == (1, ())
     assert refused.checks[-1].result is LaunchResult.FAILED
-    assert f"head: this host: process {holder} is starting on it" in refused.checks[-1].says
+    assert f"head: this host: process {holder} is starting on it" in refused.checks[-1].message
     assert [check.result for check in again] == [LaunchResult.PASSED] * 2
 
 
@@ -398,7 +398,7 @@ def test_one_start_at_a_time_on_a_node(tmp_path: Path, monkeypatch: pytest.Monke
 
     def lock(node: NodeChecks, **more: Any) -> tuple[str, str]:
         (told,) = (each for each in node.check({**asked, **more}) if each["name"] == "lock")
-        return told["result"], told["says"]
+        return told["result"], told["message"]
 
     assert lock(first)[0] == "passed"
     assert lock(second, is_check=True)[0] == "unknown"
@@ -422,7 +422,7 @@ def test_what_the_nodes_prove_to_fail_is_refused(case: str, result: LaunchResult
     found = starting_nodes.check_findings(clusters.check(node_loading.read_nodes([case]), catalog.specs()))
 
     assert found.result is result
-    assert finding in found.says
+    assert finding in found.message
 
 
 @pytest.mark.parametrize(

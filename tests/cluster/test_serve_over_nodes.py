@@ -139,7 +139,7 @@ def test_a_rank_that_is_killed_while_nothing_is_asked_ends_all(up: Site) -> None
     assert one.of_vllm() == {host: {} for host in up.ring.hosts}
     assert report["status"] != 0
     assert tried["sightings"][0]["kind"] == "gone"
-    assert up.ring.hosts[1] in tried["sightings"][0]["says"]
+    assert up.ring.hosts[1] in tried["events"][0]["message"]
     assert tried["answer"]["root_cause"] is not None, tried["answer"]
     assert KEY not in one.said.read_text("utf-8") + json.dumps(report)
 
@@ -176,8 +176,8 @@ def test_a_wrong_interface_is_refused_before_and_diagnosed_after(site: Site) -> 
     report = json.loads((one.folder / "report").read_text())
     assert (report["status"], report["attempts"]) == (1, [])
     (check,) = report["checks"]
-    assert "nodes.interface_apart" in check["says"]
-    assert "mgmt0" in check["says"]
+    assert "nodes.interface_apart" in check["message"]
+    assert "mgmt0" in check["message"]
     assert not any(one.of_vllm().values())
 
     one = started(site, "--skip", "nodes", "--ready-within", "300")

@@ -46,7 +46,7 @@ def test_two_nodes_serve_one_model_by_the_files_that_were_written(tmp_path: Path
             for host in ring.hosts
         ]
         snapshot = tmp_path / "nodes.json"
-        snapshot.write_text(json.dumps({"schema": 1, "kind": "cluster", "nodes": nodes}))
+        snapshot.write_text(json.dumps({"schema": 2, "kind": "cluster", "nodes": nodes}))
         placed = [
             word
             for host in ring.hosts

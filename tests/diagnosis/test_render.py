@@ -195,7 +195,7 @@ def test_json_is_one_document_with_rounded_figures() -> None:
     """Beginning with its schema, in UTF-8."""
     text = render.to_json(made(facts=Facts(weights_gib=1 / 3), files=("ä.log",)))
 
-    assert text.startswith('{\n  "schema": 1,')
+    assert text.startswith('{\n  "schema": 2,')
     assert json.loads(text)["facts"]["weights_gib"] == 0.3333
     assert "ä.log" in text
 

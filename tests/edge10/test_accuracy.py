@@ -202,7 +202,7 @@ def test_points_of_another_scale_have_no_interval() -> None:
     row = only(accuracy.judge(reviewed(3.0, -2.0), reviewed(3.0, -3.0, model="m-awq")))
 
     assert (row.verdict, row.interval, row.difference) == (Accuracy.UNKNOWN, None, -0.5)
-    assert "answers are worth points" in row.why
+    assert "answers are worth points" in row.reason
 
 
 # ---- what a difference means
@@ -287,7 +287,7 @@ def test_answers_by_a_metric_that_nobody_knows_are_not_judged() -> None:
 
     assert (row.verdict, row.paired) == (Accuracy.UNKNOWN, True)
     assert row.interval is not None
-    assert "whether more is better" in row.why
+    assert "whether more is better" in row.reason
 
 
 def test_a_mean_without_its_answers_has_no_interval() -> None:
@@ -295,7 +295,7 @@ def test_a_mean_without_its_answers_has_no_interval() -> None:
     row = only(both(("set Rouge-L-F OVERALL 100 0.61", "set Rouge-L-F OVERALL 100 0.42")))
 
     assert (row.interval, row.verdict) == (None, Accuracy.UNKNOWN)
-    assert "reviews" in row.why
+    assert "reviews" in row.reason
 
 
 def test_a_score_that_is_no_share_of_its_questions_has_no_interval() -> None:
@@ -312,7 +312,7 @@ def test_a_collapsed_subset_is_a_loss_though_the_whole_is_kept() -> None:
 
     assert found.scores[0].verdict is Accuracy.KEPT
     assert found.verdict is Accuracy.LOST
-    assert "s19" in found.why
+    assert "s19" in found.reason
 
 
 def test_subsets_are_held_against_wider_intervals() -> None:
@@ -406,7 +406,7 @@ def test_a_report_without_questions_is_unknown() -> None:
     row = only(both(("mmlu acc OVERALL 14042 0.6224", "mmlu acc OVERALL 0 0.0")))
 
     assert row.verdict is Accuracy.UNKNOWN
-    assert "no question" in row.why
+    assert "no question" in row.reason
 
 
 def test_nothing_in_common_is_refused() -> None:
@@ -452,7 +452,7 @@ def test_repeated_answers_without_their_reviews_are_no_questions(tmp_path: Path)
     found = accuracy.judge(*(results.read(tmp_path / side) for side in ("sampled-float", "sampled-quantised")))
 
     assert found.verdict is Accuracy.UNKNOWN
-    assert "asked 3 times" in found.why
+    assert "asked 3 times" in found.reason
 
 
 def test_answers_to_one_question_count_as_one() -> None:
@@ -621,7 +621,7 @@ def test_several_metrics_of_one_data_set_are_judged_by_the_primary_one() -> None
         ("accuracy", True),
         ("pass-official", False),
     ]
-    assert "no data set has the score" in accuracy.judge(read(data), read(swapped)).why
+    assert "no data set has the score" in accuracy.judge(read(data), read(swapped)).reason
 
 
 def test_a_difference_on_the_threshold_needs_no_number() -> None:
@@ -637,8 +637,8 @@ def test_one_question_is_no_questions() -> None:
     found = only(both(("s acc OVERALL 1 1.0", "s acc OVERALL 1 0.0")))
     apart = accuracy.judge(reviewed(1, 0, 1), reviewed(1, 0))
 
-    assert "with 1 question" in found.why
-    assert "1 questions" not in found.why + "".join(each.text for each in apart.doubts)
+    assert "with 1 question" in found.reason
+    assert "1 questions" not in found.reason + "".join(each.text for each in apart.doubts)
     assert any("1 question of" in each.text for each in apart.doubts)
 
 
@@ -928,7 +928,7 @@ def test_the_command_prints_one_document_of_its_schema(capsys: pytest.CaptureFix
     schema = json.loads((ROOT.parent.parent / "catalog/schema/edge10-judge.json").read_text("utf-8"))
 
     assert (status, err) == (1, "")
-    assert out.startswith('{\n  "schema": 1,')
+    assert out.startswith('{\n  "schema": 2,')
     jsonschema.validate(json.loads(out), schema)
 
 

@@ -93,7 +93,7 @@ def test_trees_of_the_document_pass(name: str, kind: str, dies: int, lengths: tu
     found = artefacts.check(ScannedFolder(_document(name), Contents()), catalog.toolchain(), ExpectedArtefact())
 
     assert _found(found) == []
-    assert (found.ok, found.what, found.kind, found.dies, found.lengths) == (True, "compiled", kind, dies, lengths)
+    assert (found.ok, found.artefact, found.kind, found.dies, found.lengths) == (True, "compiled", kind, dies, lengths)
 
 
 @in_one_test("row", _named(_rows("damages")))
@@ -336,7 +336,7 @@ def test_one_file_is_no_files() -> None:
 BAD: dict[str, tuple[str, str]] = {
     "prose": ("The model was compiled yesterday.\nIt took four hours and went well.\n", "is no listing of a folder"),
     "another folder": ("./a\n./a/b.txt\n./a/c/d.txt\n", "holds neither a compiled model"),
-    "JSON": ('{"schema": 1, "findings": []}', "is no listing of a folder"),
+    "JSON": ('{"schema": 2, "findings": []}', "is no listing of a folder"),
     "deep JSON": ("[" * 100_000, "is no listing of a folder"),
     "what another program puts before paths": (
         "".join(
@@ -475,7 +475,7 @@ def test_listing_of_too_many_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(listings, "_MAX_LINES", 500)
     fewer = listings.read(text, "many")
 
-    assert [(len(each.files), each.is_cut) for each in (few, fewer)] == [(1_000, True), (501, True)]
+    assert [(len(each.files), each.is_truncated) for each in (few, fewer)] == [(1_000, True), (501, True)]
 
 
 @pytest.mark.parametrize(

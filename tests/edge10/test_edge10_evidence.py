@@ -219,7 +219,7 @@ def test_a_chain_that_lost_too_much_is_no_pass(tmp_path: Path) -> None:
 
     assert "(edge10.chain)" in rb.edge10_evidence.judge(told, lost).reason
     assert rb.edge10_evidence.judge(told, kept).verdict is Verdict.PASS
-    unknown = rb.edge10_evidence.judge(told, OpenChain("m", (), why_none="EvalScope ended"))
+    unknown = rb.edge10_evidence.judge(told, OpenChain("m", (), no_accuracy_reason="EvalScope ended"))
     assert unknown.reason == "not established: the chain of open parts: EvalScope ended"
 
 

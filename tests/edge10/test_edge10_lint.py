@@ -484,7 +484,7 @@ def test_a_folder_is_judged_as_one(tmp_path: Path, capsys: pytest.CaptureFixture
     found = json.loads(out)
 
     assert status == 1
-    assert found["schema"] == 1
+    assert found["schema"] == 2
     assert {step["file"] for step in found["steps"]} == {f"{name}/{each}" for each in texts("wrong/job")}
     assert {(Path(issue["file"]).name, issue["rule"]) for issue in found["issues"]} >= {
         (file, rule) for rule, _, file in EXPECTED["wrong/job"]["issues"]

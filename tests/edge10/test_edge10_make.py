@@ -79,9 +79,9 @@ def test_a_job_of_two_lines_is_complete_and_says_what_it_took() -> None:
     assert job.language_remap == job.vision_remap == (0, 1, 2, 3, *(0,) * 12)
     assert (job.lengths, job.context_tokens, job.picture, job.modality) == ((1, 96), 8192, (960, 540), "image")
     assert job.calibration is not None
-    assert {"remap", "context", "picture", "gpu", "calibration.dataset", "evaluation.ports"} <= job.taken.keys()
-    assert job.taken["context"] == "8192: as in edge10-1.1.7"
-    assert "model" not in job.taken
+    assert {"remap", "context", "picture", "gpu", "calibration.dataset", "evaluation.ports"} <= job.defaults.keys()
+    assert job.defaults["context"] == "8192: as in edge10-1.1.7"
+    assert "model" not in job.defaults
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_what_is_fetched_and_served_is_a_repository_of_the_hub(text: str, reposi
     assert f"vllm serve {repository} " in made["3-serve-float.sh"]
     assert job.calibration is None or settings(made["1-quantise.py"])["MODEL"] == repository
     assert f"--model {repository} " in made["README.md"]
-    assert job.taken["model"].startswith(f"{repository}: on the Hub {job.model} is {repository}, as in")
+    assert job.defaults["model"].startswith(f"{repository}: on the Hub {job.model} is {repository}, as in")
     assert read(made["job.yaml"]).model == job.model
 
 
@@ -128,8 +128,8 @@ def test_a_name_that_nobody_knows_is_said_to_be_untold(tmp_path: Path) -> None:
     (doubt,) = making.make(str(description), tmp_path / "out").doubts
 
     assert doubt.startswith("model: whether the Hub has a repository Acme/Own-4B is not known")
-    assert "a folder beside the made files" in read("model: own\nlike: Qwen3-4B\ndies: 4\n").taken["model"]
-    assert "model" not in read("model: /data/own\nlike: Qwen3-4B\ndies: 4\n").taken
+    assert "a folder beside the made files" in read("model: own\nlike: Qwen3-4B\ndies: 4\n").defaults["model"]
+    assert "model" not in read("model: /data/own\nlike: Qwen3-4B\ndies: 4\n").defaults
 
 
 def test_what_is_said_is_not_taken_from_elsewhere() -> None:
@@ -154,7 +154,7 @@ def test_what_is_said_is_not_taken_from_elsewhere() -> None:
     )
     asked = job.evaluation
     assert (asked.float_port, asked.quantised_port, asked.limit, asked.seed, asked.cards) == (9000, 9001, 50, 3, 2)
-    assert set(job.taken) == {"calibration.method"}
+    assert set(job.defaults) == {"calibration.method"}
 
 
 CONTRADICTIONS = {
@@ -333,8 +333,8 @@ def test_what_is_left_empty_is_not_said() -> None:
     job = read(f"{VLM}remap:\npicture: [640, 480]\nevaluation:\n  limit: ~\n  ports: null\n")
 
     assert (job.picture, job.evaluation.limit, job.evaluation.float_port) == ((640, 480), None, 8000)
-    assert "picture" not in job.taken
-    assert {"remap", "evaluation.ports"} <= job.taken.keys()
+    assert "picture" not in job.defaults
+    assert {"remap", "evaluation.ports"} <= job.defaults.keys()
 
 
 def test_an_order_is_judged_where_the_number_of_dies_is_not_known() -> None:
@@ -486,7 +486,7 @@ def test_files_agree_with_their_job_whatever_it_is(text: str) -> None:
         if name.endswith(".py"):
             compile(script, name, "exec")
     again = read(made.texts[steps.JOB])
-    assert replace(again, taken={}) == replace(job, taken={})
+    assert replace(again, defaults={}) == replace(job, defaults={})
     assert told is not None
     assert told.kind == job.kind
     if job.kind == "vlm":
@@ -867,7 +867,7 @@ def test_the_command_makes_says_and_makes_again(tmp_path: Path, capsys: pytest.C
     jsonschema.Draft202012Validator(
         json.loads((folders.catalog_dir() / "schema" / "edge10-make.json").read_text("utf-8"))
     ).validate(told)
-    assert (told["schema"], told["written"], told["removed"], told["problems"]) == (1, [], [], [])
+    assert (told["schema"], told["written"], told["removed"], told["problems"]) == (2, [], [], [])
     assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before
 
     asked.write_text(LLM, encoding="utf-8")

@@ -13,7 +13,7 @@ from command_line import run
 from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.authored import toolchain_files
-from vllm_runbooks.catalog.toolchains import AskedModel
+from vllm_runbooks.catalog.toolchains import ModelSupport
 from vllm_runbooks.core.errors import CatalogError, InputError
 from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.jobs import job as jobs
@@ -23,7 +23,7 @@ jsonschema = pytest.importorskip("jsonschema")
 FACTS = folders.catalog_dir() / "toolchains" / "edge10-1.1.7.yaml"
 
 
-def asked(name: str) -> AskedModel:
+def asked(name: str) -> ModelSupport:
     return models.find_model(name, catalog.toolchain("1.1.7"))
 
 
@@ -95,9 +95,9 @@ def test_what_is_no_name_of_the_facts_stays_as_it_was_given(name: str) -> None:
 
 def test_unknown_names_come_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     """A slip in a name is met with the names that it may have meant."""
-    assert asked("Qwen/Qwen3-VL-4").near[0] == "Qwen/Qwen3-VL-4B"
-    assert asked("Qwen/Qwen3-VL-9B-Instruct").near
-    assert asked("gpt-oss-20b").near == ()
+    assert asked("Qwen/Qwen3-VL-4").similar[0] == "Qwen/Qwen3-VL-4B"
+    assert asked("Qwen/Qwen3-VL-9B-Instruct").similar
+    assert asked("gpt-oss-20b").similar == ()
     status, told, _ = run(capsys, "edge10", "models", "Qwen/Qwen3-5B")
     assert status == 1
     assert "unknown" in told

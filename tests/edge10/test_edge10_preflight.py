@@ -108,7 +108,7 @@ class Host:
                 (folder / f"{key}.hangs").touch()
         if "docker" in told:
             program(path / "docker", _DOCKER.format(folder=folder))
-        inventory = record(Inventory, {"taken": "2026-01-31T12:00:00Z", **told.get("inventory", {})})
+        inventory = record(Inventory, {"timestamp": "2026-01-31T12:00:00Z", **told.get("inventory", {})})
         monkeypatch.setattr(live_inventory, "collect", lambda **_: inventory)
         room = told.get("folder")
         if room is not None:
@@ -165,7 +165,7 @@ def test_a_recorded_host_is_judged_as_was_expected(
     assert sorted(ids(found)) == sorted(expected["findings"])
     assert found["ok"] is expected["ok"]
     assert status == (0 if expected["ok"] else 1)
-    told = [each["what"] for each in found["unknown"]]
+    told = [each["fact"] for each in found["unknown"]]
     assert len(told) == len(expected["unknown"])
     assert [wanted for wanted in expected["unknown"] if not any(each.startswith(wanted) for each in told)] == []
     assert [said for said in expected.get("says", ()) if said not in out] == []
@@ -213,19 +213,19 @@ def test_a_snapshot_tells_nothing_of_what_it_was_not_asked_for(
     )  # fmt: skip
 
     assert (found["ok"], ids(found)) == (None, [])
-    assert [each["what"] for each in found["unknown"]] == ["whether the image a/b:2 is there"]
+    assert [each["fact"] for each in found["unknown"]] == ["whether the image a/b:2 is there"]
 
 
 def test_an_inventory_is_a_host_of_which_no_more_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Docker and the toolkit are unknown then, never missing."""
     file = tmp_path / "node.json"
-    file.write_text(json.dumps({"schema": 1, "kind": "inventory", "constructed": True, "gpus": []}))
+    file.write_text(json.dumps({"schema": 2, "kind": "inventory", "constructed": True, "gpus": []}))
 
     status, out, _ = run(capsys, "compile", "--snapshot", str(file), "--format", "json")
     found = json.loads(out)
 
     assert (status, found["ok"]) == (1, None)
-    assert [each["what"] for each in found["unknown"]][:3] == [
+    assert [each["fact"] for each in found["unknown"]][:3] == [
         "docker",
         "cards and their driver",
         "the container toolkit",
@@ -237,8 +237,8 @@ def test_secrets_of_a_snapshot_are_replaced(tmp_path: Path, capsys: pytest.Captu
     """By whoever wrote it: what comes from a file is hostile."""
     file = tmp_path / "host.json"
     told = {"environment": {"HF_TOKEN": "hf_abcdefghijklmnopqrstuvwxyz012345"}, "source": "token=hunter2secret99"}
-    docker = {"state": "answers", "why": "https://alice:hunter3@registry.example.com"}
-    file.write_text(json.dumps({"schema": 1, "kind": "edge10-host", **told, "docker": docker}))
+    docker = {"state": "answers", "reason": "https://alice:hunter3@registry.example.com"}
+    file.write_text(json.dumps({"schema": 2, "kind": "edge10-host", **told, "docker": docker}))
 
     _, out, _ = run(capsys, "compile", "--snapshot", str(file), "--format", "json")
 
@@ -256,15 +256,15 @@ def test_secrets_of_a_snapshot_are_replaced(tmp_path: Path, capsys: pytest.Captu
         ("", "is no JSON"),
         ("{", "is no JSON (line 1"),
         ("[1]", '"kind" is not "edge10-host"'),
-        ('{"schema": 1, "kind": "cluster"}', '"kind" is not "edge10-host"'),
-        ('{"schema": 2, "kind": "edge10-host"}', "has schema 2, and 1 is read"),
+        ('{"schema": 2, "kind": "cluster"}', '"kind" is not "edge10-host"'),
+        ('{"schema": 3, "kind": "edge10-host"}', "has schema 3, and 2 is read"),
         ('{"schema": true, "kind": "edge10-host"}', "has schema True"),
-        ('{"schema": 1, "kind": "edge10-host", "docker": {"state": "drunk"}}', "docker.state: must be one of"),
-        ('{"schema": 1, "kind": "edge10-host", "docker": {"images": [{}]}}', "docker.images[0].name: is missing"),
-        ('{"schema": 1, "kind": "edge10-host", "folder": {"path": "/", "free_gib": -3}}', "folder.free_gib: must be"),
-        ('{"schema": 1, "kind": "edge10-host", "folder": {"path": "/", "free_gib": NaN}}', "folder.free_gib: must be"),
-        ('{"schema": 1, "kind": "edge10-host", "wheels": 4}', "wheels: is no field that is known"),
-        ('{"schema": 1, "kind": "edge10-host", "environment": [1]}', "environment: must be an object"),
+        ('{"schema": 2, "kind": "edge10-host", "docker": {"state": "drunk"}}', "docker.state: must be one of"),
+        ('{"schema": 2, "kind": "edge10-host", "docker": {"images": [{}]}}', "docker.images[0].name: is missing"),
+        ('{"schema": 2, "kind": "edge10-host", "folder": {"path": "/", "free_gib": -3}}', "folder.free_gib: must be"),
+        ('{"schema": 2, "kind": "edge10-host", "folder": {"path": "/", "free_gib": NaN}}', "folder.free_gib: must be"),
+        ('{"schema": 2, "kind": "edge10-host", "wheels": 4}', "wheels: is no field that is known"),
+        ('{"schema": 2, "kind": "edge10-host", "environment": [1]}', "environment: must be an object"),
         ("[" * 100_000, "too deep or too long"),
     ],
 )
@@ -329,8 +329,8 @@ def test_room_is_that_of_the_disk_on_which_the_folder_is_or_would_be(tmp_path: P
 
     assert there.total_gib is not None
     assert there.total_gib == pytest.approx(disk.f_blocks * disk.f_frsize / 2**30)
-    assert (there.is_there, there.looked_at, there.is_writable) == (True, str(tmp_path), True)
-    assert (absent.is_there, absent.looked_at, absent.total_gib) == (False, str(tmp_path), there.total_gib)
+    assert (there.exists, there.existing_path, there.is_writable) == (True, str(tmp_path), True)
+    assert (absent.exists, absent.existing_path, absent.total_gib) == (False, str(tmp_path), there.total_gib)
 
 
 def judged(asked: HostCheckRequest, **told: Any) -> CheckedHost:
@@ -343,7 +343,7 @@ def judged(asked: HostCheckRequest, **told: Any) -> CheckedHost:
 @pytest.mark.parametrize("is_writable", [True, False, None])
 def test_a_folder_that_may_not_be_written_is_named(is_writable: bool | None) -> None:  # noqa: FBT001
     """Whether it may is known or is not."""
-    found = judged(HostCheckRequest("evaluate"), folder=FolderFacts("/data", is_there=True, is_writable=is_writable))
+    found = judged(HostCheckRequest("evaluate"), folder=FolderFacts("/data", exists=True, is_writable=is_writable))
 
     assert [each.path for each in found.findings if each.id == "edge10.host_folder_closed"] == (
         ["/data"] if is_writable is False else []
@@ -362,7 +362,7 @@ def test_what_the_service_did_not_tell_is_unknown() -> None:
     """Release, runtimes, registries and the image, each by itself."""
     found = of_docker(server=None, runtimes=None)
 
-    assert [each.what for each in found.unknown][:4] == [
+    assert [each.fact for each in found.unknown][:4] == [
         "docker's release", "docker's runtimes", "whether docker takes 10.9.8.7:5000 without a certificate",
         "whether the image a/b:1 is there",
     ]  # fmt: skip
@@ -376,7 +376,7 @@ def test_a_python_without_vllm_cannot_serve() -> None:
     untold = judged(HostCheckRequest("evaluate"), inventory=replace(inventory, packages=None), python="/opt/python")
 
     assert [each.text for each in without.findings] == ["/opt/python has no vLLM, and the guide evaluates with 0.11.0"]
-    assert "versions of vllm" in [each.what for each in untold.unknown]
+    assert "versions of vllm" in [each.fact for each in untold.unknown]
 
 
 def test_a_newer_pyarrow_is_a_hint_and_none_is_unknown() -> None:
@@ -391,7 +391,7 @@ def test_a_newer_pyarrow_is_a_hint_and_none_is_unknown() -> None:
 
     told = {v: [e.severity for e in with_version(v).findings] for v in ("15.0.2", "16.0.0", "16.0", "21.0.0")}
     assert told == {"15.0.2": [Severity.DEGRADED], "16.0.0": [], "16.0": [], "21.0.0": [Severity.HINT]}
-    assert "versions of pyarrow" in [each.what for each in with_version(None).unknown]
+    assert "versions of pyarrow" in [each.fact for each in with_version(None).unknown]
     assert [e.symptom for e in with_version("15.0.2").findings] == ["edge10.compile_segfault"]
 
 
@@ -401,7 +401,7 @@ def test_a_newer_pyarrow_is_a_hint_and_none_is_unknown() -> None:
 )
 def test_threads_of_the_compiler_suit_the_host(value: str, has_card: bool, severity: str | None) -> None:  # noqa: FBT001
     """One with a card; without one the guide offers two."""
-    told = {"driver": "550.1", "gpus": [{"index": 0}]} if has_card else {"why_none": "no driver", "gpus": []}
+    told = {"driver": "550.1", "gpus": [{"index": 0}]} if has_card else {"no_gpus_reason": "no driver", "gpus": []}
     found = judged(
         HostCheckRequest("compile"), inventory=record(Inventory, told), environment={"COMPILE_THREAD": value}
     )
@@ -417,7 +417,7 @@ def test_threads_of_a_toolchain_are_its_own() -> None:
     """Another release may name other numbers: on a host without a card the number for cards is a hint."""
     facts = catalog.toolchain()
     facts = replace(facts, limits=replace(facts.limits, threads_with_gpu="16", threads_without_gpu="32"))
-    none = record(Inventory, {"why_none": "no driver", "gpus": []})
+    none = record(Inventory, {"no_gpus_reason": "no driver", "gpus": []})
 
     def severities(value: str) -> list[Severity]:
         host = EdgeHost(inventory=none, environment={"COMPILE_THREAD": value})
@@ -488,7 +488,7 @@ def test_what_is_no_answer_of_docker_is_unknown(text: str) -> None:
 
     assert told.state is DockerState.UNKNOWN
     assert told.server is None
-    assert docker_texts.parse_image("x", text).is_there is None
+    assert docker_texts.parse_image("x", text).exists is None
     assert docker_texts.parse_endpoint(text).address is None
 
 
@@ -533,14 +533,14 @@ def test_settings_that_may_not_be_read_are_unknown(meet: Meet, tmp_path: Path) -
     """As is what is no file, and what is too large; one that is absent has nothing."""
     meet("nothing-installed")
     (found,) = docker.facts().files or ()
-    assert (found.is_there, found.insecure_registries) == (False, None)
+    assert (found.exists, found.insecure_registries) == (False, None)
 
     (tmp_path / "daemon.json").mkdir()
     (found,) = docker.facts().files or ()
-    assert found.is_there is None
+    assert found.exists is None
     (tmp_path / "daemon.json").rmdir()
     (tmp_path / "daemon.json").write_bytes(b" " * (docker._MAX_FILE + 1))
-    assert [each.is_there for each in docker.facts().files or ()] == [None]
+    assert [each.exists for each in docker.facts().files or ()] == [None]
 
 
 class Service:
@@ -598,8 +598,8 @@ def test_a_real_program_of_docker_is_understood(tmp_path: Path, monkeypatch: pyt
         ("registry.example.com:5000",),
     )
     assert "nvidia" in (found.runtimes or ())
-    assert [(each.is_there, each.size_gib) for each in found.images] == [(True, 20)]
-    assert [each.is_there for each in gone.images] == [False]
+    assert [(each.exists, each.size_gib) for each in found.images] == [(True, 20)]
+    assert [each.exists for each in gone.images] == [False]
     assert {each.split()[0] for each in service.asked} <= {"GET", "HEAD"}
     assert stopped.state is DockerState.STOPPED
 
@@ -612,10 +612,10 @@ def test_a_program_that_tells_nothing_is_unknown(meet: Meet, monkeypatch: pytest
     broken = {"status": 126, "errors": "exec format error"}
     meet("gibberish", docker={"version": broken, "context": "", "info": {"status": 3}})
     found = docker.facts()
-    assert (found.state, found.client, found.why) == (DockerState.UNKNOWN, None, "it said nothing of its service")
+    assert (found.state, found.client, found.reason) == (DockerState.UNKNOWN, None, "it said nothing of its service")
 
     monkeypatch.setattr(docker, "ask", lambda _: asking.ProgramAnswer(None, is_late=True))
-    assert docker._program().why == "its program gave no answer within 5 s"
+    assert docker._program().reason == "its program gave no answer within 5 s"
     assert docker._service(DockerFacts()).state is DockerState.SILENT
 
 
@@ -726,7 +726,7 @@ def test_a_notebook_is_told_what_a_terminal_is(name: str, meet: Meet) -> None:
         assert each.id in shown.plain
     flat = " ".join(shown.plain.split())
     for one in found.unknown:
-        assert one.what in flat
+        assert one.fact in flat
 
 
 def test_the_answer_is_one_document_of_its_schema(meet: Meet, capsys: pytest.CaptureFixture[str]) -> None:
@@ -736,7 +736,7 @@ def test_the_answer_is_one_document_of_its_schema(meet: Meet, capsys: pytest.Cap
     for name in ("socket-denied",):
         host = meet(name)
         _, out, _ = run(capsys, *host.told["ask"], "--format", "json")
-        assert out.startswith('{\n  "schema": 1,')
+        assert out.startswith('{\n  "schema": 2,')
         jsonschema.validate(json.loads(out), schema)
 
 
@@ -754,7 +754,7 @@ def test_this_host_is_looked_at_for_real(tmp_path: Path) -> None:
 
     assert (ran.returncode, ran.stderr) == (1, "")
     assert found["ok"] is not True
-    assert "whether the toolchain may compile the model" in [each["what"] for each in found["unknown"]]
+    assert "whether the toolchain may compile the model" in [each["fact"] for each in found["unknown"]]
     assert found["folder"]["free_gib"] > 0
     assert not list(home.iterdir())
 

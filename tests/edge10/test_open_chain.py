@@ -118,9 +118,9 @@ def test_what_is_not_installed_is_named_with_how_to_get_it(
 
     assert found.needs == needs
     assert results(found) == {"parts": "left out"}
-    assert f"ENV/bin/pip install {' '.join(needs)}`" in found.why_none
-    assert "\n" not in found.why_none
-    assert (judged.verdict, judged.reason) == (Verdict.SKIPPED, found.why_none)
+    assert f"ENV/bin/pip install {' '.join(needs)}`" in found.no_accuracy_reason
+    assert "\n" not in found.no_accuracy_reason
+    assert (judged.verdict, judged.reason) == (Verdict.SKIPPED, found.no_accuracy_reason)
     assert not (host.folder / "run").exists()
 
 
@@ -258,10 +258,10 @@ def test_a_quantisation_that_fails_says_why(host: Host) -> None:
     link = found.links[-1]
 
     assert results(found) == {"parts": "passed", "quantise": "failed"}
-    assert link.says == "it ended with exit status 1: RuntimeError: No space left on device"
+    assert link.message == "it ended with exit status 1: RuntimeError: No space left on device"
     assert [Path(each).name for each in link.files] == ["quantise.log", "model"]
     assert all(Path(each).exists() for each in link.files)
-    assert found.why_none == f"quantise: {link.says}"
+    assert found.no_accuracy_reason == f"quantise: {link.message}"
     assert rb.live.judge_chain(found).verdict is Verdict.FAIL
 
 
@@ -278,7 +278,7 @@ def test_a_quantisation_has_its_limits(host: Host, does: dict[str, Any], given: 
     began = time.monotonic()
     found = host.chain(does={"quantise": does}, **given)
 
-    assert words in found.why_none
+    assert words in found.no_accuracy_reason
     assert time.monotonic() - began < scaled(10)
     assert found.links[-1].program is not None
     assert found.links[-1].program.status is None
@@ -290,7 +290,7 @@ def test_a_quantised_model_that_is_not_whole_is_not_served(host: Host) -> None:
     found = host.chain(does={"quantise": {"leaves": []}})
 
     assert results(found)["quantise"] == "failed"
-    assert "config.json: is missing" in found.why_none
+    assert "config.json: is missing" in found.no_accuracy_reason
     assert found.servers == ()
 
 
@@ -302,7 +302,7 @@ def test_a_disk_that_is_too_full_is_told_before(host: Host, monkeypatch: pytest.
     found = host.chain()
 
     assert results(found)["quantise"] == "failed"
-    assert "0 MiB are free, and the float model alone has" in found.why_none
+    assert "0 MiB are free, and the float model alone has" in found.no_accuracy_reason
 
 
 def test_a_disk_that_is_full_when_files_are_copied_is_told(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,7 +317,7 @@ def test_a_disk_that_is_full_when_files_are_copied_is_told(host: Host, monkeypat
     found = host.chain()
 
     assert results(found)["quantise"] == "failed"
-    assert "could not be copied from the float model: No space left on device" in found.why_none
+    assert "could not be copied from the float model: No space left on device" in found.no_accuracy_reason
     assert [Path(each).name for each in found.links[-1].files] == ["quantise.log", "model"]
     assert Path(found.folder or "").stat().st_mode & 0o077 == 0  # logs may hold what nobody else is to read
 
@@ -333,7 +333,7 @@ def test_a_server_that_cannot_be_begun_is_a_link_that_failed(host: Host) -> None
     found = host.chain(say=say, side_by_side=False)
 
     assert results(found) == {"parts": "passed", "quantise": "passed", "serve": "failed"}
-    assert "serve-float: is not empty" in found.why_none
+    assert "serve-float: is not empty" in found.no_accuracy_reason
     assert found.quantised is not None
 
 
@@ -349,7 +349,7 @@ def test_both_servers_are_asked_and_what_was_lost_is_judged(host: Host) -> None:
     assert tuple(each.name for each in found.links) == LINKS
     assert {each.result for each in found.links} == {LaunchResult.PASSED}
     assert found.accuracy is not None
-    assert [(each.name, each.questions, each.right) for each in found.evaluated] == [
+    assert [(each.name, each.questions, each.accuracy) for each in found.evaluated] == [
         ("float", 40, 0.95),
         ("quantised", 40, 0.5),
     ]
@@ -385,7 +385,7 @@ def test_an_evaluation_that_fails_says_why(host: Host) -> None:
     found = host.chain(does={"evaluate": {"exit": 1, "says": "openai.BadRequestError: Error code: 400"}})
 
     assert (
-        found.why_none
+        found.no_accuracy_reason
         == "evaluate-float: EvalScope: it ended with exit status 1: openai.BadRequestError: Error code: 400"
     )
     assert "evaluate-quantised" not in results(found)
@@ -402,7 +402,7 @@ def test_a_server_that_dies_while_it_is_asked_is_diagnosed(host: Host) -> None:
     found = host.chain(side_by_side=False, does={"evaluate": {"sleep": 60}})
 
     assert results(found) == {"parts": "passed", "quantise": "passed", "serve": "failed", "evaluate-float": "failed"}
-    assert "float: was ready and did not stay, it ended with exit status 1: " in found.why_none
+    assert "float: was ready and did not stay, it ended with exit status 1: " in found.no_accuracy_reason
     assert found.servers[0].attempts[-1].answer is not None
     assert found.servers[0].attempts[-1].answer.root_cause is not None
     assert time.monotonic() - began < scaled(30)
@@ -443,7 +443,7 @@ def test_an_interrupt_ends_all_of_it(host: Host, words: str, slow: str) -> None:
     found = host.chain(does={slow: {"sleep": 60}}, side_by_side=False, say=say)
 
     assert found.stopped_by == "SIGINT"
-    assert found.why_none == "stopped by SIGINT"
+    assert found.no_accuracy_reason == "stopped by SIGINT"
     assert rb.live.judge_chain(found).verdict is Verdict.INTERRUPTED
     assert time.monotonic() - began < scaled(40)
     written = [Path(each) for link in found.links for each in link.files]
@@ -482,7 +482,9 @@ def command(learnt: Path) -> str:
 
 def sound(found: OpenChain, method: str, questions: int) -> None:
     """The whole chain was done, and its verdict rests on the answers one by one."""
-    assert [each.result for each in found.links if each.result is not LaunchResult.PASSED] == [], found.why_none
+    assert [each.result for each in found.links if each.result is not LaunchResult.PASSED] == [], (
+        found.no_accuracy_reason
+    )
     assert found.quantised is not None
     assert (found.quantised.method, found.quantised.lacks) == (method, ())
     assert {"tokenizer.json", "tokenizer_config.json"} <= set(found.quantised.copied)
@@ -501,7 +503,7 @@ def sound(found: OpenChain, method: str, questions: int) -> None:
             f"{each.name}: {'not measured' if each.seconds is None else f'{each.seconds:.1f} s'}"
             + (f", {took.cpu_s:.1f} CPU s, {took.memory_gib:.2f} GiB" if took else "")
         )
-    print(f"{found.accuracy.verdict}: {found.accuracy.why}")
+    print(f"{found.accuracy.verdict}: {found.accuracy.reason}")
 
 
 @pytest.mark.full
@@ -529,7 +531,7 @@ def test_the_runbook_goes_the_whole_way(learnt: Path, tmp_path: Path) -> None:
     sound(found, "awq", 128)
     assert found.accuracy is not None
     assert done.returncode == int(found.accuracy.verdict is not Accuracy.KEPT), done.stdout
-    assert found.accuracy.why in done.stdout or found.accuracy.verdict is Accuracy.KEPT
+    assert found.accuracy.reason in done.stdout or found.accuracy.verdict is Accuracy.KEPT
     nothing_left(tmp_path)
 
 

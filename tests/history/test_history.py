@@ -626,7 +626,7 @@ def test_a_long_text_is_told_by_its_digest() -> None:
 @pytest.mark.parametrize("facts", [[], {"a": []}, {"a": {}}, {"a": float("nan")}, {str(n): n for n in range(201)}, "x"])
 def test_a_verdict_with_strange_facts_is_none(facts: Any) -> None:
     """What a notebook shows is not trusted: a run whose verdict holds anything else than names and values fails."""
-    good = {"schema": 1, "verdict": "pass", "reason": "x", "case": None, "outcome": None, "root_cause": None}
+    good = {"schema": 2, "verdict": "pass", "reason": "x", "case": None, "outcome": None, "root_cause": None}
     judgement = parse_judgement({**good, "findings": [], "facts": {"a": 1.5, "b": "c", "d": True}})
 
     assert judgement is not None
@@ -1015,7 +1015,7 @@ def test_the_history_is_exported_pruned_and_wiped(capsys: pytest.CaptureFixture[
     ids = keep(3)
     lines = printed(capsys, "history", "export", "-").splitlines()
     assert [json.loads(line)["id"] for line in lines] == ids
-    assert all(json.loads(line)["schema"] == 1 for line in lines)
+    assert all(json.loads(line)["schema"] == 2 for line in lines)
     assert printed(capsys, "history", "prune", "--keep", "2") == "1 entry removed\n"
     as_text(place)
     check_goes_on(place, ids)

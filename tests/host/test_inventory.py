@@ -32,7 +32,7 @@ from vllm_runbooks.host import gpu_memory, here, inventory, leftovers, memory_li
 from vllm_runbooks.host import inspection as inventories
 from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.host.processes import TAG
-from vllm_runbooks.host.records import GpuFacts, GpuPair, GpuProcess, HostFacts, Inspected, Inventory, MigPart
+from vllm_runbooks.host.records import GpuFacts, GpuPair, GpuProcess, HostFacts, Inspected, Inventory, MigInstance
 from vllm_runbooks.plan import planner, requests
 from vllm_runbooks.probe.starts import LaunchResult
 from vllm_runbooks.reading import evidence
@@ -155,7 +155,7 @@ def write(folder: Path, text: str | Mapping[str, Any], name: str = "host.json") 
 
 def snapshot(*gpus: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """A snapshot of such cards."""
-    return {"schema": 1, "kind": "inventory", "gpus": [{"index": n, **gpu} for n, gpu in enumerate(gpus)], **more}
+    return {"schema": 2, "kind": "inventory", "gpus": [{"index": n, **gpu} for n, gpu in enumerate(gpus)], **more}
 
 
 def ids(found: Inspected) -> list[str]:
@@ -177,13 +177,13 @@ def test_a_card_is_read_as_the_driver_tells(driver: Driver) -> None:
 
     found = inventory.collect()
 
-    assert (found.driver, found.cuda, found.why_none) == ("580.65.06", "13.0", None)
+    assert (found.driver, found.cuda, found.no_gpus_reason) == ("580.65.06", "13.0", None)
     one = found.gpus[0]
     assert (one.name, one.uuid, one.total_mib, one.reserved_mib, one.used_mib) == (A100, "GPU-5a1d", 81920, 571, 0)
-    assert (one.capability, one.is_parted, one.is_ecc_on, one.is_persistent) == ("8.0", False, True, True)
+    assert (one.capability, one.is_mig, one.is_ecc_on, one.is_persistent) == ("8.0", False, True, True)
     assert (one.pcie_generation, one.pcie_generation_max, one.pcie_width) == (1, 4, 16)
     assert (one.power_w, one.power_limit_w, one.clock_mhz, one.clock_max_mhz) == (61.25, 400, 210, 1410)
-    assert (one.slowed_by, one.remapped_rows, one.is_remap_pending) == (("hardware heat",), 2, True)
+    assert (one.throttled_by, one.remapped_rows, one.is_remap_pending) == (("hardware heat",), 2, True)
     assert (one.compute_mode, one.nvlinks, one.xids, one.processes) == ("default", 4, (79,), ())
     assert found.gpus[1].xids == ()
     assert found.pairs == (GpuPair(0, 1, "ok", "ok", "ok", "ok", "system"),)
@@ -196,13 +196,13 @@ def test_a_driver_that_tells_nothing_is_all_unknown(driver: Driver) -> None:
     found = inventory.collect()
 
     told = {name for name, value in vars(found.gpus[0]).items() if value not in (None, ())}
-    assert told <= {"index", "is_parted", "is_ecc_on", "nvlinks"}
-    assert {name: getattr(found.gpus[0], name) for name in ("is_parted", "nvlinks")} == {
-        "is_parted": False,
+    assert told <= {"index", "is_mig", "is_ecc_on", "nvlinks"}
+    assert {name: getattr(found.gpus[0], name) for name in ("is_mig", "nvlinks")} == {
+        "is_mig": False,
         "nvlinks": 0,
     }
     assert found.pairs == (GpuPair(0, 1),)
-    assert [each.what for each in inventories.inspect(found, catalog.specs()).unknown if "memory in use" in each.what]
+    assert [each.fact for each in inventories.inspect(found, catalog.specs()).unknown if "memory in use" in each.fact]
 
 
 @pytest.mark.parametrize("value", [1, 2, 4, 6, 9, 999])
@@ -225,11 +225,11 @@ def test_a_card_that_is_lost_leaves_the_others_readable(
     status, out, err = run(capsys, "inventory", "--format", "json")
 
     told = json.loads(out)
-    assert (status, err, told["why_none"]) == (1, "", None)
+    assert (status, err, told["no_gpus_reason"]) == (1, "", None)
     assert [(one["index"], one["name"], one["error"]) for one in told["gpus"]] == [
         (0, A100, None), (1, None, "GPU is lost"), (2, A100, None),
     ]  # fmt: skip
-    assert [(one["one"], one["other"]) for one in told["pairs"]] == [(0, 2)]
+    assert [(one["first"], one["second"]) for one in told["pairs"]] == [(0, 2)]
     assert [(one["id"], one["gpus"]) for one in told["findings"] if one["severity"] == "fatal"] == [("gpu.lost", [1])]
     assert "gpu.unequal" not in {one["id"] for one in told["findings"]}
     assert all(1 not in one["gpus"] for one in told["unknown"])
@@ -245,7 +245,7 @@ def test_a_card_that_is_lost_leaves_the_others_readable(
     named = serve.subject(["vllm", "serve", "m"], vllm="0.32.0", environment={"CUDA_VISIBLE_DEVICES": "1"})
     host = preflight.host_of(named, gpu_memory.Nvml(), "", None)
     check = preflight.memory(named, host, serve.Steady(2, 0, 64, 0), print, lambda: False)
-    assert (check.result, check.says.partition(";")[0]) == (
+    assert (check.result, check.message.partition(";")[0]) == (
         LaunchResult.FAILED, "GPU 1 cannot be reached through the driver (GPU is lost)",
     )  # fmt: skip
 
@@ -289,20 +289,20 @@ def test_who_is_on_a_card_stays_unknown(driver: Driver, tmp_path: Path) -> None:
     """A driver or series that tells no processes does not say that there are none; nor does one look of several."""
     driver(readings(nvmlDeviceGetComputeRunningProcesses=NVMLError(3), nvmlDeviceGetMigMode=NVMLError(4)))
     [card] = gpu_memory.Nvml().read().cards
-    assert (card.holders, card.is_parted) == (None, None)
+    assert (card.holders, card.is_mig) == (None, None)
     path = series(tmp_path, {0: (0.0, 0.0)}, {0: (0.0, 0.0)})
     for found in (
         inventory.watched(catalog.specs(), samples=2, every_s=0), inventory.recorded(path, catalog.specs()),
     ):  # fmt: skip
         assert found.recommendation is not None
         assert found.recommendation.reason.endswith("who else is on it is not told")
-        assert {"processes", "division into instances (MIG)"} <= {one.what for one in found.unknown}
+        assert {"processes", "division into instances (MIG)"} <= {one.fact for one in found.unknown}
 
     driver(readings())
     found = inventory.watched(catalog.specs(), samples=2, every_s=0)
     assert found.recommendation is not None
     assert found.recommendation.reason.endswith("nobody else on it")
-    assert (found.gpus[0].is_parted, found.gpus[0].processes) == (False, ())
+    assert (found.gpus[0].is_mig, found.gpus[0].processes) == (False, ())
     told, untold = gpu_memory.Nvml().read(), gpu_memory.Recorded(Path(series(tmp_path, {0: (0.0, 0.0)}))).read()
     assert [use.processes for use in inventory.uses([told, told], {})] == [()]
     assert [use.processes for use in inventory.uses([told, untold], {})] == [None]
@@ -318,7 +318,7 @@ def test_who_is_on_a_card_stays_unknown(driver: Driver, tmp_path: Path) -> None:
         (GpuProcess(7), "process 7"),
         (GpuProcess(7, command="python train.py"), "process 7 (python)"),
         (GpuProcess(7, "ann", "python train.py"), "process 7 of ann (python)"),
-        (GpuProcess(7, command="  ", is_of_host=True), "process 7 of the host"),
+        (GpuProcess(7, command="  ", is_host_pid=True), "process 7 of the host"),
     ],
 )
 def test_a_process_is_called_the_same_everywhere(process: GpuProcess, said: str) -> None:
@@ -355,7 +355,7 @@ def test_no_driver_is_a_normal_answer(
     status, out, err = run(capsys, "inventory", "--format", "json")
     told = json.loads(out)
     assert (err, told["gpus"], told["recommendation"]) == ("", [], None)
-    assert "no NVIDIA driver answers" in told["why_none"]
+    assert "no NVIDIA driver answers" in told["no_gpus_reason"]
     assert status == int(any(one["severity"] != "hint" for one in told["findings"]))
 
     assert run(capsys, "inventory", "--watch")[:2] == (
@@ -398,7 +398,7 @@ def test_secrets_of_processes_are_hidden(driver: Driver, tmp_path: Path) -> None
         child_of_ours.kill()
 
     first, second = found.gpus[0].processes or ()
-    assert (first.pid, first.used_mib, first.orphan, first.is_of_host) == (child, 2048, "", False)
+    assert (first.pid, first.used_mib, first.orphan, first.is_host_pid) == (child, 2048, "", False)
     assert first.user
     assert "--hf-token=" in (first.command or "")
     assert TOKEN not in render.inventories.snapshot_json(found)
@@ -413,7 +413,7 @@ def test_a_divided_card_is_named_with_its_parts(driver: Driver) -> None:
 
     found = inventory.collect()
 
-    assert [part.uuid for part in found.gpus[0].parts] == ["GPU-5a1d", "GPU-5a1d"]
+    assert [part.uuid for part in found.gpus[0].mig_instances] == ["GPU-5a1d", "GPU-5a1d"]
     assert "gpu.parted" in ids(inventories.inspect(found, catalog.specs()))
     with pytest.raises(InputError, match="divided into instances"):
         inventories.cards(found, catalog.specs(), "here")
@@ -455,7 +455,7 @@ def test_in_a_container_a_number_of_the_host_is_nobody_s(driver: Driver, monkeyp
     driver(readings(nvmlDeviceGetComputeRunningProcesses=[holder]))
     monkeypatch.setattr(gpu_memory, "here", lambda: here.HostIdentity(4026532000, None, "test"))
 
-    assert inventory.collect().gpus[0].processes == (GpuProcess(os.getpid(), is_of_host=True),)
+    assert inventory.collect().gpus[0].processes == (GpuProcess(os.getpid(), is_host_pid=True),)
 
 
 def test_what_is_asked_of_nvml_is_there() -> None:
@@ -490,8 +490,8 @@ def test_cards_of_other_makers_are_counted_and_not_read(
 
     found = inventory.collect()
 
-    assert found.host.foreign_cards == 2
-    assert (found.why_none or "").endswith("; 2 cards of AMD are there and are not read")
+    assert found.host.foreign_gpus == 2
+    assert (found.no_gpus_reason or "").endswith("; 2 cards of AMD are there and are not read")
 
 
 def test_packages_are_those_of_the_python_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -553,7 +553,7 @@ HOLDER = GpuProcess(7, "ann", "python train.py", "", 30000.0, orphan="")
         (Inventory(gpus=(card(pcie_width=8, pcie_width_max=16),)), "gpu.link_narrow"),
         (Inventory(gpus=(card(pcie_generation=1, pcie_generation_max=4),)), "gpu.link_slow"),
         (Inventory(gpus=(card(error="GPU is lost"),)), "gpu.lost"),
-        (Inventory(gpus=(card(is_parted=True, parts=(MigPart(),)),)), "gpu.parted"),
+        (Inventory(gpus=(card(is_mig=True, mig_instances=(MigInstance(),)),)), "gpu.parted"),
         (Inventory(gpus=(card(ecc_uncorrected=2),)), "gpu.memory_errors"),
         (Inventory(gpus=(card(is_remap_pending=True),)), "gpu.remap_pending"),
         (Inventory(gpus=(card(is_remap_failed=True),)), "gpu.remap_failed"),
@@ -561,7 +561,7 @@ HOLDER = GpuProcess(7, "ann", "python train.py", "", 30000.0, orphan="")
         (Inventory(gpus=(card(xids=(79, 79, 31)),)), "gpu.xid"),
         (Inventory(gpus=(card(compute_mode="exclusive process"),)), "gpu.exclusive"),
         (Inventory(gpus=(card(compute_mode="prohibited"),)), "gpu.prohibited"),
-        (Inventory(gpus=(card(slowed_by=("heat",)),)), "gpu.slowed"),
+        (Inventory(gpus=(card(throttled_by=("heat",)),)), "gpu.slowed"),
         (Inventory(gpus=(card(power_limit_w=250, power_limit_default_w=400),)), "gpu.power_limited"),
         (Inventory(gpus=(card(is_persistent=False),)), "gpu.persistence_off"),
         (Inventory(gpus=(card(used_mib=30000, processes=(HOLDER,)),)), "gpu.memory_taken"),
@@ -583,7 +583,7 @@ HOLDER = GpuProcess(7, "ann", "python train.py", "", 30000.0, orphan="")
         (Inventory(gpus=TWO, cuda="12.4", packages={"torch": "2.11.0+cu130"}), "host.driver_too_old"),
         (Inventory(gpus=TWO, cuda="12.4", packages={"torch": "2.11.0", "nvidia-cuda-runtime": "13.0.96"}),
          "host.driver_too_old"),
-        (Inventory(host=HostFacts(foreign_cards=8)), "host.foreign_cards"),
+        (Inventory(host=HostFacts(foreign_gpus=8)), "host.foreign_cards"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
@@ -609,11 +609,11 @@ def test_every_rule_is_tried() -> None:
         Inventory(gpus=(card(pcie_width=16, pcie_width_max=16, pcie_generation=4, pcie_generation_max=4),)),
         Inventory(gpus=(card(pcie_width=4, pcie_width_max=4),)),  # nothing goes between one card
         Inventory(gpus=(card(used_mib=500, busy_percent=3, processes=()),)),
-        Inventory(gpus=(card(power_limit_w=400, power_limit_default_w=400, slowed_by=("power cap",), xids=()),)),
+        Inventory(gpus=(card(power_limit_w=400, power_limit_default_w=400, throttled_by=("power cap",), xids=()),)),
         Inventory(gpus=(card(capability="9.0", compute_mode="default", is_persistent=True, ecc_uncorrected=0),)),
         Inventory(gpus=(card(),), host=HostFacts(shm_mib=64)),
         Inventory(host=HostFacts(memlock_mib=8, rdma_devices=0, open_files_max=-1)),
-        Inventory(host=HostFacts(memlock_mib=-1, rdma_devices=2, memory_limit_mib=-1, foreign_cards=0)),
+        Inventory(host=HostFacts(memlock_mib=-1, rdma_devices=2, memory_limit_mib=-1, foreign_gpus=0)),
         Inventory(host=HostFacts(memlock_mib=1 << 20, rdma_devices=2)),
         Inventory(gpus=(card(capability="9.0"),), cuda="12.4", packages={"torch": "2.9.0+cu129"}),
         Inventory(gpus=(card(capability="9.0"),), cuda="13.0", packages={"torch": "2.9.0+cu128"}),
@@ -631,7 +631,7 @@ def test_what_nobody_told_is_named_and_is_no_finding() -> None:
     found = inspected(card(3), card(5))
 
     assert found.findings == ()
-    assert {"compute capability", "memory in use", "processes"} <= {one.what for one in found.unknown}
+    assert {"compute capability", "memory in use", "processes"} <= {one.fact for one in found.unknown}
     assert all(one.gpus in ((3, 5), ()) for one in found.unknown)
     shown = " ".join(render.inventories.text(found).split())
     assert "of GPU 3, 5: compute capability" in shown
@@ -767,7 +767,7 @@ def test_on_the_figures_of_the_field_notes_gpu_4_is_recommended(
     status, out, err = run(capsys, *watched, "--format", "json")
 
     told = json.loads(out)["recommendation"]
-    assert (status, err, told["gpu"], told["looks"], told["seconds"]) == (0, "", 4, 3, 0.02)
+    assert (status, err, told["gpu"], told["samples"], told["seconds"]) == (0, "", 4, 3, 0.02)
     assert [one["index"] for one in told["ranked"]][:2] == [4, 1]
     assert all(one["reason"] for one in told["ranked"])
     assert {one["index"] for one in told["ranked"] if one["is_suitable"] is None} == {2, 5, 6, 7}
@@ -790,13 +790,13 @@ def test_a_recorded_series_is_read_whole_at_once_by_its_own_times(
 
     assert time.monotonic() - began < scaled(5)
     assert found is not None
-    assert (found.gpu, found.looks, found.seconds, found.ranked[-1].moved_mib) == (1, 5, 20.0, 80000.0)
+    assert (found.gpu, found.samples, found.seconds, found.ranked[-1].memory_change_mib) == (1, 5, 20.0, 80000.0)
     assert "others took memory while it was watched" in found.ranked[-1].reason
     assert (status, "Judged over 5 looks in 20.0 s." in out) == (0, True)
     one = live.watched(series(tmp_path, climbs[0])).recommendation
     assert one is not None
-    assert (one.gpu, one.looks, one.seconds) == (0, 1, 0.0)
-    assert one.remark.startswith("one look shows no trend")
+    assert (one.gpu, one.samples, one.seconds) == (0, 1, 0.0)
+    assert one.note.startswith("one look shows no trend")
     assert "rests" not in one.reason
     with pytest.raises(InputError, match="a series has its own looks and times"):
         live.watched(series(tmp_path, climbs[0]), looks=3)
@@ -897,7 +897,7 @@ def test_a_series_comes_through_a_pipe_that_is_written_into(tmp_path: Path) -> N
 
     writer.join()
     assert found is not None
-    assert (found.gpu, found.looks) == (4, 2)
+    assert (found.gpu, found.samples) == (4, 2)
 
 
 def test_findings_that_differ_in_figures_alone_are_one() -> None:
@@ -970,7 +970,7 @@ def test_one_look_says_that_it_shows_no_trend() -> None:
     found = host_loading.inventory(SHARED).recommendation
 
     assert found is not None
-    assert (found.gpu, found.looks, found.remark) == (4, 1, "one look shows no trend; --watch looks several times")
+    assert (found.gpu, found.samples, found.note) == (4, 1, "one look shows no trend; --watch looks several times")
 
 
 # ---- a snapshot as --gpus
@@ -1007,7 +1007,7 @@ def test_what_inventory_prints_is_a_snapshot(
         assert json.loads(run(capsys, "inventory", name, "--format", "json")[1]) == json.loads(out)
     schema = json.loads((folders.catalog_dir() / "schema" / "inventory.json").read_text("utf-8"))
     assert [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(json.loads(out))] == []
-    assert out.startswith('{\n  "schema": 1,')
+    assert out.startswith('{\n  "schema": 2,')
 
 
 def test_a_snapshot_comes_from_standard_input(
@@ -1180,11 +1180,11 @@ def test_files_of_a_plan_name_the_cards_that_were_chosen() -> None:
         ("[]", '"kind" is not "inventory"'),
         ("{}", '"kind" is not "inventory"'),
         ('{"kind": "inventory"}', "has schema None"),
-        ('{"kind": "inventory", "schema": 2, "gpus": []}', "has schema 2"),
+        ('{"kind": "inventory", "schema": 3, "gpus": []}', "has schema 3"),
         ('{"kind": "inventory", "schema": true, "gpus": []}', "has schema True"),
-        ('{"kind": "inventory", "schema": 1}', "gpus: is missing"),
+        ('{"kind": "inventory", "schema": 2}', "gpus: is missing"),
         (snapshot(), "lists no GPU"),
-        (snapshot(why_none="gone"), "lists no GPU (gone)"),
+        (snapshot(no_gpus_reason="gone"), "lists no GPU (gone)"),
         ({**snapshot(), "gpus": {}}, "gpus: must be a list"),
         ({**snapshot(), "gpus": [7]}, "gpus[0]: must be an object"),
         ({**snapshot(), "gpus": [{"name": "A100-80GB"}]}, "gpus[0].index: is missing"),
@@ -1197,15 +1197,15 @@ def test_files_of_a_plan_name_the_cards_that_were_chosen() -> None:
         (snapshot({"total_mib": True}), "gpus[0].total_mib: must be a number"),
         (snapshot({"total_mib": 0}), "GPU 0: total_mib is 0"),
         (snapshot({"total_mib": 1e30}), "gpus[0].total_mib: must be a number"),
-        ('{"schema": 1, "kind": "inventory", "gpus": [{"index": 0, "total_mib": NaN}]}', "must be a number"),
+        ('{"schema": 2, "kind": "inventory", "gpus": [{"index": 0, "total_mib": NaN}]}', "must be a number"),
         (snapshot({"total_mib": 100, "used_mib": 200}), "used_mib is 200, and total_mib 100"),
         (snapshot({"capability": "new"}), "capability is new, no compute capability"),
-        (snapshot({"is_parted": "no"}), "gpus[0].is_parted: must be true or false"),
+        (snapshot({"is_mig": "no"}), "gpus[0].is_mig: must be true or false"),
         (snapshot({"xids": [1.5]}), "gpus[0].xids[0]: must be a whole number"),
         (snapshot({"memory": 5}), "gpus[0].memory: is no field that is known"),
-        (snapshot({"name": "A100-80GB"}, pairs=[{"one": 0, "other": 3}]), "joins GPU 0 and GPU 3"),
+        (snapshot({"name": "A100-80GB"}, pairs=[{"first": 0, "second": 3}]), "joins GPU 0 and GPU 3"),
         (snapshot({"name": "A100-80GB"}, packages={"torch": 2}), "packages: must be an object of texts"),
-        (snapshot({"is_parted": True, "name": "A100-80GB"}), "divided into instances"),
+        (snapshot({"is_mig": True, "name": "A100-80GB"}), "divided into instances"),
         ("[" * 100_000, "is no JSON"),
         ('{"a": ' + "9" * 5000 + "}", "is no JSON"),
         ("index, name\n0\n", "has 1 columns, the head 2"),
@@ -1247,7 +1247,7 @@ def test_hostile_names_are_shown_harmless(tmp_path: Path, capsys: pytest.Capture
     one = {"name": HOSTILE, "total_mib": 81920, "reserved_mib": 0, "used_mib": 4096, "busy_percent": 1}
     process = {"pid": 7, "user": HOSTILE, "command": HOSTILE}
     gpus = ({**one, "processes": [process]}, {"error": HOSTILE})
-    path = write(tmp_path, snapshot(*gpus, why_none=HOSTILE, packages={"vllm": HOSTILE}))
+    path = write(tmp_path, snapshot(*gpus, no_gpus_reason=HOSTILE, packages={"vllm": HOSTILE}))
 
     for command in (("inventory", path), ("plan", "Qwen/Qwen3-8B", "--gpus", path)):
         _, out, err = run(capsys, *command)

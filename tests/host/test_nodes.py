@@ -82,7 +82,7 @@ def env(number: int, **variables: str | None) -> Change:
 
 def ways(source: str, state: str, *, at: str = "10.77", uses: tuple[str, ...] = ("ray", "torch", "vllm")) -> Change:
     def change(data: dict[str, Any]) -> None:
-        for each in data["reaches"]:
+        for each in data["connections"]:
             if each["source"] == source and each["address"].startswith(at) and each["use"] in uses:
                 each["state"] = state
 
@@ -132,12 +132,12 @@ UNKNOWN: dict[str, Change] = {
     ],
     "model": lambda data: _node(data).pop("model"),
     "content": lambda data: _node(data)["model"].pop("files"),
-    "matrix": lambda data: data.pop("reaches"),
-    "one direction": lambda data: data.update(reaches=[e for e in data["reaches"] if e["source"] == "node-a"]),
+    "matrix": lambda data: data.pop("connections"),
+    "one direction": lambda data: data.update(connections=[e for e in data["connections"] if e["source"] == "node-a"]),
     "a port": ways("node-a", "unknown", uses=("vllm",)),
     "MTU": lambda data: _node(data)["interfaces"][1].pop("mtu"),
     "bandwidth": lambda data: [
-        each.pop("bandwidth_mbit_s", None) for each in data["reaches"] if each["target"] == "node-b"
+        each.pop("bandwidth_mbit_s", None) for each in data["connections"] if each["target"] == "node-b"
     ],
     "kind of a card": lambda data: _node(data)["inventory"]["gpus"][0].pop("name"),
     "release of vLLM": lambda data: [node["inventory"]["packages"].pop("vllm") for node in data["nodes"]],
@@ -147,7 +147,7 @@ UNKNOWN: dict[str, Change] = {
     "a rank of Gloo": lambda data: data["collectives"][0]["ranks"].pop(),
     "a rank that did not start": lambda data: data["collectives"][0]["ranks"][1].update(state="not started"),
     "second node": lambda data: [
-        data.update(reaches=None, collectives=None), data["nodes"].pop(),
+        data.update(connections=None, collectives=None), data["nodes"].pop(),
     ],
 }  # fmt: skip
 
@@ -196,12 +196,12 @@ WRONG: dict[str, tuple[Change, str, tuple[str, ...], str]] = {
         lambda data: _node(data)["interfaces"][1].update(mtu=9000), "nodes.mtu_differs", ("node-a", "node-b"), "9000"),
     "a stream that does not pass": (
         lambda data: [
-            each.update(bandwidth_mbit_s=None, why="a stream of data did not pass: timed out")
-            for each in data["reaches"] if each["source"] == "node-b" and each["use"] == "ray"
+            each.update(bandwidth_mbit_s=None, reason="a stream of data did not pass: timed out")
+            for each in data["connections"] if each["source"] == "node-b" and each["use"] == "ray"
         ],
         "nodes.stream_lost", ("node-b", "node-a"), "node-b reaches node-a at 10.77.0.1, and a stream of"),
     "a slow network": (
-        lambda data: [each.update(bandwidth_mbit_s=940.0) for each in data["reaches"] if each["state"] == "open"],
+        lambda data: [each.update(bandwidth_mbit_s=940.0) for each in data["connections"] if each["state"] == "open"],
         "nodes.network_slow", ("node-a", "node-b"), "940 Mbit/s"),
     "a proxy": (
         env(1, http_proxy="http://proxy:3128", no_proxy="localhost"), "nodes.proxy", ("node-b",), "no_proxy"),
@@ -232,7 +232,7 @@ WRONG: dict[str, tuple[Change, str, tuple[str, ...], str]] = {
         lambda data: _node(data)["model"]["files"].pop(1),
         "nodes.model_differs", ("node-b",), "00001-of-00002.safetensors is missing"),
     "no card": (
-        lambda data: _node(data)["inventory"].update(gpus=[], why_none="no driver"),
+        lambda data: _node(data)["inventory"].update(gpus=[], no_gpus_reason="no driver"),
         "nodes.gpus_missing", ("node-b",), "no driver"),
     "two cards": (
         lambda data: _node(data)["inventory"]["gpus"].append({**_node(data)["inventory"]["gpus"][0], "index": 1}),
@@ -301,7 +301,7 @@ def test_the_interface_is_taken_from_what_was_measured() -> None:
     """With two networks that both lead there the faster is taken, whatever the node had; a shared address never is."""
 
     def both_open(data: dict[str, Any]) -> None:
-        for each in data["reaches"]:
+        for each in data["connections"]:
             is_own = each["address"].startswith("192.168")
             each.update(
                 state="open", interface="mgmt0" if is_own else "eth0", bandwidth_mbit_s=940.0 if is_own else 23400.0
@@ -313,7 +313,7 @@ def test_the_interface_is_taken_from_what_was_measured() -> None:
     def docker(data: dict[str, Any]) -> None:
         for node in data["nodes"]:
             node["interfaces"].append({"name": "docker0", "addresses": ["172.17.0.1"]})
-        data["reaches"] += [
+        data["connections"] += [
             {"source": s, "target": t, "address": "172.17.0.1", "port": 6379, "use": "ray", "state": "open",
              "bandwidth_mbit_s": 90000.0}
             for s, t in (("node-a", "node-b"), ("node-b", "node-a"))
@@ -351,7 +351,7 @@ def test_a_node_that_reaches_nobody_is_the_one_that_is_named() -> None:
     data["nodes"][2]["name"] = "node-c"
     data["nodes"][2]["interfaces"] = [{"name": "eth0", "addresses": ["10.77.0.3"], "is_up": True, "mtu": 1500}]
     data["nodes"][2]["environment"]["VLLM_HOST_IP"] = "10.77.0.3"
-    data["reaches"] = [
+    data["connections"] = [
         {"source": f"node-{s}", "target": f"node-{t}", "address": f"10.77.0.{names.index(t) + 1}", "port": 29500,
          "use": "torch", "state": "dropped" if "c" in (s, t) else "open"}
         for s in names for t in names if s != t
@@ -365,7 +365,7 @@ def test_a_model_is_compared_only_where_one_was_asked_for() -> None:
     """Without a word about a model none is missing; a path that was asked for and not looked at is not a pass."""
     data = json.loads(_text(PAIR))
     assert checked(data, "/models/Qwen3-8B").ok is True
-    assert checked(data, "/models/other").unmeasured[0].what == "the model /models/other"
+    assert checked(data, "/models/other").unmeasured[0].fact == "the model /models/other"
     for node in data["nodes"]:
         del node["model"]
     assert checked(data).ok is True
@@ -409,7 +409,7 @@ def test_secrets_of_an_environment_reach_no_output(capsys: pytest.CaptureFixture
     data = json.loads(_text(PAIR))
     data["nodes"][1]["environment"] |= {"HF_TOKEN": TOKEN, "RAY_AUTH_TOKEN": WORD}
     data["nodes"][0]["environment"] |= {"RAY_AUTH_TOKEN": "<secret-0a1b2c3d>"}
-    data["unread"] = [{"name": "node-c", "why": f"refused HF_TOKEN={TOKEN}"}]
+    data["unread"] = [{"name": "node-c", "reason": f"refused HF_TOKEN={TOKEN}"}]
     (tmp_path / "nodes.json").write_text(json.dumps(data))
     kept = tmp_path / "kept.json"
 
@@ -433,8 +433,8 @@ def test_hostile_words_are_shown_and_do_nothing() -> None:
 
     def change(data: dict[str, Any]) -> None:
         _node(data)["inventory"]["packages"]["vllm"] = f"{HOSTILE}\x1b[31m"
-        _node(data)["model"].update(is_there=False, why=f"\x1b]0;x\x07{HOSTILE}")
-        data["unread"] = [{"name": HOSTILE, "why": f"\x1b[2J{HOSTILE}"}]
+        _node(data)["model"].update(exists=False, reason=f"\x1b]0;x\x07{HOSTILE}")
+        data["unread"] = [{"name": HOSTILE, "reason": f"\x1b[2J{HOSTILE}"}]
 
     found = pair(change)
     views = [getattr(render.clusters, name)(found) for name in ("nodes", "reach", "findings", "environments")]
@@ -500,7 +500,7 @@ def test_what_was_not_measured_is_told_of_the_nodes_that_lack_it() -> None:
 def test_what_makes_an_ok_worth_little_is_said_with_it() -> None:
     """No card anywhere stands in the headline; that no model was looked at stands below it."""
     found = pair(
-        lambda data: [node["inventory"].update(gpus=[], why_none="no driver") for node in data["nodes"]],
+        lambda data: [node["inventory"].update(gpus=[], no_gpus_reason="no driver") for node in data["nodes"]],
         lambda data: [node.pop("model") for node in data["nodes"]],
     )
 
@@ -526,7 +526,7 @@ def test_what_makes_an_ok_worth_little_is_said_with_it() -> None:
 )
 def test_a_node_that_could_not_be_asked_has_a_remedy_of_its_own(why: str, do: str) -> None:
     """By its reason; a reason that is not known leaves it to the reader."""
-    found = pair(lambda data: data.update(unread=[{"name": "node-c", "why": why}]))
+    found = pair(lambda data: data.update(unread=[{"name": "node-c", "reason": why}]))
 
     assert [each.id for each in found.findings] == ["nodes.unread"]
     assert do in found.findings[0].do
@@ -556,8 +556,8 @@ def test_why_a_collective_did_not_run_is_told_with_what_to_do() -> None:
 
     def change(data: dict[str, Any]) -> None:
         for each in data["collectives"]:
-            each["ranks"][0].update(state="not started", said="rank 1 on node-b was not there")
-            each["ranks"][1].update(state="not started", said="/usr/bin/python3 has no torch")
+            each["ranks"][0].update(state="not started", message="rank 1 on node-b was not there")
+            each["ranks"][1].update(state="not started", message="/usr/bin/python3 has no torch")
 
     text = " ".join(shown(pair(change)).split())
     assert "(node-b: /usr/bin/python3 has no torch; name the Python that vLLM runs with (--python))" in text
@@ -575,7 +575,7 @@ def test_of_many_nodes_the_table_has_those_with_trouble(tmp_path: Path) -> None:
     nodes = [json.loads((tmp_path / f"{name}.json").read_text("utf-8")) for name in names]
     for node in nodes:
         del node["schema"]
-    found = checked({"schema": 1, "kind": "cluster", "nodes": nodes, "reaches": tried})
+    found = checked({"schema": 2, "kind": "cluster", "nodes": nodes, "connections": tried})
 
     for text in (str(render.clusters.reach(found)), shown(found)):
         assert re.search(r"^node-0040 +dropped", text, re.MULTILINE), text
@@ -588,13 +588,13 @@ def test_nodes_of_several_files_are_put_together(capsys: pytest.CaptureFixture[s
     """A folder of nodes and hosts is one cluster; a collective over some of them says nothing of all."""
     data = json.loads(_text(PAIR))
     for node in data["nodes"]:
-        (tmp_path / f"{node['name']}.json").write_text(json.dumps({"schema": 1, **node}))
-    host = {"schema": 1, **data["nodes"][0]["inventory"]}
+        (tmp_path / f"{node['name']}.json").write_text(json.dumps({"schema": 2, **node}))
+    host = {"schema": 2, **data["nodes"][0]["inventory"]}
     (tmp_path / "spare.json").write_text(json.dumps(host))
 
     found = rb.nodes(str(tmp_path))
     assert [node.name for node in found.nodes] == ["node-a", "node-b", "spare"]
-    assert (found.reaches, found.collectives, found.ok, found.environments) == (None, None, None, ())
+    assert (found.connections, found.collectives, found.ok, found.environments) == (None, None, None, ())
     assert rb.nodes(PAIR, str(tmp_path / "spare.json")).collectives is None
     status, out, _ = run(capsys, "cluster", "check", str(tmp_path))
     assert (status, out.splitlines()[1]) == (1, "3 nodes: node-a, node-b and spare")
@@ -602,7 +602,7 @@ def test_nodes_of_several_files_are_put_together(capsys: pytest.CaptureFixture[s
 
 def test_a_node_may_be_written_by_hand() -> None:
     """It says so as a cluster does, and what is made of it does as well."""
-    node = {"schema": 1, "kind": "node", "name": "a", "constructed": True, "source": "field notes"}
+    node = {"schema": 2, "kind": "node", "name": "a", "constructed": True, "source": "field notes"}
     found = clusters.read([("a.json", json.dumps(node)), ("b.json", json.dumps({**node, "name": "b"}))])
 
     assert (found.constructed, [each.name for each in found.nodes]) == (True, ["a", "b"])
@@ -611,10 +611,10 @@ def test_a_node_may_be_written_by_hand() -> None:
 
 def test_one_damaged_file_of_a_folder_is_a_node_that_could_not_be_read(tmp_path: Path) -> None:
     """The rest goes on; where nothing is left, or the file was named itself, it is refused."""
-    (tmp_path / "bad.json").write_text('{"schema": 1,')
+    (tmp_path / "bad.json").write_text('{"schema": 2,')
     with pytest.raises(InputError, match="is no JSON"):
         rb.nodes(str(tmp_path))
-    (tmp_path / "good.json").write_text('{"schema": 1, "kind": "node", "name": "a"}')
+    (tmp_path / "good.json").write_text('{"schema": 2, "kind": "node", "name": "a"}')
     found = rb.nodes(str(tmp_path))
 
     assert ([node.name for node in found.nodes], [each.name for each in found.unread]) == (["a"], ["bad"])
@@ -625,41 +625,41 @@ def test_one_damaged_file_of_a_folder_is_a_node_that_could_not_be_read(tmp_path:
 
 BAD: dict[str, tuple[str, str]] = {
     "no JSON": ("{", "is no JSON (line 1: "),
-    "another kind": ('{"schema": 1, "kind": "probe"}', 'is no recorded cluster: "kind" is not "cluster" or "node"'),
+    "another kind": ('{"schema": 2, "kind": "probe"}', 'is no recorded cluster: "kind" is not "cluster" or "node"'),
     "a list": ("[]", "is no recorded cluster"),
-    "another schema": ('{"schema": 2, "kind": "cluster", "nodes": []}', "has schema 2, and 1 is read"),
-    "no nodes": ('{"schema": 1, "kind": "cluster"}', "nodes: is missing"),
-    "no name": ('{"schema": 1, "kind": "node"}', "name: is missing"),
-    "an empty name": ('{"schema": 1, "kind": "node", "name": ""}', "is no name of a node"),
-    "a name that steers": ('{"schema": 1, "kind": "node", "name": "a\\u001b[2J"}', "is no name of a node"),
+    "another schema": ('{"schema": 3, "kind": "cluster", "nodes": []}', "has schema 3, and 2 is read"),
+    "no nodes": ('{"schema": 2, "kind": "cluster"}', "nodes: is missing"),
+    "no name": ('{"schema": 2, "kind": "node"}', "name: is missing"),
+    "an empty name": ('{"schema": 2, "kind": "node", "name": ""}', "is no name of a node"),
+    "a name that steers": ('{"schema": 2, "kind": "node", "name": "a\\u001b[2J"}', "is no name of a node"),
     "a name twice": (
-        '{"schema": 1, "kind": "cluster", "nodes": [{"name": "a"}, {"name": "a"}]}',
+        '{"schema": 2, "kind": "cluster", "nodes": [{"name": "a"}, {"name": "a"}]}',
         "a: is a node that was given already"),
-    "an unknown field": ('{"schema": 1, "kind": "node", "name": "a", "x": 1}', "x: is no field that is known"),
+    "an unknown field": ('{"schema": 2, "kind": "node", "name": "a", "x": 1}', "x: is no field that is known"),
     "a state": (
-        ('{"schema": 1, "kind": "cluster", "nodes": [{"name": "a"}], "reaches": [{"source": "a", "target": "a", '
+        ('{"schema": 2, "kind": "cluster", "nodes": [{"name": "a"}], "connections": [{"source": "a", "target": "a", '
         '"address": "x", "port": 1, "use": "ray", "state": "odd"}]}'),
-        "reaches[0].state: must be one of open, refused"),
+        "connections[0].state: must be one of open, refused"),
     "a way from nowhere": (
-        ('{"schema": 1, "kind": "cluster", "nodes": [{"name": "a"}], "reaches": [{"source": "a", "target": "b", '
-        '"address": "x", "port": 1, "use": "ray", "state": "open"}]}'), "reaches: 'b' is no node that is listed"),
-    "a head that is none": ('{"schema": 1, "kind": "cluster", "nodes": [], "head": "z"}', "head: 'z' is no node"),
+        ('{"schema": 2, "kind": "cluster", "nodes": [{"name": "a"}], "connections": [{"source": "a", "target": "b", '
+        '"address": "x", "port": 1, "use": "ray", "state": "open"}]}'), "connections: 'b' is no node that is listed"),
+    "a head that is none": ('{"schema": 2, "kind": "cluster", "nodes": [], "head": "z"}', "head: 'z' is no node"),
     "a rank's end": (
-        ('{"schema": 1, "kind": "cluster", "nodes": [{"name": "a"}], "collectives": [{"backend": "gloo", '
+        ('{"schema": 2, "kind": "cluster", "nodes": [{"name": "a"}], "collectives": [{"backend": "gloo", '
         '"size_mib": 1, "limit_s": 1, "ranks": [{"node": "a", "rank": 0, "state": "fine"}]}]}'),
         "collectives[0].ranks[0].state: must be one of done, failed"),
     "nested texts": (
-        ('{"schema": 1, "kind": "cluster", "nodes": [], "collectives": [{"backend": "gloo", "size_mib": 1, '
+        ('{"schema": 2, "kind": "cluster", "nodes": [], "collectives": [{"backend": "gloo", "size_mib": 1, '
         '"limit_s": 1, "ranks": [], "environments": {"a": {"b": 1}}}]}'),
         "collectives[0].environments.a: must be an object of texts"),
     "a card twice": (
-        '{"schema": 1, "kind": "node", "name": "a", "inventory": {"gpus": [{"index": 0}, {"index": 0}]}}',
+        '{"schema": 2, "kind": "node", "name": "a", "inventory": {"gpus": [{"index": 0}, {"index": 0}]}}',
         "a: gpus: lists GPU 0 twice"),
     "a port below zero": (
-        ('{"schema": 1, "kind": "cluster", "nodes": [{"name": "a"}], "reaches": [{"source": "a", "target": "a", '
-        '"address": "x", "port": -1, "use": "ray", "state": "open"}]}'), "reaches[0].port: must be a whole number"),
+        ('{"schema": 2, "kind": "cluster", "nodes": [{"name": "a"}], "connections": [{"source": "a", "target": "a", '
+        '"address": "x", "port": -1, "use": "ray", "state": "open"}]}'), "connections[0].port: must be a whole number"),
     "deep": (
-        '{"schema": 1, "kind": "node", "name": "a", "model": ' + "[" * 100_000,
+        '{"schema": 2, "kind": "node", "name": "a", "model": ' + "[" * 100_000,
         "is no JSON (too deep or too long)"),
     "no snapshot at all": ("hello\n", "is neither a host's snapshot nor nvidia-smi's CSV"),
 }  # fmt: skip
@@ -749,7 +749,7 @@ def many(count: int, folder: Path) -> None:
         node["interfaces"][1]["addresses"] = node["resolves_to"] = [address]
         node["environment"]["VLLM_HOST_IP"] = address
         node["ray"] = "2.59.0" if number == 7 else "2.60.0"
-        (folder / f"{name}.json").write_text(json.dumps({"schema": 1, **node, "name": name, "hostname": name}))
+        (folder / f"{name}.json").write_text(json.dumps({"schema": 2, **node, "name": name, "hostname": name}))
 
 
 def test_the_same_wrong_on_many_nodes_is_one_finding(tmp_path: Path) -> None:
@@ -760,7 +760,7 @@ def test_the_same_wrong_on_many_nodes_is_one_finding(tmp_path: Path) -> None:
         node["environment"] |= {"NCCL_SOCKET_IFNAME": "eth9"}
         del node["environment"]["GLOO_SOCKET_IFNAME"]
         node |= {"resolves_to": ["127.0.1.1"], "hostname": None, "ray": "2.60.0"}
-        node["model"] |= {"is_there": False, "why": "is not there"}
+        node["model"] |= {"exists": False, "reason": "is not there"}
         path.write_text(json.dumps(node), "utf-8")
     found = [each for each in rb.nodes(str(tmp_path)).findings if each.id != "gpu.unequal"]
 
@@ -812,6 +812,6 @@ def test_a_collective_that_could_not_be_tried_over_one_backend_is_no_pass() -> N
     checked = clusters.check(replace(found, collectives=(gloo, nccl)), catalog.specs())
 
     assert checked.ok is None
-    assert [(each.what, each.nodes) for each in checked.unmeasured] == [
+    assert [(each.fact, each.nodes) for each in checked.unmeasured] == [
         ("whether an all-reduce by NCCL runs over all nodes", tuple(node.name for node in found.nodes))
     ]

@@ -101,7 +101,7 @@ def test_questions_the_other_way_round(
     words = (*GPT, "--gpu-memory-utilization", "0.65", "--max-model-len", "131072", "--find", what)
     found = planned(capsys, *words)
 
-    assert found["found"]["what"] == what
+    assert found["found"]["quantity"] == what
     assert least <= found["found"]["value"] <= most
     assert found["fits"] is True
 

@@ -491,7 +491,7 @@ def test_json_has_the_contracts_keys(fits: Plan, pair: Layouts) -> None:
 
     assert list(plain) == ["schema", *KEYS]
     assert (plain["deployment"], plain["layout"], plain["found"]) == (None, None, None)
-    assert json.loads(render.to_json(replace(fits, found=FOUND)))["found"]["what"] == "context"
+    assert json.loads(render.to_json(replace(fits, found=FOUND)))["found"]["quantity"] == "context"
     assert list(every) == ["schema", "model", "vllm", "gpus", "fits", "layouts"]
     assert list(every["layouts"][0]) == KEYS
     assert [plan["legal"] for plan in every["layouts"]] == [True, True, True, True, False]
@@ -571,7 +571,7 @@ def test_no_name_becomes_markup(views: list[plans.Viewed], compared: PlanCompari
         assert "alert(1)" in read(shown.html).text
         assert "\x1b" not in shown.html + shown.plain + plans.html(view)
         assert "\u202e" not in shown.html + shown.plain + plans.text(FOUND)
-        assert json.loads(render.to_json(view))["schema"] == 1
+        assert json.loads(render.to_json(view))["schema"] == 2
 
 
 def test_the_page_shows_what_the_text_says(fits: Plan, pair: Layouts, compared: PlanComparison) -> None:

@@ -20,7 +20,7 @@ from vllm_runbooks.catalog import host_commands, options
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.views import styled
 from vllm_runbooks.host.nodes import loading as node_loading
-from vllm_runbooks.host.nodes.records import Cluster, NodeEnvironment, NodeFacts, Reach, Reachability
+from vllm_runbooks.host.nodes.records import Cluster, NodeConnection, NodeEnvironment, NodeFacts, Reachability
 from vllm_runbooks.host.records import Inventory
 from vllm_runbooks.lint import checking
 from vllm_runbooks.lint.render import wrong
@@ -51,12 +51,12 @@ jsonschema = pytest.importorskip("jsonschema")
 SHELLCHECK = Path(sys.executable).with_name("shellcheck")
 
 
-def cluster(*reaches: Reach, releases: tuple[str | None, ...] = (None, None)) -> Cluster:
+def cluster(*reaches: NodeConnection, releases: tuple[str | None, ...] = (None, None)) -> Cluster:
     nodes = tuple(
         NodeFacts(f"node{at}", inventory=Inventory(packages={"vllm": version} if version else None))
         for at, version in enumerate(releases, 1)
     )
-    return Cluster(nodes=nodes, reaches=reaches or None)
+    return Cluster(nodes=nodes, connections=reaches or None)
 
 
 def written(gpus: str | None = CARDS, vllm: str = "0.32.0", image: str | None = None, **more: Any) -> tuple[Any, ...]:
@@ -135,7 +135,7 @@ def test_each_node_has_its_own_environment_and_the_first_ones_address() -> None:
         assert "--master-addr 10.0.0.1 \\\n  --master-port 29701 \\\n" in text
         assert "has to resolve" not in text
     assert (told.joined_by, told.executor, told.layout) == ("nnodes", "mp", None)
-    assert told.by_itself.startswith("2 ranks, and 1 card on this host: refused")
+    assert told.single_node_result.startswith("2 ranks, and 1 card on this host: refused")
     assert [node.environment for node in told.nodes] == [dict(one.variables) for one in ENVIRONMENTS]
     assert set(told.files) == set(made) == {name for node in told.nodes for name in node.files} | {"steps.txt"}
 
@@ -196,7 +196,7 @@ def test_what_one_host_needs_reaches_no_other_through_rays_driver() -> None:
     assert "ray start --address=10.0.0.1:6379 --node-ip-address=10.0.0.2 --num-gpus=1\n" in made["ray-node2.sh"]
     assert "Environment=NCCL_SOCKET_IFNAME=ens5\n" in made["systemd-node2/vllm-ray.service"]
     assert "Requires=vllm-ray.service\n" in made["systemd-node1/vllm-8000.service"]
-    assert told.why.startswith("Ray was asked for, though it is needless")
+    assert told.reason.startswith("Ray was asked for, though it is needless")
     assert told.executor == "ray"
     alike = [replace(one, variables={**one.variables, "NCCL_SOCKET_IFNAME": "eth0"}) for one in ENVIRONMENTS]
     assert "NCCL_SOCKET_IFNAME=eth0 \\\n" in written(vllm="0.16.0", by="ray", environments=alike)[1]["start-node1.sh"]
@@ -274,7 +274,7 @@ def test_one_server_a_node_stands_behind_the_proxy() -> None:
     assert "server 10.0.0.2:8001" in made["nginx.conf"]
     assert (told.joined_by, told.executor) == ("", "uni")
     assert any("nginx.conf" in step for step in told.steps)
-    assert told.by_itself == ""
+    assert told.single_node_result == ""
 
 
 def test_stages_that_are_asked_for_get_the_layers_that_unequal_cards_have_room_for(
@@ -340,9 +340,9 @@ def test_a_slow_network_is_said_where_a_tensor_parallel_group_goes_over_it() -> 
     """Not of stages, and not of a plan on one of the nodes."""
     slow = tuple(
         replace(one, bandwidth_mbit_s=900.0) if one.bandwidth_mbit_s else one
-        for one in node_loading.read_nodes(["cluster-healthy-pair"]).reaches or ()
+        for one in node_loading.read_nodes(["cluster-healthy-pair"]).connections or ()
     )
-    nodes = replace(node_loading.read_nodes(["cluster-healthy-pair"]), reaches=slow)
+    nodes = replace(node_loading.read_nodes(["cluster-healthy-pair"]), connections=slow)
 
     def met(**sizes: Any) -> list[str]:
         asked = planner.on_nodes(MODEL, nodes, (), is_calibrated=False, **sizes)
@@ -458,8 +458,8 @@ def test_half_a_measurement_is_said_as_such() -> None:
     assert "prompts" not in found.remark
 
 
-def _reach(source: str, target: str, address: str, **more: Any) -> Reach:
-    return Reach(source, target, address, 29501, "torch", more.pop("state", Reachability.OPEN), **more)
+def _reach(source: str, target: str, address: str, **more: Any) -> NodeConnection:
+    return NodeConnection(source, target, address, 29501, "torch", more.pop("state", Reachability.OPEN), **more)
 
 
 def test_the_worse_direction_at_the_address_that_is_used_counts() -> None:

@@ -45,7 +45,7 @@ from vllm_runbooks.probe import probing as probe
 from vllm_runbooks.probe.address import target_of
 from vllm_runbooks.probe.health_checks import answered as requests_answered
 from vllm_runbooks.probe.records import FEWEST, Health, MetricPoint, Observation, Sample
-from vllm_runbooks.probe.starts import LaunchResult, Rung
+from vllm_runbooks.probe.starts import HealthCheck, LaunchResult
 from vllm_runbooks.reading import sources
 from vllm_runbooks.runbooks import case_files, recording
 from vllm_runbooks.runbooks.live import probing
@@ -254,7 +254,7 @@ def test_nothing_there_is_told_by_the_port(capsys: pytest.CaptureFixture[str]) -
 
     assert status == 1
     assert found["cause"]["id"] == "serving.unreachable"
-    assert found["cause"]["proofs"][0]["rung"] == "port"
+    assert found["cause"]["proofs"][0]["health_check"] == "port"
     assert list(schema().iter_errors(found)) == []
 
 
@@ -320,7 +320,7 @@ def test_a_rung_that_fails_tells_what_is_wrong(
         found = judging.health(seen(port, **more))
 
     assert (found.cause.id if found.cause else None) == cause
-    assert (found.cause.proofs[0].rung if found.cause else None) == rung
+    assert (found.cause.proofs[0].health_check if found.cause else None) == rung
     assert found.verdict is (Verdict.FAIL if cause else Verdict.PASS)
 
 
@@ -359,7 +359,7 @@ def test_a_stream_without_end_is_told_from_one_that_stops(pieces: int, pause_s: 
 
     assert found.cause is not None
     assert found.cause.id == cause
-    assert said in found.cause.proofs[0].says
+    assert said in found.cause.proofs[0].message
 
 
 class _Chatless(Vllm):
@@ -378,11 +378,11 @@ def test_no_way_in_which_a_rung_can_fail_passes(rung: str) -> None:
     """Whatever the reason, a needed rung that failed is a finding that fails the server."""
     reasons = {"unreachable", "tls", *_WAYS[rung]} | ({"key-refused", "engine-dead"} if rung != "port" else set())
     for reason in reasons:
-        found = judging.health(observed(rungs=(Rung(rung, LaunchResult.FAILED, "x", reason=reason),)))
+        found = judging.health(observed(health_checks=(HealthCheck(rung, LaunchResult.FAILED, "x", reason=reason),)))
 
         assert found.verdict is Verdict.FAIL, reason
         assert found.cause is not None, reason
-        assert found.cause.proofs[0].rung == rung, reason
+        assert found.cause.proofs[0].health_check == rung, reason
 
 
 _ANY = ("no-answer", "no-http", "refused", "failed")
@@ -607,7 +607,7 @@ def test_the_server_is_asked_below_its_prefix() -> None:
             catalog.serving(),
         )
 
-    assert all(rung.result is not LaunchResult.FAILED for rung in found.rungs)
+    assert all(rung.result is not LaunchResult.FAILED for rung in found.health_checks)
     assert all(raw.split(b" ", 2)[1].startswith(b"/llm/") for raw in server.requests)
 
 
@@ -620,7 +620,7 @@ def test_a_server_behind_a_socket_of_the_file_system_is_asked(tmp_path: Path) ->
         )
 
     assert found.vllm == "0.32.0"
-    assert all(rung.result is not LaunchResult.FAILED for rung in found.rungs)
+    assert all(rung.result is not LaunchResult.FAILED for rung in found.health_checks)
 
 
 def test_a_handshake_that_fails_is_told_as_such() -> None:
@@ -694,8 +694,8 @@ def test_a_load_is_closed_and_ends_on_time() -> None:
     assert found.answered > 10
     assert found.requests == found.answered + found.unfinished + sum(found.errors.values())
     assert found.errors == {}
-    assert found.first_token.p50_ms is not None
-    assert found.first_token.p50_ms >= 20
+    assert found.time_to_first_token.p50_ms is not None
+    assert found.time_to_first_token.p50_ms >= 20
     assert found.answer_tokens_per_s == pytest.approx(3 * found.answered / found.seconds, rel=0.2)
     assert took < scaled(3)
 
@@ -801,7 +801,9 @@ def test_percentiles_of_few_answers_are_said_to_be_of_too_few() -> None:
     load = loads.Loading(asking.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
     times = loads.quantiles([1.0] * 100)
     for answered, said in ((0, 0), (19, 6), (20, 3), (100, 0)):
-        measured = replace(load, answered=answered, first_token=times, each_token=times, whole=times)
+        measured = replace(
+            load, answered=answered, time_to_first_token=times, inter_token_latency=times, end_to_end_latency=times
+        )
         shown = rb.render.health.load(judging.health(observed(load=measured))).plain
 
         assert shown.count("too few") == said, answered
@@ -888,7 +890,15 @@ def observed(*samples: Mapping[str, float], seconds: float = 10.0, **more: Any) 
     for number, points in enumerate(samples):
         at = seconds * number / max(len(samples) - 1, 1)
         made.append(Sample(at, tuple(_point(name, value) for name, value in points.items())))
-    given = {"kind": "probe", "at": "", "place": "x", "seconds": seconds, "model": "m", "rungs": (), "vllm": "0.32.0"}
+    given = {
+        "kind": "probe",
+        "timestamp": "",
+        "address": "x",
+        "seconds": seconds,
+        "model": "m",
+        "health_checks": (),
+        "vllm": "0.32.0",
+    }
     return Observation(**{**given, "samples": tuple(made), **more})
 
 
@@ -1193,7 +1203,7 @@ def test_a_recorded_server_is_judged_as_its_case_expects(name: str, capsys: pyte
 
     assert rb.judge_health(found, evidence).verdict is Verdict.PASS
     assert (status, err) == (int(found.cause is not None), "")
-    assert out.startswith('{\n  "schema": 1,')
+    assert out.startswith('{\n  "schema": 2,')
     assert list(schema().iter_errors(told)) == []
     assert observations.read_observation(out, "x") == found.observation
     text = rb.render.health.text(found, catalog.serving())
@@ -1228,7 +1238,7 @@ def test_a_finding_beyond_those_expected_is_told() -> None:
 
 def test_a_server_with_nothing_wrong_is_recorded_as_one(tmp_path: Path) -> None:
     """A case that expects no findings is not one that leaves them open."""
-    found = judging.health(observed(rungs=(Rung("token", LaunchResult.PASSED, ""),)))
+    found = judging.health(observed(health_checks=(HealthCheck("token", LaunchResult.PASSED, ""),)))
     recording.record_health(tmp_path / "mine", found)
     evidence = sources.load(str(tmp_path / "mine"))
     hint = judging.health(observed(*two(**{RUN: (4, 4), WAIT: (9, 4)}))).findings
@@ -1289,7 +1299,7 @@ def test_text_of_a_server_is_no_markup_and_steers_no_terminal(capsys: pytest.Cap
 def test_a_page_of_markup_is_not_quoted() -> None:
     """What a proxy or another server answers in HTML says nothing in its first two hundred characters."""
     with serving(Vllm("", models=(404, "<!DOCTYPE html><html><head><style>p {}</style>"))) as port:
-        rungs = {rung.name: rung.says for rung in seen(port).rungs}
+        rungs = {rung.name: rung.message for rung in seen(port).health_checks}
 
     assert rungs["models"] == "/v1/models: 404: a page of markup"
 
@@ -1351,12 +1361,12 @@ def test_of_two_probes_of_a_busy_server_the_figures_make_no_difference(
 ) -> None:
     """They are shown, those of a load as well: what counts is the verdict, findings and rungs."""
     load = loads.Loading(asking.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
-    passed = (Rung("token", LaunchResult.PASSED, ""),)
+    passed = (HealthCheck("token", LaunchResult.PASSED, ""),)
     names: list[Path] = []
     for number, rungs in ((5, passed), (7, passed), (7, ())):
         sample = {RUN: float(number), WAIT: 0.0, USE: number / 10}
         one = replace(load, requests=number, answered=number, answer_tokens_per_s=2.0 * number)
-        found = judging.health(observed(sample, sample, sample, load=one, rungs=rungs))
+        found = judging.health(observed(sample, sample, sample, load=one, health_checks=rungs))
         names.append(tmp_path / f"{len(names)}.json")
         names[-1].write_text(rb.render.to_json(found))
     status, out, _ = run(capsys, "diff", str(names[0]), str(names[1]))
@@ -1374,7 +1384,7 @@ def test_figures_of_a_run_about_a_server_are_facts_and_make_no_difference(
     load = loads.Loading(asking.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
     names = []
     for number in (1, 2):
-        measured = replace(load, answer_tokens_per_s=float(number), first_token=loads.quantiles([number]))
+        measured = replace(load, answer_tokens_per_s=float(number), time_to_first_token=loads.quantiles([number]))
         found = judging.health(observed(*two(**{RUN: (number, number), MADE: (0, 50)}), load=measured))
         told = judging.judge_health(found).facts
         entry = {"id": f"{number}" * 12, "kind": "run", "subject": "is-it-healthy", "began": "", "verdict": "pass"}

@@ -51,7 +51,7 @@ JUDGEMENT = RunbookVerdict(
     root_cause=CauseRef("memory.kv_cache", "memory.kv_cache"),
     findings=(FindingRef("memory.kv_cache", "memory.kv_cache", "KV cache too small", Severity.FATAL, Level.CONFIRMED),),
 )
-DATA = {"schema": 1, **document(JUDGEMENT)}
+DATA = {"schema": 2, **document(JUDGEMENT)}
 
 
 def cell(source: str, *, kind: str = "code", id_: str = "a-cell", tags: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -330,7 +330,7 @@ def test_printed_text_is_no_judgement() -> None:
 @in_one_test(
     "change",
     [
-        {"schema": 2},
+        {"schema": 1},
         {"schema": True},
         {"verdict": "PASS"},
         {"verdict": "error"},

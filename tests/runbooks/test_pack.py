@@ -277,7 +277,7 @@ def test_json_is_the_manifest(here: Path, capsys: pytest.CaptureFixture[str]) ->
     _, out, _ = run(capsys, "pack", "startup.log", "--no-inventory", "--format", "json")
 
     assert out == members(here / "startup-pack.zip")[MANIFEST].decode()
-    assert out.startswith('{\n  "schema": 1,')
+    assert out.startswith('{\n  "schema": 2,')
     jsonschema = pytest.importorskip("jsonschema")
     schema = json.loads((folders.catalog_dir() / "schema" / "pack.json").read_text())
     assert [e.message for e in jsonschema.Draft202012Validator(schema).iter_errors(json.loads(out))] == []
@@ -442,7 +442,7 @@ def archive(change: Callable[[zipfile.ZipFile, bytes], None], *, manifest: dict[
     """A pack's bytes with something added or wrong."""
     log = LOG.read_bytes()
     told = {
-        "schema": 1, "kind": "pack", "vllm": None, "gpus": None, "is_inventory_of_start": None,
+        "schema": 2, "kind": "pack", "vllm": None, "gpus": None, "is_inventory_of_start": None,
         "members": [
             {"name": "logs/a.log", "role": "log", "source": "a.log", "sha256": hashlib.sha256(log).hexdigest()},
         ],
@@ -529,7 +529,7 @@ HOSTILE: list[tuple[str, bytes, str]] = [
     ("cut in half", archive(good)[:900], "is a damaged or truncated archive"),
     ("other zip", archive(good).replace(b"manifest.json", b"manifest.jsox"), "holds no manifest.json; unpack it"),
     ("other manifest", archive(good, manifest={"kind": "wheel"}), "is of something else; unpack it"),
-    ("newer", archive(good, manifest={"schema": 2}), "is a pack of another form"),
+    ("newer", archive(good, manifest={"schema": 3}), "is a pack of another form"),
     ("no members", archive(good, manifest={"members": [1]}), "its manifest.json cannot be read"),
     ("gpus", archive(good, manifest={"gpus": 8}), "its manifest.json cannot be read"),
     ("start", archive(good, manifest={"start": True}), "its manifest.json cannot be read"),
@@ -574,7 +574,7 @@ def test_damaged_bytes_never_end_in_a_traceback(tmp_path: Path) -> None:
     """Each byte of a good archive changed, and each length that it may be cut to: it is refused, or read as it was."""
     log = b"x\n"
     member = {"name": "logs/a.log", "role": "log", "source": "a.log", "sha256": hashlib.sha256(log).hexdigest()}
-    told = {"schema": 1, "kind": "pack", "members": [member]}
+    told = {"schema": 2, "kind": "pack", "members": [member]}
     raw = archives.written({"manifest.json": json.dumps(told).encode(), "logs/a.log": log})
     path = tmp_path / "a.zip"
     path.write_bytes(raw)

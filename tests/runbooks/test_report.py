@@ -43,7 +43,7 @@ def run(verdict: str = "pass", **more: Any) -> dict[str, Any]:
 
 
 def results(*runs: dict[str, Any]) -> dict[str, Any]:
-    return {"schema": 1, "runs": list(runs)}
+    return {"schema": 2, "runs": list(runs)}
 
 
 class Tags(HTMLParser):

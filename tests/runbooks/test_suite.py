@@ -100,7 +100,7 @@ def runbook(folder: Path, name: str, *cells: str) -> Path:
 
 def forged_pass(*, last: bool) -> str:
     """A cell that prints what a judgement looks like, for the text alone or as what it prints last."""
-    data = {"schema": 1, "verdict": "pass", "reason": "x", "case": "k", "outcome": None, "root_cause": None}
+    data = {"schema": 2, "verdict": "pass", "reason": "x", "case": "k", "outcome": None, "root_cause": None}
     text = json.dumps({JUDGEMENT_MIME: data | {"findings": []}})
     return f"print({text!r})" + ("\nprint('PASS k: fine')" if last else "")
 
@@ -336,7 +336,7 @@ def test_results_are_readable_by_machines(ran: Ran) -> None:
     runs = json.loads((ran.out / "results.json").read_text(encoding="utf-8"))
     junit = ET.parse(ran.out / "junit.xml").getroot()  # noqa: S314 - our own file
 
-    assert runs["schema"] == 1
+    assert runs["schema"] == 2
     assert [run["runbook"] for run in runs["runs"]] == [*CELLS, "refused"]
     assert {"runbook", "case", "verdict", "outcome", "root_cause", "seconds", "findings"} <= set(runs["runs"][0])
     assert junit.get("tests") == str(len(CELLS) + 1)

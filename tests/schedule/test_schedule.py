@@ -607,7 +607,7 @@ def test_documents_keep_to_their_schemas(capsys: pytest.CaptureFixture[str]) -> 
         _, out, _ = call(capsys, "schedule", line, "--format", "json")
         schema = json.loads((folders.catalog_dir() / "schema" / name).read_text("utf-8"))
         assert list(jsonschema.Draft202012Validator(schema).iter_errors(json.loads(out))) == []
-        assert out.startswith('{\n  "schema": 1,')
+        assert out.startswith('{\n  "schema": 2,')
 
 
 # What wakes us
@@ -867,7 +867,7 @@ sys.exit(told["metadata"].get("status", 0))
 def notebook(verdict: str | None, cause: str | None = None, **metadata: Any) -> str:
     """An executed notebook that has come to a verdict."""
     judgement: dict[str, Any] = {
-        "schema": 1, "verdict": verdict, "reason": f"it is {verdict}", "case": None, "outcome": None,
+        "schema": 2, "verdict": verdict, "reason": f"it is {verdict}", "case": None, "outcome": None,
         "root_cause": {"symptom": cause, "class": cause.split(".")[0]} if cause else None, "findings": [],
     }  # fmt: skip
     output = {
@@ -1349,8 +1349,8 @@ def test_a_webhook_is_told_of_a_change_once(nights: Nights, hook: type[Hook]) ->
         nights.wake(f"2026-05-0{day}T03:06")
 
     assert [(path, body["schema"], body["event"], body["verdict"], body["job"]) for path, body, _ in hook.got] == [
-        ("/services/T0SECRETPATH", 1, "worse", "fail", "nightly"),
-        ("/services/T0SECRETPATH", 1, "recovered", "pass", "nightly"),
+        ("/services/T0SECRETPATH", 2, "worse", "fail", "nightly"),
+        ("/services/T0SECRETPATH", 2, "recovered", "pass", "nightly"),
     ]  # fmt: skip
     assert hook.got[0][1]["changed"][0]["root_cause"] == "port.in_use"
     assert hook.got[0][2]["Idempotency-Key"] == hook.got[0][1]["id"] != hook.got[1][1]["id"]

@@ -124,7 +124,7 @@ def test_a_stopped_rank_is_told_from_a_slow_start_in_every_phase(tmp_path: Path)
     report = json.loads((tmp_path / "start" / "report.json").read_text("utf-8"))
 
     assert report["attempts"][0]["ready_s"] is not None
-    kinds = [seen["kind"] for seen in report["attempts"][0]["sightings"]]
+    kinds = [seen["kind"] for seen in report["attempts"][0]["events"]]
     assert kinds == ["stopped", "goes-on"] * len(STOPS)
 
 

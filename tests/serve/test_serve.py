@@ -106,8 +106,16 @@ def test_a_server_is_ready_when_it_has_answered(stage: Stage) -> None:
     found = stage.serve([*UP, {"serve": {}}, {"sleep": 1.5}, {"exit": 7}])
 
     (tried,) = found.attempts
-    assert [rung.name for rung in tried.rungs] == ["port", "health", "models", "token", "stream", "chat", "tools"]
-    assert {rung.result for rung in tried.rungs[:6]} == {LaunchResult.PASSED}
+    assert [rung.name for rung in tried.health_checks] == [
+        "port",
+        "health",
+        "models",
+        "token",
+        "stream",
+        "chat",
+        "tools",
+    ]
+    assert {rung.result for rung in tried.health_checks[:6]} == {LaunchResult.PASSED}
     assert tried.ready_s is not None
     assert found.status == 7
     log = Path(found.folder or "") / "server.log"
@@ -146,8 +154,8 @@ def test_a_server_that_only_looks_healthy_is_never_ready(
 
     (tried,) = found.attempts
     assert tried.ready_s is None
-    assert (tried.rungs[-1].name, tried.rungs[-1].result) == (rung, LaunchResult.FAILED)
-    assert words in tried.rungs[-1].says
+    assert (tried.health_checks[-1].name, tried.health_checks[-1].result) == (rung, LaunchResult.FAILED)
+    assert words in tried.health_checks[-1].message
     assert found.status == 1
 
 
@@ -161,7 +169,10 @@ def test_a_chat_template_is_needed_where_it_was_asked_for(stage: Stage) -> None:
     )
 
     assert found.attempts[0].ready_s is not None
-    assert (found.attempts[0].rungs[5].result, found.attempts[0].rungs[5].is_needed) == (LaunchResult.FAILED, False)
+    assert (found.attempts[0].health_checks[5].result, found.attempts[0].health_checks[5].is_needed) == (
+        LaunchResult.FAILED,
+        False,
+    )
     assert with_template.attempts[0].ready_s is None
 
 
@@ -174,7 +185,7 @@ def test_a_model_that_makes_embeddings_is_ready_with_one(stage: Stage) -> None:
     }
     found = stage.serve([*UP, {"serve": pooling}, {"sleep": 1.5}, {"exit": 0}])
 
-    assert [(rung.name, rung.result) for rung in found.attempts[0].rungs[3:]] == [
+    assert [(rung.name, rung.result) for rung in found.attempts[0].health_checks[3:]] == [
         ("token", LaunchResult.PASSED), ("stream", LaunchResult.LEFT_OUT),
         ("chat", LaunchResult.LEFT_OUT), ("tools", LaunchResult.LEFT_OUT),
     ]  # fmt: skip
@@ -263,9 +274,9 @@ def test_what_neighbours_gave_back_meanwhile_is_told(stage: Stage) -> None:
     fails = [{"sleep": 2.5}, {"print": str(RACE)}, {"exit": 1}]
     found = stage.serve(fails, source=gpu_memory.Recorded(path), left_out=("model", "plan"))
 
-    (seen,) = found.attempts[0].sightings
-    assert (seen.kind, seen.says) == ("memory-released", "GPU 0: others (process 99999) gave back 2.93 GiB")
-    assert stands(stage, seen.says)
+    (seen,) = found.attempts[0].events
+    assert (seen.kind, seen.message) == ("memory-released", "GPU 0: others (process 99999) gave back 2.93 GiB")
+    assert stands(stage, seen.message)
 
 
 @pytest.mark.slow
@@ -291,7 +302,7 @@ def test_a_port_that_is_held_is_told_with_its_holder(stage: Stage) -> None:
     assert (found.attempts, found.status) == ((), 1)
     check = found.checks[-1]
     assert (check.name, check.result) == ("port", LaunchResult.FAILED)
-    assert f"process {os.getpid()}" in check.says
+    assert f"process {os.getpid()}" in check.message
 
 
 def test_a_command_that_the_release_refuses_is_not_started(stage: Stage) -> None:
@@ -300,7 +311,7 @@ def test_a_command_that_the_release_refuses_is_not_started(stage: Stage) -> None
     started = stage.serve([*UP, {"exit": 1}], "--swap-space", "4", left_out=("command", "model"))
 
     assert (found.checks[0].name, found.checks[0].result) == ("command", LaunchResult.FAILED)
-    assert "--swap-space" in found.checks[0].says
+    assert "--swap-space" in found.checks[0].message
     assert found.attempts == ()
     assert len(started.attempts) == 1
 
@@ -311,9 +322,9 @@ def test_memory_that_moves_is_waited_for_and_then_given_up(stage: Stage) -> None
     found = stage.serve(UP, source=source, wait_s=0.5, left_out=("model", "plan"))
 
     assert found.attempts == ()
-    assert "not stable" in found.checks[-1].says
-    assert "500 MiB" in found.checks[-1].says
-    assert "4711" in found.checks[-1].says
+    assert "not stable" in found.checks[-1].message
+    assert "500 MiB" in found.checks[-1].message
+    assert "4711" in found.checks[-1].message
     assert stands(stage, "waiting for stable GPU memory")
 
 
@@ -323,8 +334,8 @@ def test_a_share_that_is_not_free_is_told_before_the_start(stage: Stage) -> None
     found = stage.serve(UP, "--gpu-memory-utilization", "0.9", source=source, left_out=("model", "plan"))
 
     assert found.checks[-1].result is LaunchResult.FAILED
-    assert "(71.33 GiB), and 40.19 GiB are free" in found.checks[-1].says
-    assert "--gpu-memory-utilization 0.5 at most" in found.checks[-1].says
+    assert "(71.33 GiB), and 40.19 GiB are free" in found.checks[-1].message
+    assert "--gpu-memory-utilization 0.5 at most" in found.checks[-1].message
 
 
 @pytest.mark.slow
@@ -358,7 +369,7 @@ def test_a_model_that_is_not_whole_is_not_started(stage: Stage, damage: Callable
 
     assert (whole.checks[1].name, whole.checks[1].result) == ("model", LaunchResult.PASSED)
     assert (broken.checks[1].name, broken.checks[1].result) == ("model", LaunchResult.FAILED)
-    assert words in broken.checks[1].says
+    assert words in broken.checks[1].message
     assert broken.attempts == ()
 
 
@@ -401,7 +412,7 @@ def test_a_port_that_a_variable_holds_is_not_guessed(stage: Stage) -> None:
 
     assert [check.result for check in found.checks if check.name == "port"] == [LaunchResult.UNKNOWN]
     assert found.attempts[0].ready_s is not None
-    assert found.attempts[0].rungs == ()
+    assert found.attempts[0].health_checks == ()
     assert stands(stage, "by its log alone")
 
 
@@ -449,7 +460,7 @@ def test_a_key_that_the_server_echoes_is_hidden(stage: Stage) -> None:
     assert not [text for text in texts if late in text]
     texts += [*stage.said, stage.shown.decode()]
     assert not [text for text in texts if key in text]
-    assert "may not complete" in found.attempts[0].rungs[-1].says
+    assert "may not complete" in found.attempts[0].health_checks[-1].message
     assert "calling with [secret" in "".join(texts)
     assert json.loads((stage.folder / "mine" / "report.json").read_text())["id"] == found.id
     assert stat.S_IMODE((stage.folder / "mine" / "server.log").stat().st_mode) == 0o600
@@ -498,7 +509,7 @@ def test_a_card_that_stays_locked_is_a_failed_check(stage: Stage) -> None:
 
     check = found.checks[-1]
     assert (check.name, check.result, found.status, found.attempts) == ("lock", LaunchResult.FAILED, 1, ())
-    assert f"process {os.getpid()} is starting on it" in check.says
+    assert f"process {os.getpid()} is starting on it" in check.message
     assert json.loads((Path(found.folder or "") / "report.json").read_text())["status"] == 1
     assert stands(stage, "--skip lock starts all the same")
     results = {check.name: check.result for check in looked.checks}
@@ -615,14 +626,14 @@ class Card:
 
     says = "told by the test"
 
-    def __init__(self, *, is_of_host: bool, is_parted: bool = False) -> None:
-        self.used, self.is_of_host, self.is_parted = 0.0, is_of_host, is_parted
+    def __init__(self, *, is_of_host: bool, is_mig: bool = False) -> None:
+        self.used, self.is_of_host, self.is_mig = 0.0, is_of_host, is_mig
 
     def read(self) -> gpu_memory.MemoryReading:
         """One more GiB each time."""
         self.used += 1024
-        holder = GpuProcess(os.getpid(), command="python", used_mib=self.used, is_of_host=self.is_of_host)
-        card = gpu_memory.GpuMemory(0, "A", "GPU-1", 81920, self.used, holders=(holder,), is_parted=self.is_parted)
+        holder = GpuProcess(os.getpid(), command="python", used_mib=self.used, is_host_pid=self.is_of_host)
+        card = gpu_memory.GpuMemory(0, "A", "GPU-1", 81920, self.used, holders=(holder,), is_mig=self.is_mig)
         return gpu_memory.MemoryReading(0, (card,))
 
 
@@ -636,8 +647,8 @@ def test_numbers_of_the_host_are_nobodys_in_a_container(is_of_host: bool, sighti
     check = preflight.memory(given, host, serve.Steady(2, 0, 64, 0), print, lambda: False)
 
     assert len(seen) == sightings
-    assert (f"process {os.getpid()} of the host (python)" in check.says) is is_of_host
-    assert f"process {os.getpid()} (python)" not in check.says
+    assert (f"process {os.getpid()} of the host (python)" in check.message) is is_of_host
+    assert f"process {os.getpid()} (python)" not in check.message
 
 
 def test_neighbours_that_are_not_told_for_a_while_gave_nothing_back(tmp_path: Path) -> None:
@@ -735,8 +746,8 @@ def test_a_server_that_dies_while_it_serves_is_a_failure(stage: Stage) -> None:
     assert found.attempts[0].ready_s is not None
     assert found.attempts[0].status == 0
     assert found.status == 1
-    assert [seen.kind for seen in found.attempts[0].sightings] == ["gone"]
-    assert found.attempts[0].sightings[0].process == "VLLM::Worker"
+    assert [seen.kind for seen in found.attempts[0].events] == ["gone"]
+    assert found.attempts[0].events[0].process == "VLLM::Worker"
 
 
 def test_checks_alone_leave_nothing(stage: Stage) -> None:
@@ -837,11 +848,11 @@ def test_a_card_that_is_parted_is_not_judged_as_a_whole() -> None:
     """Its memory is that of all its parts."""
     given = serve.subject(["vllm", "serve", "m"], vllm="0.32.0", environment={})
     check = preflight.memory(
-        given, LaunchHost(Card(is_of_host=False, is_parted=True), "", (0,), None), serve.Steady(), print, bool
+        given, LaunchHost(Card(is_of_host=False, is_mig=True), "", (0,), None), serve.Steady(), print, bool
     )
 
     assert check.result is LaunchResult.UNKNOWN
-    assert "MIG" in check.says
+    assert "MIG" in check.message
 
 
 def test_a_start_that_is_called_off_waits_for_nothing(stage: Stage) -> None:

@@ -23,7 +23,7 @@ from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Edit, Outcome
 from vllm_runbooks.probe import asking
-from vllm_runbooks.probe.starts import Attempt, Fleet, Guarded, LaunchResult, Measured
+from vllm_runbooks.probe.starts import Attempt, Fleet, Guarded, LaunchResult, LoadResult
 from vllm_runbooks.runbooks.live import fleets, starting
 from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import load as loads
@@ -41,7 +41,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     return found
 
 
-def measured(stage: Stage, *more: str, told: object = None) -> Measured:
+def measured(stage: Stage, *more: str, told: object = None) -> LoadResult:
     """What a load on a server of the stage shows."""
     stage.setenv("STAND_IN_BENCH", json.dumps(told or {}))
     subject = serve.subject(stage.command(*more), vllm="0.32.0")
@@ -78,7 +78,7 @@ def test_a_load_that_fails_says_why(stage: Stage) -> None:
     found = measured(stage, told={"bench": 3})
 
     assert found.status == 3
-    assert found.why_none == "it ended with exit status 3: ValueError: the tokenizer cannot be read"
+    assert found.reason == "it ended with exit status 3: ValueError: the tokenizer cannot be read"
 
 
 @pytest.mark.parametrize("told", [{"completed": "many"}, {"completed": -1}, {"completed": float("nan")}])
@@ -94,7 +94,7 @@ def test_the_key_of_a_server_is_no_argument_of_the_load(stage: Stage) -> None:
     key = "sk-4fT9qLz81mXcVbNa"
     found = measured(stage, "--api-key", key, told={"bench": 1, "wants_key": key})
 
-    assert found.why_none.startswith("it ended with exit status 1: ValueError: the tokenizer"), found
+    assert found.reason.startswith("it ended with exit status 1: ValueError: the tokenizer"), found
     assert key not in found.command
     assert key not in (stage.folder / "bench.log").read_text()
 
@@ -333,7 +333,7 @@ def test_the_lines_of_a_layout_are_looked_for_in_the_log(stage: Stage) -> None:
 
 def test_a_split_passes_when_all_of_it_is_proved(stage: Stage) -> None:
     """And fails with the first thing that is not."""
-    load = Measured("x", 0, 6, 6, 1.0, 12.0)
+    load = LoadResult("x", 0, 6, 6, 1.0, 12.0)
     good = with_load(start_of(stage, SERVED.read_text()), load)
     copied = Fleet((good, good), "http://127.0.0.1:1", (4, 2), load)
     lines = live.confirmed(good)
@@ -342,7 +342,7 @@ def test_a_split_passes_when_all_of_it_is_proved(stage: Stage) -> None:
 
     assert live.judge_split(good, copied, good, [lines]).verdict == "pass"
     assert "6 of 6" in render.guarded.compared(good, good).plain
-    unmeasured = with_load(good, Measured("x", 1, 6, why_none="it ended"))
+    unmeasured = with_load(good, LoadResult("x", 1, 6, reason="it ended"))
     (row,) = [line for line in render.guarded.compared(unmeasured, good).plain.splitlines() if "requests answ" in line]
     assert row.split() == ["requests", "answered", "unknown", "6", "of", "6"]
     assert "Logs and results: /run/x." in render.guarded.fleet(replace(copied, folder="/run/x")).plain
@@ -353,7 +353,7 @@ def test_a_split_passes_when_all_of_it_is_proved(stage: Stage) -> None:
         (replace(copied, answered=(6, 0)), good, "copy 2 answered none of the requests"),
         (replace(copied, measured=replace(load, answered=5)), good, "5 of 6 requests were answered"),
         (replace(copied, measured=None), good, "was not sent"),
-        (replace(copied, measured=Measured("x", 1, 6, why_none="it ended")), good, "was not measured: it ended"),
+        (replace(copied, measured=LoadResult("x", 1, 6, reason="it ended")), good, "was not measured: it ended"),
         (copied, never, "the split server was not ready: never ready, ended with exit status 1"),
         (copied, with_load(good, None), "the split server: the load was not sent"),
     ]
@@ -364,7 +364,7 @@ def test_a_split_passes_when_all_of_it_is_proved(stage: Stage) -> None:
 
 def test_two_starts_pass_when_both_answered_the_load(stage: Stage) -> None:
     """A start that failed is judged as one alone."""
-    load = Measured("x", 0, 6, 6, 1.0, 12.0)
+    load = LoadResult("x", 0, 6, 6, 1.0, 12.0)
     good = start_of(stage, SERVED.read_text())
     good = with_load(good, load)
     part = with_load(good, replace(load, answered=4))
@@ -378,7 +378,7 @@ def test_two_starts_pass_when_both_answered_the_load(stage: Stage) -> None:
     assert live.judge_pair(answer, good, with_load(good, None)).reason == "the second: the load was not sent"
 
 
-def with_load(start: Guarded, load: Measured | None) -> Guarded:
+def with_load(start: Guarded, load: LoadResult | None) -> Guarded:
     """The start, proved by a load."""
     return replace(start, attempts=(replace(start.attempts[0], is_proved=True, measured=load),))
 

@@ -101,7 +101,7 @@ def shown(**data: Any) -> dict[str, Any]:
 
 
 VERDICT: dict[str, Any] = {
-    "schema": 1, "verdict": "pass", "reason": "as expected", "case": "a-case", "outcome": None, "root_cause": None,
+    "schema": 2, "verdict": "pass", "reason": "as expected", "case": "a-case", "outcome": None, "root_cause": None,
     "findings": [],
 }  # fmt: skip
 PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()

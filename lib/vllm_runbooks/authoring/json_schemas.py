@@ -21,6 +21,7 @@ from vllm_runbooks.catalog.authored import (
     tables,
     toolchain_files,
 )
+from vllm_runbooks.core.display import SCHEMA
 from vllm_runbooks.core.record_forms import OMIT_NONE, UNPRINTED
 from vllm_runbooks.runbooks import case_files, claims_file
 from vllm_runbooks.schedule.records import ScheduledJob
@@ -62,7 +63,7 @@ _PRINTED: dict[str, str] = {
     "edge10-check": "vllm_runbooks.edge10.artefacts.records:CheckedFolder",
     "edge10-judge": "vllm_runbooks.edge10.accuracy.records:AccuracyComparison",
     "edge10-lint": "vllm_runbooks.edge10.scripts.records:LintedScripts",
-    "edge10-models": "vllm_runbooks.catalog.toolchains:AskedModels",
+    "edge10-models": "vllm_runbooks.catalog.toolchains:ModelSupportReport",
     "edge10-make": "vllm_runbooks.edge10.jobs.records:MadeJob",
     "edge10-preflight": "vllm_runbooks.edge10.host.records:CheckedHost",
     "open-chain": "vllm_runbooks.edge10.chain.records:OpenChain",
@@ -99,7 +100,7 @@ def schemas() -> dict[str, dict[str, Any]]:
     by_file = {f"{name}.json": _schema(adapter) for name, adapter in _ADAPTERS.items()}
     for name, kind in _PRINTED.items():
         printed = _schema(TypeAdapter(resolve_name(kind)), is_printed=True)
-        printed["properties"] = {"schema": {"const": 1, "title": "Schema"}, **printed["properties"]}
+        printed["properties"] = {"schema": {"const": SCHEMA, "title": "Schema"}, **printed["properties"]}
         printed["required"] = ["schema", *printed["required"]]
         by_file[f"{name}.json"] = printed
     return by_file

@@ -244,7 +244,7 @@ class Toolchain(Authored):
 
 
 @dataclass(frozen=True)
-class AskedModel:
+class ModelSupport:
     """Entry of a toolchain's list for a model."""
 
     name: str
@@ -252,16 +252,16 @@ class AskedModel:
     """None: the list does not have it."""
     quantise: bool | None
     compile: bool | None
-    why: str
-    near: tuple[str, ...] = ()
+    reason: str
+    similar: tuple[str, ...] = ()
     """Names of the list that are like it, the nearest first."""
 
 
 @dataclass(frozen=True)
-class AskedModels:
+class ModelSupportReport:
     """What `edge10 models --format json` prints."""
 
     toolchain: str
     """Id of the facts."""
     source: str
-    models: tuple[AskedModel, ...]
+    models: tuple[ModelSupport, ...]

@@ -3,7 +3,7 @@
     python all_reduce.py '{"rank": 0, "world": 2, "address": "10.0.0.1", "port": 29501, "backend": "gloo", "mib": 16,
                            "limit_s": 8}'
 
-States are "imported", "joined" and "done"; "unable" if it could not begin, "failed" if it broke off, each with `said`.
+States are "imported", "joined" and "done"; "unable" if it could not begin and "failed" if it broke off, with `message`.
 It needs nothing of this project. Its caller ends it: a rank may hang for good.
 """
 
@@ -54,7 +54,7 @@ def _run(spec: dict[str, Any], device: Any) -> None:
     right = bool((numbers == expected).all())  # which also waits for the card
     # All ranks are through: none leaves while another still reads from it.
     dist.barrier()
-    _say("done" if right else "failed", seconds=time.monotonic() - begun, said="" if right else "the sum is wrong")
+    _say("done" if right else "failed", seconds=time.monotonic() - begun, message="" if right else "the sum is wrong")
     dist.destroy_process_group()
 
 
@@ -68,7 +68,7 @@ def main(text: str) -> None:
         state = "failed"
         _run(spec, device)
     except Exception as error:
-        _say(state, said=f"{type(error).__name__}: {error}"[:4000])
+        _say(state, message=f"{type(error).__name__}: {error}"[:4000])
         sys.exit(1)
 
 

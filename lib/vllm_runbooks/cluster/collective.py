@@ -86,7 +86,9 @@ def meeting_address(cluster: Cluster) -> str | None:
 
     def rank(address: str) -> tuple[bool, int, float]:
         ways = [
-            attempt for attempt in cluster.reaches or () if attempt.target == head.name and attempt.address == address
+            attempt
+            for attempt in cluster.connections or ()
+            if attempt.target == head.name and attempt.address == address
         ]
         opened = [attempt for attempt in ways if attempt.state is Reachability.OPEN]
         latencies = [attempt.latency_ms for attempt in opened if attempt.latency_ms is not None]
@@ -179,7 +181,7 @@ def _outcomes(outcomes: Sequence[RankOutcome]) -> tuple[RankOutcome, ...]:
     return tuple(
         outcome
         if outcome.state in is_told
-        else replace(outcome, state=RankState.NOT_STARTED, seconds=None, said=reason)
+        else replace(outcome, state=RankState.NOT_STARTED, seconds=None, message=reason)
         for outcome in outcomes
     )
 
@@ -240,10 +242,12 @@ class _Rank:
             return RankOutcome(self._node, self._number, RankState.DONE, float(last["seconds"]))
         if not self.is_open:
             ended = RankState.NOT_STARTED if state in (None, "unable") else RankState.FAILED
-            reason = str(last.get("said") or "") or self._why or self._line or "it ended without a word"
-            return RankOutcome(self._node, self._number, ended, said=one_line(reason))
+            reason = str(last.get("message") or "") or self._why or self._line or "it ended without a word"
+            return RankOutcome(self._node, self._number, ended, message=one_line(reason))
         if state is None:
-            return RankOutcome(self._node, self._number, RankState.NOT_STARTED, said="torch was not imported in time")
+            return RankOutcome(
+                self._node, self._number, RankState.NOT_STARTED, message="torch was not imported in time"
+            )
         where = "after all ranks had met" if state == "joined" else "while it waited for the others"
         reason = f"still waiting when it was ended, {where}; the limit is {limit_s:g} s"
-        return RankOutcome(self._node, self._number, RankState.HUNG, said=reason)
+        return RankOutcome(self._node, self._number, RankState.HUNG, message=reason)

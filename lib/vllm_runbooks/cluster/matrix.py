@@ -11,11 +11,11 @@ from vllm_runbooks.cluster.carriers import Carrier
 from vllm_runbooks.cluster.wires import UnansweredError
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.host.nodes.compared import grouped
-from vllm_runbooks.host.nodes.records import NodeFacts, Reach, Reachability
+from vllm_runbooks.host.nodes.records import NodeConnection, NodeFacts, Reachability
 from vllm_runbooks.host.nodes.ways import dial_addresses
 
 ANY = "any"
-"""What a port is for that the system chooses, as in `host.nodes.records.Reach.use`."""
+"""What a port is for that the system chooses, as in `host.nodes.records.NodeConnection.use`."""
 _WAIT_S = 2.5
 """Until what has not answered counts as dropped: a first packet that was lost is sent again after a second."""
 _LISTENED_S = 120
@@ -31,7 +31,7 @@ _NEIGHBOURS = 4
 
 def measure_reachability(
     carrier: Carrier, nodes: Sequence[NodeFacts], ports: Mapping[str, int]
-) -> tuple[Reach, ...] | None:
+) -> tuple[NodeConnection, ...] | None:
     """Have every node try each address of every other, at these ports by use and at one that the system chooses."""
     names = [node.name for node in nodes]
     tokens = {name: secrets.token_hex(16) for name in names}
@@ -71,7 +71,7 @@ def measure_reachability(
         carrier.ask_all({name: {"do": "silence"} for name in names}, _ANSWERED_S)
 
 
-def _results(source: NodeFacts, plan: Sequence[Mapping[str, Any]], answer: Any) -> list[Reach]:
+def _results(source: NodeFacts, plan: Sequence[Mapping[str, Any]], answer: Any) -> list[NodeConnection]:
     interfaces = {address: attempt.name for attempt in source.interfaces or () for address in attempt.addresses}
     results = []
     for number, attempt in enumerate(plan):
@@ -87,7 +87,9 @@ def _results(source: NodeFacts, plan: Sequence[Mapping[str, Any]], answer: Any) 
             why = f"{source.name} has this address itself, on {interfaces[attempt['address']]}"
         interface = interfaces.get(outcome.get("source") or "")
         ends = (source.name, attempt["target"], attempt["address"], attempt["port"], attempt["use"])
-        results.append(Reach(*ends, state, interface, outcome.get("latency_ms"), why=redact_text(why)[:300]))
+        results.append(
+            NodeConnection(*ends, state, interface, outcome.get("latency_ms"), reason=redact_text(why)[:300])
+        )
     # An address where somebody else answers is somebody else's, for the ports as well at which nobody can be asked.
     foreign = {
         (result.target, result.address)
@@ -95,7 +97,7 @@ def _results(source: NodeFacts, plan: Sequence[Mapping[str, Any]], answer: Any) 
         if result.use == ANY and result.state is Reachability.UNREACHABLE
     }
     return [
-        replace(result, state=Reachability.UNREACHABLE, why="the address is not the node's own from here")
+        replace(result, state=Reachability.UNREACHABLE, reason="the address is not the node's own from here")
         if (result.target, result.address) in foreign and result.state in (Reachability.OPEN, Reachability.UNKNOWN)
         else result
         for result in results
@@ -103,10 +105,10 @@ def _results(source: NodeFacts, plan: Sequence[Mapping[str, Any]], answer: Any) 
 
 
 def _with_bandwidth(
-    carrier: Carrier, names: Sequence[str], attempts: Sequence[Reach], tokens: Mapping[str, str]
-) -> list[Reach]:
+    carrier: Carrier, names: Sequence[str], attempts: Sequence[NodeConnection], tokens: Mapping[str, str]
+) -> list[NodeConnection]:
     """Measure the bandwidth of open ports that the system chose; no node sends or receives twice at a time."""
-    measured = dict[Reach, Reach]()
+    measured = dict[NodeConnection, NodeConnection]()
     for step in range(1, min(len(names), _NEIGHBOURS + 1)):
         neighbour = {name: names[(number + step) % len(names)] for number, name in enumerate(names)}
         ways = grouped(
@@ -130,7 +132,7 @@ def _with_bandwidth(
                 attempt = now[name]
                 if isinstance(answer, UnansweredError):
                     measured[attempt] = replace(
-                        attempt, why=f"a stream of data did not pass: {redact_text(str(answer))}"[:300]
+                        attempt, reason=f"a stream of data did not pass: {redact_text(str(answer))}"[:300]
                     )
                 else:
                     measured[attempt] = replace(attempt, bandwidth_mbit_s=float(answer["mbit_s"]))

@@ -60,8 +60,8 @@ def measure(
     names = [node.name for node in nodes]
     cluster = Cluster(
         source="measured",
-        taken=moments.now(),
-        by=carrier.by,
+        timestamp=moments.now(),
+        method=carrier.by,
         head=carrier.head if carrier.head in names else next(iter(names), None),
         nodes=tuple(nodes),
         unread=(*carrier.unread, *unread),
@@ -69,7 +69,7 @@ def measure(
     on_facts(cluster)
     if len(nodes) > 1:
         say("trying every way between them")
-        cluster = replace(cluster, reaches=matrix.measure_reachability(carrier, nodes, ports))
+        cluster = replace(cluster, connections=matrix.measure_reachability(carrier, nodes, ports))
         if is_collective_run:
             ran = collective.run(
                 carrier, cluster, pythons=named, port=ports["torch"], limit_s=limit_s, advise=advised, say=say

@@ -125,16 +125,16 @@ def model_facts(model: str) -> ModelFacts:
     """The model's files as this node has them; the weights are sampled, not read."""
     folder = _folder(model)
     if folder is None:
-        return ModelFacts(model, is_there=False, why="is not in this node's cache of the Hub")
+        return ModelFacts(model, exists=False, reason="is not in this node's cache of the Hub")
     try:
         names = sorted(file.name for file in folder.iterdir() if file.suffix in _OF_MODEL and file.is_file())
         files = tuple(_file(folder / name) for name in names[:_MAX_FILES])
     except OSError as error:
         reason = "is not there" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
-        return ModelFacts(model, is_there=False, why=reason)
+        return ModelFacts(model, exists=False, reason=reason)
     if not any(file.name in ("config.json", "params.json") or file.name.endswith(".gguf") for file in files):
-        return ModelFacts(model, is_there=False, why="the folder holds no config.json", files=files)
-    return ModelFacts(model, is_there=True, files=files)
+        return ModelFacts(model, exists=False, reason="the folder holds no config.json", files=files)
+    return ModelFacts(model, exists=True, files=files)
 
 
 def _folder(model: str) -> Path | None:

@@ -142,7 +142,7 @@ def check_findings(checked: CheckedCluster) -> Check:
         return Check("nodes", LaunchResult.FAILED, f"{answers}; a start over several nodes takes two at least")
     worse = [_line(item) for item in checked.findings if item.severity is Severity.DEGRADED and item.id not in _OF_RAY]
     if worse or checked.unmeasured:
-        unknown = [f"not measured: {item.what}" for item in checked.unmeasured]
+        unknown = [f"not measured: {item.fact}" for item in checked.unmeasured]
         return Check("nodes", LaunchResult.UNKNOWN, "; ".join([*worse, *unknown][:3]))
     names = ", ".join(node.name for node in checked.nodes)
     return Check("nodes", LaunchResult.PASSED, f"{names} reach each other both ways, and an all-reduce over them ran")
@@ -248,7 +248,7 @@ class PlannedClusterLaunch:
                         continue
                     for item in answer:
                         check = record(Check, item)
-                        yield replace(check, says=f"{node}: {check.says}", node=node)
+                        yield replace(check, message=f"{node}: {check.message}", node=node)
 
     def _told(self, nodes: Sequence[str], names: Sequence[str]) -> Mapping[str, Any]:
         """What some nodes find at the checks of these names; a signal ends the waits there as well."""

@@ -69,8 +69,8 @@ class RayExecutor:
         self._ids = {entry["name"]: entry["id"] for entry in report["nodes"]}
         self.nodes = tuple(_part(entry, host_facts) for entry in report["nodes"])
         for node in self.nodes:
-            if node.why:
-                self._say(f"node {node.name}: {node.why}")
+            if node.reason:
+                self._say(f"node {node.name}: {node.reason}")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -102,7 +102,7 @@ class RayExecutor:
     @staticmethod
     def _refused(node: NodePart) -> str | None:
         if node.facts is None:
-            return f"node {node.name}: {node.why}"
+            return f"node {node.name}: {node.reason}"
         return None if (node.cpus or 0) >= 1 else f"node {node.name}: Ray may use no CPU there"
 
     def begin(self, suite: Suite) -> int:
@@ -166,7 +166,9 @@ class RayExecutor:
 
     def _lost(self, suite: Suite, name: str, why: str) -> None:
         self._say(f"node {name}: {why}; its runs are begun again elsewhere")
-        self.nodes = tuple(replace(node, is_lost=True, why=why) if node.name == name else node for node in self.nodes)
+        self.nodes = tuple(
+            replace(node, is_lost=True, reason=why) if node.name == name else node for node in self.nodes
+        )
         suite.nodes = self.nodes
 
     def _read(self) -> dict[str, Any] | None:
@@ -195,7 +197,13 @@ def _part(node: Mapping[str, Any], host_facts: Mapping[str, Any]) -> NodePart:
         is_used = False
         why = f"is left out, as it would judge otherwise than this host: not the same {_and(other)}"
     return NodePart(
-        node["name"], node["address"], is_used=is_used, is_lost=node["is_lost"], why=why, cpus=node["cpus"], facts=facts
+        node["name"],
+        node["address"],
+        is_used=is_used,
+        is_lost=node["is_lost"],
+        reason=why,
+        cpus=node["cpus"],
+        facts=facts,
     )
 
 

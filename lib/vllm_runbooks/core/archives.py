@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from vllm_runbooks.core.display import SCHEMA
 from vllm_runbooks.core.errors import InputError, WrongFileError
 from vllm_runbooks.core.packs import KIND, MANIFEST, MemberRole
 
@@ -202,7 +203,7 @@ def _manifest(raw: bytes, where: str) -> dict[str, Any]:
         raise WrongFileError(
             f"{where}: is an archive, and no evidence pack: its {MANIFEST} is of something else", _UNPACK_IT
         )
-    if manifest.get("schema") != 1:
+    if manifest.get("schema") not in (1, SCHEMA):
         raise InputError(f"{where}: is a pack of another form than this program reads; use the program that made it")
     return manifest
 

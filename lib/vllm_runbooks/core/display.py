@@ -10,7 +10,7 @@ from typing import Any
 
 from vllm_runbooks.core.record_forms import document
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)

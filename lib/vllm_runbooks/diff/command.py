@@ -46,7 +46,7 @@ def diff(a: str, b: str, form: str) -> int:
     with kept.opened(say=output.say, is_needed=True) as opened:
         comparison = differences.compared(_read(a, opened), _read(b, opened))
     output.write_json(to_json(comparison)) if form == "json" else output.write(render_history.compared(comparison))
-    return int(any(differing.counts for differing in comparison.results))
+    return int(any(differing.is_significant for differing in comparison.results))
 
 
 def _read(name: str, opened: History) -> HistoryEntry:

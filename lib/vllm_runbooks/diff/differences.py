@@ -11,10 +11,20 @@ from typing import Any
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.specs import DefaultReviews
+from vllm_runbooks.core.earlier_schema import SERVER, upgrade
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import record
 from vllm_runbooks.core.records import Verdict
-from vllm_runbooks.history.records import CHECK, PROBE, RUN, SERVE, Differing, EntryDifferences, HistoryEntry
+from vllm_runbooks.history.records import (
+    CHECK,
+    PROBE,
+    RUN,
+    SERVE,
+    Differing,
+    EntryDifferences,
+    HistoryEntry,
+    with_present_names,
+)
 from vllm_runbooks.lint import moves
 from vllm_runbooks.probe import expected as probe_expected
 from vllm_runbooks.probe import history_entry as probed
@@ -29,7 +39,7 @@ _MEASURED = re.compile(r"(?:^|[._])(?:seconds|ms|s|tokens_per_s_max)(?:\[\d{1,4}
 _NO_RESULTS = ("case", "folder")
 """Results that only say what was checked, or where something is."""
 _FIGURE = re.compile(r"(?:^|\.)facts\.(\w{1,100})$", re.ASCII)
-_OF_A_PROBE = ("outcome", "root_cause", "findings", "rungs")
+_OF_A_PROBE = ("outcome", "root_cause", "findings", "health_checks")
 """Results of a probe that count; the others change all the time."""
 _RELEASE = re.compile(r"(?:^|\.)facts\.vllm$", re.ASCII)
 _OF_THE_COMMAND = ("given", "release_data")
@@ -56,10 +66,12 @@ def read(data: Mapping[str, Any], name: str) -> HistoryEntry:
     Raises:
         InputError: it is none of these.
     """
-    fields = {key: value for key, value in data.items() if key != "schema"}
+    is_entry = {"id", "kind", "subject"} <= data.keys()
+    upgraded = data if is_entry else upgrade(data, SERVER)
+    fields = {key: value for key, value in upgraded.items() if key != "schema"}
     with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-        if {"id", "kind", "subject"} <= fields.keys():
-            return _checked(record(HistoryEntry, fields))
+        if is_entry:
+            return with_present_names(_checked(record(HistoryEntry, fields)))
         if {"attempts", "checks", "status"} <= fields.keys():
             return _of_start(record(Guarded, fields), name)
         if fields.get("kind") == PROBE:
@@ -122,8 +134,8 @@ def _of_probe(health: Health) -> HistoryEntry:
     return HistoryEntry(
         "",
         PROBE,
-        seen.place,
-        seen.at,
+        seen.address,
+        seen.timestamp,
         seconds=seen.seconds,
         verdict=health.verdict,
         reason=health.reason,
@@ -239,10 +251,10 @@ def _results(a: HistoryEntry, b: HistoryEntry) -> Iterator[Differing]:
         if _RELEASE.search(item.name):
             continue  # told among the inputs
         if is_probe:
-            yield replace(item, counts=item.name.partition(".")[0] in _OF_A_PROBE)
+            yield replace(item, is_significant=item.name.partition(".")[0] in _OF_A_PROBE)
         else:
-            yield replace(item, counts=_MEASURED.search(item.name) is None and not _is_of_a_server(item.name))
-    yield from (replace(item, counts=False) for item in _of({"seconds": a.seconds}, {"seconds": b.seconds}))
+            yield replace(item, is_significant=_MEASURED.search(item.name) is None and not _is_of_a_server(item.name))
+    yield from (replace(item, is_significant=False) for item in _of({"seconds": a.seconds}, {"seconds": b.seconds}))
 
 
 def _is_of_a_server(name: str) -> bool:
@@ -284,7 +296,7 @@ def _of(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Differing]:
 def _differing(name: str, a: Any, b: Any, note: str = "") -> Differing:
     if not _is_number(a) or not _is_number(b):
         return Differing(name, a, b, note=note)
-    return Differing(name, a, b, by=b - a, percent=100 * (b - a) / abs(a) if a else None, note=note)
+    return Differing(name, a, b, change=b - a, percent=100 * (b - a) / abs(a) if a else None, note=note)
 
 
 def _is_number(value: Any) -> bool:

@@ -40,7 +40,7 @@ def models(*, names: tuple[str, ...], version: str | None, form: str) -> int:
     request cannot be read.
     """
     from vllm_runbooks.catalog import load as catalog
-    from vllm_runbooks.catalog.toolchains import AskedModels
+    from vllm_runbooks.catalog.toolchains import ModelSupportReport
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.errors import InputError
     from vllm_runbooks.edge10 import models as known
@@ -50,7 +50,7 @@ def models(*, names: tuple[str, ...], version: str | None, form: str) -> int:
         raise InputError("(nothing): is no name of a model; name one, or leave it out for the whole list")
     facts = catalog.toolchain(version)
     requested = names or [model.name for model in facts.models]
-    answer = AskedModels(facts.id, facts.source, tuple(known.find_model(name, facts) for name in requested))
+    answer = ModelSupportReport(facts.id, facts.source, tuple(known.find_model(name, facts) for name in requested))
     if form == "json":
         output.write_json(to_json(answer))
     else:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog.toolchains import AskedModel, Toolchain
+from vllm_runbooks.catalog.toolchains import ModelSupport, Toolchain
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.evidence import JOB, Case, CaseKind, Document, Evidence
@@ -87,7 +87,7 @@ class JobReport:
 
     facts: Toolchain
     job: ReadJob | str
-    model: AskedModel | None
+    model: ModelSupport | None
     host: CheckedHost | str
     scripts: Mapping[str, LintedScripts] | str
     """By file."""
@@ -444,11 +444,11 @@ def judge(report: JobReport, chain: OpenChain | None = None) -> RunbookVerdict:
     findings, unknown = list(_wrong(report)), list(_open(report))
     compared = chain.accuracy if chain is not None else None
     if chain is not None and compared is None:
-        unknown.append(f"the chain of open parts: {chain.why_none}")
+        unknown.append(f"the chain of open parts: {chain.no_accuracy_reason}")
     elif compared is not None and compared.verdict is Accuracy.LOST:
-        findings.append((_CHAIN, compared.why))
+        findings.append((_CHAIN, compared.reason))
     elif compared is not None and compared.verdict is Accuracy.UNKNOWN:
-        unknown.append(f"the chain of open parts: {compared.why}")
+        unknown.append(f"the chain of open parts: {compared.reason}")
     if report.case is not None:
         verdict, reason = verdict_on_findings([name for name, _ in findings], report.case.expect)
     elif findings:
@@ -475,7 +475,7 @@ def _wrong(report: JobReport) -> Iterator[tuple[str, str]]:
     yield from _serious(report.quantised)
     yield from _serious(report.compiled)
     if isinstance(report.accuracy, AccuracyComparison) and report.accuracy.verdict is Accuracy.LOST:
-        yield _LOST, report.accuracy.why
+        yield _LOST, report.accuracy.reason
     if isinstance(report.log, Answer) and report.log.root_cause is not None:
         yield report.log.root_cause.symptom, report.log.root_cause.title
 
@@ -488,11 +488,11 @@ def _serious(part: CheckedHost | CheckedFolder | str) -> Iterator[tuple[str, str
 
 def _open(report: JobReport) -> Iterator[str]:
     if isinstance(report.host, CheckedHost) and report.host.ok is None:
-        yield from (f"{fact.what} of the host ({fact.why})" for fact in report.host.unknown)
+        yield from (f"{fact.fact} of the host ({fact.reason})" for fact in report.host.unknown)
     if not isinstance(report.scripts, str):
         yield from (f"what {name} does" for name, linted in report.scripts.items() if not linted.steps)
     for folder in (report.quantised, report.compiled):
         if isinstance(folder, CheckedFolder) and folder.ok is None:
             yield from folder.unchecked
     if isinstance(report.accuracy, AccuracyComparison) and report.accuracy.verdict is Accuracy.UNKNOWN:
-        yield f"what was lost: {report.accuracy.why}"
+        yield f"what was lost: {report.accuracy.reason}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 
-from vllm_runbooks.catalog.toolchains import AskedModel, EdgeModel, Toolchain
+from vllm_runbooks.catalog.toolchains import EdgeModel, ModelSupport, Toolchain
 
 _MOST_NEAR = 4
 _ALIKE = 0.6
@@ -14,7 +14,7 @@ _MAX_NAME = 200
 _BREAKS = re.compile(r"[-_ .]+")
 
 
-def find_model(name: str, of: Toolchain) -> AskedModel:
+def find_model(name: str, of: Toolchain) -> ModelSupport:
     """Look a model up in the toolchain's list.
 
     A name is compared without case, and dashes, underscores, blanks and dots are one; an organisation counts where both
@@ -26,7 +26,7 @@ def find_model(name: str, of: Toolchain) -> AskedModel:
     """
     model = listed(name, of)
     if model is None:
-        return AskedModel(name, None, None, None, "the toolchain's list has no such model", _near(name, of))
+        return ModelSupport(name, None, None, None, "the toolchain's list has no such model", _near(name, of))
     organisation, _, _ = _parts(name)
     if organisation and not _parts(model.name)[0]:
         why = f"listed as {model.name}, without an organisation"
@@ -34,7 +34,7 @@ def find_model(name: str, of: Toolchain) -> AskedModel:
         why = f"listed as {model.name}"
     else:
         why = "listed"
-    return AskedModel(name, model, model.quantise, model.compile, "; ".join(filter(None, (why, model.note))))
+    return ModelSupport(name, model, model.quantise, model.compile, "; ".join(filter(None, (why, model.note))))
 
 
 def listed(name: str, of: Toolchain) -> EdgeModel | None:

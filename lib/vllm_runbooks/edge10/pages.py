@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from vllm_runbooks.catalog.toolchains import AskedModel, Toolchain
+from vllm_runbooks.catalog.toolchains import ModelSupport, Toolchain
 from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.core.views.elements import (
@@ -43,7 +43,7 @@ _TONES = {True: GREEN, False: RED, None: AMBER}
 # ---- the job
 
 
-def job(found: ReadJob, facts: Toolchain, model: AskedModel | None) -> RenderedView:
+def job(found: ReadJob, facts: Toolchain, model: ModelSupport | None) -> RenderedView:
     """The settings of a job, each with where it comes from; else what is wrong with its description."""
     by = f"{facts.id}: {facts.source}"
     if found.job is None:
@@ -53,7 +53,7 @@ def job(found: ReadJob, facts: Toolchain, model: AskedModel | None) -> RenderedV
         return RenderedView(joined([str(said), *lines, by]), verdict(said, RED) + told + remark(by))
     rows = [[name, visible(redact_text(value)), source] for name, value, source in _settings(found.job)]
     head = ("setting", "value", "where from")
-    listed = [f"Of {each.name}: {each.why}." for each in [model] if each is not None]
+    listed = [f"Of {each.name}: {each.reason}." for each in [model] if each is not None]
     below = "".join(remark(visible(each)) for each in (*listed, *found.doubts, by))
     return RenderedView(
         joined([grid(head, rows).plain.rstrip("\n"), *listed, *found.doubts, by]),
@@ -86,7 +86,7 @@ def _settings(job: EdgeJob) -> Iterator[tuple[str, str, str]]:
     }
     for name, value in values.items():
         if value is not None:
-            taken = job.taken.get(name) or job.taken.get(name.partition(".")[0], "")
+            taken = job.defaults.get(name) or job.defaults.get(name.partition(".")[0], "")
             yield name, value, taken.partition(": ")[2] or "the job"
 
 
@@ -128,7 +128,7 @@ def folder(found: CheckedFolder) -> RenderedView:
     pages.append(edge10_findings.table(found.findings))
     for name, said in (
         ("Not established", found.unchecked),
-        ("Not judged", found.remarks),
+        ("Not judged", found.notes),
     ):
         if said:
             lines = [*map(visible, said[:_MOST]), *beyond(said, _MOST)]
@@ -141,7 +141,7 @@ def folder(found: CheckedFolder) -> RenderedView:
 
 def made(files: Sequence[MadeFile], texts: Mapping[str, str], wrong: Sequence[MadeIssue]) -> RenderedView:
     """The files of a job with what each does, and each in full, folded; and what the linters say of them."""
-    rows = [[each.name, each.step or "-", each.says] for each in files]
+    rows = [[each.name, each.step or "-", each.description] for each in files]
     head = ("file", "step", "what it does")
     judged = edge10_jobs.judged(wrong) or ["The linters find nothing wrong in them."]
     pages = [html_table(head, cells(rows)), *(remark(visible(each)) for each in judged)]

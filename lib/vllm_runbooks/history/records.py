@@ -6,9 +6,10 @@ Times are UTC, as in `2026-11-21T13:37:18Z`; durations are seconds of the monoto
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from vllm_runbooks.core.earlier_schema import SERVER, rename_keys
 from vllm_runbooks.core.records import Verdict
 
 CHECK, RUN, SERVE, PROBE, WAKE = KINDS = ("check", "run", "serve", "probe", "wake")
@@ -63,6 +64,11 @@ _A = {
 }
 
 
+def with_present_names(entry: HistoryEntry) -> HistoryEntry:
+    """Rename the results of a probe that schema 1 named otherwise."""
+    return replace(entry, results=rename_keys(entry.results, SERVER)) if entry.kind == PROBE else entry
+
+
 @dataclass(frozen=True)
 class Differing:
     """A value that differs between two entries."""
@@ -72,13 +78,13 @@ class Differing:
     a: Any
     """None if absent or unknown."""
     b: Any
-    by: float | None = None
+    change: float | None = None
     """The second number less the first."""
     percent: float | None = None
     """That in percent of the first; None if the first is 0."""
     note: str = ""
     """Effect of the difference, or that a default has changed."""
-    counts: bool = True
+    is_significant: bool = True
     """Whether it makes two results differ; durations are never the same twice, and do not."""
 
 

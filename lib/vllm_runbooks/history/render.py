@@ -206,9 +206,9 @@ def difference(comparison: EntryDifferences) -> RenderedView:
 
 
 def _by(differing: Differing) -> str:
-    if differing.by is None:
+    if differing.change is None:
         return ""
-    return f"{differing.by:+,.4g}" + ("" if differing.percent is None else f", {differing.percent:+.1f} %")
+    return f"{differing.change:+,.4g}" + ("" if differing.percent is None else f", {differing.percent:+.1f} %")
 
 
 def _number(value: float | None) -> str:
@@ -235,7 +235,7 @@ def _described(differing: Differing) -> Iterator[str]:
     if separator:
         yield f"  {place}finding {'gained' if differing.a is None else 'lost'}: {finding}"
         return
-    by = f" ({_by(differing)})" if differing.by is not None else ""
+    by = f" ({_by(differing)})" if differing.change is not None else ""
     yield f"  {differing.name}: {_value(differing.a)} -> {_value(differing.b)}{by}"
     if differing.note:
         yield f"    {differing.note}"

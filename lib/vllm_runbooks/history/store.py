@@ -32,7 +32,7 @@ from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.core.redaction.redact import redact_record, redact_text
 from vllm_runbooks.history import database
 from vllm_runbooks.history.database import Database, UnusableError
-from vllm_runbooks.history.records import KINDS, HistoryEntry
+from vllm_runbooks.history.records import KINDS, HistoryEntry, with_present_names
 from vllm_runbooks.host import owners
 from vllm_runbooks.host.here import here
 from vllm_runbooks.host.owners import Owner
@@ -512,7 +512,9 @@ def _entry(row: tuple[Any, ...]) -> HistoryEntry | None:
         return None
     if not all(isinstance(item, str) for item in texts) or not all(isinstance(item, dict) for item in documents):
         return None
-    return HistoryEntry(id_, kind, subject, began, duration, ending, reason, part_of, job, host, vllm, *documents)
+    return with_present_names(
+        HistoryEntry(id_, kind, subject, began, duration, ending, reason, part_of, job, host, vllm, *documents)
+    )
 
 
 def _json(data: Mapping[str, Any]) -> str:

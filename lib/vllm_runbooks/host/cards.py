@@ -22,9 +22,9 @@ _SHOWN = 3
 
 def cards(snapshot: Inventory, specs: Specs, where: str, node: str | None = None) -> tuple[HostGpu, ...]:
     """List the GPUs of a snapshot by number, but divided (MIG) and lost ones; raises InputError if one is unknown."""
-    whole = [gpu for gpu in snapshot.gpus if not gpu.is_parted and gpu.error is None]
+    whole = [gpu for gpu in snapshot.gpus if not gpu.is_mig and gpu.error is None]
     if not whole:
-        why = f" ({redact_text(visible(snapshot.why_none))})" if snapshot.why_none else ""
+        why = f" ({redact_text(visible(snapshot.no_gpus_reason))})" if snapshot.no_gpus_reason else ""
         unfit_ones = "; ".join(f"GPU {gpu.index} {unfit(gpu)}" for gpu in snapshot.gpus[:_SHOWN])
         none = f"no GPU can be taken: {unfit_ones}" if snapshot.gpus else f"lists no GPU{why}"
         raise InputError(f"{where}: {none}; name the cards, as in 8xRTX3090")
@@ -42,7 +42,7 @@ def unfit(gpu: GpuFacts) -> str:
     """Why no launch should use a GPU, however much of it is free; empty if nothing is known against it."""
     if gpu.error is not None:
         return f"cannot be reached through the driver ({_line(gpu.error)})"
-    if gpu.is_parted:
+    if gpu.is_mig:
         return "is divided into instances (MIG)"
     if gpu.compute_mode == "prohibited":
         return "lets no process compute"

@@ -40,7 +40,7 @@ class GpuMemory:
     """By processes; includes the reserved memory where `reserved_mib` is None."""
     busy_percent: float | None = None
     holders: tuple[GpuProcess, ...] | None = None
-    is_parted: bool | None = None
+    is_mig: bool | None = None
     reserved_mib: float | None = None
     error: str | None = None
 
@@ -65,7 +65,7 @@ class GpuMemory:
             self.reserved_mib,
             self.used_mib,
             busy_percent=self.busy_percent,
-            is_parted=self.is_parted,
+            is_mig=self.is_mig,
             processes=self.holders,
             error=self.error,
         )
@@ -250,7 +250,7 @@ class Nvml:
             reserved_mib=memory and memory.reserved,
             used_mib=memory and memory.used,
             busy_percent=None if busy is None else float(busy.gpu),
-            is_parted=self.is_parted(handle),
+            is_mig=self.is_mig(handle),
             holders=self.holders(handle),
         )
 
@@ -262,7 +262,7 @@ class Nvml:
         info = info or self.ask("nvmlDeviceGetMemoryInfo", handle)
         return None if info is None else DriverMemory(info.total / _MIB, reserved, info.used / _MIB)
 
-    def is_parted(self, handle: Any) -> bool | None:
+    def is_mig(self, handle: Any) -> bool | None:
         """Whether a GPU is divided into instances (MIG)."""
         mode = self.ask("nvmlDeviceGetMigMode", handle, unsupported=(0, 0))
         return None if mode is None else bool(mode[0])
@@ -276,7 +276,7 @@ class Nvml:
             GpuProcess(
                 process.pid,
                 used_mib=None if process.usedGpuMemory is None else process.usedGpuMemory / _MIB,
-                is_of_host=self.is_inside,
+                is_host_pid=self.is_inside,
             )
             for process in processes
         )

@@ -24,7 +24,16 @@ from vllm_runbooks.core.redaction.redact import redact_record, redact_text
 from vllm_runbooks.host import inspection as inventories
 from vllm_runbooks.host import leftovers, memory_limit
 from vllm_runbooks.host.gpu_memory import GpuMemory, MemoryReading, Nvml, series
-from vllm_runbooks.host.records import GpuFacts, GpuPair, GpuProcess, GpuUse, HostFacts, Inspected, Inventory, MigPart
+from vllm_runbooks.host.records import (
+    GpuFacts,
+    GpuPair,
+    GpuProcess,
+    GpuUse,
+    HostFacts,
+    Inspected,
+    Inventory,
+    MigInstance,
+)
 
 _MIB = 1 << 20
 _MAX_COMMAND = 400
@@ -66,12 +75,14 @@ def collect(*, starts: Path | None = None, python: str | None = None) -> Invento
     """
     version, packages = _software(python)
     host = _host()
-    snapshot = Inventory(source="read on this host", taken=moments.now(), host=host, python=version, packages=packages)
+    snapshot = Inventory(
+        source="read on this host", timestamp=moments.now(), host=host, python=version, packages=packages
+    )
     try:
         driver = Nvml()
     except InputError as error:
-        foreign = f"; {host.foreign_cards} cards of AMD are there and are not read" if host.foreign_cards else ""
-        return redact_record(replace(snapshot, why_none=f"{error}{foreign}"))
+        foreign = f"; {host.foreign_gpus} cards of AMD are there and are not read" if host.foreign_gpus else ""
+        return redact_record(replace(snapshot, no_gpus_reason=f"{error}{foreign}"))
     left = [] if starts is None or driver.is_inside else leftovers.find_leftovers(starts)
     orphans = {int(leftover.name): leftover.proof for leftover in left if leftover.kind == "process"}
     xids = _xids()
@@ -80,7 +91,7 @@ def collect(*, starts: Path | None = None, python: str | None = None) -> Invento
             snapshot,
             driver=driver.driver,
             cuda=_cuda(driver.ask("nvmlSystemGetCudaDriverVersion_v2")),
-            why_none=None if driver.handles or driver.lost else "the driver lists no card",
+            no_gpus_reason=None if driver.handles or driver.lost else "the driver lists no card",
             gpus=_gpus(driver, orphans, xids),
             pairs=tuple(
                 _pair(driver, first, second) for second in driver.handles for first in driver.handles if first < second
@@ -110,7 +121,7 @@ def watched(
     try:
         driver = Nvml()
     except InputError as error:
-        return Inspected(why_none=str(error))
+        return Inspected(no_gpus_reason=str(error))
     readings = []
     for number in range(samples):
         if number:
@@ -181,7 +192,7 @@ def _gpu(
         card.facts,
         free_mib=card.free_mib,
         capability=None if capability is None else f"{capability[0]}.{capability[1]}",
-        parts=_parts(driver, handle) if card.is_parted else (),
+        mig_instances=_parts(driver, handle) if card.is_mig else (),
         pci_bus=bus,
         numa_node=_numa(bus),
         pcie_generation=ask("nvmlDeviceGetCurrPcieLinkGeneration", handle),
@@ -193,7 +204,7 @@ def _gpu(
         power_limit_default_w=_watts(ask("nvmlDeviceGetPowerManagementDefaultLimit", handle)),
         clock_mhz=ask("nvmlDeviceGetClockInfo", handle, 1),
         clock_max_mhz=ask("nvmlDeviceGetMaxClockInfo", handle, 1),
-        slowed_by=_slowed(driver, handle),
+        throttled_by=_slowed(driver, handle),
         is_ecc_on=None if ecc is None else bool(ecc[0]),
         ecc_uncorrected=ask("nvmlDeviceGetTotalEccErrors", handle, 1, 0),
         retired_pages=_retired(driver, handle),
@@ -235,14 +246,14 @@ def _is_same(at: str, bus: str) -> bool:
     return [int(part, 16) for part in mine if part] == [int(part, 16) for part in theirs if part]
 
 
-def _parts(driver: Nvml, handle: Any) -> tuple[MigPart, ...]:
+def _parts(driver: Nvml, handle: Any) -> tuple[MigInstance, ...]:
     parts = []
     for index in range(driver.ask("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
         part = driver.ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
         if part is not None:
             memory = driver.memory(part)
             name, uuid = driver.ask("nvmlDeviceGetName", part), driver.ask("nvmlDeviceGetUUID", part)
-            parts.append(MigPart(name, uuid, memory and memory.total, memory and memory.used))
+            parts.append(MigInstance(name, uuid, memory and memory.total, memory and memory.used))
     return tuple(parts)
 
 
@@ -285,7 +296,7 @@ def _pair(driver: Nvml, number: int, other_number: int) -> GpuPair:
 def _process(holder: GpuProcess, orphans: Mapping[int, str]) -> GpuProcess:
     import psutil
 
-    if holder.is_of_host:
+    if holder.is_host_pid:
         return holder
     user = command = container = None
     with contextlib.suppress(psutil.Error, OSError):
@@ -346,7 +357,7 @@ def _host() -> HostFacts:
         kernel=os.uname().release,
         is_container=_is_container(),
         rdma_devices=_count(Path("/sys/class/infiniband")),
-        foreign_cards=_amd(Path("/sys/class/kfd/kfd/topology/nodes")),
+        foreign_gpus=_amd(Path("/sys/class/kfd/kfd/topology/nodes")),
     )
 
 

@@ -87,9 +87,9 @@ def _link_slow(gpu: GpuFacts, _: HostRuleContext) -> str | None:
 
 
 def _parted(gpu: GpuFacts, _: HostRuleContext) -> str | None:
-    if not gpu.is_parted:
+    if not gpu.is_mig:
         return None
-    count = f"into {len(gpu.parts)} instances" if gpu.parts else "into instances"
+    count = f"into {len(gpu.mig_instances)} instances" if gpu.mig_instances else "into instances"
     return f"it is divided {count} (MIG): a start sees one of them, and its memory alone; instances cannot be joined"
 
 
@@ -107,7 +107,7 @@ def _exclusive(gpu: GpuFacts, _: HostRuleContext) -> str | None:
 
 
 def _slowed(gpu: GpuFacts, _: HostRuleContext) -> str | None:
-    causes = [cause for cause in gpu.slowed_by or () if cause != "power cap"]
+    causes = [cause for cause in gpu.throttled_by or () if cause != "power cap"]
     return f"its clock is kept down: {', '.join(causes)}" if causes else None
 
 
@@ -232,7 +232,7 @@ def _unequal(context: HostRuleContext) -> _Hits:
 
 
 def _gpus_of(pairs: Sequence[GpuPair]) -> tuple[int, ...]:
-    return tuple(sorted({number for pair in pairs for number in (pair.one, pair.other)}))
+    return tuple(sorted({number for pair in pairs for number in (pair.first, pair.second)}))
 
 
 def _no_peer(context: HostRuleContext) -> _Hits:
@@ -310,7 +310,7 @@ def _cuda_of_torch(packages: Mapping[str, str]) -> str | None:
 
 
 def _foreign_cards(context: HostRuleContext) -> _Hits:
-    count = context.host.foreign_cards
+    count = context.host.foreign_gpus
     if count:
         yield (), f"{count} cards of AMD are there and are not read: this tells of NVIDIA's alone"
 

@@ -61,7 +61,7 @@ def _order(gpu: RankedGpu) -> tuple[float, ...]:
         suitable,
         gpu.free_mib is None,
         (gpu.busy_percent or 0) >= AT_WORK,
-        gpu.moved_mib or 0,
+        gpu.memory_change_mib or 0,
         gpu.busy_percent if gpu.busy_percent is not None else 100,
         -(gpu.free_mib if gpu.free_mib is not None else -1),
         gpu.index,
@@ -134,7 +134,7 @@ def _against(gpu: RankedGpu, best: RankedGpu) -> str:
         return f"suitable, but in use at {gpu.busy_percent:.0f} %, GPU {best.index} at {best.busy_percent or 0:.0f} %"
     if gpu.free_mib < best.free_mib:
         return f"suitable, but has {gib(gpu.free_mib)} free, GPU {best.index} {gib(best.free_mib)}"
-    if (gpu.moved_mib or 0) > (best.moved_mib or 0):
-        theirs = f"GPU {best.index}'s by {best.moved_mib or 0:,.0f} MiB"
-        return f"suitable, but its memory moved by {gpu.moved_mib:,.0f} MiB, {theirs}"
+    if (gpu.memory_change_mib or 0) > (best.memory_change_mib or 0):
+        theirs = f"GPU {best.index}'s by {best.memory_change_mib or 0:,.0f} MiB"
+        return f"suitable, but its memory moved by {gpu.memory_change_mib:,.0f} MiB, {theirs}"
     return f"as suitable as GPU {best.index}"

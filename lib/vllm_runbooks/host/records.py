@@ -29,7 +29,7 @@ class GpuProcess:
     container: str | None = None
     """Id of its container; empty if it is in none."""
     used_mib: float | None = None
-    is_of_host: bool = False
+    is_host_pid: bool = False
     """Whether its number is the host's, and wrong in the container where the snapshot was taken."""
     orphan: str | None = None
     """Evidence that an earlier launch of vLLM left it; empty if there is none."""
@@ -37,13 +37,13 @@ class GpuProcess:
     @property
     def says(self) -> str:
         """The process for people, as in `process 7 of ann (python)`."""
-        whose = "the host" if self.is_of_host else self.user
+        whose = "the host" if self.is_host_pid else self.user
         name = " ".join((self.command or "").split()[:1])[:_MAX_NAME]
         return f"process {self.pid}{f' of {whose}' if whose else ''}{f' ({name})' if name else ''}"
 
 
 @dataclass(frozen=True)
-class MigPart:
+class MigInstance:
     """A MIG instance of a GPU."""
 
     name: str | None = None
@@ -67,9 +67,9 @@ class GpuFacts:
     free_mib: float | None = None
     capability: str | None = None
     """Compute capability, as "8.6"."""
-    is_parted: bool | None = None
+    is_mig: bool | None = None
     """Whether it is divided into MIG instances."""
-    parts: tuple[MigPart, ...] = ()
+    mig_instances: tuple[MigInstance, ...] = ()
     pci_bus: str | None = None
     numa_node: int | None = None
     pcie_generation: int | None = None
@@ -83,7 +83,7 @@ class GpuFacts:
     power_limit_default_w: float | None = None
     clock_mhz: int | None = None
     clock_max_mhz: int | None = None
-    slowed_by: tuple[str, ...] | None = None
+    throttled_by: tuple[str, ...] | None = None
     """What lowers the clock: "power cap", "heat", "hardware heat", "power brake" or "hardware"."""
     is_ecc_on: bool | None = None
     ecc_uncorrected: int | None = None
@@ -122,8 +122,8 @@ class CsvColumn:
 class GpuPair:
     """The connection of two GPUs."""
 
-    one: int
-    other: int
+    first: int
+    second: int
     read: str | None = None
     """Peer access: "ok", or the driver's reason; `write`, `atomics` and `nvlink` likewise."""
     write: str | None = None
@@ -155,7 +155,7 @@ class HostFacts:
     kernel: str | None = None
     is_container: bool | None = None
     rdma_devices: int | None = None
-    foreign_cards: int | None = None
+    foreign_gpus: int | None = None
     """GPUs of other vendors, which are not read."""
 
 
@@ -167,12 +167,12 @@ class Inventory:
     constructed: bool = False
     """Whether it was written by a person, not read on a host."""
     source: str | None = None
-    taken: str | None = None
+    timestamp: str | None = None
     """UTC, as in 2026-01-31T12:00:00Z."""
     driver: str | None = None
     cuda: str | None = None
     """Newest CUDA version that the driver supports, as "13.0"."""
-    why_none: str | None = None
+    no_gpus_reason: str | None = None
     """Why no GPU is listed."""
     gpus: tuple[GpuFacts, ...] = ()
     pairs: tuple[GpuPair, ...] = ()
@@ -187,7 +187,7 @@ class Inventory:
 class UnknownFact:
     """An unknown fact that matters."""
 
-    what: str
+    fact: str
     gpus: tuple[int, ...]
     """GPUs without it; empty if it is about the host."""
 
@@ -216,7 +216,7 @@ class RankedGpu:
     name: str | None
     free_mib: float | None
     """At the last look."""
-    moved_mib: float | None
+    memory_change_mib: float | None
     """Change of the memory in use over the looks."""
     busy_percent: float | None
     """Highest value."""
@@ -234,10 +234,10 @@ class Recommendation:
     reason: str
     ranked: tuple[RankedGpu, ...]
     """All GPUs, the best first."""
-    looks: int
+    samples: int
     seconds: float
     need_gib: float | None = None
-    remark: str = ""
+    note: str = ""
     """Caveat."""
 
 

@@ -59,7 +59,7 @@ def view(host: Inspected) -> list[TextBlock]:
 
 def _summary(inventory: Inventory) -> Iterator[str]:
     count = f"{len(inventory.gpus)} GPU{'s' * (len(inventory.gpus) != 1)}"
-    why = f": {inventory.why_none}" if inventory.why_none else ""
+    why = f": {inventory.no_gpus_reason}" if inventory.no_gpus_reason else ""
     driver = f"; driver {inventory.driver or 'unknown'}, CUDA {inventory.cuda or 'unknown'}" if inventory.gpus else ""
     yield cut(f"{count}{why}{driver}", 400)
     if inventory.constructed:
@@ -125,7 +125,7 @@ def _matters(package: str) -> bool:
 def _unknown(host: Inspected) -> Iterator[str]:
     by_gpus: dict[tuple[int, ...], list[str]] = {}
     for fact in host.unknown:
-        by_gpus.setdefault(fact.gpus, []).append(fact.what)
+        by_gpus.setdefault(fact.gpus, []).append(fact.fact)
     for gpus, names in by_gpus.items():
         of = f"of GPU {listed_numbers(gpus)}" if gpus else "of the host or between its cards"
         yield f"{of}: {', '.join(dict.fromkeys(names))}"
@@ -152,7 +152,7 @@ def findings(host: Inspected) -> RenderedView:
 def chosen(host: Inspected) -> RenderedView:
     """The GPU for the next launch, with the reason for it and against each other."""
     if host.recommendation is None:
-        sentence = cut(f"No GPU is recommended: {host.why_none or 'none is listed'}", 400) + "."
+        sentence = cut(f"No GPU is recommended: {host.no_gpus_reason or 'none is listed'}", 400) + "."
         return RenderedView(sentence, prose(sentence))
     remarks = list(_summary(host))[1:]
     recommendation = _recommendation(host.recommendation)
@@ -166,10 +166,10 @@ def _headline(recommendation: Recommendation) -> Headline:
 
 def _basis(recommendation: Recommendation) -> str:
     need = f" for {recommendation.need_gib:g} GiB" if recommendation.need_gib is not None else ""
-    looks = f"over {recommendation.looks} looks in {recommendation.seconds:.1f} s"
-    remark = recommendation.remark
+    looks = f"over {recommendation.samples} looks in {recommendation.seconds:.1f} s"
+    remark = recommendation.note
     return (
-        f"Judged {looks if recommendation.looks > 1 else 'at one look'}{need}."
+        f"Judged {looks if recommendation.samples > 1 else 'at one look'}{need}."
         f"{f' {remark[:1].upper()}{remark[1:]}.' if remark else ''}"
     )
 
@@ -184,7 +184,7 @@ def _ranked(recommendation: Recommendation) -> list[tuple[Words, ...]]:
             f"{gpu.index}",
             visible(cut(gpu.name or "unknown", 40)),
             _gib(gpu.free_mib),
-            "unknown" if gpu.moved_mib is None else f"{gpu.moved_mib:,.0f} MiB",
+            "unknown" if gpu.memory_change_mib is None else f"{gpu.memory_change_mib:,.0f} MiB",
             _percent(gpu.busy_percent),
             styled(*_SUITABLE[gpu.is_suitable]),
             gpu.reason,

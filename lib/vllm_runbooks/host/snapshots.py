@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core.display import SCHEMA, visible
+from vllm_runbooks.core.earlier_schema import HOST, upgrade
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.json_errors import loaded
 from vllm_runbooks.core.record_forms import record
@@ -60,9 +61,9 @@ def check_host(inventory: Inventory, where: str) -> None:
     if twice is not None:
         raise InputError(f"{where}: gpus: lists GPU {twice} twice; number each card once")
     for pair in inventory.pairs:
-        if pair.one == pair.other or not {pair.one, pair.other} <= counts.keys():
+        if pair.first == pair.second or not {pair.first, pair.second} <= counts.keys():
             raise InputError(
-                f"{where}: pairs: joins GPU {pair.one} and GPU {pair.other}; name two of the cards that are listed"
+                f"{where}: pairs: joins GPU {pair.first} and GPU {pair.second}; name two of the cards that are listed"
             )
 
 
@@ -94,7 +95,7 @@ def check_card(gpu: GpuFacts, where: str) -> None:
 
 def _of_json(text: str, where: str) -> Inventory:
     try:
-        data = loaded(text.lstrip("\ufeff"))
+        data = upgrade(loaded(text.lstrip("\ufeff")), HOST)
     except ValueError as error:
         raise InputError(f"{where}: is no JSON ({error}); give a snapshot as it was written") from None
     if not isinstance(data, dict) or data.get("kind") != KIND:

@@ -21,10 +21,10 @@ def _effective(request: PlanningRequest, plan: Plan) -> tuple[PlanningRequest, P
     """The request as a plan of it came out: its GPUs in their order, its stages, and what a question answered."""
     flags = plan.deployment.flags if plan.deployment is not None else {}
     layout = plan.layout or ParallelLayout(request.replicas, *(int(flags.get(dest, 1)) for dest in SIZES.values()))
-    dest = _ANSWERED.get(plan.found.what) if plan.found is not None else None
+    dest = _ANSWERED.get(plan.found.quantity) if plan.found is not None else None
     if dest is not None and dest in flags:
         request = replace(request, options={**request.options, dest: flags[dest]})
-    if plan.found is not None and plan.found.what is Find.GPUS:
+    if plan.found is not None and plan.found.quantity is Find.GPUS:
         return replace(request, cards=fewest_cards(request.cards[0], len(plan.per_gpu)), replicas=1), layout
     if plan.layout is not None:
         for way in ways(request):

@@ -138,7 +138,7 @@ class Speed:
 class FindAnswer:
     """The answer to a question asked the other way round."""
 
-    what: Find
+    quantity: Find
     value: float | str | None
     """None: there is none, or it is not known."""
     unit: str
@@ -202,11 +202,11 @@ class StartFiles:
     fits: bool | None
     joined_by: str
     """"nnodes" or "ray"; empty: every server stays on one host."""
-    why: str
+    reason: str
     """Why so, in words."""
     executor: str | None
     """Of a server as it is written: "uni", "mp" or "ray"; None: not known."""
-    by_itself: str
+    single_node_result: str
     """What a start on one node would come to that is given the sizes and nothing else, in words; empty: the same."""
     nodes: tuple[NodeStart, ...]
     files: tuple[str, ...]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from vllm_runbooks.catalog.specs import HostGpu, Specs
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.host import inspection as inventories
-from vllm_runbooks.host.nodes.records import Cluster, NodeEnvironment, NodeFinding, Reach, Reachability
+from vllm_runbooks.host.nodes.records import Cluster, NodeConnection, NodeEnvironment, NodeFinding, Reachability
 from vllm_runbooks.host.records import VLLM_PACKAGES
 from vllm_runbooks.plan import files as plan_files
 from vllm_runbooks.plan import requests as plan_requests
@@ -39,8 +39,8 @@ def places(environments: Iterable[NodeEnvironment]) -> dict[str, plan_requests.N
 
 def network(nodes: Cluster, addresses: Mapping[str, plan_requests.NodePlace]) -> Network:
     """What was measured between each two nodes, in the worse direction, at the addresses that are used where known."""
-    links: dict[frozenset[str], list[Reach]] = {}
-    for reach in nodes.reaches or ():
+    links: dict[frozenset[str], list[NodeConnection]] = {}
+    for reach in nodes.connections or ():
         place = addresses.get(reach.target)
         if reach.state is Reachability.OPEN and (place is None or place.address in (None, reach.address)):
             links.setdefault(frozenset((reach.source, reach.target)), []).append(reach)
@@ -187,9 +187,9 @@ def _told(
         layout=plan.layout,
         fits=plan.fits,
         joined_by=by,
-        why=why,
+        reason=why,
         executor=executor,
-        by_itself=itself,
+        single_node_result=itself,
         nodes=tuple(starts),
         files=tuple(made),
         steps=tuple(_steps(parts, made, by)),
@@ -241,8 +241,8 @@ def _steps_text(summary: StartFiles) -> str:
         "",
         *(f"{number}. {step}" for number, step in enumerate(summary.steps, 1)),
     ]
-    lines += ["", f"What joins the hosts: {summary.why}."]
-    lines += [f"Given the sizes alone on one node: {summary.by_itself}."] if summary.by_itself else []
+    lines += ["", f"What joins the hosts: {summary.reason}."]
+    lines += [f"Given the sizes alone on one node: {summary.single_node_result}."] if summary.single_node_result else []
     for node in summary.nodes:
         lines += ["", f"{node.node}{f' at {node.address}' if node.address else ''}: {', '.join(node.files)}"]
         lines += [f"  {name}={value}" for name, value in node.environment.items()]

@@ -48,8 +48,8 @@ def health_facts(health: Health) -> dict[str, Any]:
     """Facts by name: release, figures, and with the prefix `load_` those of the load."""
     facts = {"vllm": health.vllm.version, **health.facts}
     load = health.observation.load
-    for name in _LOAD if load is not None else ():
-        value = document(getattr(load, name))
+    for name, field in _LOAD.items() if load is not None else ():
+        value = document(getattr(load, field))
         parts = (
             {f"{name}_{share}": figure for share, figure in value.items()} if isinstance(value, dict) else {name: value}
         )
@@ -57,6 +57,13 @@ def health_facts(health: Health) -> dict[str, Any]:
     return {name: document(value) for name, value in facts.items() if value is not None}
 
 
-_LOAD = ("answer_tokens_per_s", "requests_per_s", "first_token", "each_token", "whole")
+_LOAD = {
+    "answer_tokens_per_s": "answer_tokens_per_s",
+    "requests_per_s": "requests_per_s",
+    "first_token": "time_to_first_token",
+    "each_token": "inter_token_latency",
+    "whole": "end_to_end_latency",
+}
+"""Facts about a load, with the fields of its measurement."""
 
 OF_A_LOAD = "load_"

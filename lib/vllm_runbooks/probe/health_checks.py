@@ -12,7 +12,7 @@ from vllm_runbooks.catalog.serving import Serving
 from vllm_runbooks.probe import metrics
 from vllm_runbooks.probe.asking import HttpClient, HttpReply, Target, Unanswered, connected, reason_of, why
 from vllm_runbooks.probe.records import ServedModel
-from vllm_runbooks.probe.starts import LaunchResult, Rung
+from vllm_runbooks.probe.starts import HealthCheck, LaunchResult
 
 NAMES = ("port", "health", "models", "token", "stream", "chat", "tools")
 """Checks that a launched server must pass, in order."""
@@ -38,7 +38,7 @@ _NO_TOOLS = ("tool choice requires", "enable-auto-tool-choice", "tool-call-parse
 _VERSION = re.compile(r"\d{1,4}\.\d{1,4}[0-9A-Za-z.+_-]{0,60}", re.ASCII)
 
 
-def climb(target: Target, *, patience_s: float = 60.0) -> Iterator[Rung]:
+def climb(target: Target, *, patience_s: float = 60.0) -> Iterator[HealthCheck]:
     """Run the checks of `NAMES` in order; the first needed one that fails is the last."""
     yield from HealthChecker(target, patience_s).climb(NAMES)
 
@@ -72,48 +72,48 @@ class HealthChecker:
         """What a model without text output makes."""
         self._asking = HttpClient(target, patience_s)
 
-    def climb(self, names: Sequence[str]) -> Iterator[Rung]:
+    def climb(self, names: Sequence[str]) -> Iterator[HealthCheck]:
         for name in names:
             began, self.status = time.monotonic(), 0
             try:
-                rung = self.step(name)
+                check = self.step(name)
             except Unanswered as failure:
-                rung = _failure(name, str(failure), failure.reason)
-            if rung.result is not LaunchResult.LEFT_OUT:
-                is_alive = rung.result is LaunchResult.FAILED and 400 <= self.status < 500
-                rung = replace(rung, seconds=time.monotonic() - began, is_alive=is_alive)
-            yield rung
+                check = _failure(name, str(failure), failure.reason)
+            if check.result is not LaunchResult.LEFT_OUT:
+                is_alive = check.result is LaunchResult.FAILED and 400 <= self.status < 500
+                check = replace(check, seconds=time.monotonic() - began, is_alive=is_alive)
+            yield check
             goes_on = self.is_diagnosis and name == "health" and self.status > 0
-            if rung.result is LaunchResult.FAILED and rung.is_needed and not goes_on:
+            if check.result is LaunchResult.FAILED and check.is_needed and not goes_on:
                 return
 
-    def step(self, name: str) -> Rung:
+    def step(self, name: str) -> HealthCheck:
         if name in ("stream", "chat", "tools") and self.other:
-            return Rung(name, LaunchResult.LEFT_OUT, f"the model makes {self.other}, no text", is_needed=False)
-        rung: Rung = getattr(self, f"_{name}")()
-        return rung
+            return HealthCheck(name, LaunchResult.LEFT_OUT, f"the model makes {self.other}, no text", is_needed=False)
+        check: HealthCheck = getattr(self, f"_{name}")()
+        return check
 
     def metrics(self) -> str:
         """The text of /metrics; empty if there is none."""
         reply = self._asking.get("/metrics", most=MAX_METRICS)
         return reply.body.decode("utf-8", "replace") if reply.status == 200 else ""
 
-    def _port(self) -> Rung:
+    def _port(self) -> HealthCheck:
         try:
             connected(self.target, time.monotonic() + self._asking.patience_s).close()
         except (OSError, UnicodeError, OverflowError) as error:
             reason = "unreachable" if isinstance(error, TimeoutError) else reason_of(error)
             return _failure("port", f"{self.target.place}: {why(error)}", reason)
-        return Rung("port", LaunchResult.PASSED, f"{self.target.place} accepts connections")
+        return HealthCheck("port", LaunchResult.PASSED, f"{self.target.place} accepts connections")
 
-    def _health(self) -> Rung:
+    def _health(self) -> HealthCheck:
         reply = self._get("/health")
         if reply.status == 200:
-            return Rung("health", LaunchResult.PASSED, "200")
+            return HealthCheck("health", LaunchResult.PASSED, "200")
         reason = "unhealthy" if reply.status == 503 else self._reason(reply)
         return _failure("health", _refused("/health", reply), reason)
 
-    def _server(self) -> Rung:
+    def _server(self) -> HealthCheck:
         """Whether it is vLLM: by its version, its metrics, or the owner of its models."""
         signs = []
         version = self._get("/version")
@@ -127,13 +127,13 @@ class HealthChecker:
         if '"vllm"' in models.body.decode("utf-8", "replace") and self._listed(models):
             signs.append("its models are owned by vllm")
         if _OWN_METRICS in signs or len(signs) > 1 or (signs and models.status in (200, 401, 403)):
-            return Rung("server", LaunchResult.PASSED, "; ".join(signs))
+            return HealthCheck("server", LaunchResult.PASSED, "; ".join(signs))
         if models.status in (401, 403):
             return self._keyless("server", models)
         statuses = f"/version: {version.status}, /v1/models: {models.status}"
         return _failure("server", f"no sign of a vLLM: {statuses}, and no metrics of it", "not-vllm")
 
-    def _models(self) -> Rung:
+    def _models(self) -> HealthCheck:
         reply = self._get("/v1/models")
         if reply.status in (401, 403):
             return self._keyless("models", reply)
@@ -143,25 +143,29 @@ class HealthChecker:
             what = "/v1/models: names no model; is it a vLLM?" if is_empty else _refused("/v1/models", reply)
             return _failure("models", what, "no-models" if is_empty else self._reason(reply))
         self.model = self.asked or self.models[0].id
-        return Rung("models", LaunchResult.PASSED, self._asking.harmless(", ".join(model.id for model in self.models)))
+        return HealthCheck(
+            "models", LaunchResult.PASSED, self._asking.harmless(", ".join(model.id for model in self.models))
+        )
 
-    def _model(self) -> Rung:
+    def _model(self) -> HealthCheck:
         if self.asked is None:
-            return Rung("model", LaunchResult.LEFT_OUT, "no name was asked for", is_needed=False)
+            return HealthCheck("model", LaunchResult.LEFT_OUT, "no name was asked for", is_needed=False)
         if any(model.id == self.asked for model in self.models):
-            return Rung("model", LaunchResult.PASSED, f"{self._asking.harmless(self.asked)} is served")
+            return HealthCheck("model", LaunchResult.PASSED, f"{self._asking.harmless(self.asked)} is served")
         reply = self._post("/v1/completions", {"model": self.asked, "prompt": _PROMPT, "max_tokens": 1})
         if reply.status == 200:
-            return Rung("model", LaunchResult.PASSED, "it is not listed, and a request that names it is answered")
+            return HealthCheck(
+                "model", LaunchResult.PASSED, "it is not listed, and a request that names it is answered"
+            )
         names = self._asking.harmless(", ".join(model.id for model in self.models))
         what = f"{_refused('/v1/completions', reply)}; served: {names}"
         return _failure("model", what, "wrong-model" if reply.status == 404 else self._reason(reply))
 
-    def _token(self) -> Rung:
+    def _token(self) -> HealthCheck:
         request = {"model": self.model, "prompt": _PROMPT, "max_tokens": 1, "temperature": 0}
         reply = self._post("/v1/completions", request)
         if reply.status == 200 and _choice(reply.data) is not None:
-            return Rung("token", LaunchResult.PASSED, "one token came back")
+            return HealthCheck("token", LaunchResult.PASSED, "one token came back")
         if reply.status in (400, 404, 405, 501) and (
             reply.status != 400 or reply.holds("does not support", "not supported")
         ):
@@ -173,10 +177,10 @@ class HealthChecker:
                 other = self._post(path, {"model": self.model, key: _PROMPT})
                 if other.status == 200 and isinstance(other.data, dict) and other.data.get("data"):
                     self.other = what
-                    return Rung("token", LaunchResult.PASSED, f"the model makes {what}; {path} answered")
+                    return HealthCheck("token", LaunchResult.PASSED, f"the model makes {what}; {path} answered")
         return self._failed("token", "/v1/completions", reply)
 
-    def _stream(self) -> Rung:
+    def _stream(self) -> HealthCheck:
         request = {"model": self.model, "prompt": _PROMPT, "max_tokens": 2, "temperature": 0, "stream": True}
         reply = self._kept(self._asking.stream("/v1/completions", request, most=_MOST_LINES))
         if reply.status != 200:
@@ -195,22 +199,22 @@ class HealthChecker:
             return _failure("stream", what, "no-answer")
         if not pieces or events[-1] != b"[DONE]":
             return _failure("stream", f"the stream ended after {len(pieces)} events without [DONE]", "failed")
-        return Rung("stream", LaunchResult.PASSED, f"{len(pieces)} events, then [DONE]")
+        return HealthCheck("stream", LaunchResult.PASSED, f"{len(pieces)} events, then [DONE]")
 
-    def _chat(self) -> Rung:
+    def _chat(self) -> HealthCheck:
         reply = self._post("/v1/chat/completions", self._chatting())
         if reply.status == 200 and _choice(reply.data) is not None:
-            return Rung("chat", LaunchResult.PASSED, "the chat template was applied")
+            return HealthCheck("chat", LaunchResult.PASSED, "the chat template was applied")
         is_needed = self.target.has_template or self.target.has_tools or reply.status >= 500
         reason = "no-template" if reply.status == 400 and reply.holds(*_NO_TEMPLATE) else self._reason(reply)
         return _failure("chat", _refused("/v1/chat/completions", reply), reason, is_needed=is_needed)
 
-    def _tools(self) -> Rung:
+    def _tools(self) -> HealthCheck:
         if not (self.target.has_tools or self.is_diagnosis):
-            return Rung("tools", LaunchResult.LEFT_OUT, "no tool parser was asked for", is_needed=False)
+            return HealthCheck("tools", LaunchResult.LEFT_OUT, "no tool parser was asked for", is_needed=False)
         reply = self._post("/v1/chat/completions", {**self._chatting(), "tools": [_TOOL], "tool_choice": "auto"})
         if reply.status == 200 and _choice(reply.data) is not None:
-            return Rung("tools", LaunchResult.PASSED, "a request with a tool was answered")
+            return HealthCheck("tools", LaunchResult.PASSED, "a request with a tool was answered")
         reason = "tools-off" if reply.status == 400 and reply.holds(*_NO_TOOLS) else self._reason(reply)
         what = _refused("/v1/chat/completions with a tool", reply)
         is_needed = self.target.has_tools or reason != "tools-off"
@@ -220,12 +224,12 @@ class HealthChecker:
         messages = [{"role": "user", "content": _PROMPT}]
         return {"model": self.model, "messages": messages, "max_tokens": 1, "temperature": 0}
 
-    def _failed(self, name: str, path: str, reply: HttpReply) -> Rung:
+    def _failed(self, name: str, path: str, reply: HttpReply) -> HealthCheck:
         if reply.status in (401, 403):
             return self._keyless(name, reply)
         return _failure(name, _refused(path, reply), self._reason(reply))
 
-    def _keyless(self, name: str, reply: HttpReply) -> Rung:
+    def _keyless(self, name: str, reply: HttpReply) -> HealthCheck:
         is_given = bool(self.target.key)
         what = "the key is refused" if is_given else "it asks for a key, and none is known"
         return _failure(name, f"/v1/models: {reply.status}: {what}", "key-refused" if is_given else "key-missing")
@@ -262,8 +266,8 @@ class HealthChecker:
         return reply
 
 
-def _failure(name: str, says: str, reason: str, *, is_needed: bool = True) -> Rung:
-    return Rung(name, LaunchResult.FAILED, says, is_needed=is_needed, reason=reason)
+def _failure(name: str, says: str, reason: str, *, is_needed: bool = True) -> HealthCheck:
+    return HealthCheck(name, LaunchResult.FAILED, says, is_needed=is_needed, reason=reason)
 
 
 def _refused(path: str, reply: HttpReply) -> str:

@@ -56,7 +56,7 @@ def results(health: Health) -> dict[str, Any]:
         "outcome": health.outcome.value,
         "root_cause": document(probe_expected.cause_of(health)),
         "findings": [item.id for item in health.findings],
-        "rungs": {item.name: item.result.value for item in seen.rungs},
+        "health_checks": {item.name: item.result.value for item in seen.health_checks},
         "facts": {name: value for name, value in health.facts.items() if value is not None},
         "load": None if seen.load is None else document(seen.load),
         "log": None if seen.log is None else document(seen.log),

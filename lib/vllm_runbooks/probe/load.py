@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.probe.asking import HttpClient, Target, Unanswered
-from vllm_runbooks.probe.records import FEWEST_P95, FEWEST_P99, LoadMeasured, Quantiles
+from vllm_runbooks.probe.records import FEWEST_P95, FEWEST_P99, LoadMeasurement, Quantiles
 
 MAX_AT_ONCE = 1024
 _WORDS = (
@@ -147,15 +147,15 @@ class Loading:
         seen.tokens.append(tokens)
         seen.whole.append(ended - began)
 
-    def measured(self) -> LoadMeasured:
+    def measured(self) -> LoadMeasurement:
         """The measurements after the load; requests cut off by its end are no errors."""
         seen, load = self._seen, self.load
         seconds = self._ended - self._began
         answered = len(seen.whole)
         is_known = answered > 0 and seconds > 0
-        return LoadMeasured(
+        return LoadMeasurement(
             seconds=seconds,
-            at_once=load.at_once,
+            concurrency=load.at_once,
             prompt_tokens=load.prompt_tokens,
             answer_tokens=load.answer_tokens,
             requests=len(seen.sent),
@@ -164,9 +164,9 @@ class Loading:
             errors=dict(Counter(seen.errors).most_common(10)),
             answer_tokens_per_s=sum(seen.tokens) / seconds if is_known else None,
             requests_per_s=answered / seconds if is_known else None,
-            first_token=quantiles(seen.first),
-            each_token=quantiles(seen.per_token),
-            whole=quantiles(seen.whole),
+            time_to_first_token=quantiles(seen.first),
+            inter_token_latency=quantiles(seen.per_token),
+            end_to_end_latency=quantiles(seen.whole),
             is_cut_short=self._cut_short,
         )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from vllm_runbooks.core.earlier_schema import SERVER, upgrade
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction.redact import redact_record
 from vllm_runbooks.probe.records import Observation
@@ -18,7 +19,7 @@ def read_observation(text: str, where: str) -> Observation:
     """Read a recorded observation; secrets in it are replaced."""
     how = "give what `vllm-runbooks probe --record` or `probe --format json` wrote"
     try:
-        data = json.loads(text, parse_constant=_no_number)
+        data = upgrade(json.loads(text, parse_constant=_no_number), SERVER)
         data = data.get("observation", data)
         if data.get("kind") != "probe":
             raise InputError(f"{where}: is no observation of a server; {how}")

@@ -13,8 +13,8 @@ from vllm_runbooks.probe import metrics
 from vllm_runbooks.probe.asking import HttpClient, Target, Unanswered
 from vllm_runbooks.probe.health_checks import MAX_METRICS, HealthChecker
 from vllm_runbooks.probe.load import Loading, ProbeLoad
-from vllm_runbooks.probe.records import FEWEST, LoadMeasured, MetricPoint, Observation, Sample
-from vllm_runbooks.probe.starts import LaunchResult, Rung, first_failure
+from vllm_runbooks.probe.records import FEWEST, LoadMeasurement, MetricPoint, Observation, Sample
+from vllm_runbooks.probe.starts import HealthCheck, LaunchResult, first_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,10 +39,10 @@ def observe(request: ProbeRequest, serving: Serving, *, say: Callable[[str], Non
     """Run the health checks, sample the metrics and send the load."""
     began, at = time.monotonic(), moments.now()
     ladder = HealthChecker(request.target, request.patience_s, model_name=request.model, is_diagnosis=True)
-    rungs = tuple(_climbed(ladder))
-    failed = first_failure(rungs)
+    checks = tuple(_climbed(ladder))
+    failed = first_failure(checks)
     sampling = _Sampling(request, serving, began)
-    measured: LoadMeasured | None = None
+    measured: LoadMeasurement | None = None
     notes = []
     is_there = (
         failed is None or (failed.name not in ("port", "server") and failed.reason != "no-answer") or ladder.version
@@ -50,7 +50,7 @@ def observe(request: ProbeRequest, serving: Serving, *, say: Callable[[str], Non
     if request.load is not None and failed is None and not ladder.other:
         say(f"a load of {request.load.at_once} at once for {request.load.seconds:g} s")
         measured = sampling.under(Loading(request.target, ladder.model, request.load, patience_s=request.patience_s))
-        rungs = (*rungs, _borne(measured))
+        checks = (*checks, _borne(measured))
     else:
         if request.load is not None:
             notes.append("no load was put on: " + (f"{failed.name} failed" if failed else "the model makes no text"))
@@ -58,11 +58,11 @@ def observe(request: ProbeRequest, serving: Serving, *, say: Callable[[str], Non
             sampling.quiet()
     return Observation(
         kind="probe",
-        at=at,
-        place=request.target.place,
+        timestamp=at,
+        address=request.target.place,
         seconds=time.monotonic() - began,
         model=sampling.clean(ladder.model) or None,
-        rungs=rungs,
+        health_checks=checks,
         vllm=ladder.version,
         models=tuple(replace(model, id=sampling.clean(model.id)) for model in ladder.models),
         settings=sampling.settings,
@@ -72,19 +72,19 @@ def observe(request: ProbeRequest, serving: Serving, *, say: Callable[[str], Non
     )
 
 
-def _climbed(ladder: HealthChecker) -> Iterator[Rung]:
-    for rung in ladder.climb(RUNGS[: RUNGS.index(LOAD)]):
-        yield rung
-        if rung.name == "chat" and rung.result is not LaunchResult.PASSED:
+def _climbed(ladder: HealthChecker) -> Iterator[HealthCheck]:
+    for check in ladder.climb(RUNGS[: RUNGS.index(LOAD)]):
+        yield check
+        if check.name == "chat" and check.result is not LaunchResult.PASSED:
             return
 
 
-def _borne(load: LoadMeasured) -> Rung:
+def _borne(load: LoadMeasurement) -> HealthCheck:
     failed = sum(load.errors.values())
     if failed <= load.answered:
-        return Rung(LOAD, LaunchResult.PASSED, f"{load.answered} of {load.requests} requests answered")
+        return HealthCheck(LOAD, LaunchResult.PASSED, f"{load.answered} of {load.requests} requests answered")
     errors = "; ".join(f"{count} x {kind}" for kind, count in load.errors.items())
-    return Rung(
+    return HealthCheck(
         LOAD, LaunchResult.FAILED, f"{load.answered} of {load.requests} requests answered: {errors}", reason="refused"
     )
 
@@ -145,7 +145,7 @@ class _Sampling:
             if not self._read():
                 return
 
-    def under(self, loading: Loading) -> LoadMeasured:
+    def under(self, loading: Loading) -> LoadMeasurement:
         """Sample the metrics once a second under a load; an interrupt ends the load."""
         every = max(1.0, loading.load.seconds / (_MOST - 1))
         every = min(every, loading.load.seconds / (FEWEST + 1))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vllm_runbooks.core.records import CauseRef, Outcome, Release, Remedy, Severity, Verdict
-from vllm_runbooks.probe.starts import Rung
+from vllm_runbooks.probe.starts import HealthCheck
 
 FEWEST = 3
 """Minimum of samples: two may agree by chance."""
@@ -54,11 +54,11 @@ class Quantiles:
 
 
 @dataclass(frozen=True)
-class LoadMeasured:
+class LoadMeasurement:
     """A closed-loop load: so many workers, each of which sends its next request when the one before has ended."""
 
     seconds: float
-    at_once: int
+    concurrency: int
     prompt_tokens: int
     """Requested; the server's count is in `prompt_tokens_per_s`."""
     answer_tokens: int
@@ -70,16 +70,16 @@ class LoadMeasured:
     """The ten most frequent, by kind."""
     answer_tokens_per_s: float | None
     requests_per_s: float | None
-    first_token: Quantiles
-    each_token: Quantiles
+    time_to_first_token: Quantiles
+    inter_token_latency: Quantiles
     """Time per further token, mean of each answer."""
-    whole: Quantiles
+    end_to_end_latency: Quantiles
     """Time to the end of the answer."""
     is_cut_short: bool = False
 
 
 @dataclass(frozen=True)
-class LogSeen:
+class LogSummary:
     """What the server's log came to."""
 
     files: tuple[str, ...]
@@ -89,7 +89,7 @@ class LogSeen:
 
 
 @dataclass(frozen=True)
-class CardSeen:
+class GpuUsage:
     """A card of the host that the probe ran on."""
 
     index: int
@@ -105,27 +105,27 @@ class Observation:
 
     kind: str
     """"probe"."""
-    at: str
+    timestamp: str
     """Start, as 2026-01-31T12:00:00Z."""
-    place: str
+    address: str
     """Address without secrets."""
     seconds: float
     model: str | None
     """The requested model, else the first that is served."""
-    rungs: tuple[Rung, ...]
+    health_checks: tuple[HealthCheck, ...]
     vllm: str | None
     """Release by /version, else by the log."""
     models: tuple[ServedModel, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     """Labels of `vllm:cache_config_info` of the first engine."""
     samples: tuple[Sample, ...] = ()
-    load: LoadMeasured | None = None
-    log: LogSeen | None = None
+    load: LoadMeasurement | None = None
+    log: LogSummary | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """From the log, redacted."""
     command: str | None = None
     """Redacted launch command."""
-    cards: tuple[CardSeen, ...] = ()
+    gpus: tuple[GpuUsage, ...] = ()
     notes: tuple[str, ...] = ()
     """What could not be observed, and why."""
 
@@ -137,9 +137,9 @@ class Observation:
 class Proof:
     """The rung or the figure that shows a condition."""
 
-    rung: str | None
+    health_check: str | None
     fact: str | None
-    says: str
+    message: str
     """With numbers, as in "waiting: 12 to 12 in 5 samples, more than 0"."""
 
 

@@ -28,7 +28,7 @@ from vllm_runbooks.core.views.styled import (
     plain,
     styled,
 )
-from vllm_runbooks.probe.records import FEWEST_P95, FEWEST_P99, Health, LoadMeasured, ServingFinding
+from vllm_runbooks.probe.records import FEWEST_P95, FEWEST_P99, Health, LoadMeasurement, ServingFinding
 from vllm_runbooks.probe.vitals import Figures, shown
 
 _RUNG = ("rung", "result", "took", "what was found")
@@ -46,7 +46,7 @@ def view(health: Health, serving: Serving) -> list[TextBlock]:
     release = health.vllm.version or "unknown"
     answer = styled(health.verdict.value.upper(), VERDICTS[health.verdict])
     parts: list[list[TextBlock]] = [[SentenceLines(health.reason, first=answer + "  ")]]
-    about = f"{seen.place}  model {seen.model or 'unknown'}  vLLM {release}  at {seen.at}"
+    about = f"{seen.address}  model {seen.model or 'unknown'}  vLLM {release}  at {seen.timestamp}"
     parts.append([SentenceLines(styled(about, Tone.FAINT), "")])
     parts.append(headed("RUNGS", _rungs_view(health)))
     if seen.samples:
@@ -60,7 +60,7 @@ def view(health: Health, serving: Serving) -> list[TextBlock]:
 
 
 def _rungs_view(health: Health) -> list[TextBlock]:
-    if not health.observation.rungs:
+    if not health.observation.health_checks:
         return [Line("  No rung was tried.")]
     rows = [
         (name, styled(result, _RESULTS.get(result)), took, details)
@@ -74,7 +74,7 @@ def _notes(health: Health) -> list[str]:
     if seen.log is not None:
         cause = f"; {seen.log.title}" if seen.log.title else ""
         notes.append(f"its log ({', '.join(seen.log.files)}): {seen.log.outcome.value}{cause}")
-    for card in seen.cards:
+    for card in seen.gpus:
         if card.used_mib is not None and card.total_mib:
             used = f"{card.used_mib / 1024:.1f} of {card.total_mib / 1024:.1f} GiB in use"
             busy = "" if card.busy_percent is None else f", {card.busy_percent:.0f} % busy"
@@ -93,15 +93,20 @@ def message(text: str) -> RenderedView:
 
 
 def rungs(health: Health) -> RenderedView:
-    if not health.observation.rungs:
+    if not health.observation.health_checks:
         return message("No rung was tried.")
     return grid(_RUNG, _rung_rows(health))
 
 
 def _rung_rows(health: Health) -> list[tuple[str, str, str, str]]:
     return [
-        (rung.name, rung.result.value, "" if rung.seconds is None else shown(rung.seconds, "s"), visible(rung.says))
-        for rung in health.observation.rungs
+        (
+            check.name,
+            check.result.value,
+            "" if check.seconds is None else shown(check.seconds, "s"),
+            visible(check.message),
+        )
+        for check in health.observation.health_checks
     ]
 
 
@@ -197,11 +202,11 @@ def load(health: Health) -> RenderedView:
     return grid(head, rows, below, is_numeric=True)
 
 
-def _loaded(health: Health, measured: LoadMeasured) -> _Grid:
+def _loaded(health: Health, measured: LoadMeasurement) -> _Grid:
     times = (
-        ("time to first token", measured.first_token),
-        ("time per further token", measured.each_token),
-        ("whole answer", measured.whole),
+        ("time to first token", measured.time_to_first_token),
+        ("time per further token", measured.inter_token_latency),
+        ("whole answer", measured.end_to_end_latency),
     )
     fewest = {"p50_ms": 1, "p95_ms": FEWEST_P95, "p99_ms": FEWEST_P99}
     rows = [
@@ -225,15 +230,15 @@ def _of_the_cache(health: Health) -> str:
     )
 
 
-def _milliseconds(value: float | None, measured: LoadMeasured, fewest: int) -> str:
+def _milliseconds(value: float | None, measured: LoadMeasurement, fewest: int) -> str:
     if 0 < measured.answered < fewest:
         return "too few"
     return "unknown" if value is None else shown(value / 1000, "s")
 
 
-def _load_words(measured: LoadMeasured) -> str:
+def _load_words(measured: LoadMeasurement) -> str:
     of_all = f"{measured.answered} of {measured.requests} requests answered, {measured.unfinished} under way at the end"
-    parts = [f"{measured.at_once} at once for {measured.seconds:.1f} s: {of_all}"]
+    parts = [f"{measured.concurrency} at once for {measured.seconds:.1f} s: {of_all}"]
     parts += [f"{count} x {kind}" for kind, count in measured.errors.items()]
     if measured.answer_tokens_per_s is not None:
         parts.append(f"{shown(measured.answer_tokens_per_s, 'tokens/s')} of answers")
@@ -253,7 +258,7 @@ def _finding_view(finding: ServingFinding) -> list[TextBlock]:
     severity = styled(finding.severity.value.upper(), SEVERITIES[finding.severity])
     blocks: list[TextBlock] = [
         SentenceLines(f"{finding.title}  " + styled(f"({finding.id})", Tone.FAINT), first=severity + "  "),
-        *(bulleted(styled("proof:", Tone.HEADING) + f" {proof.says}") for proof in finding.proofs),
+        *(bulleted(styled("proof:", Tone.HEADING) + f" {proof.message}") for proof in finding.proofs),
         *([Prose(finding.explanation)] if finding.explanation else []),
         Prose(styled("First:", Tone.HEADING) + f" {finding.do_first}"),
     ]
@@ -288,7 +293,7 @@ def _finding_html(finding: ServingFinding) -> str:
         f" <b>{escape(visible(finding.title))}</b> ",
     ]
     parts.append(tag("code", escape(finding.id)))
-    parts.append(_listed([f"proof: {proof.says}" for proof in finding.proofs]))
+    parts.append(_listed([f"proof: {proof.message}" for proof in finding.proofs]))
     parts += [
         tag("p", prose(visible(text_part)))
         for text_part in (finding.explanation, f"First: {finding.do_first}")

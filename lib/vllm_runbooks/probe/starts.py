@@ -24,7 +24,7 @@ class Check:
     name: str
     """"command", "plan", "port", "model", "memory" or "lock"; "nodes" of a start over several."""
     result: LaunchResult
-    says: str
+    message: str
     """One line: result and fix."""
     seconds: float = 0.0
     """Duration, with deliberate waits."""
@@ -33,12 +33,12 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Rung:
+class HealthCheck:
     """One step of the ladder that a server must climb to be called ready."""
 
     name: str
     result: LaunchResult
-    says: str
+    message: str
     seconds: float | None = None
     is_needed: bool = True
     """Whether a server that fails it is not ready."""
@@ -48,19 +48,19 @@ class Rung:
     """Reason of a failure, a word of `catalog.serving.REASONS`."""
 
 
-def first_failure(rungs: Iterable[Rung]) -> Rung | None:
-    return next((rung for rung in rungs if rung.result is LaunchResult.FAILED and rung.is_needed), None)
+def first_failure(checks: Iterable[HealthCheck]) -> HealthCheck | None:
+    return next((check for check in checks if check.result is LaunchResult.FAILED and check.is_needed), None)
 
 
 @dataclass(frozen=True)
-class Sighting:
+class LaunchEvent:
     """Something that the guard saw and the server's log cannot say."""
 
     at_s: float
     kind: str
     """"stopped", "idle", "lopsided", "overdue", "gone", "goes-on", "unanswered", "oom-kill", "memory-released" or
     "memory-taken"."""
-    says: str
+    message: str
     phase: str | None = None
     pid: int | None = None
     process: str | None = None
@@ -78,7 +78,7 @@ class LaunchChange:
 
 
 @dataclass(frozen=True)
-class Measured:
+class LoadResult:
     """What a small load on a server that was ready showed, as vLLM's own `vllm bench serve` told it."""
 
     command: str
@@ -90,11 +90,11 @@ class Measured:
     seconds: float | None = None
     tokens_per_s: float | None = None
     """Output tokens of all requests."""
-    first_token_ms: float | None = None
+    time_to_first_token_ms: float | None = None
     """Median."""
-    each_token_ms: float | None = None
+    inter_token_latency_ms: float | None = None
     """Median per further token."""
-    why_none: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,15 +123,15 @@ class Attempt:
     ending: str
     """In words, as in "ended with exit status 1"."""
     phases: tuple[PhaseTime, ...] = ()
-    rungs: tuple[Rung, ...] = ()
-    sightings: tuple[Sighting, ...] = ()
+    health_checks: tuple[HealthCheck, ...] = ()
+    events: tuple[LaunchEvent, ...] = ()
     answer: Answer | None = None
     """Diagnosis; None if it was ready and ended by a signal."""
     status: int | None = None
     """Exit status, negative for a signal; None if we ended it."""
     is_proved: bool = False
     """Whether the proof finished with the server alive."""
-    measured: Measured | None = None
+    measured: LoadResult | None = None
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class Guarded:
     def failed_check(self) -> str | None:
         """The check that prevented the launch, in words; None if a try was made."""
         failed = next((check for check in self.checks if check.result is LaunchResult.FAILED), None)
-        return None if self.attempts or failed is None else f"not started: {failed.name}: {failed.says}"
+        return None if self.attempts or failed is None else f"not started: {failed.name}: {failed.message}"
 
 
 @dataclass(frozen=True)
@@ -191,5 +191,5 @@ class Fleet:
     """Address of the proxy; empty if not all servers were ready."""
     answered: tuple[int | None, ...] = ()
     """Requests answered by each server, by its own metrics; None if unknown."""
-    measured: Measured | None = None
+    measured: LoadResult | None = None
     folder: str | None = None

@@ -80,14 +80,14 @@ _RANKS = {Severity.FATAL: 0, Severity.DEGRADED: 1, Severity.HINT: 2}
 
 def _reason(cause: ServingFinding | None, seen: Observation, findings: Sequence[ServingFinding]) -> str:
     if cause is not None:
-        return f"{cause.title} ({cause.id}; {'; '.join(proof.says for proof in cause.proofs)})"
-    passed = [rung.name for rung in seen.rungs if rung.result is LaunchResult.PASSED]
+        return f"{cause.title} ({cause.id}; {'; '.join(proof.message for proof in cause.proofs)})"
+    passed = [check.name for check in seen.health_checks if check.result is LaunchResult.PASSED]
     hints = f"; {len(findings)} hints" if len(findings) > 1 else "; 1 hint" if findings else ""
     return f"nothing wrong: {', '.join(passed) or 'no rung'} passed{hints}"
 
 
 def _outcome(seen: Observation) -> Outcome:
-    by_name = {rung.name: rung.result for rung in seen.rungs}
+    by_name = {check.name: check.result for check in seen.health_checks}
     if by_name.get("token") is LaunchResult.PASSED and by_name.get("stream") is not LaunchResult.FAILED:
         return Outcome.RUNNING
     return Outcome.FAILED if LaunchResult.FAILED in by_name.values() else Outcome.UNKNOWN
@@ -245,12 +245,12 @@ def _proofs(condition: ServingCondition, seen: Observation, figures: Figures) ->
 def _proof(test: ServingTest, seen: Observation, figures: Figures) -> Proof | None:
     if test.rung:
         failed = (
-            rung
-            for rung in seen.rungs
-            if rung.result is LaunchResult.FAILED and rung.name in test.rung and rung.reason in test.reason
+            check
+            for check in seen.health_checks
+            if check.result is LaunchResult.FAILED and check.name in test.rung and check.reason in test.reason
         )
-        rung = next(failed, None)
-        return None if rung is None else Proof(rung.name, None, f"{rung.name}: {rung.says}")
+        check = next(failed, None)
+        return None if check is None else Proof(check.name, None, f"{check.name}: {check.message}")
     if test.setting is not None:
         value = seen.settings.get(test.setting)
         return Proof(None, None, f"{test.setting} is {value}") if value == test.equals and value is not None else None
@@ -312,8 +312,8 @@ def _told(seen: Observation, figures: Figures) -> dict[str, str]:
         texts["asked"] = seen.model
     if seen.models:
         texts["served"] = ", ".join(model.id for model in seen.models[:_MAX_NAMES])
-    if seen.cards:
-        texts["on_gpu"] = seen.cards[0].name or "a card"
+    if seen.gpus:
+        texts["on_gpu"] = seen.gpus[0].name or "a card"
     if seen.settings.get("cache_dtype") == "auto":
         texts["cache_not_fp8"] = "auto"
     for name in ("gpu_memory_utilization", "num_gpu_blocks_override"):

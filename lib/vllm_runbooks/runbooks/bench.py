@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from vllm_runbooks.core.display import SCHEMA
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.host.processes import TAG, sweep
-from vllm_runbooks.runbooks.notebook import SCHEMA
 from vllm_runbooks.runbooks.worker import SOCKET_PATH_MAX, too_long
 
 _GRACE_S = 5.0

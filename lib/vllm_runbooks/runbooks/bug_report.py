@@ -137,7 +137,7 @@ def _of_host(inventory: Inventory | None, *, is_of_start: bool) -> Iterator[tupl
         named = Counter(gpu.name or "a GPU of unknown name" for gpu in inventory.gpus)
         yield "GPUs", ", ".join(f"{count} x {name}" for name, count in named.items())
     else:
-        yield "GPUs", f"none{f': {inventory.why_none}' if inventory.why_none else ''}"
+        yield "GPUs", f"none{f': {inventory.no_gpus_reason}' if inventory.no_gpus_reason else ''}"
     yield "driver", inventory.driver or _UNKNOWN
     yield "newest CUDA that the driver knows", inventory.cuda or _UNKNOWN
     yield "Python", inventory.python or _UNKNOWN

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from vllm_runbooks.core.display import SCHEMA
 from vllm_runbooks.core.errors import InputError, VerdictFailed, suggestion
 from vllm_runbooks.core.record_forms import document, record
 from vllm_runbooks.core.records import Parameter, Runbook, RunbookVerdict, Verdict
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 JUDGEMENT_MIME = "application/vnd.vllm-runbooks.judgement+json"
-SCHEMA = 1
 
 _TYPES: dict[str, type[Value]] = {"str": str, "int": int, "float": float, "bool": bool}
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}

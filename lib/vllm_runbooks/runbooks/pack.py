@@ -307,10 +307,10 @@ def impersonal(inventory: Inventory) -> tuple[Inventory, Counter[str]]:
 
 
 def _impersonal(gpu: GpuFacts, hidden: Counter[str]) -> GpuFacts:
-    parts = tuple(replace(part, uuid=None) for part in gpu.parts)
-    hidden["gpu_uuid"] += (gpu.uuid is not None) + sum(part.uuid is not None for part in gpu.parts)
+    parts = tuple(replace(part, uuid=None) for part in gpu.mig_instances)
+    hidden["gpu_uuid"] += (gpu.uuid is not None) + sum(part.uuid is not None for part in gpu.mig_instances)
     processes = None if gpu.processes is None else tuple(_unnamed(process, hidden) for process in gpu.processes)
-    return replace(gpu, uuid=None, parts=parts, processes=processes)
+    return replace(gpu, uuid=None, mig_instances=parts, processes=processes)
 
 
 def _unnamed(process: GpuProcess, hidden: Counter[str]) -> GpuProcess:

@@ -87,7 +87,7 @@ def _nodes(results: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str
         its = [run for run in runs if run.get("node") == node.get("name")]
         did = ", ".join(f"{count} {verdict}" for verdict, count in _counts(its)) or "nothing executed"
         state = "lost" if node.get("is_lost") else "used" if node.get("is_used") else "not used"
-        reason = f"<p class=reason>{_text(node['why'])}</p>" if node.get("why") else ""
+        reason = f"<p class=reason>{_text(node['reason'])}</p>" if node.get("reason") else ""
         rows += (
             f"<tr><td>{state}<td class=what><strong>{_text(node.get('name') or '')}</strong> "
             f"<span class=case>{_text(node.get('address') or '')}</span>{reason}"
@@ -102,7 +102,7 @@ def _differences(results: Mapping[str, Any]) -> str:
         return ""
     rows = ""
     for difference in sorted(
-        _mappings(results.get("differences")), key=lambda difference: not difference.get("matters")
+        _mappings(results.get("differences")), key=lambda difference: not difference.get("is_significant")
     ):
         values = difference.get("values")
         by_node = values.items() if isinstance(values, dict) else ()
@@ -110,9 +110,9 @@ def _differences(results: Mapping[str, Any]) -> str:
             f"<li><strong>{_text(node)}</strong> {'unknown' if value is None else _text(value)}"
             for node, value in by_node
         )
-        weight = "verdicts depend on it" if difference.get("matters") else ""
+        weight = "verdicts depend on it" if difference.get("is_significant") else ""
         rows += (
-            f"<tr><td class=what>{_text(difference.get('what') or '')}<p class=reason>{weight}</p>"
+            f"<tr><td class=what>{_text(difference.get('fact') or '')}<p class=reason>{weight}</p>"
             f'<td data-label="On the nodes"><ul>{listed}</ul></tr>'
         )
     if not rows:

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from vllm_runbooks.core.display import SCHEMA
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.files import store
 from vllm_runbooks.core.record_forms import document, record
@@ -29,7 +30,6 @@ AGAIN = "RUNBOOKS_STEP"
 """Variable with a step to do again."""
 TRIES, TIMEOUT_S = "RUNBOOKS_STEP_TRIES", "RUNBOOKS_STEP_TIMEOUT"
 """Variables that override tries and timeout of each step."""
-SCHEMA = 1
 _KEPT = "kept.txt"
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 T = TypeVar("T")
@@ -81,10 +81,10 @@ def do(
                 time.sleep(pause_s)
                 continue
             why = redact_text(f"{error}") if is_told else type(error).__name__
-            _keep(name, {"status": "failed", "asked": digest, "tries": number, "error": why}, began)
+            _keep(name, {"status": "failed", "request": digest, "tries": number, "error": why}, began)
             raise
         status = "done" if is_done(result) else "open"
-        _keep(name, {"status": status, "asked": digest, "tries": number, "result": document(result)}, began)
+        _keep(name, {"status": status, "request": digest, "tries": number, "result": document(result)}, began)
         return result
     raise InputError(f"{name}: {tries} tries are none; give 1 or more")
 
@@ -111,7 +111,7 @@ def _read(name: str, kind: type[T], asked: str) -> T | None:
         return None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({error}); remove it, and the step is done again") from None
-    if not isinstance(kept, dict) or (kept.get("status"), kept.get("asked")) != ("done", asked):
+    if not isinstance(kept, dict) or (kept.get("status"), kept.get("request")) != ("done", asked):
         return None
     try:
         return record(kind, kept["result"])

@@ -30,6 +30,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 from xml.etree import ElementTree as ET
 
+from vllm_runbooks.core.display import SCHEMA
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.files import NotStoredError, store
 from vllm_runbooks.core.record_forms import document
@@ -253,7 +254,9 @@ class Suite:
             for name, result in zip(self.outputs, self.results, strict=True)
         ]
         runs = [document(result) for result in self.results]
-        record = {"schema": 1, "tool": self.tool, "began": self.began, "runs": runs} | by_node(self.nodes, self.results)
+        record = {"schema": SCHEMA, "tool": self.tool, "began": self.began, "runs": runs} | by_node(
+            self.nodes, self.results
+        )
         try:
             store(self.out / "results.json", json.dumps(record, indent=1) + "\n")
             if final:

@@ -16,6 +16,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
 
+from vllm_runbooks.core.display import SCHEMA
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import NotStoredError, store
 from vllm_runbooks.core.record_forms import document
@@ -165,7 +166,7 @@ def _of_step(order: Mapping[str, Any], output: Path, left: object) -> dict[str, 
     else:
         verdict = Verdict.FAIL
         reason = f"step {step} did not come to its end, and is done again when the run goes on; the notebook shows why"
-    return {"judgement": {"schema": 1, **document(RunbookVerdict(verdict, reason, None, None, None, ()))}}
+    return {"judgement": {"schema": SCHEMA, **document(RunbookVerdict(verdict, reason, None, None, None, ()))}}
 
 
 def _file_of_step(order: Mapping[str, Any]) -> Path:
@@ -195,7 +196,7 @@ def _read_answer(output: Path, raised: str | None) -> dict[str, Any]:
         return {"reason": redact_text(f"{out['ename']}: {value} in cell {cell.get('id', '?')}; no verdict was reached")}
     if raised and not errors:
         return {"reason": redact_text(raised)}
-    return {"judgement": None if judgement is None else {"schema": 1, **document(judgement)}}
+    return {"judgement": None if judgement is None else {"schema": SCHEMA, **document(judgement)}}
 
 
 def _literal(path: str) -> str:

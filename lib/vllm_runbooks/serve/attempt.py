@@ -15,7 +15,7 @@ from vllm_runbooks.host import progress
 from vllm_runbooks.host.running import RedactedOutput, Show, SupervisedCommand
 from vllm_runbooks.probe import health_checks
 from vllm_runbooks.probe.asking import Target, is_open
-from vllm_runbooks.probe.starts import LaunchResult, Measured, Rung, Sighting, first_failure
+from vllm_runbooks.probe.starts import HealthCheck, LaunchEvent, LaunchResult, LoadResult, first_failure
 from vllm_runbooks.serve.durations import Usual
 from vllm_runbooks.serve.elsewhere import Run
 from vllm_runbooks.serve.log import Log
@@ -25,8 +25,8 @@ from vllm_runbooks.serve.watch import HangWatch
 _SAME_FAILURES = 5
 """Equal failures of a check until the server counts as broken; four times as many during startup."""
 Say = Callable[[str], None]
-Look = Callable[[Run, Mapping[int, progress.Sight], float], list[Sighting]]
-Proof = Callable[[Callable[[], bool]], Measured | None]
+Look = Callable[[Run, Mapping[int, progress.Sight], float], list[LaunchEvent]]
+Proof = Callable[[Callable[[], bool]], LoadResult | None]
 """What to do with a ready server, in a thread, after which it is ended; called with a test whether it is gone."""
 _PROOF_ENDS_S = 15.0
 
@@ -51,13 +51,13 @@ class LaunchOutcome:
     """Signal from the user."""
     gave_up: str = ""
     """Why we ended it."""
-    rungs: tuple[Rung, ...] = ()
-    sightings: list[Sighting] = field(default_factory=list)
+    checks: tuple[HealthCheck, ...] = ()
+    events: list[LaunchEvent] = field(default_factory=list)
     phases: list[tuple[str, float]] = field(default_factory=list)
     """Phases with the time of their first line."""
     proved: bool = False
     """Whether the proof finished with the server alive."""
-    measured: Measured | None = None
+    measured: LoadResult | None = None
 
 
 @dataclass
@@ -115,7 +115,7 @@ class LaunchRunner:
                 self._proving.join(_PROOF_ENDS_S)
             if self._climbing is not None and not self.watch.is_ready:
                 self._climbing.join(2.0)
-                self.ran.rungs = max(self.ran.rungs, tuple(self._climbing.rungs), key=len)
+                self.ran.checks = max(self.ran.checks, tuple(self._climbing.checks), key=len)
         self.ran.seconds = time.monotonic() - self.began
         self.ran.ending, self.ran.status = running.ending, running.status
         self.ran.stopped_by = running.signalled
@@ -142,18 +142,18 @@ class LaunchRunner:
         sights = {} if self.subject.is_container else running.sights()
         seen = self.watch.look(sights, now)
         if running.stopped_by is not None:
-            seen = [sighting for sighting in seen if sighting.kind != "gone"]
-        for sighting in (*seen, *(extra for look in self.looks for extra in look(running, sights, now))):
-            self.ran.sightings.append(sighting)
-            self.say(sighting.says if not sighting.phase else f"{sighting.phase}: {sighting.says}")
+            seen = [event for event in seen if event.kind != "gone"]
+        for event in (*seen, *(extra for look in self.looks for extra in look(running, sights, now))):
+            self.ran.events.append(event)
+            self.say(event.message if not event.phase else f"{event.phase}: {event.message}")
         if running.stopped_by is not None:
             return
         if self.is_cancelled():
             self._give_up(running, "it is not wanted any more")
             return
-        gone = next((sighting for sighting in seen if sighting.kind == "gone"), None)
+        gone = next((event for event in seen if event.kind == "gone"), None)
         if gone is not None and self.launch is not None:
-            self._give_up(running, gone.says)
+            self._give_up(running, gone.message)
             return
         if self._proving is not None and not self._proving.is_alive():
             self.ran.proved = True
@@ -171,29 +171,29 @@ class LaunchRunner:
         self.say(f"giving up: {why}")
         running.stop(signal.SIGTERM, f"was ended: {why}")
 
-    def _take_failure(self, running: Run, failed: Rung, now: float) -> None:
+    def _take_failure(self, running: Run, failed: HealthCheck, now: float) -> None:
         """Retry: a server that starts up answers 503 or closes the connection; but not forever."""
         self._climb_at = now + 2 * self.limits.look_s
-        failure = (failed.name, failed.says)
+        failure = (failed.name, failed.message)
         self._same = self._same + 1 if failure == self._failed else 1
         if failure != self._failed:
-            self.say(f"not ready: {failed.name}: {failed.says}")
+            self.say(f"not ready: {failed.name}: {failed.message}")
         self._failed = failure
         most = _SAME_FAILURES * (4 if failed.name in ("port", "health") else 1)
         is_left = failed.is_alive and self.proof is None
         if self._same == most and is_left:
             self.say("it answers, so it is left running; what it offers is not proved")
         if self._same >= most and not is_left and running.stopped_by is None:
-            self._give_up(running, f"it listens and does not serve: {failed.name}: {failed.says}")
+            self._give_up(running, f"it listens and does not serve: {failed.name}: {failed.message}")
 
     def _become_ready(self, now: float) -> None:
         self.watch.is_ready = True
         self.ran.ready_s = now - self.began
         if self.limits.probe_every_s:
             self._next_probe = now + self.limits.probe_every_s
-        for rung in self.ran.rungs:
-            if rung.result is not LaunchResult.LEFT_OUT:
-                self.say(f"asked for {rung.name}: {rung.result.value}: {rung.says}")
+        for check in self.ran.checks:
+            if check.result is not LaunchResult.LEFT_OUT:
+                self.say(f"asked for {check.name}: {check.result.value}: {check.message}")
         by_log = "by its log alone; where it answers is not known"
         where = self.subject.target.place if self.subject.is_target_known else by_log
         self.say(f"ready after {self.ran.ready_s:.1f} s: {where}")
@@ -220,16 +220,16 @@ class LaunchRunner:
         if climb is None or climb.is_alive():
             return
         self._climbing = None
-        rungs = climb.rungs
-        failed = first_failure(rungs)
+        checks = climb.checks
+        failed = first_failure(checks)
         if self.watch.is_ready:
             self._next_probe = now + (self.limits.probe_every_s or 0)
             if failed is not None:
-                reason = f"{failed.name}: {failed.says}"
-                self.ran.sightings.append(Sighting(now - self.began, "unanswered", reason, "serve"))
+                reason = f"{failed.name}: {failed.message}"
+                self.ran.events.append(LaunchEvent(now - self.began, "unanswered", reason, "serve"))
                 self.say(reason)
             return
-        self.ran.rungs = tuple(rungs)
+        self.ran.checks = tuple(checks)
         if failed is not None:
             self._take_failure(running, failed, now)
             return
@@ -239,14 +239,16 @@ class LaunchRunner:
 class _HealthRun(threading.Thread):
     def __init__(self, target: Target, patience_s: float) -> None:
         super().__init__(daemon=True)
-        self.rungs: list[Rung] = []
+        self.checks: list[HealthCheck] = []
         self._server, self._patience_s = target, patience_s
         self.start()
 
     def run(self) -> None:
         try:
-            for rung in health_checks.climb(self._server, patience_s=self._patience_s):
-                self.rungs.append(rung)
+            for check in health_checks.climb(self._server, patience_s=self._patience_s):
+                self.checks.append(check)
         except Exception as error:  # noqa: BLE001 - an answer of a form that nobody foresaw proves nothing
-            name = health_checks.NAMES[min(len(self.rungs), len(health_checks.NAMES) - 1)]
-            self.rungs.append(Rung(name, LaunchResult.FAILED, f"the answer cannot be read ({type(error).__name__})"))
+            name = health_checks.NAMES[min(len(self.checks), len(health_checks.NAMES) - 1)]
+            self.checks.append(
+                HealthCheck(name, LaunchResult.FAILED, f"the answer cannot be read ({type(error).__name__})")
+            )

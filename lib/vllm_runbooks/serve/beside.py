@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 from vllm_runbooks.host import leftovers, memory_limit
 from vllm_runbooks.host.gpu_memory import GpuMemory
-from vllm_runbooks.probe.starts import Sighting
+from vllm_runbooks.probe.starts import LaunchEvent
 from vllm_runbooks.serve.preflight import MIB_PER_GIB, LaunchHost
 
 _EVERY_S = 1.0
@@ -25,15 +25,15 @@ class Neighbours:
         self._own: set[int] = set()
         self._next = began
 
-    def look(self, pids: Collection[int], now: float) -> list[Sighting]:
+    def look(self, pids: Collection[int], now: float) -> list[LaunchEvent]:
         """Memory that others took or gave back since the last look; `pids` are the launch's own."""
         if self._host.source is None or now < self._next:
             return []
         self._next = now + _EVERY_S
         self._own |= set(pids)  # the driver may name one that has just ended
-        sightings = []
+        events = []
         for card in self._host.source.read().of(self._host.numbers):
-            if card.holders is None or any(process.is_of_host for process in card.holders):
+            if card.holders is None or any(process.is_host_pid for process in card.holders):
                 continue
             others = {
                 process.pid: process.used_mib
@@ -45,14 +45,14 @@ class Neighbours:
             if before is not None:
                 moved = sum(others.values()) - sum(before.values())
                 if abs(moved) > self._within:
-                    sightings.append(self._sighting(card, moved, sorted(set(before) | set(others)), now))
-        return sightings
+                    events.append(self._event(card, moved, sorted(set(before) | set(others)), now))
+        return events
 
-    def _sighting(self, card: GpuMemory, moved: float, pids: list[int], now: float) -> Sighting:
+    def _event(self, card: GpuMemory, moved: float, pids: list[int], now: float) -> LaunchEvent:
         kind, what = ("memory-taken", "took") if moved > 0 else ("memory-released", "gave back")
         who = ", ".join(f"process {pid}" for pid in pids[:4])
         says = f"GPU {card.index}: others ({who}) {what} {abs(moved) / MIB_PER_GIB:.2f} GiB"
-        return Sighting(now - self._began, kind, says)
+        return LaunchEvent(now - self._began, kind, says)
 
 
 class Killings:
@@ -60,13 +60,13 @@ class Killings:
         self._began, self._count = began, count
         self._before = count()
 
-    def look(self, now: float | None = None) -> list[Sighting]:
+    def look(self, now: float | None = None) -> list[LaunchEvent]:
         count = self._count()
         if count is None or self._before is None or count <= self._before:
             return []
         self._before = count
         says = "the kernel killed a process of this control group because its memory ran out"
-        return [Sighting((time.monotonic() if now is None else now) - self._began, "oom-kill", says)]
+        return [LaunchEvent((time.monotonic() if now is None else now) - self._began, "oom-kill", says)]
 
 
 class Segments:

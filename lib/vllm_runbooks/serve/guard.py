@@ -29,7 +29,7 @@ from vllm_runbooks.host.running import Show, handled_by
 from vllm_runbooks.plan import planner
 from vllm_runbooks.plan.budget import PlannedModel as Model
 from vllm_runbooks.probe.starts import Attempt as Tried
-from vllm_runbooks.probe.starts import Check, Guarded, LaunchChange, LaunchResult, PhaseTime, Sighting
+from vllm_runbooks.probe.starts import Check, Guarded, LaunchChange, LaunchEvent, LaunchResult, PhaseTime
 from vllm_runbooks.reading import sources
 from vllm_runbooks.serve import durations, places, preflight, retries
 from vllm_runbooks.serve.attempt import LaunchOutcome, LaunchRunner, Limits, Proof
@@ -231,7 +231,7 @@ class _Supervisor:
 
     def _is_passed(self, check: Check) -> bool:
         self.checks.append(check)
-        self.say(f"{check.name}: {check.result.value}: {check.says}")
+        self.say(f"{check.name}: {check.result.value}: {check.message}")
         if check.name in ("lock", "memory"):
             self.waited_s += check.seconds
         return check.result is not LaunchResult.FAILED
@@ -274,10 +274,10 @@ class _Supervisor:
             launch=None if elsewhere is None else lambda: elsewhere.launch(self.folder, number),
         )
         ran = attempt.run()
-        ran.sightings += killings.look()
+        ran.events += killings.look()
         return ran
 
-    def _note_segments(self, running: Run, sights: Mapping[int, Sight], now: float) -> list[Sighting]:
+    def _note_segments(self, running: Run, sights: Mapping[int, Sight], now: float) -> list[LaunchEvent]:
         """Record the shared memory of the server's processes, for `leftovers`."""
         self._seen = sights
         if self.elsewhere is not None:
@@ -313,8 +313,8 @@ class _Supervisor:
             seconds=ran.seconds,
             ending=ran.ending,
             phases=tuple(_phases(ran)),
-            rungs=ran.rungs,
-            sightings=tuple(ran.sightings),
+            health_checks=ran.checks,
+            events=tuple(ran.events),
             answer=answer,
             status=ran.status,
             is_proved=ran.proved,
@@ -324,8 +324,8 @@ class _Supervisor:
     def _diagnosed(self, subject: ServedLaunch, host: LaunchHost, number: int, ran: LaunchOutcome) -> Answer | None:
         names = [self.folder / places.log_name(number), *places.node_logs(self.folder, number)]
         seen = self.folder / places.seen_name(number)
-        if ran.sightings:
-            self._store(seen.name, "".join(f"{places.line_of(sighting)}\n" for sighting in ran.sightings))
+        if ran.events:
+            self._store(seen.name, "".join(f"{places.line_of(event)}\n" for event in ran.events))
             names += [seen] if seen.is_file() else []
         try:
             evidence = sources.load_files([str(name) for name in names], vllm=subject.vllm)

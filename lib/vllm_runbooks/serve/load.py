@@ -17,7 +17,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.host.running import RedactedOutput, SupervisedCommand
 from vllm_runbooks.probe.asking import Target
-from vllm_runbooks.probe.starts import Measured
+from vllm_runbooks.probe.starts import LoadResult
 from vllm_runbooks.serve.subject import ServedLaunch
 
 LOG, RESULT = "bench.log", "bench.json"
@@ -46,12 +46,12 @@ class Load:
 
 def measure(
     load: Load, subject: ServedLaunch, target: Target, folder: Path, *, is_cancelled: Callable[[], bool] = lambda: False
-) -> Measured:
+) -> LoadResult:
     """Send the load with the command's own vLLM to `target`; log and result go into `folder`."""
     program = _program(subject)
     if program is None or subject.model is None:
         what = "the vLLM of the command is not on this host's path" if program is None else "it names no model"
-        return Measured("", None, load.requests, why_none=f"{what}, so `vllm bench serve` cannot send a load")
+        return LoadResult("", None, load.requests, reason=f"{what}, so `vllm bench serve` cannot send a load")
     words = [*program, "bench", "serve", *_options(load, subject, target, folder)]
     command = redact_text(shlex.join(words))
     environment = {**subject.run[1], **({"OPENAI_API_KEY": target.key} if target.key else {})}
@@ -60,10 +60,10 @@ def measure(
             live = RedactedOutput(lambda chunk: _write(log, chunk), known=subject.known)
             status = _run(words, environment, live, load.within_s, is_cancelled)
     except (InputError, OSError) as error:
-        return Measured(command, None, load.requests, why_none=redact_text(f"{error}"))
+        return LoadResult(command, None, load.requests, reason=redact_text(f"{error}"))
     if status != 0:
         why = "it was ended" if status is None else f"it ended with exit status {status}"
-        return Measured(command, status, load.requests, why_none=f"{why}{_last_fault(folder / LOG)}")
+        return LoadResult(command, status, load.requests, reason=f"{why}{_last_fault(folder / LOG)}")
     return _measured(command, load, folder / RESULT)
 
 
@@ -128,22 +128,22 @@ def _last_fault(log: Path) -> str:
     return f": {fault[:_MAX_SAID]}" if fault else f"; see {log.name}"
 
 
-def _measured(command: str, load: Load, path: Path) -> Measured:
+def _measured(command: str, load: Load, path: Path) -> LoadResult:
     try:
         result: Any = json.loads(path.read_text("utf-8")) if path.stat().st_size <= _MAX_RESULT else None
         figures = {name: _figure(result.get(name)) for name in _FIGURES}
     except (OSError, ValueError, AttributeError, RecursionError):
-        return Measured(command, 0, load.requests, why_none=f"it left no {RESULT} that can be read")
+        return LoadResult(command, 0, load.requests, reason=f"it left no {RESULT} that can be read")
     answered = result["completed"] if isinstance(result.get("completed"), int) and result["completed"] >= 0 else None
-    return Measured(
+    return LoadResult(
         command,
         0,
         load.requests,
         answered=answered,
         seconds=figures["duration"],
         tokens_per_s=figures["output_throughput"],
-        first_token_ms=figures["median_ttft_ms"],
-        each_token_ms=figures["median_tpot_ms"],
+        time_to_first_token_ms=figures["median_ttft_ms"],
+        inter_token_latency_ms=figures["median_tpot_ms"],
     )
 
 

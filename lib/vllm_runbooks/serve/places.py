@@ -9,7 +9,7 @@ from pathlib import Path
 from vllm_runbooks.core import moments, user_folders
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.host import leftovers
-from vllm_runbooks.probe.starts import Sighting
+from vllm_runbooks.probe.starts import LaunchEvent
 
 REPORT = "report.json"
 MOST = 50
@@ -83,7 +83,7 @@ def seen_name(number: int) -> str:
     return numbered("guard.log", number)
 
 
-def line_of(sighting: Sighting) -> str:
-    """A sighting as a log line that `diagnose` reads."""
-    phase = f" phase={sighting.phase}" if sighting.phase else ""
-    return f"[vllm-runbooks] after {sighting.at_s:.1f} s{phase} {sighting.kind}: {sighting.says}"
+def line_of(event: LaunchEvent) -> str:
+    """An event as a log line that `diagnose` reads."""
+    phase = f" phase={event.phase}" if event.phase else ""
+    return f"[vllm-runbooks] after {event.at_s:.1f} s{phase} {event.kind}: {event.message}"

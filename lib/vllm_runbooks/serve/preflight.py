@@ -104,7 +104,7 @@ def checks(
             continue
         began = time.monotonic()
         check = made[name]()
-        yield Check(check.name, check.result, check.says, time.monotonic() - began)
+        yield Check(check.name, check.result, check.message, time.monotonic() - began)
 
 
 def _command(subject: ServedLaunch, host: LaunchHost, say: Callable[[str], None]) -> Check:
@@ -234,7 +234,7 @@ def memory(
     if lost is not None:
         message = f"GPU {lost.index} cannot be reached through the driver ({lost.error})"
         return Check("memory", LaunchResult.FAILED, f"{message}; leave it out of CUDA_VISIBLE_DEVICES")
-    if any(card.is_parted for card in cards):
+    if any(card.is_mig for card in cards):
         return Check("memory", LaunchResult.UNKNOWN, "the card is parted (MIG), and a part's memory is not read")
     if not host.numbers and (visible.strip() in _NO_CARD or "MIG" in visible if visible is not None else True):
         return Check("memory", LaunchResult.UNKNOWN, "the start uses no whole card of this host")
@@ -277,7 +277,7 @@ def _who(readings: Sequence[gpu_memory.MemoryReading], host: LaunchHost, moved: 
         process.says
         for card in cards
         for process in card.holders or ()
-        if process.is_of_host or process.pid != os.getpid()
+        if process.is_host_pid or process.pid != os.getpid()
     ]
     names = ", ".join(f"GPU {card.index}" for card in cards)
     message = f"the memory in use of {names} moved by {moved:.0f} MiB" if moved is not None else "it is not known"

@@ -11,7 +11,7 @@ from vllm_runbooks.core.views.styled import plain
 from vllm_runbooks.core.views.summary import summary_view
 from vllm_runbooks.diagnosis.render.summaries import summarize
 from vllm_runbooks.probe.render import message
-from vllm_runbooks.probe.starts import Attempt, Fleet, Guarded, LaunchResult, Measured, Printed, first_failure
+from vllm_runbooks.probe.starts import Attempt, Fleet, Guarded, LaunchResult, LoadResult, Printed, first_failure
 
 
 def text(launch: Guarded) -> str:
@@ -32,8 +32,8 @@ def text(launch: Guarded) -> str:
 def _came_to(tried: Attempt) -> str:
     if tried.ready_s is not None:
         return f"ready after {tried.ready_s:.1f} s; after {tried.seconds:.0f} s it {tried.ending}"
-    failed = first_failure(tried.rungs)
-    reached = f"; as far as {failed.name}: {failed.says}" if failed is not None else ""
+    failed = first_failure(tried.health_checks)
+    reached = f"; as far as {failed.name}: {failed.message}" if failed is not None else ""
     return f"never ready; after {tried.seconds:.0f} s it {tried.ending}{reached}"
 
 
@@ -55,7 +55,7 @@ def shown(launch: Guarded | None) -> RenderedView:
     """A launch for a notebook; None if there was none."""
     if launch is None:
         return message(f"{_NOTHING}, and the runbook works on what is recorded.")
-    rows = [(check.name, check.result.value, check.says) for check in launch.checks]
+    rows = [(check.name, check.result.value, check.message) for check in launch.checks]
     tried = [line for attempt in launch.attempts for line in _lines(attempt)]
     plain = "\n".join([*(f"{name}: {result}: {says}" for name, result, says in rows), *tried, *_rows(launch)])
     html = [html_table(["check", "result", "what was found"], cells(rows))]
@@ -91,9 +91,9 @@ def compared(
         f"Of {names[1]} nothing was started, since {names[0]} was not ready." if second is None else _changed(second)
     )
     whys = [
-        f"{name}: {tried.measured.why_none}."
+        f"{name}: {tried.measured.reason}."
         for (name, _), tried in zip(starts, attempts, strict=True)
-        if tried and tried.measured and tried.measured.why_none
+        if tried and tried.measured and tried.measured.reason
     ]
     return grid(["", *(name for name, _ in starts)], rows, " ".join([below, *whys]))
 
@@ -101,8 +101,8 @@ def compared(
 _LOAD = (
     ("requests answered", "answered", ""),
     ("tokens per second", "tokens_per_s", ""),
-    ("time to first token, median", "first_token_ms", "ms"),
-    ("time per further token, median", "each_token_ms", "ms"),
+    ("time to first token, median", "time_to_first_token_ms", "ms"),
+    ("time per further token, median", "inter_token_latency_ms", "ms"),
 )
 
 
@@ -155,9 +155,9 @@ def _of_commands(
     return RenderedView(plain, "".join([table.html, *html, *remarks]))
 
 
-def _said_of(measured: Measured | None) -> str:
-    if measured is None or measured.why_none:
-        return f"Through the proxy: {measured.why_none if measured is not None else 'nothing was measured'}."
+def _said_of(measured: LoadResult | None) -> str:
+    if measured is None or measured.reason:
+        return f"Through the proxy: {measured.reason if measured is not None else 'nothing was measured'}."
     figures = [f"{measured.answered} of {measured.requests} requests answered"]
     figures += [f"{what} {_figure(getattr(measured, name), unit)}" for what, name, unit in _LOAD[1:]]
     return f"Through the proxy: {', '.join(figures)}."
@@ -194,7 +194,7 @@ def _told(launch: Guarded) -> tuple[str, str]:
 def _lines(tried: Attempt) -> Iterator[str]:
     yield f"$ {tried.command}"
     yield f"try {tried.number}: {_came_to(tried)}"
-    yield from (f"{seen.phase or 'start'}: {seen.says}" for seen in tried.sightings)
+    yield from (f"{seen.phase or 'start'}: {seen.message}" for seen in tried.events)
     took = [f"{phase.name} {phase.seconds:.1f} s" for phase in tried.phases if phase.seconds is not None]
     if took:
         yield f"phases: {', '.join(took)}"

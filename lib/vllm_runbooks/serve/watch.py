@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.host.progress import Activity, Sight
-from vllm_runbooks.probe.starts import Sighting
+from vllm_runbooks.probe.starts import LaunchEvent
 from vllm_runbooks.serve.durations import Usual
 
 STOPPED_S = 3.0
@@ -55,7 +55,7 @@ class HangWatch:
     _known: dict[int, _ProcessState] = field(default_factory=dict)
     _told: set[tuple[str, int | None, str | None]] = field(default_factory=set)
 
-    def look(self, processes: Mapping[int, Sight], now: float | None = None) -> list[Sighting]:
+    def look(self, processes: Mapping[int, Sight], now: float | None = None) -> list[LaunchEvent]:
         now = time.monotonic() if now is None else now
         working = self._activity.working(processes, now)
         for key, sight in processes.items():
@@ -66,22 +66,22 @@ class HangWatch:
             process.stopped_since = (process.stopped_since or now) if sight.is_stopped else None
         gone = [self._known.pop(key) for key in sorted(set(self._known) - set(processes))]
         current = list(self._found(now))
-        keys = [(sighting.kind, sighting.pid, sighting.phase) for sighting in current]
-        sightings = [sighting for key, sighting in zip(keys, current, strict=True) if key not in self._told]
+        keys = [(event.kind, event.pid, event.phase) for event in current]
+        events = [event for key, event in zip(keys, current, strict=True) if key not in self._told]
         self._told.update(keys)
         for process in gone:
             if self.is_ready and process.name.startswith("VLLM::"):
                 says = f"{process.name} (process {process.pid}) ended while the server ran"
-                sightings.append(self._sighting(now, "gone", says, process.pid, process.name))
-        if any(sighting.kind in _HANGS for sighting in current):
+                events.append(self._event(now, "gone", says, process.pid, process.name))
+        if any(event.kind in _HANGS for event in current):
             self.hung_since = self.hung_since or now
         elif self.hung_since is not None:
-            sightings.append(self._sighting(now, "goes-on", f"it goes on, after {now - self.hung_since:.0f} s"))
+            events.append(self._event(now, "goes-on", f"it goes on, after {now - self.hung_since:.0f} s"))
             self.hung_since = None
             self._told.clear()
-        return sightings
+        return events
 
-    def _found(self, now: float) -> Iterator[Sighting]:
+    def _found(self, now: float) -> Iterator[LaunchEvent]:
         stopped = [
             process
             for process in self._known.values()
@@ -90,14 +90,14 @@ class HangWatch:
         for process in stopped:
             go_on = host_commands.line("go-on", pid=f"{process.pid}")
             says = f"{process.name} (process {process.pid}) is stopped by a signal; `{go_on}` lets it go on"
-            yield self._sighting(now, "stopped", says, process.pid, process.name)
+            yield self._event(now, "stopped", says, process.pid, process.name)
         if stopped or self.is_ready or not self._known:
             return  # a server that is ready does nothing until it is asked
         quiet = now - max(self.line_at, self.began)
         still = {key: now - process.worked_at for key, process in self._known.items()}
         if quiet >= self.idle_s and min(still.values()) >= self.idle_s and not self.is_computing():
             says = f"no process worked and no line came for {self.idle_s:.0f} s: it waits for something outside"
-            yield self._sighting(now, "idle", says)
+            yield self._event(now, "idle", says)
             return
         usual = self.usual.get(self.phase or "")
         if usual is not None and quiet >= max(OVERDUE_S, OVERDUE_TIMES * usual.most_s):
@@ -105,7 +105,7 @@ class HangWatch:
             says = (
                 f"no line came for {quiet:.0f} s, and this phase usually takes {usual.says}; its processes work{cards}"
             )
-            yield self._sighting(now, "overdue", says)
+            yield self._event(now, "overdue", says)
         every = ({key: s for key, s in still.items() if kind.search(self._known[key].name)} for kind in _RANKS)
         ranks = next(filter(None, every), {})
         idle = [key for key, seconds in ranks.items() if seconds >= self.lopsided_s]
@@ -113,7 +113,7 @@ class HangWatch:
             for key in idle:
                 name, pid = self._known[key].name, self._known[key].pid
                 says = f"{name} (process {pid}) has done nothing for {ranks[key]:.0f} s while others of its start work"
-                yield self._sighting(now, "lopsided", says, pid, name)
+                yield self._event(now, "lopsided", says, pid, name)
 
-    def _sighting(self, now: float, kind: str, says: str, pid: int | None = None, name: str | None = None) -> Sighting:
-        return Sighting(now - self.began, kind, says, SERVING if self.is_ready else self.phase, pid, name)
+    def _event(self, now: float, kind: str, says: str, pid: int | None = None, name: str | None = None) -> LaunchEvent:
+        return LaunchEvent(now - self.began, kind, says, SERVING if self.is_ready else self.phase, pid, name)

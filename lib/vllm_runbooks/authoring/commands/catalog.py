@@ -15,6 +15,7 @@ import click
 from vllm_runbooks.catalog import complete, folders
 from vllm_runbooks.catalog import console as catalog_options
 from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.display import SCHEMA
 from vllm_runbooks.core.errors import CatalogError, InputError
 from vllm_runbooks.core.files import store
 
@@ -114,7 +115,7 @@ def list_(form: str, *, is_policies: bool) -> int:
         rows = [{"id": s.id, "title": s.title, "severity": s.severity, "role": s.role} for s in symptoms]
     if form == "json":
         key = "policies" if is_policies else "symptoms"
-        output.write_json(json.dumps({"schema": 1, key: rows}, ensure_ascii=False, indent=2))
+        output.write_json(json.dumps({"schema": SCHEMA, key: rows}, ensure_ascii=False, indent=2))
         return 0
     width = max((len(row["id"]) for row in rows), default=0)
     severities = [f"{row['severity'].value:<8}  " if "severity" in row else "" for row in rows]

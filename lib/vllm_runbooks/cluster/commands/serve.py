@@ -73,7 +73,7 @@ def start(
         looked = starting_nodes.measure_nodes(carrier, launch, output.say)
         if looked.check.result is LaunchResult.FAILED:
             # What the plan would be of such nodes is of no use.
-            output.say(f"nodes: failed: {looked.check.says}")
+            output.say(f"nodes: failed: {looked.check.message}")
             output.say("--skip nodes starts all the same")
             result = Guarded(uuid.uuid4().hex, vllm, (looked.check,), (), status=1)
         else:

@@ -103,7 +103,7 @@ def judge(
     verdict, why = _verdict(rows, unmatched, is_same=is_same)
     return AccuracyComparison(
         verdict=verdict,
-        why=why,
+        reason=why,
         float_model=float_.model,
         float_kind=float_.kind,
         quantised_model=quantised.model,
@@ -272,7 +272,7 @@ def _row(
         questions=comparison.questions,
         paired=comparison.method == PAIRED,
         verdict=verdict,
-        why=why,
+        reason=why,
         difference=comparison.difference,
         interval=comparison.interval,
         widest=comparison.widest,
@@ -349,7 +349,7 @@ def _verdict(rows: Sequence[ScoreComparison], unmatched: Sequence[str], *, is_sa
 
 def _reason(rows: Sequence[ScoreComparison]) -> str:
     more = f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
-    return f"{_name(rows[0])}: {rows[0].why}{more}"
+    return f"{_name(rows[0])}: {rows[0].reason}{more}"
 
 
 # ---- doubts

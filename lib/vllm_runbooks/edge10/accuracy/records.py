@@ -109,7 +109,7 @@ class ScoreComparison:
     paired: bool
     """Whether the answers were compared question by question."""
     verdict: Accuracy
-    why: str
+    reason: str
     difference: float | None = None
     """Quantised less float."""
     interval: AccuracyInterval | None = None
@@ -133,7 +133,7 @@ class AccuracyComparison:
     """Output of `edge10 judge --format json`: quantised against float."""
 
     verdict: Accuracy
-    why: str
+    reason: str
     float_model: str
     float_kind: str
     quantised_model: str

@@ -46,7 +46,7 @@ _NARROW_HEAD = ("data set", "difference", "verdict")
 
 def view(comparison: AccuracyComparison) -> list[TextBlock]:
     """The comparison for a terminal."""
-    lead = styled(comparison.verdict.value, _STYLES[comparison.verdict].tone) + f": {visible(comparison.why)}"
+    lead = styled(comparison.verdict.value, _STYLES[comparison.verdict].tone) + f": {visible(comparison.reason)}"
     rows, omitted = _select(comparison.scores)
     cells = [(*_cells(row), styled(row.verdict.value, _STYLES[row.verdict].tone)) for row in rows]
     table: list[TextBlock] = [Table([styled(name, Tone.FAINT) for name in _HEAD], cells, frozenset({1, 2, 3, 4}))]
@@ -59,7 +59,7 @@ def view(comparison: AccuracyComparison) -> list[TextBlock]:
 
 def shown(comparison: AccuracyComparison) -> RenderedView:
     """The comparison for a notebook."""
-    headline = elements.Headline(comparison.verdict.value, visible(comparison.why))
+    headline = elements.Headline(comparison.verdict.value, visible(comparison.reason))
     rows, omitted = _select(comparison.scores)
     cells = [
         [
@@ -153,7 +153,7 @@ def _grounds(rows: Sequence[ScoreComparison]) -> Iterator[str]:
     for row in rows:
         if not row.is_deciding and (row.subset is None or row.verdict is not Accuracy.LOST):
             continue
-        text = f"{_name(row)}: {row.why}"
+        text = f"{_name(row)}: {row.reason}"
         if row.counts is not None:
             counts, chance = row.counts, row.p_value if row.p_value is not None else 1.0
             value = f"= {chance:.2g}" if chance >= 1e-6 else "< 0.000001"

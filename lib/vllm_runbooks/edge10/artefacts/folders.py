@@ -66,7 +66,7 @@ def list_folder(folder: Path) -> Listing:
     if not files:
         raise InputError(f"{folder}: is empty; name a folder of artefacts")
     return Listing(
-        folder.resolve().name, tuple(sorted(files, key=lambda file: file.path)), unread, is_cut, by="this host"
+        folder.resolve().name, tuple(sorted(files, key=lambda file: file.path)), unread, is_cut, tool="this host"
     )
 
 

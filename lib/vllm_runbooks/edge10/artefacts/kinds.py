@@ -61,7 +61,7 @@ def check(
     """
     context = _Context(folder, facts, request)
     context.findings += _folder_findings(folder.listing, facts)
-    if folder.listing.is_cut:
+    if folder.listing.is_truncated:
         return context.result("compiled")
     bases = _dies_folders(folder.listing, facts)
     checkpoint = _checkpoint_folder(folder.listing)
@@ -93,9 +93,9 @@ class _Context:
     def result(self, what: str, **details: object) -> CheckedFolder:
         """The verdict."""
         empty = CheckedFolder(
-            toolchain=self.facts.id, name=self.folder.listing.name, what=what,
+            toolchain=self.facts.id, name=self.folder.listing.name, artefact=what,
             kind=self.request.job.kind if self.request.job else None, dies=None, dies_source="", lengths=None,
-            lengths_source="", listing=self.folder.listing, findings=tuple(self.findings), remarks=tuple(self.remarks),
+            lengths_source="", listing=self.folder.listing, findings=tuple(self.findings), notes=tuple(self.remarks),
         )  # fmt: skip
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in details.items()}
         checked = replace(empty, **values)  # type: ignore[arg-type] # its own fields
@@ -104,7 +104,7 @@ class _Context:
 
 
 def _folder_findings(listing: Listing, facts: Toolchain) -> Iterator[RuleFinding]:
-    if listing.is_cut:
+    if listing.is_truncated:
         text = f"holds more than {len(listing.files):,} files, or folders too deep inside of each other"
         yield artefact_finding("edge10.tree_cut", None, text, source=facts.source)
     for path, reason in listing.unread.items():
@@ -170,11 +170,11 @@ def _check_trees(context: _Context, bases: Sequence[str]) -> CheckedFolder:
     tree_findings = [finding for result in results for finding in result.findings]
     if settings is not None:
         _check_name(context, settings, kind=first.kind, dies=first.dies)
-    remarks = dict.fromkeys(remark for result in results for remark in result.remarks)
+    remarks = dict.fromkeys(remark for result in results for remark in result.notes)
     return context.result(
         "compiled", name=name, kind=first.kind, dies=first.dies, dies_source=first.dies_source,
         lengths=first.lengths, lengths_source=first.lengths_source, findings=[*context.findings, *tree_findings],
-        remarks=list(remarks),
+        notes=list(remarks),
     )  # fmt: skip
 
 
@@ -238,7 +238,7 @@ def _check_one_tree(outer: _Context, base: str, settings: FolderName | None) -> 
     return context.result(
         "compiled", kind=kind, dies=dies, dies_source=dies_source, lengths=lengths, lengths_source=lengths_source,
         findings=[*context.findings, *report.findings],
-        remarks=[*context.remarks, *report.remarks],
+        notes=[*context.remarks, *report.remarks],
     )  # fmt: skip
 
 
@@ -358,7 +358,7 @@ def _check_checkpoint(context: _Context, base: str, float_: ScannedFolder | None
     for option, value in (("--dies", request.dies), ("--lengths", request.lengths)):
         if value is not None:
             unchecked.append(f"what {option} says: it is of a compiled model, and this is a checkpoint")
-    return context.result("checkpoint", name=checkpoint.name, kind=kind, unchecked=unchecked, remarks=report.remarks)
+    return context.result("checkpoint", name=checkpoint.name, kind=kind, unchecked=unchecked, notes=report.remarks)
 
 
 def _as_checkpoint(folder: ScannedFolder, base: str) -> Checkpoint:

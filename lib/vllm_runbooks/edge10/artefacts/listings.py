@@ -71,7 +71,7 @@ def read(text: str, where: str) -> Listing:
         entries = reader(lines)
         if entries is not None:
             listing = _listing(*entries, program)
-            return replace(listing, is_cut=True) if len(lines) > _MAX_LINES else listing
+            return replace(listing, is_truncated=True) if len(lines) > _MAX_LINES else listing
     raise InputError(f"{where}: is no listing of a folder; give a folder, or what `tree -s` or `ls -lR` prints of it")
 
 
@@ -106,7 +106,7 @@ def _listing(root: str, entries: Iterable[_Entry], program: str) -> Listing:
         ListedFile(path, None, "folder") if path in folders else ListedFile(path, entry.size, entry.kind or "file")
         for path, entry in by_path.items()
     )
-    return Listing(_folder_name(root), files, is_cut=is_cut, by=program)
+    return Listing(_folder_name(root), files, is_truncated=is_cut, tool=program)
 
 
 def _folder_name(path: str) -> str:

@@ -33,9 +33,9 @@ class Listing:
     files: tuple[ListedFile, ...]
     unread: Mapping[str, str] = field(default_factory=dict)
     """By path of a folder in it why it could not be listed."""
-    is_cut: bool = False
+    is_truncated: bool = False
     """Whether there is more than is listed."""
-    by: str = ""
+    tool: str = ""
     """What listed it."""
 
 
@@ -58,7 +58,7 @@ class CheckedFolder:
     """Id of the facts."""
     name: str
     """Of the folder; empty: it is not told."""
-    what: str
+    artefact: str
     """Of `ARTEFACTS`."""
     kind: str | None
     """Of `KINDS`; None: it is not told."""
@@ -70,7 +70,7 @@ class CheckedFolder:
     findings: tuple[RuleFinding, ...]
     unchecked: tuple[str, ...] = ()
     """What was asked for, and could not be established."""
-    remarks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     """What the answer does not cover, or takes from the files themselves."""
     ok: bool | None = None
     """None: nothing was found, and something that was asked for could not be established."""

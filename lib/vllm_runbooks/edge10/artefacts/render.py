@@ -34,7 +34,7 @@ def view(checked: CheckedFolder) -> list[TextBlock]:
 
     findings = [block for finding in checked.findings[:_MAX_ROWS] for block in blocks(finding)]
     add("WHAT IS WRONG", checked.findings, findings)
-    for name, texts in (("NOT ESTABLISHED", checked.unchecked), ("NOT JUDGED", checked.remarks)):
+    for name, texts in (("NOT ESTABLISHED", checked.unchecked), ("NOT JUDGED", checked.notes)):
         add(name, texts, [bulleted(visible(cut(one_line(text), _MAX_TEXT))) for text in texts[:_MAX_ROWS]])
     return [*parted(sections), BLANK]
 
@@ -42,7 +42,7 @@ def view(checked: CheckedFolder) -> list[TextBlock]:
 def about(checked: CheckedFolder) -> Iterator[str]:
     """Lines on what the folder is: its kind, dies, lengths and size."""
     name = path(checked.name or checked.listing.name) or "a folder whose name is not told"
-    yield f"{name}: {_WHAT[checked.what]}{_KINDS.get(checked.kind or '', '')}, by {checked.toolchain}"
+    yield f"{name}: {_WHAT[checked.artefact]}{_KINDS.get(checked.kind or '', '')}, by {checked.toolchain}"
     if checked.dies is not None:
         lengths = ", ".join(map(str, checked.lengths or ())) or "none"
         dies = f"{checked.dies} {'die' if checked.dies == 1 else 'dies'}"

@@ -294,7 +294,7 @@ class _ChainRun:
         if link.program is not None and link.program.stopped_by is not None:
             self.stopped_by = self.stopped_by or link.program.stopped_by
         seconds = "" if link.seconds is None else f" ({link.seconds:.0f} s)"
-        self.say(f"{link.name}: {link.result.value}: {link.says}{seconds}")
+        self.say(f"{link.name}: {link.result.value}: {link.message}{seconds}")
 
     def _quantise(self, place: Path) -> None:
         plan, source = self.plan, self.plan.source
@@ -399,11 +399,13 @@ class _ChainRun:
         except InputError as error:
             self._add(ChainLink("judge", LaunchResult.FAILED, f"{error}"))
             return
-        text = f"{self.accuracy.verdict.value}: {self.accuracy.why}"
+        text = f"{self.accuracy.verdict.value}: {self.accuracy.reason}"
         self._add(ChainLink("judge", LaunchResult.PASSED, text, time.monotonic() - began))
 
     def _record(self, place: Path | None, *, needs: tuple[str, ...] = ()) -> OpenChain:
-        wrong = next((f"{link.name}: {link.says}" for link in self.links if link.result is not LaunchResult.PASSED), "")
+        wrong = next(
+            (f"{link.name}: {link.message}" for link in self.links if link.result is not LaunchResult.PASSED), ""
+        )
         record = OpenChain(
             model=str(self.plan.model),
             links=tuple(self.links),
@@ -412,7 +414,7 @@ class _ChainRun:
             servers=tuple(self.servers[name] for name in (_FLOAT, _QUANTISED) if name in self.servers),
             evaluated=tuple(self.evaluated),
             accuracy=self.accuracy,
-            why_none=wrong if self.stopped_by is None else f"stopped by {self.stopped_by}",
+            no_accuracy_reason=wrong if self.stopped_by is None else f"stopped by {self.stopped_by}",
             needs=needs,
             stopped_by=self.stopped_by,
         )
@@ -435,7 +437,7 @@ def _launch_problem(launch: Guarded) -> str:
     attempt = launch.attempts[-1] if launch.attempts else None
     if attempt is None:
         failed = next((check for check in launch.checks if check.result is LaunchResult.FAILED), None)
-        return f"not started: {failed.name}: {failed.says}" if failed is not None else "not started"
+        return f"not started: {failed.name}: {failed.message}" if failed is not None else "not started"
     cause = attempt.answer.root_cause if attempt.answer is not None else None
     title = f": {cause.title}" if cause is not None else ""
     if attempt.ready_s is None:

@@ -182,7 +182,7 @@ def evaluate(
     program = limited.run(words, log, limits, context, environment=environment, read_line=read_line)
     files = (program.log, *([str(out)] if out.is_dir() else []))
     result, text = LaunchResult.PASSED, f"{questions.count} questions"
-    if program.why:
+    if program.reason:
         gone = f"the {name} server was gone before EvalScope was through"
-        result, text = LaunchResult.FAILED, gone if is_gone() else f"EvalScope: {program.why}"
+        result, text = LaunchResult.FAILED, gone if is_gone() else f"EvalScope: {program.reason}"
     return ChainLink(f"evaluate-{name}", result, text, program.seconds, program, files)

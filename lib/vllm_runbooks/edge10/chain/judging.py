@@ -11,8 +11,8 @@ def judge_chain(chain: OpenChain) -> RunbookVerdict:
     """Pass if less was lost than the threshold; else why that is not established."""
     if chain.accuracy is not None:
         verdict = Verdict.PASS if chain.accuracy.verdict is Accuracy.KEPT else Verdict.FAIL
-        reason = f"{chain.accuracy.verdict.value}: {chain.accuracy.why}"
+        reason = f"{chain.accuracy.verdict.value}: {chain.accuracy.reason}"
     else:
         verdict = Verdict.SKIPPED if chain.needs else Verdict.INTERRUPTED if chain.stopped_by else Verdict.FAIL
-        reason = chain.why_none
+        reason = chain.no_accuracy_reason
     return RunbookVerdict(verdict, reason, None, None, None, ())

@@ -91,7 +91,9 @@ def run(
                 live.finish()
     except (InputError, OSError) as error:
         seconds = time.monotonic() - began
-        return ProgramRun(command, None, "could not be run", seconds, 0.0, 0.0, str(log), why=redact_text(f"{error}"))
+        return ProgramRun(
+            command, None, "could not be run", seconds, 0.0, 0.0, str(log), reason=redact_text(f"{error}")
+        )
     seconds = time.monotonic() - began
     signal_name = None if running.signalled is None else signal.Signals(running.signalled).name
     status = None if why else running.status

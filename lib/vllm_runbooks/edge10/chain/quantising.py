@@ -135,8 +135,8 @@ def quantise(
     def failed(text: str) -> ChainLink:
         return ChainLink("quantise", LaunchResult.FAILED, text, program.seconds, program, files)
 
-    if program.why:
-        return failed(program.why), None
+    if program.reason:
+        return failed(program.reason), None
     try:
         copied = _copy_other_files(model, out)
     except OSError as error:

@@ -40,7 +40,7 @@ class ProgramRun:
     """File with its output."""
     stopped_by: str | None = None
     """Signal from outside, as "SIGINT"."""
-    why: str = ""
+    reason: str = ""
     """Why it failed; empty for exit status 0."""
 
 
@@ -51,7 +51,7 @@ class ChainLink:
     name: str
     """Of `LINKS`."""
     result: LaunchResult
-    says: str
+    message: str
     """One line: the result, or why there is none."""
     seconds: float | None = None
     """Wall clock; None if not measured."""
@@ -92,7 +92,7 @@ class Evaluated:
     served: str
     """Name of the served model."""
     questions: int | None
-    right: float | None
+    accuracy: float | None
     """Share of right answers in the report."""
     folder: str
     """Of EvalScope's report."""
@@ -112,7 +112,7 @@ class OpenChain:
     evaluated: tuple[Evaluated, ...] = ()
     accuracy: AccuracyComparison | None = None
     """The loss with its interval."""
-    why_none: str = ""
+    no_accuracy_reason: str = ""
     """Why there is no accuracy."""
     needs: tuple[str, ...] = field(default=())
     """Distributions that have to be installed first."""

@@ -18,7 +18,7 @@ def shown(chain: OpenChain | None) -> RenderedView:
         text = "Nothing was run on this host: no chain was asked for."
         return RenderedView(text, prose(text))
     rows = [(link.name, link.result.value, *_cost(link)) for link in chain.links]
-    lines = [f"{link.name}: {link.says}" for link in chain.links]
+    lines = [f"{link.name}: {link.message}" for link in chain.links]
     lines += [link.program.command for link in chain.links if link.program is not None]
     parts = [visible("\n".join([grid(_HEAD, rows).plain.rstrip("\n"), *lines]))]
     html = html_table(_HEAD, cells(rows), widest="none")
@@ -28,8 +28,8 @@ def shown(chain: OpenChain | None) -> RenderedView:
         parts.append(comparison.plain)
         html += comparison.html
     else:
-        parts.append(f"Not judged: {visible(chain.why_none)}")
-        html += prose(f"Not judged: {chain.why_none}")
+        parts.append(f"Not judged: {visible(chain.no_accuracy_reason)}")
+        html += prose(f"Not judged: {chain.no_accuracy_reason}")
     if chain.folder:
         parts.append(f"Logs, reports and the quantised model: {chain.folder}.")
         html += remark(parts[-1])

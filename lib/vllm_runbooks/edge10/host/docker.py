@@ -55,7 +55,7 @@ def _program() -> DockerFacts:
         why = f"its program gave no answer within {asking.LIMIT_S:g} s"
     elif answer.status != 0 and not why:
         why = f"its program ended with status {answer.status}"
-    return DockerFacts(why=why, client=docker_texts.parse_program(answer.output))
+    return DockerFacts(reason=why, client=docker_texts.parse_program(answer.output))
 
 
 def _service(docker: DockerFacts) -> DockerFacts:
@@ -65,10 +65,10 @@ def _service(docker: DockerFacts) -> DockerFacts:
         endpoint = endpoint._replace(address=os.environ.get("DOCKER_HOST") or None)
     docker = replace(docker, endpoint=endpoint.address, context=endpoint.context)
     if not endpoint.is_local:
-        return replace(docker, state=DockerState.REMOTE, why="")
+        return replace(docker, state=DockerState.REMOTE, reason="")
     answer = ask(host_commands.argv("docker-service"))
     if answer.is_late:
-        return replace(docker, state=DockerState.SILENT, why=f"none within {asking.LIMIT_S:g} s")
+        return replace(docker, state=DockerState.SILENT, reason=f"none within {asking.LIMIT_S:g} s")
     service = docker_texts.parse_service(answer.output, answer.errors)
     return replace(
         service,

@@ -93,13 +93,13 @@ def parse_daemon_file(path: str, text: str) -> DaemonFile:
     An empty file has no settings (moby, daemon/config/config.go).
     """
     if not text.strip():
-        return DaemonFile(path, is_there=True, insecure_registries=(), runtimes=())
+        return DaemonFile(path, exists=True, insecure_registries=(), runtimes=())
     try:
         data = loaded(text)
     except ValueError as error:
-        return DaemonFile(path, is_there=True, problem=f"is no JSON: {error}")
+        return DaemonFile(path, exists=True, problem=f"is no JSON: {error}")
     if not isinstance(data, dict):
-        return DaemonFile(path, is_there=True, problem="line 1: is no JSON object")
+        return DaemonFile(path, exists=True, problem="line 1: is no JSON object")
     registries, runtimes = data.get("insecure-registries"), data.get("runtimes")
     is_list = isinstance(registries, list) and all(isinstance(name, str) for name in registries)
     problem = ""
@@ -109,7 +109,7 @@ def parse_daemon_file(path: str, text: str) -> DaemonFile:
         problem = f'line {_line_of(text, "runtimes")}: "runtimes" is no object'
     return DaemonFile(
         path,
-        is_there=True,
+        exists=True,
         problem=problem,
         insecure_registries=None if problem else tuple(map(_without_scheme, _texts(registries))),
         runtimes=None if problem else _names(runtimes) or (),

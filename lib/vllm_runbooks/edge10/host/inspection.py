@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from vllm_runbooks.catalog.tables import FindingText, RuleFinding, load_table
-from vllm_runbooks.catalog.toolchains import AskedModel, Toolchain
+from vllm_runbooks.catalog.toolchains import ModelSupport, Toolchain
 from vllm_runbooks.core.records import Severity
 from vllm_runbooks.edge10.host import step_rules as rules
 from vllm_runbooks.edge10.host.records import CheckedHost, DockerState, EdgeHost, HostCheckRequest, UnknownHostFact
@@ -22,7 +22,7 @@ def check(
     facts: Toolchain,
     *,
     model: PlannedModel | None = None,
-    listed: AskedModel | None = None,
+    listed: ModelSupport | None = None,
 ) -> CheckedHost:
     """Check a host before a step."""
     if request.data is not None and host.folder is not None and host.folder.path != request.data:
@@ -34,7 +34,7 @@ def check(
     return CheckedHost(
         **{name: getattr(host, name) for name in EdgeHost.__dataclass_fields__},
         toolchain=facts.id,
-        asked=request,
+        request=request,
         findings=findings,
         unknown=unknown,
         ok=False if is_wrong else None if unknown else True,
@@ -83,7 +83,7 @@ def _unknown_of_docker(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:
         yield UnknownHostFact("docker", "nobody told")
         return
     if docker.state is DockerState.UNKNOWN:
-        yield UnknownHostFact("docker's service", docker.why or "what it said is not understood")
+        yield UnknownHostFact("docker's service", docker.reason or "what it said is not understood")
     has_release = rules.version_numbers(docker.server or docker.client)
     if not has_release and docker.state is not DockerState.MISSING:
         yield UnknownHostFact("docker's release", "it was not told")
@@ -109,8 +109,8 @@ def _unknown_of_model(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:
     if context.request.model is None:
         yield UnknownHostFact(f"whether the toolchain may {step} the model", "name it: --model NAME, or its folder")
     elif listed is not None and {"quantise": listed.quantise, "compile": listed.compile}.get(step, True) is None:
-        near = f"; near: {', '.join(listed.near)}" if listed.near else ""
-        yield UnknownHostFact(f"whether the toolchain may {step} {listed.name}", f"{listed.why}{near}")
+        near = f"; near: {', '.join(listed.similar)}" if listed.similar else ""
+        yield UnknownHostFact(f"whether the toolchain may {step} {listed.name}", f"{listed.reason}{near}")
 
 
 def _unknown_of_python(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:

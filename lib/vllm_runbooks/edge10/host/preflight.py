@@ -41,7 +41,7 @@ def collect(request: HostCheckRequest, *, python: str | None = None) -> EdgeHost
     variables = {name: os.environ[name] for name in READ_VARIABLES if name in os.environ}
     host = EdgeHost(
         source="read on this host",
-        taken=moments.now(),
+        timestamp=moments.now(),
         inventory=inventory.collect(python=python),
         python=python,
         docker=docker.facts(request.image),
@@ -69,8 +69,8 @@ def folder(path: Path) -> FolderFacts:
         raise InputError(f"--data {visible(str(path)[:200])}: {reason}; name a folder") from None
     return FolderFacts(
         path=str(path),
-        is_there=existing == full,
-        looked_at=str(existing),
+        exists=existing == full,
+        existing_path=str(existing),
         free_gib=disk.free / _GIB,
         total_gib=disk.total / _GIB,
         is_writable=os.access(existing, os.W_OK | os.X_OK),

@@ -38,7 +38,7 @@ class DaemonFile:
     """A file with settings of docker's service."""
 
     path: str
-    is_there: bool | None = None
+    exists: bool | None = None
     """None: it may not be read."""
     problem: str = ""
     """Why the service refuses it, with the line; empty: nothing."""
@@ -53,7 +53,7 @@ class ImageFacts:
 
     name: str
     """As it was asked for."""
-    is_there: bool | None = None
+    exists: bool | None = None
     size_gib: float | None = None
 
 
@@ -62,7 +62,7 @@ class DockerFacts:
     """Docker, as its program and its service tell of it."""
 
     state: DockerState = DockerState.UNKNOWN
-    why: str = ""
+    reason: str = ""
     """In its own words, where it does not answer."""
     client: str | None = None
     """Release of the program."""
@@ -98,8 +98,8 @@ class FolderFacts:
     """The folder that a step's container is given."""
 
     path: str
-    is_there: bool | None = None
-    looked_at: str | None = None
+    exists: bool | None = None
+    existing_path: str | None = None
     """The nearest folder that is there, whose disk this is."""
     free_gib: float | None = None
     """For this user."""
@@ -115,7 +115,7 @@ class EdgeHost:
     constructed: bool = False
     """Whether it was written down from what somebody told."""
     source: str | None = None
-    taken: str | None = None
+    timestamp: str | None = None
     """UTC, as in 2026-01-31T12:00:00Z."""
     inventory: Inventory = field(default_factory=Inventory)
     python: str | None = None
@@ -144,8 +144,8 @@ class HostCheckRequest:
 class UnknownHostFact:
     """Something that would mean something, and that is not known of a host."""
 
-    what: str
-    why: str
+    fact: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class CheckedHost(EdgeHost):
 
     toolchain: str = ""
     """Id of the facts."""
-    asked: HostCheckRequest = field(default_factory=lambda: HostCheckRequest(""))
+    request: HostCheckRequest = field(default_factory=lambda: HostCheckRequest(""))
     findings: tuple[RuleFinding, ...] = ()
     unknown: tuple[UnknownHostFact, ...] = ()
     ok: bool | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vllm_runbooks.catalog import host_commands
-from vllm_runbooks.catalog.toolchains import AskedModels
+from vllm_runbooks.catalog.toolchains import ModelSupportReport
 from vllm_runbooks.core.display import RenderedView, to_json, visible
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.views.elements import AMBER, GREEN, RED, Headline, cut, heading, remark, verdict
@@ -35,7 +35,7 @@ _VERDICTS = {
 }
 
 
-def models(answer: AskedModels) -> list[TextBlock]:
+def models(answer: ModelSupportReport) -> list[TextBlock]:
     """Which models the toolchain quantises and compiles, for a terminal."""
     names = [visible(cut(model.name, 60)) for model in answer.models]
     rows: list[tuple[Words, ...]] = [
@@ -44,11 +44,13 @@ def models(answer: AskedModels) -> list[TextBlock]:
             _ANSWERS[model.quantise],
             _ANSWERS[model.compile],
             model.listed.kind if model.listed is not None else _UNKNOWN,
-            styled(model.why, Tone.FAINT),
+            styled(model.reason, Tone.FAINT),
         )
         for name, model in zip(names, answer.models, strict=True)
     ]
-    near = [f"{name}: {', '.join(model.near)}" for name, model in zip(names, answer.models, strict=True) if model.near]
+    near = [
+        f"{name}: {', '.join(model.similar)}" for name, model in zip(names, answer.models, strict=True) if model.similar
+    ]
     parts: list[list[TextBlock]] = [[Table([styled(name, Tone.FAINT) for name in _MODELS_HEAD], rows)]]
     parts += [headed("NEAREST NAMES", list(map(bulleted, near)))] if near else []
     parts.append([SentenceLines(styled(f"{answer.toolchain}: {answer.source}", Tone.FAINT))])
@@ -63,7 +65,7 @@ def host_snapshot(checked: EdgeHost) -> str:
 
 def _headline(checked: CheckedHost) -> Headline:
     word, why, _, _ = _VERDICTS[checked.ok]
-    return Headline(word, f"before the step {checked.asked.step}, {why}")
+    return Headline(word, f"before the step {checked.request.step}, {why}")
 
 
 def host(checked: CheckedHost) -> list[TextBlock]:
@@ -77,7 +79,7 @@ def host(checked: CheckedHost) -> list[TextBlock]:
         ("HOST", list(map(bulleted, _facts(checked)))),
         ("WHAT IT MEANS", [block for finding in checked.findings for block in findings_render.blocks(finding)]),
         ("WHAT THE COMMANDS CHANGE", list(map(bulleted, _commands(checked)))),
-        ("NOT KNOWN", [bulleted(visible(f"{unknown.what} ({unknown.why})")) for unknown in checked.unknown]),
+        ("NOT KNOWN", [bulleted(visible(f"{unknown.fact} ({unknown.reason})")) for unknown in checked.unknown]),
     )
     parts = [lead, *(headed(name, blocks) for name, blocks in sections if blocks)]
     return [*parted([*parts, [SentenceLines(styled(checked.toolchain, Tone.FAINT))]]), BLANK]
@@ -89,7 +91,9 @@ def host_shown(checked: CheckedHost) -> RenderedView:
     if checked.findings:
         html += findings_render.table(checked.findings) + "".join(map(remark, _commands(checked)))
     if checked.unknown:
-        html += heading("Not known") + "".join(remark(f"{unknown.what} ({unknown.why})") for unknown in checked.unknown)
+        html += heading("Not known") + "".join(
+            remark(f"{unknown.fact} ({unknown.reason})") for unknown in checked.unknown
+        )
     return RenderedView(plain(host(checked)), html)
 
 
@@ -109,7 +113,7 @@ def _facts(checked: CheckedHost) -> Iterator[str]:
     inventory = checked.inventory
     names = ", ".join(dict.fromkeys(visible(cut(gpu.name or "unnamed", 40)) for gpu in inventory.gpus))
     count = f"{len(inventory.gpus)} GPU{'s' * (len(inventory.gpus) != 1)}"
-    why = f" ({visible(cut(inventory.why_none, 200))})" if inventory.why_none else ""
+    why = f" ({visible(cut(inventory.no_gpus_reason, 200))})" if inventory.no_gpus_reason else ""
     yield f"{count}{f': {names}' if names else ''}{why}; driver {visible(inventory.driver or _UNKNOWN)}"
     yield _docker(checked.docker)
     if checked.toolkit is not None:
@@ -118,7 +122,7 @@ def _facts(checked: CheckedHost) -> Iterator[str]:
     if checked.folder is not None:
         space = f"{_gib(checked.folder.free_gib)} free of {_gib(checked.folder.total_gib)}"
         yield visible(
-            f"folder {cut(checked.folder.path, 200)}: {space}{'' if checked.folder.is_there else ', not there'}"
+            f"folder {cut(checked.folder.path, 200)}: {space}{'' if checked.folder.exists else ', not there'}"
         )
     memory = inventory.host.memory_available_mib
     yield f"memory free: {_gib(None if memory is None else memory / 1024)}"
@@ -135,5 +139,5 @@ def _docker(docker: DockerFacts | None) -> str:
         parts.append(f"{_gib(docker.root_free_gib)} free for images at {docker.root_folder or _UNKNOWN}")
     for image in docker.images:
         states = {True: f"is there ({_gib(image.size_gib)})", False: "is not there", None: "is there or not: unknown"}
-        parts.append(f"image {image.name} {states[image.is_there]}")
+        parts.append(f"image {image.name} {states[image.exists]}")
     return visible(cut(f"docker: {'; '.join(parts)}", 600))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from vllm_runbooks.core.display import SCHEMA
+from vllm_runbooks.core.earlier_schema import HOST, upgrade
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.json_errors import loaded
 from vllm_runbooks.core.record_forms import record
@@ -34,7 +35,7 @@ def read(text: str, where: str) -> EdgeHost:
     if len(text) > MAX_TEXT:
         raise InputError(f"{where}: is larger than {MAX_TEXT >> 20} MiB, so no recorded host; {_INSTEAD}")
     try:
-        data = loaded(text.lstrip("\ufeff"))
+        data = upgrade(loaded(text.lstrip("\ufeff")), HOST)
     except ValueError as error:
         raise InputError(f"{where}: is no JSON ({error}); {_INSTEAD}") from None
     kind = data.get("kind") if isinstance(data, dict) else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from vllm_runbooks.catalog import host_commands
-from vllm_runbooks.catalog.toolchains import AskedModel, EdgeStep, Toolchain
+from vllm_runbooks.catalog.toolchains import EdgeStep, ModelSupport, Toolchain
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Severity
 from vllm_runbooks.edge10.host.records import (
@@ -53,7 +53,7 @@ class EdgeRuleContext:
     facts: Toolchain
     request: HostCheckRequest
     model: PlannedModel | None = None
-    listed: AskedModel | None = None
+    listed: ModelSupport | None = None
     """The toolchain's list on the model; None if no model was named."""
 
     @property
@@ -92,7 +92,7 @@ class EdgeRuleContext:
     def knows_gpus(self) -> bool:
         """Whether the GPUs of the host, or that it has none, are known."""
         inventory = self.host.inventory
-        return bool(inventory.gpus or inventory.why_none or inventory.driver or inventory.taken)
+        return bool(inventory.gpus or inventory.no_gpus_reason or inventory.driver or inventory.timestamp)
 
     @property
     def image(self) -> ImageFacts | None:
@@ -103,7 +103,7 @@ class EdgeRuleContext:
     @property
     def has_image(self) -> bool | None:
         """Whether the image is on the host; None if unknown."""
-        return None if self.image is None else self.image.is_there
+        return None if self.image is None else self.image.exists
 
     @property
     def installed_vllm(self) -> str | None:
@@ -149,7 +149,7 @@ def _docker_state(state: DockerState, context: EdgeRuleContext) -> _Observations
     docker = context.docker
     if docker is not None and docker.state is state:
         at = f" at {docker.endpoint}" if docker.endpoint else ""
-        why = f": {docker.why}" if docker.why else ""
+        why = f": {docker.reason}" if docker.reason else ""
         yield HostObservation(f"{_STATES[state]}{at}{why}")
 
 
@@ -170,7 +170,7 @@ def _docker_old(context: EdgeRuleContext) -> _Observations:
 def _driver_missing(context: EdgeRuleContext) -> _Observations:
     inventory = context.host.inventory
     if context.knows_gpus and inventory.driver is None and not inventory.gpus:
-        reason = inventory.why_none or "no reason is told"
+        reason = inventory.no_gpus_reason or "no reason is told"
         yield HostObservation(f"no driver of NVIDIA answers ({reason})", _gpu_severity(context))
 
 
@@ -178,7 +178,7 @@ def _gpu_missing(context: EdgeRuleContext) -> _Observations:
     inventory = context.host.inventory
     if context.knows_gpus and not context.gpus and (inventory.driver is not None or inventory.gpus):
         reasons = [f"GPU {gpu.index} {inventories.unfit(gpu)}" for gpu in inventory.gpus]
-        reasons = reasons or [inventory.why_none or "it lists none"]
+        reasons = reasons or [inventory.no_gpus_reason or "it lists none"]
         text = f"the driver answers, and no card can be taken: {'; '.join(reasons[:4])}"
         yield HostObservation(text, _gpu_severity(context))
 
@@ -240,7 +240,7 @@ def accepts_registry(context: EdgeRuleContext) -> bool | None:
     if _settings_with_registry(context, registry):
         return True
     files = docker.files
-    is_known = files is not None and all(f.is_there is False or f.insecure_registries is not None for f in files)
+    is_known = files is not None and all(f.exists is False or f.insecure_registries is not None for f in files)
     return False if is_known else None
 
 
@@ -273,7 +273,7 @@ def _registry_unlisted(context: EdgeRuleContext) -> _Observations:
     names += [name for file in context.settings_files for name in file.insecure_registries or ()]
     near = next((name for name in names if host and name.partition(":")[0] == host), "")
     also = f"; {near} is named, which is another one to docker" if near else ""
-    path = next((file.path for file in context.settings_files if file.is_there), None)
+    path = next((file.path for file in context.settings_files if file.exists), None)
     yield HostObservation(
         f"docker's service does not take {registry} without a certificate{also}",
         _fetch_severity(context),
@@ -312,7 +312,7 @@ def _image_missing(context: EdgeRuleContext) -> _Observations:
 def _model_refused(context: EdgeRuleContext) -> _Observations:
     listed, step = context.listed, context.request.step
     if listed is not None and {"quantise": listed.quantise, "compile": listed.compile}.get(step) is False:
-        yield HostObservation(f"the toolchain does not {step} {listed.name} ({listed.why})")
+        yield HostObservation(f"the toolchain does not {step} {listed.name} ({listed.reason})")
 
 
 def _model_quantised(context: EdgeRuleContext) -> _Observations:
@@ -323,13 +323,13 @@ def _model_quantised(context: EdgeRuleContext) -> _Observations:
 
 def _folder_missing(context: EdgeRuleContext) -> _Observations:
     folder = context.host.folder
-    if folder is not None and folder.is_there is False:
+    if folder is not None and folder.exists is False:
         yield HostObservation(f"{folder.path}: there is no such folder", path=folder.path)
 
 
 def _folder_closed(context: EdgeRuleContext) -> _Observations:
     folder = context.host.folder
-    if folder is not None and folder.is_there and folder.is_writable is False:
+    if folder is not None and folder.exists and folder.is_writable is False:
         yield HostObservation(f"{folder.path}: this user may not write there", path=folder.path)
 
 

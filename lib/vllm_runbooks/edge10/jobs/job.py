@@ -263,7 +263,7 @@ class _JobChecks:
             calibration=calibration,
             evaluation=evaluation,
             threshold=threshold,
-            taken=self._defaults,
+            defaults=self._defaults,
         )
 
     def _or_default(self, field: str, value: Any, default: Any, why: str = "") -> Any:
@@ -311,7 +311,7 @@ class _JobChecks:
             return None
         answer = models.find_model(name, self._facts)
         if answer.listed is None:
-            near = f"did you mean {', '.join(answer.near)}?" if answer.near else "see vllm-runbooks edge10 models"
+            near = f"did you mean {', '.join(answer.similar)}?" if answer.similar else "see vllm-runbooks edge10 models"
             text = f"{_cut(name)!r} is not in the list of {self._facts.name} {self._facts.version}"
             more = "" if field == "like" else "if it is a variant of a listed model, name that with `like`"
             self._wrong(field, text, "; ".join(filter(None, (near, more))))

@@ -76,7 +76,7 @@ def make(name: str, out: Path, *, is_replaced: bool = False, gpus: str | None = 
         converted_folder=names.converted(job, facts),
         compiled_folder=names.compiled(job, facts),
         dies_folder=names.dies_folder(job.dies, facts),
-        room=room,
+        memory=room,
     )
 
 

@@ -81,7 +81,7 @@ class EdgeJob:
     evaluation: JobEvaluation
     threshold: float | None
     """Largest loss of a score that is taken, a score being between 0 and 1; None: not said."""
-    taken: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
     """By field of the description what was taken, and from where, for what it does not say."""
 
     @property
@@ -147,7 +147,7 @@ class MadeFile:
     name: str
     step: str
     """Of `STEPS`; empty: it belongs to none of them."""
-    says: str
+    description: str
     is_run: bool = False
     """Whether it is a program of the shell."""
 
@@ -186,5 +186,5 @@ class MadeJob:
     """The folder of the compiled model, below the job's."""
     dies_folder: str = ""
     """The folder below that."""
-    room: str = ""
+    memory: str = ""
     """What the planner says of the two servers; empty: no cards were named, or the model is unknown to it."""

@@ -39,15 +39,15 @@ def _parts(result: MadeJob, job: EdgeJob) -> Iterator[list[TextBlock]]:
         Prose(f"  compiled into {visible(result.compiled_folder)}/{result.dies_folder}"),
     ]
     rows: list[list[Words]] = [
-        [file.name, _WRITTEN if file.name in result.written else _SAME, file.says] for file in result.files
+        [file.name, _WRITTEN if file.name in result.written else _SAME, file.description] for file in result.files
     ]
     yield headed("FILES", [Table([styled(name, Tone.FAINT) for name in ("file", "", "what it does")], rows)])
     yield from _listed("REMOVED, since this job has no such file", result.removed)
-    yield from _listed("TAKEN, since the job does not say it", [f"{name}: {why}" for name, why in job.taken.items()])
+    yield from _listed("TAKEN, since the job does not say it", [f"{name}: {why}" for name, why in job.defaults.items()])
     yield from _listed("NOT TOLD", result.doubts)
     yield from _listed("FOUND BY THE LINTER", judged(result.issues))
-    if result.room:
-        yield headed("ROOM", [Prose(f"  {visible(result.room)}")])
+    if result.memory:
+        yield headed("ROOM", [Prose(f"  {visible(result.memory)}")])
     yield [SentenceLines(styled(f"What to do, in which order: {visible(result.folder)}/README.md", Tone.FAINT))]
 
 

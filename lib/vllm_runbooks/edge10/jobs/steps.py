@@ -313,7 +313,7 @@ def job_text(job: EdgeJob, facts: Toolchain) -> str:
     }
     lines = ["# One model's way to the chip. What the description left out says where it was taken from."]
     for key, value in values.items():
-        lines += _entry(key, value, job.taken, key)
+        lines += _entry(key, value, job.defaults, key)
     return "\n".join([*lines, ""])
 
 
@@ -354,7 +354,7 @@ def _readme(job: EdgeJob, facts: Toolchain, files: Sequence[MadeFile]) -> str:
         toolchain=facts.name,
         facts=facts.id,
         source=facts.source,
-        files="\n".join(f"| `{file.name}` | {file.step or '-'} | {file.says} |" for file in files),
+        files="\n".join(f"| `{file.name}` | {file.step or '-'} | {file.description} |" for file in files),
         order="\n".join(f"{number}. {line}" for number, line in enumerate(_order(job, facts), 1)),
         compiled=f"{names.compiled(job, facts)}/{names.dies_folder(job.dies, facts)}",
         notes="\n".join(notes),

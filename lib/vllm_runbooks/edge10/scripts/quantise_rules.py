@@ -173,7 +173,7 @@ def _find_unsupported(
         message = {"model": answer.listed.name, "step": Phrase(step)}
         yield part.hit("edge10.model-unsupported", value.node, message)
     elif allowed is None:
-        yield part.hit("edge10.model-unknown", value.node, {"model": name, "near": ", ".join(answer.near)})
+        yield part.hit("edge10.model-unknown", value.node, {"model": name, "near": ", ".join(answer.similar)})
 
 
 def _find_same_folder(part: FilePart) -> Iterator[Hit]:

@@ -7,6 +7,7 @@ import json
 import click
 
 from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.display import SCHEMA
 
 
 @click.command(epilog=given.examples("leftovers", "leftovers --remove proven", "leftovers --remove psm_1a2b3c4d"))
@@ -46,7 +47,7 @@ def leftovers(names_to_remove: tuple[str, ...], form: str) -> int:
              "proof": item.proof, "removed": item not in kept}
             for item in items
         ]  # fmt: skip
-        output.write_json(json.dumps({"schema": 1, "leftovers": rows}, indent=2))
+        output.write_json(json.dumps({"schema": SCHEMA, "leftovers": rows}, indent=2))
         return int(bool(kept))
     for item in items:
         state = "left" if item in kept else "removed"

@@ -65,7 +65,7 @@ def _ray(node: NodeFacts) -> str | None:
 
 def _gpus(node: NodeFacts) -> str | None:
     if not node.inventory.gpus:
-        return NO_GPUS if node.inventory.why_none is not None else None
+        return NO_GPUS if node.inventory.no_gpus_reason is not None else None
     kinds = Counter(gpu.name or "unnamed" for gpu in node.inventory.gpus)
     return ", ".join(f"{count} x {name}" for name, count in kinds.items())
 
@@ -81,7 +81,7 @@ def _limit(name: str, unit: str = "") -> Callable[[NodeFacts], str | None]:
 def _model(node: NodeFacts) -> str | None:
     if node.model is None:
         return None
-    return f"{node.model.path}{'' if node.model.is_there else ' (missing)'}"
+    return f"{node.model.path}{'' if node.model.exists else ' (missing)'}"
 
 
 VLLM = Fact("vLLM", _package(*VLLM_PACKAGES))
@@ -190,7 +190,7 @@ def file_faults(nodes: Sequence[NodeFacts]) -> dict[str, list[str]]:
     files_by_node = {
         node.name: {file.name: file for file in node.model.files}
         for node in nodes
-        if node.model is not None and node.model.is_there and node.model.files
+        if node.model is not None and node.model.exists and node.model.files
     }
     faults: dict[str, list[str]] = {}
     for name in sorted({file for files in files_by_node.values() for file in files}):

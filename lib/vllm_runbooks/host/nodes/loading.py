@@ -83,7 +83,7 @@ def judge_nodes(cluster: CheckedCluster, evidence: Evidence | None) -> RunbookVe
         wrong = next(finding for finding in cluster.findings if finding.severity is not Severity.HINT)
         verdict, reason = Verdict.FAIL, f"{wrong.text} ({wrong.id})"
     elif cluster.ok is None:
-        verdict, reason = Verdict.FAIL, f"not measured: {cluster.unmeasured[0].what}"
+        verdict, reason = Verdict.FAIL, f"not measured: {cluster.unmeasured[0].fact}"
     else:
         verdict, reason = Verdict.PASS, f"nothing stands in the way of a start over {len(cluster.nodes)} nodes"
     facts = {"nodes": len(cluster.nodes)}

@@ -295,9 +295,9 @@ CLOSED = tuple(_STATES)
 def stream_lost(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Open ports on which a stream of data broke off."""
     by_target = grouped(
-        ((attempt.target, attempt.address, attempt.why), attempt.source)
-        for attempt in context.cluster.reaches or ()
-        if attempt.state is Reachability.OPEN and attempt.why and attempt.bandwidth_mbit_s is None
+        ((attempt.target, attempt.address, attempt.reason), attempt.source)
+        for attempt in context.cluster.connections or ()
+        if attempt.state is Reachability.OPEN and attempt.reason and attempt.bandwidth_mbit_s is None
     )
     for (target, address, why), sources in by_target.items():
         verb = "reaches" if len(sources) == 1 else "reach"
@@ -330,5 +330,5 @@ def collective(context: ClusterRuleContext) -> Iterator[RuleHit]:
 def _rank(outcome: RankOutcome) -> str:
     ended = "hung, and was ended" if outcome.state is RankState.HUNG else "failed"
     after = "" if outcome.seconds is None else f" after {outcome.seconds:.3g} s"
-    why = f" ({' '.join(outcome.said.split())[:200]})" if outcome.said else ""
+    why = f" ({' '.join(outcome.message.split())[:200]})" if outcome.message else ""
     return f"rank {outcome.rank} on {outcome.node} {ended}{after}{why}"

@@ -28,8 +28,8 @@ def unread(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Nodes that could not be asked."""
     remedies = load_table("unread_nodes", UnreadRemedy).values()
     for node in context.cluster.unread:
-        do = next((remedy.do for remedy in remedies if any(word in node.why for word in remedy.words)), "")
-        yield RuleHit((node.name,), f"{node.name} could not be asked: {' '.join(node.why.split())[:300]}", do=do)
+        do = next((remedy.do for remedy in remedies if any(word in node.reason for word in remedy.words)), "")
+        yield RuleHit((node.name,), f"{node.name} could not be asked: {' '.join(node.reason.split())[:300]}", do=do)
 
 
 def differs(fact: Fact) -> Callable[[ClusterRuleContext], Iterator[RuleHit]]:
@@ -95,7 +95,7 @@ def gpus_missing(context: ClusterRuleContext) -> Iterator[RuleHit]:
     values = compared.values(compared.GPUS, context.nodes)
     without = tuple(node for node, value in values.items() if value == compared.NO_GPUS)
     if without and len(without) < sum(value is not None for value in values.values()):
-        why = context.matrix.nodes[without[0]].inventory.why_none
+        why = context.matrix.nodes[without[0]].inventory.no_gpus_reason
         text = f"no card on {listed(without)} ({why}), and cards on others"
         yield RuleHit(without, text, facts=(compared.GPUS.what,))
 
@@ -113,8 +113,8 @@ def model_missing(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Nodes on which the model's path does not exist."""
     sentences = []
     for node in context.nodes:
-        if node.model is not None and not node.model.is_there:
-            why = f" ({' '.join(node.model.why.split())[:200]})" if node.model.why else ""
+        if node.model is not None and not node.model.exists:
+            why = f" ({' '.join(node.model.reason.split())[:200]})" if node.model.reason else ""
             sentences.append((node.name, NodeWords(f"{node.model.path} is not there on", why)))
     yield from grouped_hits(sentences, compared.MODEL.what)
 

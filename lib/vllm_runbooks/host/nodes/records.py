@@ -48,8 +48,8 @@ class ModelFacts:
     """The model as this node sees it."""
 
     path: str
-    is_there: bool
-    why: str = ""
+    exists: bool
+    reason: str = ""
     """Why it cannot be read."""
     files: tuple[FileFacts, ...] = ()
     """By name: the configuration, the index, the tokenizer, the weights."""
@@ -82,7 +82,7 @@ class Unread:
     """A node that could not be asked."""
 
     name: str
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Reachability(StrEnum):
 
 
 @dataclass(frozen=True)
-class Reach:
+class NodeConnection:
     """One attempt of one node to reach a port of another, at one of its addresses."""
 
     source: str
@@ -125,7 +125,7 @@ class Reach:
     latency_ms: float | None = None
     """Median of several round trips."""
     bandwidth_mbit_s: float | None = None
-    why: str = ""
+    reason: str = ""
     """Why it is not open, or took no stream of data."""
 
 
@@ -147,7 +147,7 @@ class RankOutcome:
     rank: int
     state: RankState
     seconds: float | None = None
-    said: str = ""
+    message: str = ""
     """Last message."""
 
 
@@ -175,15 +175,15 @@ class Cluster:
     constructed: bool = False
     """Whether it was written by a person."""
     source: str | None = None
-    taken: str | None = None
+    timestamp: str | None = None
     """UTC, as in 2026-01-31T12:00:00Z."""
-    by: str | None = None
+    method: str | None = None
     """How the nodes were asked: "ray", "ssh" or "snapshots"."""
     head: str | None = None
     """Node that others join; None for the first."""
     nodes: tuple[NodeFacts, ...] = ()
     unread: tuple[Unread, ...] = ()
-    reaches: tuple[Reach, ...] | None = None
+    connections: tuple[NodeConnection, ...] | None = None
     """None if not measured."""
     collectives: tuple[Collective, ...] | None = None
     """None if none was run."""
@@ -196,9 +196,9 @@ NodeFinding = RuleFinding
 class Unmeasured:
     """An unknown fact about nodes that matters."""
 
-    what: str
+    fact: str
     nodes: tuple[str, ...]
-    why: str = ""
+    reason: str = ""
     """Why it is unknown, and what to do."""
 
 
@@ -208,7 +208,7 @@ class NodeEnvironment:
 
     node: str
     variables: Mapping[str, str]
-    why: str
+    reason: str
     """What they are based on."""
 
 
@@ -216,10 +216,10 @@ class NodeEnvironment:
 class Difference:
     """A fact that is not the same on all nodes."""
 
-    what: str
+    fact: str
     values: Mapping[str, str | None]
     """By node; None if unknown."""
-    matters: bool
+    is_significant: bool
     """Whether there is a finding about it."""
 
 
@@ -246,7 +246,7 @@ class NodePart:
     """Whether it executes runs."""
     is_lost: bool = False
     """Whether it was lost before the end of the suite."""
-    why: str = ""
+    reason: str = ""
     """Why it is not used, or lost."""
     cpus: float | None = None
     """CPUs for Ray; a run takes one."""

@@ -34,9 +34,9 @@ from vllm_runbooks.host.nodes.records import (
     Cluster,
     Collective,
     Difference,
+    NodeConnection,
     NodeFacts,
     RankState,
-    Reach,
     Reachability,
     Unmeasured,
 )
@@ -92,7 +92,7 @@ def view(cluster: CheckedCluster) -> list[TextBlock]:
     if cluster.environments:
         lines: list[TextBlock] = []
         for environment in cluster.environments[:_MOST]:
-            lines.append(bulleted(styled(f"{_short(environment.node)}: ", Tone.HEADING) + environment.why))
+            lines.append(bulleted(styled(f"{_short(environment.node)}: ", Tone.HEADING) + environment.reason))
             lines.append(Line(styled(f"    export {_assignments(environment.variables)}", Tone.COMMAND)))
         parts.append(headed("WHAT EACH NODE NEEDS", [*lines, *(Line(f"    {line}") for line in _more(cluster))]))
     if cluster.unmeasured:
@@ -130,7 +130,7 @@ _ASKED = {"ray": ", asked through Ray", "ssh": ", asked over ssh"}
 def _summary(cluster: Cluster) -> Iterator[str]:
     names = _listed([node.name for node in cluster.nodes])
     count = _count(len(cluster.nodes), "node")
-    answers = f"{count}{_ASKED.get(cluster.by or '', '')}: {names}" if names else "no node answers"
+    answers = f"{count}{_ASKED.get(cluster.method or '', '')}: {names}" if names else "no node answers"
     yield cut(f"{answers}{f'; {len(cluster.unread)} could not be asked' if cluster.unread else ''}", 400)
     if cluster.constructed:
         yield cut(f"constructed, not read on hosts: {cluster.source or 'from no source'}", 400)
@@ -164,7 +164,7 @@ def _picked(cluster: CheckedCluster) -> Sequence[int]:
     if len(cluster.nodes) <= _MOST:
         return range(len(cluster.nodes))
     odd: Counter[str] = Counter()
-    for reached in cluster.reaches or ():
+    for reached in cluster.connections or ():
         if reached.state is not Reachability.OPEN:
             odd.update((reached.source, reached.target))
     for difference in cluster.differences:
@@ -176,13 +176,13 @@ def _picked(cluster: CheckedCluster) -> Sequence[int]:
 
 def _matrix(cluster: CheckedCluster) -> list[tuple[str, ...]]:
     """From each node to each, in words: nobody should have to know what a colour means."""
-    if not cluster.reaches:
+    if not cluster.connections:
         return []
     names = [cluster.nodes[number].name for number in _picked(cluster)]
     columns = frozenset(names)
     by_pair = compared.grouped(
         ((attempt.source, attempt.target), attempt)
-        for attempt in cluster.reaches
+        for attempt in cluster.connections
         if attempt.source in columns and attempt.target in columns
     )
     addresses = {environment.node: environment.variables.get(HOST_IP) for environment in cluster.environments}
@@ -193,7 +193,7 @@ def _matrix(cluster: CheckedCluster) -> list[tuple[str, ...]]:
     return [(_short(source), *(way(source, target) for target in names)) for source in names]
 
 
-def _cell(attempts: Sequence[Reach], address: str | None) -> str:
+def _cell(attempts: Sequence[NodeConnection], address: str | None) -> str:
     """What became of the attempts at the address that would be used, else of all."""
     attempts = [attempt for attempt in attempts if attempt.address == address] or attempts
     if not attempts:
@@ -208,7 +208,7 @@ def _cell(attempts: Sequence[Reach], address: str | None) -> str:
 
 
 def _ports(cluster: CheckedCluster) -> str:
-    uses = dict.fromkeys(f"{attempt.port} ({attempt.use})" for attempt in cluster.reaches or ())
+    uses = dict.fromkeys(f"{attempt.port} ({attempt.use})" for attempt in cluster.connections or ())
     many = f"; {_MOST} of {len(cluster.nodes):,} nodes are shown, first those with most that is closed or differs"
     return f"ports: {', '.join(list(uses)[:8])}{many if len(cluster.nodes) > _MOST else ''}"
 
@@ -219,8 +219,8 @@ _DIFFERENCES = ("fact", "values, with their nodes", "matters")
 
 
 def _row(difference: Difference) -> tuple[Words, ...]:
-    matters = styled("yes", Tone.WARN) if difference.matters else styled("no finding", Tone.FAINT)
-    return visible(cut(difference.what, 60)), visible(cut(_values(difference.values), 200)), matters
+    matters = styled("yes", Tone.WARN) if difference.is_significant else styled("no finding", Tone.FAINT)
+    return visible(cut(difference.fact, 60)), visible(cut(_values(difference.values), 200)), matters
 
 
 def _values(values: Mapping[str, str | None]) -> str:
@@ -232,11 +232,11 @@ def _unmeasured(cluster: CheckedCluster) -> Iterator[str]:
     every = tuple(node.name for node in cluster.nodes)
     for fact in cluster.unmeasured:
         of = "" if fact.nodes == every else f": of {_listed(fact.nodes)}"
-        yield f"{fact.what}{of}{_because(fact)}"
+        yield f"{fact.fact}{of}{_because(fact)}"
 
 
 def _because(fact: Unmeasured) -> str:
-    return f" ({fact.why})" if fact.why else ""
+    return f" ({fact.reason})" if fact.reason else ""
 
 
 # ---- for a notebook
@@ -305,7 +305,7 @@ class _FactRow(NamedTuple):
 
 
 def _compared(cluster: CheckedCluster) -> Iterator[tuple[str, tuple[str | None, ...]]]:
-    differing = {difference.what for difference in cluster.differences}
+    differing = {difference.fact for difference in cluster.differences}
     for fact in compared.FACTS:
         if fact.what not in differing:
             yield fact.what, tuple(_value(fact.of(node), cluster) for node in cluster.nodes)
@@ -333,7 +333,7 @@ def _facts(cluster: CheckedCluster) -> Iterator[_FactRow]:
 
 def _difference_fact(difference: Difference) -> _FactRow:
     values = tuple(difference.values.values())
-    return _FactRow(difference.what, values, _usual(difference.values), differs=True, matters=difference.matters)
+    return _FactRow(difference.fact, values, _usual(difference.values), differs=True, matters=difference.is_significant)
 
 
 def _usual(values: Mapping[str, str | None]) -> str | None:
@@ -381,8 +381,8 @@ def reach(checked: CheckedCluster | str) -> RenderedView:
 
 
 def _speeds(cluster: CheckedCluster) -> list[str]:
-    waits = [attempt.latency_ms for attempt in cluster.reaches or () if attempt.latency_ms is not None]
-    rates = [attempt.bandwidth_mbit_s for attempt in cluster.reaches or () if attempt.bandwidth_mbit_s is not None]
+    waits = [attempt.latency_ms for attempt in cluster.connections or () if attempt.latency_ms is not None]
+    rates = [attempt.bandwidth_mbit_s for attempt in cluster.connections or () if attempt.bandwidth_mbit_s is not None]
     limits = [f"at most {max(waits):.3g} ms there and back"] if waits else []
     limits += [f"at least {min(rates):,.0f} Mbit/s"] if rates else []
     return [f"Of all ways that were measured: {', '.join(limits)}."] if limits else []
@@ -416,7 +416,7 @@ _UNMEASURED = "Not measured"
 
 def _unmeasured_by_nodes(cluster: CheckedCluster) -> list[str]:
     every = tuple(node.name for node in cluster.nodes)
-    by_nodes = compared.grouped((fact.nodes, f"{fact.what}{_because(fact)}") for fact in cluster.unmeasured)
+    by_nodes = compared.grouped((fact.nodes, f"{fact.fact}{_because(fact)}") for fact in cluster.unmeasured)
     return [
         f"Of {'all nodes' if names == every else _listed(names)}: {'; '.join(facts)}."
         for names, facts in by_nodes.items()
@@ -442,7 +442,7 @@ def environments(checked: CheckedCluster | str) -> RenderedView:
     parts = [
         elements.heading(_short(node.node))
         + elements.preformatted(_exports(node.variables))
-        + remark(cut(node.why, 200))
+        + remark(cut(node.reason, 200))
         for node in first
     ]
     return RenderedView("\n".join([*lines, *more]), "".join([*parts, *map(remark, more)]))

@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from vllm_runbooks.core.display import visible
+from vllm_runbooks.core.earlier_schema import HOST, upgrade
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.json_errors import loaded
 from vllm_runbooks.core.record_forms import record
@@ -49,7 +50,7 @@ def read(texts: Iterable[tuple[str, str]], *, spared: Container[str] = ()) -> Cl
             if where not in spared:
                 raise
             wrong.append(error)
-            cluster = Cluster(by=_BY_FILES, unread=(Unread(_name_of(where), str(error)),))
+            cluster = Cluster(method=_BY_FILES, unread=(Unread(_name_of(where), str(error)),))
         _check_names(cluster, names, where)
         clusters.append(cluster)
     if wrong and len(wrong) == len(clusters):
@@ -100,20 +101,20 @@ def _read(text: str, where: str) -> Cluster:
     if len(text) > MAX_TEXT:
         raise InputError(f"{where}: is larger than {MAX_TEXT >> 20} MiB; of hundreds of nodes give fewer at a time")
     begun = text.lstrip("\ufeff \t\r\n")
-    data = _json(begun, where) if begun.startswith(("{", "[")) else {"kind": HOST_KIND}
+    data = upgrade(_json(begun, where), HOST) if begun.startswith(("{", "[")) else {"kind": HOST_KIND}
     kind = data.get("kind") if isinstance(data, dict) else None
     if kind == HOST_KIND:
-        return Cluster(by=_BY_FILES, nodes=(NodeFacts(_name_of(where), inventory=inventories.read(text, where)),))
+        return Cluster(method=_BY_FILES, nodes=(NodeFacts(_name_of(where), inventory=inventories.read(text, where)),))
     if kind not in (KIND, NODE_KIND):
         raise InputError(f'{where}: is no recorded cluster: "kind" is not "{KIND}" or "{NODE_KIND}"; {_WRITE}')
     values = read_fields(data, where, _DERIVED, _WRITE)
     if kind == NODE_KIND:
         about: dict[str, Any] = {
-            name: values.pop(name) for name in ("constructed", "source", "taken") if name in values
+            name: values.pop(name) for name in ("constructed", "source", "timestamp") if name in values
         }
         inventories.check(Cluster, about, where)
         inventories.check(NodeFacts, values, where)
-        cluster = replace(record(Cluster, about), by=_BY_FILES, nodes=(record(NodeFacts, values),))
+        cluster = replace(record(Cluster, about), method=_BY_FILES, nodes=(record(NodeFacts, values),))
     elif "nodes" in values:
         inventories.check(Cluster, values, where)
         cluster = record(Cluster, values)
@@ -135,7 +136,9 @@ def _json(text: str, where: str) -> Any:
 def _check_links(cluster: Cluster, where: str) -> None:
     known_nodes = {*_names(cluster)}
     named = [("head", cluster.head)] if cluster.head is not None else []
-    named += [("reaches", name) for attempt in cluster.reaches or () for name in (attempt.source, attempt.target)]
+    named += [
+        ("connections", name) for attempt in cluster.connections or () for name in (attempt.source, attempt.target)
+    ]
     named += [("collectives", rank.node) for attempt in cluster.collectives or () for rank in attempt.ranks]
     odd = next(((field, name) for field, name in named if name not in known_nodes), None)
     if odd is not None:
@@ -162,17 +165,17 @@ def _check_names(cluster: Cluster, names: Counter[str], where: str) -> None:
 
 def _joined(clusters: Sequence[Cluster]) -> Cluster:
     """Merge clusters of several files; a collective covers the nodes of one file, so it is dropped."""
-    reaches = tuple(item for cluster in clusters for item in cluster.reaches or ())
+    reaches = tuple(item for cluster in clusters for item in cluster.connections or ())
     return Cluster(
         constructed=any(
             cluster.constructed or any(node.inventory.constructed for node in cluster.nodes) for cluster in clusters
         ),
         source=f"put together of {len(clusters)} files",
-        by=_BY_FILES,
+        method=_BY_FILES,
         head=next((cluster.head for cluster in clusters if cluster.head is not None), None),
         nodes=tuple(node for cluster in clusters for node in cluster.nodes),
         unread=tuple(item for cluster in clusters for item in cluster.unread),
-        reaches=reaches or None,
+        connections=reaches or None,
     )
 
 

@@ -71,7 +71,7 @@ def _of_model(context: ClusterRuleContext, model: str) -> Iterator[Unmeasured]:
     blank = tuple(name for name in expected if name not in models or model not in ("", models[name].path))
     if blank:
         yield Unmeasured(f"the model{f' {model}' if model else ''}", blank)
-    unread = tuple(name for name, facts in models.items() if facts.is_there and not _is_read(facts))
+    unread = tuple(name for name, facts in models.items() if facts.exists and not _is_read(facts))
     if unread:
         yield Unmeasured("content of the model's files", unread)
 
@@ -81,7 +81,7 @@ def _is_read(facts: ModelFacts) -> bool:
 
 
 def _of_ways(context: ClusterRuleContext, names: tuple[str, ...]) -> Iterator[Unmeasured]:
-    if context.cluster.reaches is None:
+    if context.cluster.connections is None:
         yield Unmeasured("which node reaches which, on the ports of Ray, torch and vLLM", names)
         return
     untried = context.matrix.untried()
@@ -110,8 +110,8 @@ def _why_not(context: ClusterRuleContext, called: Sequence[str]) -> str:
     """Why the first rank that did not start did not; not that another waited for it."""
     runs = [run for run in context.cluster.collectives or () if BACKENDS.get(run.backend) in called]
     ranks = [rank for run in runs for rank in run.ranks]
-    lacking = [rank for rank in ranks if rank.state is RankState.NOT_STARTED and not rank.said.endswith(ABSENT_RANK)]
-    reason = next((f"{rank.node}: {' '.join(rank.said.split())[:200]}" for rank in lacking if rank.said), "")
+    lacking = [rank for rank in ranks if rank.state is RankState.NOT_STARTED and not rank.message.endswith(ABSENT_RANK)]
+    reason = next((f"{rank.node}: {' '.join(rank.message.split())[:200]}" for rank in lacking if rank.message), "")
     return f"{reason}; {_WITH_TORCH}" if "torch" in reason else reason
 
 

@@ -8,7 +8,14 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from vllm_runbooks.host.nodes.records import Cluster, Interface, NodeEnvironment, NodeFacts, Reach, Reachability
+from vllm_runbooks.host.nodes.records import (
+    Cluster,
+    Interface,
+    NodeConnection,
+    NodeEnvironment,
+    NodeFacts,
+    Reachability,
+)
 
 HOST_IP, NCCL, GLOO = "VLLM_HOST_IP", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"
 _TRIED = frozenset(Reachability) - {Reachability.UNKNOWN}
@@ -92,7 +99,7 @@ class BlockedPorts:
     source: str
     target: str
     address: str
-    reaches: tuple[Reach, ...]
+    reaches: tuple[NodeConnection, ...]
     is_whole: bool
     """Whether every attempt at the address failed."""
     is_open_back: bool
@@ -109,10 +116,10 @@ class ReachabilityMatrix:
 
     def __init__(self, cluster: Cluster) -> None:
         self.nodes = {node.name: node for node in cluster.nodes}
-        self._tried: dict[tuple[str, str], dict[str, list[Reach]]] = defaultdict(lambda: defaultdict(list))
+        self._tried: dict[tuple[str, str], dict[str, list[NodeConnection]]] = defaultdict(lambda: defaultdict(list))
         self.unknown: set[str] = set()
         self._out: dict[str, Counter[str]] = defaultdict(Counter)
-        for attempt in cluster.reaches or ():
+        for attempt in cluster.connections or ():
             if attempt.state not in _TRIED:
                 self.unknown.add(attempt.target)
                 continue
@@ -143,7 +150,7 @@ class ReachabilityMatrix:
         attempts = [attempt for by_source in self._attempts(name, address) for attempt in by_source]
         return any(attempt.state is Reachability.OPEN for attempt in attempts) if attempts else None
 
-    def _attempts(self, name: str, address: str) -> list[list[Reach]]:
+    def _attempts(self, name: str, address: str) -> list[list[NodeConnection]]:
         """What each node tried to reach another at an address."""
         return [self._tried[source, name].get(address, []) for source in self._sources[name]]
 
@@ -174,7 +181,7 @@ class ReachabilityMatrix:
                 ranked.append((score, self._way(interface.name, address, opened)))
         return max(ranked, key=lambda attempts: attempts[0])[1] if ranked else None
 
-    def _way(self, interface: str, address: str, opened: Sequence[Sequence[Reach]]) -> NodeRoute:
+    def _way(self, interface: str, address: str, opened: Sequence[Sequence[NodeConnection]]) -> NodeRoute:
         count = sum(map(bool, opened))
         if not count:
             return NodeRoute(interface, address, f"{interface} leads to the others, and none of them reaches {address}")
@@ -191,7 +198,7 @@ class ReachabilityMatrix:
         """Ports that are not reached at the addresses that would be used, by source, target and state."""
         for (source, target), by_address in self._tried.items():
             for address in self._judged(target, by_address):
-                closed: dict[Reachability, list[Reach]] = defaultdict(list)
+                closed: dict[Reachability, list[NodeConnection]] = defaultdict(list)
                 for attempt in by_address[address]:
                     if attempt.state is not Reachability.OPEN:
                         closed[attempt.state].append(attempt)
@@ -200,7 +207,7 @@ class ReachabilityMatrix:
                     back = self._is_open(target, source)
                     yield BlockedPorts(source, target, address, tuple(attempts), is_whole, back)
 
-    def _judged(self, target: str, by_address: Mapping[str, Collection[Reach]]) -> tuple[str, ...]:
+    def _judged(self, target: str, by_address: Mapping[str, Collection[NodeConnection]]) -> tuple[str, ...]:
         """Addresses at which a node has to be reached: the chosen one, else the likeliest."""
         route = self.chosen.get(target)
         if route is not None:

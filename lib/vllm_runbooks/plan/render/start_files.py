@@ -19,9 +19,9 @@ def _blocks(summary: StartFiles) -> Iterator[TextBlock]:
     layout = summary.layout
     sizes = "" if layout is None else f": {layout.replicas} x TP {layout.tp} PP {layout.pp} DP {layout.dp}"
     yield Line(styled(f"{summary.model}, vLLM {summary.vllm.version}{sizes}", Tone.HEADING))
-    yield Prose(f"Executor {summary.executor or 'not known'}; {summary.why}.")
-    if summary.by_itself:
-        yield Prose(f"Given the sizes alone on one node: {summary.by_itself}.")
+    yield Prose(f"Executor {summary.executor or 'not known'}; {summary.reason}.")
+    if summary.single_node_result:
+        yield Prose(f"Given the sizes alone on one node: {summary.single_node_result}.")
     for node in summary.nodes:
         yield Line("")
         yield Line(styled(f"{node.node}{f' at {node.address}' if node.address else ''}", Tone.HEADING))
@@ -45,10 +45,10 @@ def executor(summary: StartFiles | str) -> RenderedView:
         return RenderedView(summary, prose(summary))
     joined = {"ray": "Ray", "nnodes": "--nnodes", "": "nothing"}[summary.joined_by]
     lead = Headline(f"joined by {joined}", f"executor {summary.executor or 'not known'}")
-    paragraphs = [f"{summary.why}."]
+    paragraphs = [f"{summary.reason}."]
     paragraphs += (
-        [f"A start on one node that is given the sizes and nothing else: {summary.by_itself}."]
-        if summary.by_itself
+        [f"A start on one node that is given the sizes and nothing else: {summary.single_node_result}."]
+        if summary.single_node_result
         else []
     )
     return RenderedView("\n".join([str(lead), *paragraphs]), verdict(lead, BLUE) + "".join(map(_paragraph, paragraphs)))

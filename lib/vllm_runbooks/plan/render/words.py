@@ -247,7 +247,7 @@ def refusal(plan: Plan) -> str:
 
 def found_headline(finding: FindAnswer) -> Headline:
     """The answer in one line."""
-    name = _FOUND[finding.what]
+    name = _FOUND[finding.quantity]
     if finding.value is None:
         return Headline(name, f"unknown: {next(iter(finding.reasons), 'it depends on what is not known')}")
     band = ""
@@ -269,7 +269,7 @@ def _unit(finding: FindAnswer) -> str:
 def _value(finding: FindAnswer, value: float | str) -> str:
     if isinstance(value, str):
         return value
-    text = f"{value:,.4f}" if finding.what is Find.UTILIZATION else f"{value:,.2f}"
+    text = f"{value:,.4f}" if finding.quantity is Find.UTILIZATION else f"{value:,.2f}"
     return text.rstrip("0").rstrip(".")
 
 

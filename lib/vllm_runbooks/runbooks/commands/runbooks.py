@@ -17,6 +17,7 @@ import click
 from vllm_runbooks.catalog import complete
 from vllm_runbooks.catalog import console as catalog_options
 from vllm_runbooks.core.console import given, output, terminal
+from vllm_runbooks.core.display import SCHEMA
 from vllm_runbooks.core.errors import InputError, RunbooksError, suggestion
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import Verdict
@@ -363,7 +364,7 @@ def _by_node(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> Iterato
         yield SentenceLines(f"Node {node.name}: {summary}")
     for difference in differences(nodes, results):
         values = "; ".join(f"{name}: {value or 'unknown'}" for name, value in difference.values.items())
-        yield SentenceLines(f"Not the same on all nodes: {difference.what} ({values})")
+        yield SentenceLines(f"Not the same on all nodes: {difference.fact} ({values})")
 
 
 def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeout_s: float) -> list[RunbookRequest]:
@@ -558,4 +559,4 @@ def _meant(name: str, runbooks: Iterable[str]) -> str:
 
 
 def _print_json(data: dict[str, Any]) -> None:
-    output.write(json.dumps({"schema": 1, **data}, indent=2))
+    output.write(json.dumps({"schema": SCHEMA, **data}, indent=2))

@@ -22,7 +22,7 @@ from vllm_runbooks.host.running import SupervisedCommand
 from vllm_runbooks.plan import proxy
 from vllm_runbooks.probe.asking import Target, is_open
 from vllm_runbooks.probe.health_checks import answered as requests_answered
-from vllm_runbooks.probe.starts import Fleet, Guarded, LaunchChange, Measured
+from vllm_runbooks.probe.starts import Fleet, Guarded, LaunchChange, LoadResult
 from vllm_runbooks.runbooks import steps
 from vllm_runbooks.runbooks.live import starting
 from vllm_runbooks.runbooks.live.side_by_side import Servers
@@ -166,7 +166,7 @@ def placed(launch: ServedLaunch, cards: starting.GpuReadings, copies: int) -> li
 
 
 def _together(requests: Sequence[serve.LaunchRequest], load: Load, place: Path, say: Say) -> Fleet:
-    measured: Measured | None = None
+    measured: LoadResult | None = None
     answered: list[int | None] = []
     front = ""
     servers = Servers({f"server {number}": server for number, server in enumerate(requests, 1)})

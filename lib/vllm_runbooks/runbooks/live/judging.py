@@ -8,7 +8,7 @@ from itertools import chain
 
 from vllm_runbooks.core.records import Answer, Outcome, RunbookVerdict, Verdict
 from vllm_runbooks.diagnosis import expected as diagnosis_expected
-from vllm_runbooks.probe.starts import Fleet, Guarded, LaunchResult, Measured, Printed
+from vllm_runbooks.probe.starts import Fleet, Guarded, LaunchResult, LoadResult, Printed
 
 
 def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> RunbookVerdict:
@@ -17,7 +17,7 @@ def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> Ru
     if started.failed_check is not None:
         return replace(judgement, verdict=Verdict.FAIL, reason=started.failed_check)
     if is_ready(started):
-        unproved = "" if started.attempts[-1].rungs else ", by its log alone: where it answers is not known"
+        unproved = "" if started.attempts[-1].health_checks else ", by its log alone: where it answers is not known"
         return replace(judgement, verdict=Verdict.PASS, reason=f"the server was ready{unproved}", outcome=Outcome.READY)
     if proved is None:
         return judgement
@@ -90,10 +90,10 @@ def _wrong_in_split(copies: Fleet, split: Guarded, lines: Sequence[Sequence[Prin
     yield from (f"not in the log: {line.text}" for line in missing)
 
 
-def _wrong_load(name: str, measured: Measured | None) -> Iterator[str]:
+def _wrong_load(name: str, measured: LoadResult | None) -> Iterator[str]:
     if measured is None:
         yield f"{name} was not sent"
-    elif measured.why_none:
-        yield f"{name} was not measured: {measured.why_none}"
+    elif measured.reason:
+        yield f"{name} was not measured: {measured.reason}"
     elif measured.answered != measured.requests:
         yield f"{name}: {measured.answered} of {measured.requests} requests were answered"

@@ -22,7 +22,7 @@ from vllm_runbooks.probe.asking import Target
 from vllm_runbooks.probe.history_entry import launch_options
 from vllm_runbooks.probe.load import ProbeLoad
 from vllm_runbooks.probe.probing import ProbeRequest, observe
-from vllm_runbooks.probe.records import CardSeen, LogSeen, Observation
+from vllm_runbooks.probe.records import GpuUsage, LogSummary, Observation
 from vllm_runbooks.reading import sources
 from vllm_runbooks.reading.documents import read as read_starts
 
@@ -88,7 +88,7 @@ def probe(
         catalog.serving(),
         say=say,
     )
-    lacks_key = any(rung.reason == "key-missing" for rung in observation.rungs)
+    lacks_key = any(check.reason == "key-missing" for check in observation.health_checks)
     return redact_record(
         replace(
             observation,
@@ -98,7 +98,7 @@ def probe(
             command=None
             if text is None
             else lint.hidden(text, knowledge.knowledge(), lint.LintRequest(vllm=observation.vllm)),
-            cards=cards,
+            gpus=cards,
             notes=(*observation.notes, *([withheld] if withheld and lacks_key else [])),
         )
     )
@@ -140,13 +140,13 @@ def _command(name: str) -> str:
     return text
 
 
-def _log(name: str, command: str | None) -> tuple[LogSeen, dict[str, Any], str | None]:
+def _log(name: str, command: str | None) -> tuple[LogSummary, dict[str, Any], str | None]:
     evidence = replace(sources.load_files([name]), command=command)
     answer, starts = diagnosing.diagnose(evidence), diagnosing.read(evidence)
     cause = answer.root_cause
     printed = starts[-1].arguments if starts else {}
     arguments = {option: value for option, value in printed.items() if not option.startswith("_")}
-    seen = LogSeen(
+    seen = LogSummary(
         files=answer.files,
         outcome=answer.outcome,
         root_cause=CauseRef(cause.symptom, cause.class_) if cause else None,
@@ -155,14 +155,14 @@ def _log(name: str, command: str | None) -> tuple[LogSeen, dict[str, Any], str |
     return seen, arguments, answer.vllm.version
 
 
-def _cards(memory: str, target: Target) -> tuple[CardSeen, ...]:
+def _cards(memory: str, target: Target) -> tuple[GpuUsage, ...]:
     if memory == NVML and not is_local(target):
         return ()
     source, _ = gpu_memory.source_of("" if memory == NVML else memory)
     if source is None:
         return ()
     cards = source.read().cards
-    return tuple(CardSeen(c.index, c.name, c.total_mib, c.used_mib, c.busy_percent) for c in cards)
+    return tuple(GpuUsage(c.index, c.name, c.total_mib, c.used_mib, c.busy_percent) for c in cards)
 
 
 def _as_started(target: Target, command: str | None) -> Target:

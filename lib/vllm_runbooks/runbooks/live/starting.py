@@ -18,7 +18,7 @@ from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.files import NotStoredError, store
 from vllm_runbooks.core.records import Answer, Edit
 from vllm_runbooks.host import gpu_memory
-from vllm_runbooks.probe.starts import Guarded, LaunchChange, Measured
+from vllm_runbooks.probe.starts import Guarded, LaunchChange, LoadResult
 from vllm_runbooks.reading import arguments, deployment
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.runbooks import recording, steps
@@ -141,7 +141,7 @@ def started(launch: ServedLaunch, options: LaunchOptions, change: LaunchChange |
     """Launch, measure and end the server; store its commands and its case."""
     place, cards, load = place_of(options.step, options.folder), cards_of(options.memory), options.load
 
-    def proof(is_gone: Callable[[], bool]) -> Measured | None:
+    def proof(is_gone: Callable[[], bool]) -> LoadResult | None:
         return None if load is None else loads.measure(load, launch, launch.target, place, is_cancelled=is_gone)
 
     supervised = request(launch, cards, options.gpus, options.ready_within_s, place)
@@ -242,7 +242,7 @@ def evidence(*started: Guarded | None) -> Evidence:
 
 
 def _evidence(started: Guarded) -> Evidence:
-    text = "".join(f"[vllm-runbooks] {check.name}: {check.result.value}: {check.says}\n" for check in started.checks)
+    text = "".join(f"[vllm-runbooks] {check.name}: {check.result.value}: {check.message}\n" for check in started.checks)
     if started.attempts:
         try:
             return serve.evidence(started)
@@ -251,7 +251,7 @@ def _evidence(started: Guarded) -> Evidence:
     return Evidence((Document("guard.log", text),), vllm=started.vllm)
 
 
-def keep_commands(folder: Path, started: Sequence[Guarded], more: Sequence[Measured | None], say: Say) -> None:
+def keep_commands(folder: Path, started: Sequence[Guarded], more: Sequence[LoadResult | None], say: Say) -> None:
     """Write down the commands with their exit status."""
     rows = [
         {"command": item.command, "ended": item.ending, "status": item.status, "seconds": round(item.seconds, 1)}
@@ -259,7 +259,7 @@ def keep_commands(folder: Path, started: Sequence[Guarded], more: Sequence[Measu
         for item in launch.attempts
     ]
     rows += [
-        {"command": item.command, "ended": item.why_none or "ended with exit status 0", "status": item.status}
+        {"command": item.command, "ended": item.reason or "ended with exit status 0", "status": item.status}
         for item in more
         if item is not None and item.command
     ]
