@@ -73,8 +73,9 @@ cluster.add_command(files)
 )
 @click.option("--ssh-config", metavar="FILE", help="With --hosts: a configuration of ssh in place of the user's own.")
 @click.option("--out", metavar="FILE", type=given.FILE, help="Write the nodes there, as a snapshot of all of them.")
+@given.EXPLAIN
 @given.FORMAT
-def check(*, snapshots: tuple[str, ...], model: str, out: Path | None, form: str, **asked: Any) -> int:
+def check(*, snapshots: tuple[str, ...], model: str, out: Path | None, explain: bool, form: str, **asked: Any) -> int:
     """Say what differs between nodes, why a start over them would fail of it, and what each needs in its environment.
 
     SNAPSHOT is a recorded cluster, the snapshot of a node or a host, a folder of such files, a recorded case, or - for
@@ -95,8 +96,8 @@ def check(*, snapshots: tuple[str, ...], model: str, out: Path | None, form: str
             raise click.UsageError(f"{_OPTIONS[alone]} is for --ray or --hosts; give one of them as well.")
         if not snapshots:
             raise click.UsageError(_NO_NODES)
-        return _show(node_loading.nodes(*snapshots, model=model), out, form)
-    return _show(_measured(model, **asked), out, form)
+        return _show(node_loading.nodes(*snapshots, model=model), out, form, names=snapshots, explain=explain)
+    return _show(_measured(model, **asked), out, form, explain=explain)
 
 
 def _measured(
@@ -123,17 +124,22 @@ def _measured(
         )
 
 
-def _show(cluster: CheckedCluster, out: Path | None, form: str) -> int:
+def _show(cluster: CheckedCluster, out: Path | None, form: str, *, explain: bool, names: tuple[str, ...] = ()) -> int:
     from vllm_runbooks.core.console import terminal
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.files import store
+    from vllm_runbooks.core.views.summary import summary_view
     from vllm_runbooks.host.nodes import render as render_clusters
+    from vllm_runbooks.host.nodes.summaries import summarize
 
     if out is not None:
         store(out, render_clusters.snapshot_json(cluster))
         output.say(f"wrote {out}")
     if form == "json":
         output.write_json(to_json(cluster))
-    else:
+    elif explain:
         terminal.show(render_clusters.view(cluster))
+    else:
+        again = terminal.again("--explain", is_repeatable="-" not in names)
+        terminal.show(summary_view(summarize(cluster, names=names, again=again)))
     return int(cluster.ok is not True)

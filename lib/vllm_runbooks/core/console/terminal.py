@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 from vllm_runbooks.core.console import output
 from vllm_runbooks.core.display import visible
+from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.core.views.elements import COLUMNS
 from vllm_runbooks.core.views.styled import Layout, Styled, TextBlock, Tone, laid_out, plain
 
@@ -45,9 +47,30 @@ _LONGEST_COMMAND = 96
 
 
 def again(option: str, *, is_repeatable: bool = True) -> str:
-    """The command line of this run with an option; words if it is long or reads standard input."""
+    """The command line of this run with an option; words if it is long, has a secret or reads standard input."""
     line = shlex.join(["vllm-runbooks", *sys.argv[1:], option])
-    return line if is_repeatable and len(line) <= _LONGEST_COMMAND else f"add {option}"
+    is_plain = is_repeatable and len(line) <= _LONGEST_COMMAND and redact_text(line) == line
+    return line if is_plain else f"add {option}"
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Say on standard error what goes on, if it takes more than a second and somebody watches."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    import threading
+
+    timer = threading.Timer(_PATIENCE_S, output.say, [f"{text} …"])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+_PATIENCE_S = 1.0
 
 
 def layout(columns: int) -> Layout:

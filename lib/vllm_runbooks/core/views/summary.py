@@ -6,11 +6,11 @@ Colour is severity, dots are certainty, and words stand beside both.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vllm_runbooks.core.records import Level, MemoryUse
 from vllm_runbooks.core.views import text_width as columns
-from vllm_runbooks.core.views.styled import BLANK, Layout, Line, Styled, TextBlock, Tone, Words, styled, wrapped
+from vllm_runbooks.core.views.styled import BLANK, Layout, Line, Styled, Table, TextBlock, Tone, Words, styled, wrapped
 
 DOTS = {Level.CONFIRMED: "●●●", Level.PROBABLE: "●●○", Level.POSSIBLE: "●○○"}
 _PASSED, _REJECTED, _OPEN = "✓", "✗", "\u2013"
@@ -41,6 +41,10 @@ class Statement:
     """Words of the input at that place."""
     is_whole: bool = False
     """Whether the quote is not cut at the end of its line: it is all there is to go by."""
+    effect: str = ""
+    """What follows from it."""
+    action: str = ""
+    """What to do about it; empty where the fix says so."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,17 @@ class NamedMemory:
     use: MemoryUse
     text: str
     """What it comes to, in words."""
+
+
+@dataclass(frozen=True)
+class SummaryTable:
+    """Choices or figures, a row each."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: frozenset[int] = frozenset()
+    """Columns of numbers."""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,18 +113,23 @@ class Summary:
     steps: tuple[Step, ...] = ()
     more: Step | None = None
     """The way to the rest."""
+    table: SummaryTable | None = None
 
 
 def summary_view(summary: Summary) -> list[TextBlock]:
     """The summary for a terminal, in at most `WIDEST` columns."""
-    lead = styled(columns.padded(summary.state, _STATE - 1) + " ", summary.tone)
+    is_long = columns.width(summary.state) >= _STATE
+    state = f"{summary.state}   " if is_long else columns.padded(summary.state, _STATE - 1) + " "
+    lead = styled(state, summary.tone)
     blocks: list[TextBlock] = [_About(summary.about, lead)]
     if summary.sentence:
-        blocks.append(_Paragraph(summary.sentence, " " * _STATE))
+        blocks.append(_Paragraph(summary.sentence, " " * columns.width(str(lead))))
     if summary.statements:
         blocks.append(BLANK)
         for statement in summary.statements:
             blocks += _statement_view(statement)
+    if summary.table is not None:
+        blocks += [BLANK, *_table_view(summary.table)]
     leading = [step for step in summary.steps if step.is_first]
     if leading:
         blocks += [BLANK, *map(_step_view, leading)]
@@ -118,12 +138,16 @@ def summary_view(summary: Summary) -> list[TextBlock]:
     for memory in summary.memory:
         blocks.append(_Paragraph(f"{_bar(memory.use)} {memory.text}", _INDENT, f"{_INDENT}{memory.name} "))
     if summary.fix is not None and summary.fix.command:
-        lines = [Line(_INDENT + styled(line, Tone.COMMAND)) for line in summary.fix.command.splitlines()]
-        blocks += [BLANK, *lines]
+        commands = summary.fix.command.splitlines()
+        lines = [Line(_INDENT + styled(line, Tone.COMMAND)) if line else BLANK for line in commands]
+        blocks += [*([BLANK] if summary.fix.change else []), *lines]
     if others := [step for step in summary.steps if not step.is_first]:
         blocks += [BLANK, *map(_step_view, others)]
     if summary.more is not None:
-        blocks += [BLANK, _Below(styled(f"{summary.more.text}: "), styled(summary.more.command, Tone.COMMAND))]
+        blocks += [
+            BLANK,
+            _Below(styled(f"  {summary.more.text}: "), styled(summary.more.command, Tone.COMMAND), "    "),
+        ]
     return blocks
 
 
@@ -138,6 +162,9 @@ def _statement_view(statement: Statement) -> list[TextBlock]:
         blocks.append(_Paragraph(quote, "    ", place, most=4) if statement.is_whole else _Cut(place + quote))
     elif statement.place:
         blocks.append(Line(styled(f"  {statement.place}", Tone.FAINT)))
+    for name, text in (("So", statement.effect), ("Do", statement.action)):
+        if text:
+            blocks.append(_Paragraph(text, _INDENT, styled(_label(name), Tone.HEADING)))
     return blocks
 
 
@@ -149,6 +176,10 @@ def _fix_view(fix: SuggestedFix, name: str) -> list[TextBlock]:
     marks = styled("")
     for number, (check, sign) in enumerate(fix.checks):
         marks += ("  " if number else "") + styled(f"{check} {sign}", _MARK_TONES[sign])
+    if not fix.change and not fix.checks:
+        return [Line(styled(name.rstrip(), Tone.HEADING))]
+    if not fix.change:
+        return [Line(lead + ("  " if str(lead).rstrip() + " " == str(lead) else "") + marks)]
     if fix.cost or fix.checks:
         blocks.append(_Sides(styled(fix.cost), marks, _INDENT))
     if fix.note:
@@ -156,9 +187,17 @@ def _fix_view(fix: SuggestedFix, name: str) -> list[TextBlock]:
     return blocks
 
 
+def _table_view(table: SummaryTable) -> list[TextBlock]:
+    head = [styled(cell, Tone.HEADING) for cell in table.head]
+    note = [_Paragraph(styled(table.note, Tone.FAINT))] if table.note else []
+    return [_Bounded(Table(head, table.rows, table.numeric, _INDENT[:2])), *note]
+
+
 def _step_view(step: Step) -> TextBlock:
-    text = styled(step.text) + (styled(": ") if step.text and step.command else "") + styled(step.command, Tone.COMMAND)
-    return _Paragraph(text, _INDENT, styled(_label(step.name), Tone.HEADING))
+    lead = styled(_label(step.name), Tone.HEADING)
+    if step.text and step.command:
+        return _Below(lead + f"{step.text}: ", styled(step.command, Tone.COMMAND), _INDENT)
+    return _Paragraph(styled(step.text) + styled(step.command, Tone.COMMAND), _INDENT, lead)
 
 
 def _label(name: str) -> str:
@@ -190,7 +229,7 @@ class _About:
             end = f" · {part}" if number and str(line).strip() else part
             if number and columns.width(str(line) + end) > _width(layout):
                 lines.append(line + " ·")
-                line, end = styled(" " * _STATE), part
+                line, end = styled(" " * columns.width(str(self.first))), part
             line += end
         return [*lines, line]
 
@@ -209,16 +248,28 @@ class _Paragraph:
 
 
 @dataclass(frozen=True, slots=True)
+class _Bounded:
+    """A block as wide as a summary."""
+
+    block: TextBlock
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        return self.block.lines(replace(layout, table=_width(layout)))
+
+
+@dataclass(frozen=True, slots=True)
 class _Below:
     """A text and a command behind it; below it, unbroken, where there is no room."""
 
     text: Styled
     command: Styled
+    indent: str
 
     def lines(self, layout: Layout) -> list[Styled]:
-        line = "  " + self.text + self.command
-        is_short = columns.width(str(line)) <= _width(layout)
-        return [line] if is_short else [styled(f"  {str(self.text).rstrip()}"), "    " + self.command]
+        line = self.text + self.command
+        if columns.width(str(line)) <= _width(layout):
+            return [line]
+        return [self.text.part(0, len(str(self.text).rstrip())), self.indent + self.command]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +285,7 @@ class _Words:
         if columns.width(str(lead)) + columns.width(str(self.text)) <= _width(layout):
             return [lead + self.text]
         lines, line = list[Styled](), ""
-        for word in _shell_words(str(self.text)):
+        for word in shell_words(str(self.text)):
             if line and columns.width(self.indent + line + word) >= _width(layout):
                 lines.append(styled(line, Tone.COMMAND))
                 line = ""
@@ -243,7 +294,7 @@ class _Words:
         return [(lead if number == 0 else styled(self.indent)) + line for number, line in enumerate(lines)]
 
 
-def _shell_words(text: str) -> list[str]:
+def shell_words(text: str) -> list[str]:
     """The words of a command as they are written, quotes kept; an option stays with its value."""
     words: list[str] = []
     is_quoted = False

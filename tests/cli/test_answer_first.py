@@ -1,0 +1,235 @@
+"""Every command that checks something begins with its answer, and leaves the tables to `--explain`."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from command_line import run
+from vllm_runbooks.catalog import folders
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.console import terminal
+from vllm_runbooks.core.records import Outcome, Severity
+from vllm_runbooks.core.views.styled import Layout, Tone, laid_out, plain
+from vllm_runbooks.core.views.summary import Statement, Summary, summary_view
+from vllm_runbooks.host import inspection
+from vllm_runbooks.host import loading as host_loading
+from vllm_runbooks.host import summaries as host_summaries
+from vllm_runbooks.host.finding_views import as_sentence, first_clauses
+from vllm_runbooks.host.nodes import loading as node_loading
+from vllm_runbooks.host.nodes import summaries as node_summaries
+from vllm_runbooks.host.records import GpuFacts, GpuProcess, Inspected, Inventory
+from vllm_runbooks.probe import judging
+from vllm_runbooks.probe import summaries as probe_summaries
+from vllm_runbooks.reading import sources
+
+COMMANDS = {"inventory.json": ("inventory",), "probe.json": ("probe",), "cluster.json": ("cluster", "check")}
+CASES = sorted(
+    (path.parent.name, *command)
+    for name, command in COMMANDS.items()
+    for path in folders.cases_dir().glob(f"*/{name}")
+    if path.parent.name.startswith(("host-", "probe-", "cluster-"))
+)
+STATES = {
+    0: ("OK ", "NO GPU ", "HEALTHY "),
+    1: ("1 PROBLEM ", "2 PROBLEMS ", "3 PROBLEMS ", "DOWN ", "DEGRADED ", "REJECTED ", "NOT VLLM "),
+}
+
+
+def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, list[str]]:
+    """Status and lines at 80 columns, with the command line that a user would have typed."""
+    monkeypatch.setattr("sys.argv", ["vllm-runbooks", *words])
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    status, out, err = run(capsys, *words)
+    assert err == ""
+    return status, re.sub(r"\x1b\[[0-9;]*m", "", out).rstrip("\n").split("\n")
+
+
+@pytest.mark.parametrize("words", CASES, ids=lambda words: words[0])
+def test_a_recorded_case_is_answered_in_one_screen(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state in the first line agrees with the exit status; 24 lines of 100 columns are enough."""
+    name, *command = words
+    status, lines = printed(capsys, monkeypatch, *command, name)
+
+    assert lines[0].startswith(STATES[status])
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 100
+    assert lines[-1].endswith(f"vllm-runbooks {' '.join(command)} {name} --explain")
+    assert not [line for line in lines if "unknown  unknown" in line]
+
+
+@pytest.mark.parametrize(
+    ("words", "heading"),
+    [(("inventory", "host-8xa100-shared"), "NOT TOLD"), (("probe", "probe-kv-pressure"), "FIGURES"),
+     (("cluster", "check", "cluster-versions"), "WHICH NODE REACHES WHICH")],
+)  # fmt: skip
+def test_explain_has_the_tables(
+    words: tuple[str, ...], heading: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are what the summary leaves out."""
+    _, lines = printed(capsys, monkeypatch, *words)
+    _, explained = printed(capsys, monkeypatch, *words, "--explain")
+
+    assert heading not in lines
+    assert heading in explained
+
+
+def test_a_host_names_the_gpu_for_the_next_launch_and_its_command() -> None:
+    """With the problems of the others, worst first, and only columns and rows that say something."""
+    text = plain(summary_view(host_summaries.summarize(host_loading.inventory("host-8xa100-shared"), file="x.json")))
+
+    assert text.startswith("3 PROBLEMS   8\u00d7 A100-80GB · constructed example\n\n! GPU 0: ")
+    assert "CUDA_VISIBLE_DEVICES=4 vllm-runbooks serve -- vllm serve MODEL" in text
+    assert "  GPU  in use    use" in text
+    assert "Of GPU 2, 5-7 nothing of this is known." in text
+
+
+def inspected(*gpus: GpuFacts, **more: Any) -> Inspected:
+    return inspection.inspect(Inventory(gpus=gpus, **more), catalog.specs())
+
+
+def test_a_host_without_a_problem_shows_driver_release_and_size() -> None:
+    """What is the same on all GPUs is in the first line, what differs in a table with who uses it."""
+    free = GpuFacts(0, "RTX 3090", total_mib=24576.0, reserved_mib=0.0, used_mib=0.0, busy_percent=0.0, processes=())
+    busy = replace(free, index=1, used_mib=100.0, processes=(GpuProcess(7, "ann", "python"),))
+    host = inspected(free, busy, driver="550.54", cuda="12.4", packages={"vllm": "0.19.0"})
+    host = replace(host, findings=tuple(f for f in host.findings if f.severity is Severity.HINT))
+    text = plain(summary_view(host_summaries.summarize(host)))
+
+    head = "OK       2\u00d7 RTX 3090 · 24.0 GiB each · driver 550.54 · CUDA 12.4 · vLLM 0.19.0"
+    assert text.startswith(f"{head}\n         No problems found.\n")
+    assert "0    0.0 GiB  nobody" in text
+    assert "1    0.1 GiB  process 7 of ann (python)" in text
+    assert "vllm-runbooks plan MODEL --gpus local" in text
+
+
+def test_a_host_without_a_gpu_says_why_and_offers_a_plan_for_another() -> None:
+    """It is no failure."""
+    host = replace(inspected(no_gpus_reason="no NVIDIA driver answers on this host"), findings=())
+    text = plain(summary_view(host_summaries.summarize(host)))
+
+    assert text.startswith("NO GPU   No NVIDIA driver answers on this host\n")
+    assert "vllm-runbooks plan MODEL --gpus 2xA100-80GB" in text
+
+
+def test_a_host_whose_gpus_are_all_in_use_is_watched_next() -> None:
+    """No GPU is named, and no command that would fail."""
+    full = GpuFacts(0, "A100-80GB", total_mib=81920.0, reserved_mib=0.0, used_mib=80000.0, busy_percent=0.0)
+    text = plain(summary_view(host_summaries.summarize(inspected(full, replace(full, index=1)))))
+
+    assert "No GPU has enough free memory now" in text
+    assert "vllm-runbooks inventory --watch" in text
+    assert "CUDA_VISIBLE_DEVICES" not in text
+
+
+def test_nodes_that_fit_together_get_their_variables_and_the_next_command() -> None:
+    """What was measured, one export line per node, and how to write the start files."""
+    cluster = node_loading.nodes("cluster-healthy-pair")
+    text = plain(summary_view(node_summaries.summarize(cluster, names=["cluster-healthy-pair"])))
+
+    assert "The nodes reach each other on 3 ports." in text
+    assert "All-reduce of 16 MiB: Gloo 0.42 s, NCCL 0.93 s. No problems found." in " ".join(text.split())
+    assert text.count("export VLLM_HOST_IP=") == 2
+    assert "vllm-runbooks cluster files MODEL --nodes cluster-healthy-pair --out start" in text
+    asked = plain(summary_view(node_summaries.summarize(cluster)))
+    assert "vllm-runbooks serve --hosts FILE MODEL" in asked
+    through_ray = plain(summary_view(node_summaries.summarize(replace(cluster, method="ray"))))
+    assert "vllm-runbooks serve --ray ADDRESS MODEL" in through_ray
+
+
+def test_nodes_of_which_not_everything_is_known_are_unknown() -> None:
+    """With how much is unknown, and the command that measures it; many nodes are counted, and their exports cut."""
+    cluster = node_loading.nodes("cluster-healthy-pair")
+    loose = replace(cluster, ok=None, connections=None, unmeasured=node_loading.nodes("cluster-3090-h800").unmeasured)
+    text = plain(summary_view(node_summaries.summarize(loose)))
+
+    assert text.startswith("UNKNOWN  ")
+    assert "No problems found, but 10 facts could not be measured." in " ".join(text.split())
+    assert "vllm-runbooks cluster check --ray ADDRESS" in text
+    many = replace(cluster, nodes=cluster.nodes * 10, environments=cluster.environments * 10)
+    text = plain(summary_view(node_summaries.summarize(many)))
+    assert text.startswith("OK       20 nodes · ")
+    assert "# and on 16 more nodes: --explain" in text
+
+
+def test_a_server_that_is_down_names_the_check_that_proves_it() -> None:
+    """Fact, proof, fix, and where to look next."""
+    lines = health_lines("probe-engine-killed")
+
+    assert lines[0] == "DOWN     http://127.0.0.1:51503 · tiny · vLLM 0.32.0"
+    assert lines[2].startswith("✗ The API server lives, its engine does not")
+    assert lines[3].startswith("  token | /v1/completions: 500: EngineCore encountered an issue.")
+    assert [line for line in lines if line.startswith("  Fix   Keep the server's log")]
+    assert [line for line in lines if line.endswith("vllm-runbooks diagnose SERVER.log")]
+
+
+def health_lines(case: str, **changes: Any) -> list[str]:
+    health = replace(judging.health(sources.load(case)), **changes)
+    return plain(summary_view(probe_summaries.summarize(health, catalog.serving()))).split("\n")
+
+
+def test_a_change_of_the_server_is_offered_as_options_with_cost_and_checks() -> None:
+    """A change that nothing checked says how to have it checked; a load that was sent is shown."""
+    lines = health_lines("probe-kv-pressure")
+
+    assert "  Fix   --max-num-seqs 1" in lines
+    assert [line for line in lines if line.endswith("lint \u2013  plan \u2013  vLLM \u2013")]
+    assert [line for line in lines if "Give --command FILE and --gpus" in line]
+    assert [line for line in lines if line.startswith("  time to first token    1.29 s   2.07 s")]
+    assert "p99" not in " ".join(lines)
+
+
+def test_a_server_of_which_nothing_was_asked_is_unknown() -> None:
+    """Neither healthy nor down."""
+    lines = health_lines("probe-healthy", outcome=Outcome.UNKNOWN)
+
+    assert lines[0].startswith("UNKNOWN ")
+    assert "No problems found" not in " ".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "expected"),
+    [("the cards differ", (), "The cards differ."), ("alpha is lost", ("alpha",), "alpha is lost."),
+     ("node-b is lost", (), "node-b is lost."), ("--x is set.", (), "--x is set."), ("", (), "")],
+)  # fmt: skip
+def test_a_finding_reads_as_a_sentence(text: str, names: tuple[str, ...], expected: str) -> None:
+    """With a capital, but for names and values, and a full stop."""
+    assert as_sentence(text, names=names) == expected
+
+
+def test_an_effect_is_cut_between_clauses_and_never_inside_a_quotation() -> None:
+    """What remains is a whole statement."""
+    assert first_clauses("a" * 60 + "; " + "b" * 60) == "a" * 60
+    quoted = "it ends with `Version mismatch: the cluster was started with another release: " + "c" * 60 + "`, at once"
+    assert first_clauses(quoted) == quoted.partition(",")[0]
+
+
+def test_fact_effect_and_action_stand_below_each_other() -> None:
+    """Labels in one column, each in the summary's width."""
+    statement = Statement("!", "It differs", Tone.WARN, id="x.y", effect="So.", action="Do.")
+    lines = [
+        str(line)
+        for line in laid_out(summary_view(Summary("OK", statement.tone, (), statements=(statement,))), Layout())
+    ]
+
+    assert lines[-2:] == ["  So    So.", "  Do    Do."]
+
+
+def test_what_takes_long_is_said_on_a_terminal_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a second, on standard error; a pipe stays silent."""
+    monkeypatch.setattr(terminal, "_PATIENCE_S", 0.0)
+    for is_terminal, expected in ((True, "vllm-runbooks: reading it …\n"), (False, "")):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda is_terminal=is_terminal: is_terminal)
+        with terminal.waiting("reading it"):
+            time.sleep(0.2)
+        assert capsys.readouterr().err == expected
