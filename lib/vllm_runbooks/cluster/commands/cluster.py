@@ -9,7 +9,7 @@ import click
 
 from vllm_runbooks.catalog import complete
 from vllm_runbooks.cluster.commands.files import files
-from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.console import given, output, terminal
 
 if TYPE_CHECKING:
     from vllm_runbooks.host.nodes.records import CheckedCluster
@@ -112,7 +112,8 @@ def _measured(
     from vllm_runbooks.cluster import measuring, named
 
     tried, programs = named.read_ports(ports), named.read_pythons(pythons)
-    with named.open_carrier(**where) as carrier:
+    what = "asking the nodes, trying the ways between them" + ("" if no_collective else ", running an all-reduce")
+    with terminal.waiting(what), named.open_carrier(**where) as carrier:
         return named.measure_and_check(
             carrier,
             model=model,
@@ -125,7 +126,6 @@ def _measured(
 
 
 def _show(cluster: CheckedCluster, out: Path | None, form: str, *, explain: bool, names: tuple[str, ...] = ()) -> int:
-    from vllm_runbooks.core.console import terminal
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.files import store
     from vllm_runbooks.core.views.summary import summary_view

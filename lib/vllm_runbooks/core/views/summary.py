@@ -132,7 +132,7 @@ def summary_view(summary: Summary) -> list[TextBlock]:
         blocks += [BLANK, *_table_view(summary.table)]
     leading = [step for step in summary.steps if step.is_first]
     if leading:
-        blocks += [BLANK, *map(_step_view, leading)]
+        blocks += [BLANK, *map(step_view, leading)]
     if summary.fix is not None:
         blocks += [BLANK, *_fix_view(summary.fix, _label(summary.fix_name))]
     for memory in summary.memory:
@@ -142,7 +142,7 @@ def summary_view(summary: Summary) -> list[TextBlock]:
         lines = [Line(_INDENT + styled(line, Tone.COMMAND)) if line else BLANK for line in commands]
         blocks += [*([BLANK] if summary.fix.change else []), *lines]
     if others := [step for step in summary.steps if not step.is_first]:
-        blocks += [BLANK, *map(_step_view, others)]
+        blocks += [BLANK, *map(step_view, others)]
     if summary.more is not None:
         blocks += [
             BLANK,
@@ -193,7 +193,8 @@ def _table_view(table: SummaryTable) -> list[TextBlock]:
     return [_Bounded(Table(head, table.rows, table.numeric, _INDENT[:2])), *note]
 
 
-def _step_view(step: Step) -> TextBlock:
+def step_view(step: Step) -> TextBlock:
+    """A step behind its name."""
     lead = styled(_label(step.name), Tone.HEADING)
     if step.text and step.command:
         return _Below(lead + f"{step.text}: ", styled(step.command, Tone.COMMAND), _INDENT)

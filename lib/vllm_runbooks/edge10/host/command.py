@@ -30,6 +30,7 @@ from vllm_runbooks.edge10.options import VERSION
 @click.option("--snapshot", metavar="FILE", help="A recorded host in place of this one; - for standard input.")
 @click.option("--out", metavar="FILE", type=given.FILE, help="Write the host there, for --snapshot FILE.")
 @VERSION
+@given.EXPLAIN
 @given.FORMAT
 def preflight(
     *,
@@ -42,6 +43,7 @@ def preflight(
     snapshot: str | None,
     out: Path | None,
     version: str | None,
+    explain: bool,
     form: str,
 ) -> int:
     """Say what on this host stands in the way of a step: driver, docker, its settings, image, folder.
@@ -53,6 +55,8 @@ def preflight(
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.files import store
+    from vllm_runbooks.core.views.summary import summary_view
+    from vllm_runbooks.edge10 import summaries
     from vllm_runbooks.edge10.host import loading
     from vllm_runbooks.edge10.host import preflight as here
     from vllm_runbooks.edge10.host import render as render_toolchains
@@ -67,12 +71,16 @@ def preflight(
         raise click.UsageError("--python is asked on this host; a snapshot has its own packages.")
     request = here.read_asked(step, model=model, image=image, registry=registry, data=data)
     host = None if snapshot is None else loading.edge_host(snapshot)
-    checked_host = here.checked(request, snapshot=host, version=version, python=python)
+    with terminal.waiting(f"reading this host and docker before {step}"):
+        checked_host = here.checked(request, snapshot=host, version=version, python=python)
     if out is not None:
         store(out, render_toolchains.host_snapshot(checked_host))
         output.say(f"wrote {out}")
     if form == "json":
         output.write_json(to_json(checked_host))
-    else:
+    elif explain:
         terminal.show(render_toolchains.host(checked_host))
+    else:
+        again = terminal.again("--explain", is_repeatable=snapshot != "-")
+        terminal.show(summary_view(summaries.summarize_host(checked_host, again=again)))
     return int(checked_host.ok is not True)

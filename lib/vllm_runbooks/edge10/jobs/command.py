@@ -22,8 +22,18 @@ from vllm_runbooks.core.console import given, output, terminal
 @click.option("--replace", is_flag=True, help="Replace files that somebody wrote or changed.")
 @click.option("--gpus", metavar="CARD", type=complete.CARDS, help="A card of the host that serves: plan it there.")
 @click.option("--example", is_flag=True, help="Print a description to begin with, and make nothing.")
+@given.EXPLAIN
 @given.FORMAT
-def make(*, job: str | None, out: Path | None, replace: bool, gpus: str | None, example: bool, form: str) -> int:
+def make(
+    *,
+    job: str | None,
+    out: Path | None,
+    replace: bool,
+    gpus: str | None,
+    example: bool,
+    explain: bool,
+    form: str,
+) -> int:
     """Make the files that take a model to the chip: scripts, commands, settings, and what is done in which order.
 
     JOB is a small YAML file; what it leaves out comes from the facts of the toolchain. The made files are judged by the
@@ -33,6 +43,8 @@ def make(*, job: str | None, out: Path | None, replace: bool, gpus: str | None, 
     read, or a file would be lost.
     """
     from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.views.summary import summary_view
+    from vllm_runbooks.edge10 import summaries
     from vllm_runbooks.edge10.jobs import render as render_edge10_jobs
 
     if example:
@@ -48,6 +60,9 @@ def make(*, job: str | None, out: Path | None, replace: bool, gpus: str | None, 
     result = making.make(job, out, is_replaced=replace, gpus=gpus)
     if form == "json":
         output.write_json(to_json(result))
-    else:
+    elif explain:
         terminal.show(render_edge10_jobs.made_shown(result))
+    else:
+        again = terminal.again("--explain", is_repeatable=job != "-")
+        terminal.show(summary_view(summaries.summarize_made(result, again=again)))
     return int(result.job is None or bool(result.doubts or result.issues))
