@@ -17,16 +17,24 @@ from vllm_runbooks.core.console import terminal
 from vllm_runbooks.core.records import Outcome, Severity
 from vllm_runbooks.core.views.styled import Layout, Tone, laid_out, plain
 from vllm_runbooks.core.views.summary import Statement, Summary, summary_view
-from vllm_runbooks.host import inspection
+from vllm_runbooks.diagnosis import diagnosing
+from vllm_runbooks.history import command as history_command
+from vllm_runbooks.history import render as history_render
+from vllm_runbooks.history.records import Trend, TrendPoint
+from vllm_runbooks.host import inspection, leftovers
 from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.host import summaries as host_summaries
 from vllm_runbooks.host.finding_views import as_sentence, first_clauses
+from vllm_runbooks.host.leftovers import Leftover
 from vllm_runbooks.host.nodes import loading as node_loading
 from vllm_runbooks.host.nodes import summaries as node_summaries
 from vllm_runbooks.host.records import GpuFacts, GpuProcess, Inspected, Inventory
 from vllm_runbooks.probe import judging
 from vllm_runbooks.probe import summaries as probe_summaries
+from vllm_runbooks.probe.records import LogSummary
+from vllm_runbooks.probe.starts import Attempt, Check, Guarded, LaunchChange, LaunchResult
 from vllm_runbooks.reading import sources
+from vllm_runbooks.serve import render as serve_render
 
 COMMANDS = {"inventory.json": ("inventory",), "probe.json": ("probe",), "cluster.json": ("cluster", "check")}
 CASES = sorted(
@@ -233,3 +241,132 @@ def test_what_takes_long_is_said_on_a_terminal_only(
         with terminal.waiting("reading it"):
             time.sleep(0.2)
         assert capsys.readouterr().err == expected
+
+
+JOB = folders.cases_dir() / "edge10-qwen3-vl-4b"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "first", "inside"),
+    [(("check", "compiled.txt"), 1, "2 PROBLEMS   ", "edge10.tree_not_renamed"),
+     (("judge", "results-float.txt", "results-quantised.txt"), 1, "LOST     qwen3 ", "-0.0437 to -0.0209"),
+     (("judge", "results-float.txt", "results-quantised.txt", "--threshold", "0.5"), 0, "KEPT     ", "mmlu"),
+     (("preflight", "compile", "--snapshot", "host.json"), 1, "1 PROBLEM   before compile · ", "  Note  1 more: ")],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)  # fmt: skip
+def test_a_step_to_the_chip_is_answered_in_one_screen(
+    words: tuple[str, ...], status: int, first: str, inside: str, request: pytest.FixtureRequest
+) -> None:
+    """With the worst problems or the deciding scores; `--explain` is longer."""
+    capsys, monkeypatch = request.getfixturevalue("capsys"), request.getfixturevalue("monkeypatch")
+    monkeypatch.chdir(JOB)
+    found, lines = printed(capsys, monkeypatch, "edge10", *words)
+    _, explained = printed(capsys, monkeypatch, "edge10", *words, "--explain")
+
+    assert found == status
+    assert lines[0].startswith(first)
+    assert inside in "\n".join(lines)
+    assert len(lines) <= 24
+    assert lines[-1].endswith(" --explain")
+    assert explained[0] != lines[0]
+
+
+def test_leftovers_are_counted_and_only_proven_ones_offered_for_removal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is proven comes first; what is not is never named in the command."""
+    proven = Leftover("process", "71", 0, is_proven=True, proof="the mark of a launch that is gone")
+    other = Leftover("segment", "psm_1", 1 << 20, is_proven=False, proof="named like vLLM's")
+    monkeypatch.setattr(leftovers, "remove_leftover", lambda _: True)
+
+    def lines(*items: Leftover, words: tuple[str, ...] = ()) -> list[str]:
+        monkeypatch.setattr(leftovers, "find_leftovers", lambda _: list(items))
+        return printed(capsys, monkeypatch, "leftovers", *words)[1]
+
+    both = lines(other, proven)
+    assert both[0] == "2 LEFT   1 segment · 1 process"
+    assert lines(proven, replace(proven, name="72"))[0] == "2 LEFT   2 processes"
+    assert [line.split()[0] for line in both[3:5]] == ["71", "psm_1"]
+    assert both[-1] == "  Next  Remove what is proven: vllm-runbooks leftovers --remove proven"
+    alone = lines(other)
+    assert "  From an earlier launch? not proven: named like vLLM's." in alone
+    assert alone[-1].endswith("vllm-runbooks leftovers --remove NAME")
+    assert lines(proven, words=("--remove", "proven")) == [
+        "OK       nothing of an earlier vLLM launch of this user is left on this host ·",
+        "         removed: process 71",
+    ]
+
+
+def attempt(**changes: Any) -> Attempt:
+    return replace(Attempt(1, "vllm serve m", None, Outcome.RUNNING, 3.0, 40.0, "ended with exit status 0"), **changes)
+
+
+CHANGE = LaunchChange("memory was taken", "The same command again", "time")
+
+
+@pytest.mark.parametrize(
+    ("launch", "expected"),
+    [
+        (Guarded("a", None, (Check("port", LaunchResult.FAILED, "8000 is taken"),), (), 1),
+         ["NOT STARTED   a check failed", "", "✗ 8000 is taken", "port"]),
+        (Guarded("a", None, (Check("port", LaunchResult.PASSED, "free"),), (), 0, notes=("no driver",)),
+         ["OK       port passed · nothing was started", "", "  Note  no driver"]),
+        (Guarded("a", None, (), (), 0), ["OK       nothing was checked · nothing was started"]),
+        (Guarded("a", None, (), (attempt(),), 0, folder="/logs", waited_s=2.0),
+         ["STOPPED  ready after 3.0 s · after 40 s it ended with exit status 0", "",
+          "  Note  waited on purpose: 2.0 s", "  Log   log and report: /logs"]),
+        (Guarded("a", None, (), (attempt(outcome=Outcome.FAILED, ready_s=None), attempt(number=2, change=CHANGE)), 0),
+         ["STOPPED  try 2 of 2 · ready after 3.0 s · after 40 s it ended with exit status 0", "",
+          "  Tried The same command again, because memory was taken; costs time"]),
+        (Guarded("a", None, (), (attempt(outcome=Outcome.FAILED, ready_s=None),), 1),
+         ["FAILED   never ready · after 40 s it ended with exit status 0"]),
+    ],
+)  # fmt: skip
+def test_a_launch_ends_with_how_it_went(launch: Guarded, expected: list[str]) -> None:
+    """The state first; notes, changes and the log's folder after it."""
+    assert " ".join(serve_render.text(launch).split()) == " ".join(" ".join(expected).split())
+
+
+def test_a_failed_launch_ends_with_its_cause_and_fix() -> None:
+    """The diagnosis of its log, under how it ended."""
+    answer = diagnosing.diagnose(sources.load("autoglm-3090-video-oom"))
+    failed = attempt(outcome=Outcome.FAILED, ready_s=None, answer=answer)
+    text = serve_render.text(Guarded("a", None, (), (failed,), 1, folder="/logs"))
+
+    assert text.startswith("FAILED   never ready · after 40 s it ended with exit status 0\n\n✗ ")
+    assert "oom.multimodal_encoder" in text
+    assert "  Fix   " in text
+    assert "log and report: /logs" in text
+
+
+def test_nodes_that_do_not_answer_or_have_no_gpu_are_named_in_the_first_line() -> None:
+    """Nobody should take them for nodes that serve on GPUs."""
+    unread = plain(summary_view(node_summaries.summarize(node_loading.nodes("cluster-wrong-token"))))
+    assert unread.startswith("1 PROBLEM   1 node: node-a · 1 node could not be asked · ")
+
+    cluster = node_loading.nodes("cluster-healthy-pair")
+    without = tuple(
+        replace(node, inventory=replace(node.inventory, gpus=(), no_gpus_reason="none")) for node in cluster.nodes
+    )
+    assert " · no GPU · " in plain(summary_view(node_summaries.summarize(replace(cluster, nodes=without))))
+
+
+def test_a_server_s_log_is_summed_up() -> None:
+    """Its own cause is closer than the address's."""
+    log = LogSummary(("serve.log",), Outcome.FAILED, None, "CUDA out of memory")
+    observed = replace(judging.health(sources.load("probe-engine-killed")).observation, log=log)
+
+    lines = health_lines("probe-engine-killed", observation=observed)
+
+    assert "  Log   failed: CUDA out of memory (serve.log)" in lines
+    assert "SERVER.log" not in "\n".join(lines)
+
+
+def test_numbers_that_have_no_space_in_a_terminal_are_named() -> None:
+    """The first ones are shown, one at least."""
+    assert history_command._that_fit(["a" * 30, "b"]) == ["a" * 30, "b"]
+    assert history_command._that_fit(["a" * 30, "b" * 30]) == ["a" * 30]
+    point = TrendPoint("1", "2026-11-21T08:00:00Z", None, None, {})
+    summary = history_render.summary_of_trend(Trend("x", (point,)), (), ["a", "b"])
+    assert "  Note  More numbers moved: --fact a, --fact b" in plain(summary_view(summary))
+    assert summary.state == "RUNNING"

@@ -74,7 +74,8 @@ def problems(findings: Iterable[RuleFinding]) -> list[RuleFinding]:
 
 def count_of(number: int, noun: str) -> str:
     """A number with its noun, as in "2 GPUs"."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    ending = "es" if noun.endswith(("s", "x")) else "s"
+    return f"{number:,} {noun}{ending * (number != 1)}"
 
 
 def problem_state(findings: Sequence[RuleFinding]) -> tuple[str, Tone]:

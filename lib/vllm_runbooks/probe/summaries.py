@@ -11,6 +11,7 @@ from vllm_runbooks.core.views.elements import cut
 from vllm_runbooks.core.views.styled import Tone
 from vllm_runbooks.core.views.summary import Statement, Step, SuggestedFix, Summary, SummaryTable
 from vllm_runbooks.diagnosis.render.summaries import remedy_fix
+from vllm_runbooks.host.finding_views import count_of
 from vllm_runbooks.probe.records import FEWEST_P95, FEWEST_P99, Health, LoadMeasurement, ServingFinding
 from vllm_runbooks.probe.starts import LaunchResult
 from vllm_runbooks.probe.vitals import shown
@@ -142,8 +143,6 @@ def _more(health: Health, problems: int, again: str) -> Step | None:
     hints = len(health.findings) - problems
     changes = len(health.cause.changes) - 1 if health.cause is not None else 0
     counts = ((changes, "more fix"), (problems - _MOST_STATEMENTS, "more problem"), (hints, "hint"))
-    parts = [
-        f"{count} {noun}{('es' if noun.endswith('x') else 's') * (count != 1)}" for count, noun in counts if count > 0
-    ]
+    parts = [count_of(count, noun) for count, noun in counts if count > 0]
     text = ", ".join([*parts, "all checks and figures"])
     return Step("", text[:1].upper() + text[1:], again)
