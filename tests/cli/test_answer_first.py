@@ -215,9 +215,10 @@ def test_a_finding_reads_as_a_sentence(text: str, names: tuple[str, ...], expect
 
 def test_an_effect_is_cut_between_clauses_and_never_inside_a_quotation() -> None:
     """What remains is a whole statement."""
-    assert first_clauses("a" * 60 + "; " + "b" * 60) == "a" * 60
+    assert first_clauses("a" * 60 + "; " + "b" * 60, 72) == "a" * 60
+    assert first_clauses("a" * 60 + "; " + "b" * 60, 220) == "a" * 60 + "; " + "b" * 60
     quoted = "it ends with `Version mismatch: the cluster was started with another release: " + "c" * 60 + "`, at once"
-    assert first_clauses(quoted) == quoted.partition(",")[0]
+    assert first_clauses(quoted, 72) == quoted.partition(",")[0]
 
 
 def test_fact_effect_and_action_stand_below_each_other() -> None:
@@ -370,3 +371,16 @@ def test_numbers_that_have_no_space_in_a_terminal_are_named() -> None:
     summary = history_render.summary_of_trend(Trend("x", (point,)), (), ["a", "b"])
     assert "  Note  More numbers moved: --fact a, --fact b" in plain(summary_view(summary))
     assert summary.state == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    ("names", "first"),
+    [(("Qwen3-4B",), "OK       1 of 1 model can be quantised and compiled · "),
+     (("Qwen3-4B", "nonsense"), "UNKNOWN  1 of 2 models can be "),
+     (("Qwen/Qwen2-VL-7B",), "LIMITED  0 of 1 model can be "), ((), "OK       6 of 13 models can be ")],
+)  # fmt: skip
+def test_models_of_the_toolchain_are_counted_first(
+    names: tuple[str, ...], first: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model that is only listed in part, or unknown, is not OK where it was named."""
+    assert run(capsys, "edge10", "models", *names, "--toolchain", "1.1.7")[1].startswith(first)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from vllm_runbooks.catalog.toolchains import ModelSupportReport
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.views.elements import cut
 from vllm_runbooks.core.views.styled import Tone
@@ -136,6 +137,16 @@ def summarize_made(made: MadeJob, *, again: str = "") -> Summary:
     more = Step("", f"Every file, {count_of(len(made.job.defaults), 'default')}", again) if again else None
     about = (made.job.listed, made.toolchain, dies, files)
     return Summary(state, tone, about, statements=issues, steps=tuple(steps), more=more)
+
+
+def summarize_models(report: ModelSupportReport, *, is_list: bool) -> Summary:
+    """Summarize how many models are supported: of those that were named, or of the toolchain's whole list."""
+    supported = sum(bool(model.quantise and model.compile) for model in report.models)
+    about = (f"{supported} of {count_of(len(report.models), 'model')} can be quantised and compiled", report.toolchain)
+    if is_list or supported == len(report.models):
+        return Summary("OK", Tone.GOOD, about)
+    is_unknown = any(model.quantise is None or model.compile is None for model in report.models)
+    return Summary("UNKNOWN" if is_unknown else "LIMITED", Tone.WARN, about)
 
 
 def _notes(texts: Sequence[str]) -> tuple[Step, ...]:

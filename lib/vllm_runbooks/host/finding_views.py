@@ -16,8 +16,8 @@ from vllm_runbooks.core.views.styled import GROUNDS, SEVERITIES, Prose, Table, T
 from vllm_runbooks.core.views.summary import Statement, Step
 
 _MOST_STATEMENTS, _MOST_EXPLAINED = 3, 2
-_MOST_TEXT, _MOST_EFFECT = 300, 72
-"""Characters of a finding and of its effect in a summary."""
+_MOST_TEXT, _MOST_EFFECT, _MOST_OF_SEVERAL = 300, 220, 72
+"""Characters of a finding, of its effect if it is alone in a summary, and of its effect beside others."""
 
 
 def snapshot_json(snapshot: Any, kind: Any) -> str:
@@ -91,6 +91,7 @@ def finding_statements(findings: Sequence[RuleFinding]) -> tuple[Statement, ...]
         is_fatal = finding.severity is Severity.FATAL
         where = f"GPU {listed_numbers(finding.gpus)}: " if finding.gpus else f"{finding.path}: " if finding.path else ""
         is_explained = number < _MOST_EXPLAINED
+        most = _MOST_EFFECT if len(findings) == 1 else _MOST_OF_SEVERAL
         action = as_sentence(finding.do) if is_explained else ""
         statements.append(
             Statement(
@@ -98,7 +99,7 @@ def finding_statements(findings: Sequence[RuleFinding]) -> tuple[Statement, ...]
                 where + (flat(finding.text) if where else as_sentence(finding.text, names=finding.nodes, end="")),
                 Tone.BAD if is_fatal else Tone.WARN,
                 id=finding.id,
-                effect=as_sentence(first_clauses(finding.effect)) if is_explained else "",
+                effect=as_sentence(first_clauses(finding.effect, most)) if is_explained else "",
                 action="" if any(statement.action == action for statement in statements) else action,
             )
         )
@@ -131,11 +132,11 @@ def as_sentence(text: str, *, names: Sequence[str] = (), end: str = ".") -> str:
     return line + end if line and not line.endswith((".", "…", ":", end or ".")) else line
 
 
-def first_clauses(text: str) -> str:
-    """The first clauses of an effect, as far as a summary has space for them."""
+def first_clauses(text: str, most: int) -> str:
+    """The first clauses of an effect, as far as there is space for them."""
     line = ""
     for clause in re.split(r"(?<=[;:,]) ", " ".join(text.split())):
-        if line and len(line) + len(clause) > _MOST_EFFECT and line.count("`") % 2 == 0:
+        if line and len(line) + len(clause) > most and line.count("`") % 2 == 0:
             break
         line += f" {clause}" if line else clause
     return line.rstrip(" ,;:")
