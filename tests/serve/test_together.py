@@ -65,8 +65,8 @@ def test_a_load_is_sent_when_the_server_is_ready(stage: Stage) -> None:
 
     assert found.status == 0
     assert told is not None
-    assert (told.status, told.answered, told.tokens_per_s, told.first_token_ms) == (0, 6, 12.0, 3.5)
-    assert told.each_token_ms is None  # the stand-in does not measure it
+    assert (told.status, told.answered, told.tokens_per_s, told.time_to_first_token_ms) == (0, 6, 12.0, 3.5)
+    assert told.inter_token_latency_ms is None  # the stand-in does not measure it
     assert "--served-model-name small" in told.command
     rows = [json.loads(line) for line in (stage.folder / "run" / "start" / "commands.jsonl").read_text().splitlines()]
     assert [row["status"] for row in rows] == [0, 0]
