@@ -914,7 +914,7 @@ def test_the_commands_status_is_its_verdict(capsys: pytest.CaptureFixture[str], 
     ):
         (tmp_path / name).write_text(HEAD + row.format(model, number, score))
     (tmp_path / "other").write_text(HEAD + row.format("m", 12, 0.5).replace("mmlu", "ceval"))
-    for name, status, said in (("kept", 0, "kept: "), ("lost", 1, "lost: "), ("few", 1, "unknown: ")):
+    for name, status, said in (("kept", 0, "KEPT "), ("lost", 1, "LOST "), ("few", 1, "UNKNOWN ")):
         found, out, _ = run(capsys, "edge10", "judge", str(tmp_path / "float"), str(tmp_path / name))
         assert (found, out[: len(said)]) == (status, said)
     for name, said in (("float", "are the same"), ("other", "nothing to compare"), ("none", "there is no such file")):

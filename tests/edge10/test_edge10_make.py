@@ -809,7 +809,10 @@ def test_the_command_makes_says_and_makes_again(tmp_path: Path, capsys: pytest.C
     """A second making writes nothing; a changed job replaces what was made."""
     asked, out = tmp_path / "asked.yaml", tmp_path / "out"
     asked.write_text(VLM, encoding="utf-8")
-    first = run(capsys, "edge10", "make", str(asked), "--out", str(out))
+    summary = run(capsys, "edge10", "make", str(asked), "--out", str(out))
+    assert (summary[0], summary[1].startswith("MADE     Qwen/Qwen3-VL-4B · edge10-1.1.7 · 4 dies")) == (0, True)
+    assert "vllm-runbooks edge10 preflight quantise" in summary[1]
+    first = run(capsys, "edge10", "make", str(asked), "--out", str(out), "--explain")
     assert first[0] == 0
     assert "Qwen3-VL-4B-Instruct-AWQ-AOT_960x540_8192_4die_image_01230123/4die" in first[1].replace("\n  ", "")
     assert "context: 8192: as in edge10-1.1.7" in first[1]
@@ -889,9 +892,14 @@ def test_problems_end_with_the_status_that_fits(tmp_path: Path, capsys: pytest.C
     asked.write_text(f"{LLM}context: 8196\nevaluation: {{ports: [1, 1]}}\n", encoding="utf-8")
     status, told, _ = run(capsys, "edge10", "make", str(asked), "--out", str(out))
     assert status == 1
-    assert [line for line in told.splitlines() if line.startswith(f"{asked}:")] == [
-        f"{asked}:3: context: 8196 is beside 8192, which is probably meant; write 8192",
-        f"{asked}:4: evaluation.ports: are 1, 1, and two servers run side by side; write two that differ",
+    assert told.startswith(f"NOT MADE {asked}\n")
+    assert told.splitlines()[2:] == [
+        "✗ context: 8196 is beside 8192, which is probably meant",
+        f"  {asked}:3",
+        "  Do    Write 8192.",
+        "✗ evaluation.ports: are 1, 1, and two servers run side by side",
+        f"  {asked}:4",
+        "  Do    Write two that differ.",
     ]
     status, told, _ = run(capsys, "edge10", "make", str(asked), "--out", str(out), "--format", "json")
     assert status == 1

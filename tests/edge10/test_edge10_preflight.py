@@ -710,7 +710,7 @@ def test_every_command_that_is_advised_is_of_the_table_and_says_how_it_is_undone
 ) -> None:
     """Those that change something stand there with their effect."""
     host = meet("registry-without-its-port")
-    _, out, _ = run(capsys, *host.told["ask"])
+    _, out, _ = run(capsys, *host.told["ask"], "--explain")
     flat = " ".join(out.split())
 
     assert "docker pull registry.example.com:5000/tools/quantise:v1.2: fetches an image onto docker's disk" in flat

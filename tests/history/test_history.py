@@ -833,11 +833,16 @@ def test_two_releases_differ_in_what_the_command_leaves_to_them(capsys: pytest.C
     status, out = compared(capsys, "Qwen/Qwen3-8B~1", "Qwen/Qwen3-8B")
 
     assert status == 1
-    assert out.startswith(f"a: {first}, a guarded start of Qwen/Qwen3-8B, begun ")
+    head, _, rest = out.partition("\n\n")
+    assert head.startswith("DIFFERS  1 result differs · ")
+    assert rest.startswith(f"a: {first}, a guarded start of Qwen/Qwen3-8B, begun ")
     inputs, results = out.index("options.gpu_memory_utilization: 0.9 -> 0.92 (+0.02, +2.2 %)"), out.index("Results")
     assert inputs < results < out.index("facts.kv_cache_gib: 20.0 -> 22.0 (+2, +10.0 %)")
     assert "the default has changed: The server takes" in out
-    assert compared(capsys, first[:8], first)[0] == 0
+    same = compared(capsys, first[:8], first)
+    assert (same[0], same[1].splitlines()[0]) == (
+        0, "SAME     the results are the same, but for times · no inputs differ · no environment values differ"
+    )  # fmt: skip
     assert compared(capsys, second, first, "json")[0] == 1
 
 
@@ -981,15 +986,22 @@ def test_the_history_is_listed_shown_and_followed(capsys: pytest.CaptureFixture[
     first, second = start("0.32.0", kv_gib=1.5), start("0.32.0", kv_gib=2.5)
 
     listed = printed(capsys, "history").splitlines()
-    assert [line.split()[0] for line in listed] == ["id", second, first, check]
-    assert len(printed(capsys, "history", "--subject", "a on *").splitlines()) == 2
+    assert listed[0] == "OK       3 entries: 3 pass"
+    assert [line.split()[0] for line in listed[2:]] == ["id", second, first, check]
+    assert len(printed(capsys, "history", "--subject", "a on *").splitlines()) == 4
     shown = printed(capsys, "show", check[:6])
     assert shown.startswith("A check of everything\n")
     assert "a on b" in shown
     assert "\nInputs\n  " in printed(capsys, "show", first)
     trend = printed(capsys, "history", "trend", "Qwen/Qwen3-8B").splitlines()
-    assert trend[0].split()[-1] == "kv_cache_gib"
-    assert [line.split()[-1] for line in trend[1:]] == ["1.5", "2.5"]
+    assert trend[0] == "PASS     Qwen/Qwen3-8B · 2 entries: 2 pass · kv_cache_gib 1.5 to 2.5"
+    assert trend[2].split()[-1] == "kv_cache_gib"
+    assert [line.split()[-1] for line in trend[3:]] == ["1.5", "2.5"]
+    with history.opened(say=told) as kept_:
+        failed = kept_.add("run", "c on d", Verdict.FAIL, "it differs", inputs={}, results={}, seconds=1.0)
+    listed = printed(capsys, "history").splitlines()
+    assert listed[0].startswith("1 FAILED ")
+    assert listed[-1] == f"  Next  vllm-runbooks show {failed}"
 
 
 def test_a_curve_goes_from_the_first_entry_to_the_last() -> None:

@@ -332,7 +332,7 @@ def test_what_stands_in_the_way_of_the_nodes_is_said_beside_their_files(
     status = cli.run(["cluster", "files", MODEL, "--nodes", case, "--tp", "2", "--out", str(tmp_path / "start")])
 
     assert status == int(said is not None)
-    assert capsys.readouterr().out.count("Fatal: ") == int(said is not None)
+    assert capsys.readouterr().out.startswith(("WRITTEN ", "1 PROBLEM ")[said is not None])
     assert (said or "Run start") in (tmp_path / "start" / "steps.txt").read_text("utf-8")
 
 
@@ -612,7 +612,12 @@ def test_the_command_says_what_to_do_and_takes_addresses(tmp_path: Path, capsys:
     """What is given stands in place of what was measured."""
     given = ("--address", "node-a=10.9.9.9", "--interface", "node-a=bond0", "--env", "VLLM_LOGGING_LEVEL=DEBUG")
 
-    assert cli.run([*WORDS, "--pp", "2", *given, "--out", str(tmp_path)]) == 1
+    assert cli.run([*WORDS, "--pp", "2", *given, "--out", str(tmp_path / "one")]) == 1
+    summary = capsys.readouterr().out
+    assert summary.startswith(f"2 PROBLEMS   {MODEL} · ")
+    assert "bond0 on node-a, which has no such interface" in " ".join(summary.split())
+    assert f"all of them: {tmp_path / 'one' / 'steps.txt'}" in " ".join(summary.split())
+    assert cli.run([*WORDS, "--pp", "2", *given, "--out", str(tmp_path), "--explain"]) == 1
     said = capsys.readouterr().out
     assert "node-a at 10.9.9.9" in said
     assert "bond0 on node-a, which has no such interface" in " ".join(said.split())

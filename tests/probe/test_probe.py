@@ -236,7 +236,7 @@ def test_the_verdict_is_said_where_its_case_cannot_be_stored(
     status, out, err = run(capsys, "probe", "probe-healthy", "--record", "mine")
 
     assert status == 0
-    assert out.startswith("PASS  ")
+    assert out.startswith("HEALTHY ")
     assert "no case was made: could not store mine/probe.json (No space left on device" in err
     assert list(tmp_path.iterdir()) == []
 
@@ -506,7 +506,7 @@ def test_a_stranger_that_asks_for_a_key_is_told_of_with_the_way_to_send_it(
         status, out, _ = run(capsys, "probe", f"http://gpu-1.lan:{port}", "--seconds", "0.1")
 
     assert status == 1
-    assert "note: VLLM_API_KEY is set and was not sent" in out
+    assert "Note  VLLM_API_KEY is set and was not sent" in out
     assert server.requests
     assert not any(b"uthorization" in raw for raw in server.requests)
 
@@ -595,7 +595,7 @@ def test_the_cards_may_be_those_of_a_snapshot(
         status, out, err = run(capsys, "probe", "probe-healthy", "--gpus", gpus)
 
         assert (status, err) == (0, "")
-        assert out.startswith("PASS  ")
+        assert out.startswith("HEALTHY ")
 
 
 def test_the_server_is_asked_below_its_prefix() -> None:
@@ -647,7 +647,7 @@ def test_log_command_and_cards_belong_to_what_is_observed(
     with serving(server) as port:
         status, out, _ = run(
             capsys, "probe", f"http://127.0.0.1:{port}", "--seconds", "0.1", "--command", str(tmp_path / "launch.sh"),
-            "--gpu-memory", str(tmp_path / "cards.jsonl"), "--log", "tiny-cpu-served",
+            "--gpu-memory", str(tmp_path / "cards.jsonl"), "--log", "tiny-cpu-served", "--explain",
         )  # fmt: skip
 
     assert status == 1

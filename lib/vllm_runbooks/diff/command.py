@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import OBSERVATION
 
@@ -39,13 +39,18 @@ def diff(a: str, b: str, form: str) -> int:
     Exit status: 0 the results are the same, but for times; 1 they differ; 2 one of them cannot be read.
     """
     from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.views.summary import summary_view
     from vllm_runbooks.diff import differences
     from vllm_runbooks.history import render as render_history
     from vllm_runbooks.history import store as kept
 
     with kept.opened(say=output.say, is_needed=True) as opened:
         comparison = differences.compared(_read(a, opened), _read(b, opened))
-    output.write_json(to_json(comparison)) if form == "json" else output.write(render_history.compared(comparison))
+    if form == "json":
+        output.write_json(to_json(comparison))
+    else:
+        terminal.show(summary_view(render_history.summary_of_difference(comparison)))
+        output.write(f"\n{render_history.compared(comparison)}")
     return int(any(differing.is_significant for differing in comparison.results))
 
 

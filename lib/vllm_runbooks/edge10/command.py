@@ -43,7 +43,10 @@ def models(*, names: tuple[str, ...], version: str | None, form: str) -> int:
     from vllm_runbooks.catalog.toolchains import ModelSupportReport
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.errors import InputError
+    from vllm_runbooks.core.views.styled import BLANK
+    from vllm_runbooks.core.views.summary import summary_view
     from vllm_runbooks.edge10 import models as known
+    from vllm_runbooks.edge10 import summaries
     from vllm_runbooks.edge10.host import render as render_toolchains
 
     if not all(name.strip() for name in names):
@@ -54,5 +57,11 @@ def models(*, names: tuple[str, ...], version: str | None, form: str) -> int:
     if form == "json":
         output.write_json(to_json(answer))
     else:
-        terminal.show(render_toolchains.models(answer))
+        terminal.show(
+            [
+                *summary_view(summaries.summarize_models(answer, is_list=not names)),
+                BLANK,
+                *render_toolchains.models(answer),
+            ]
+        )
     return int(bool(names) and not all(model.quantise and model.compile for model in answer.models))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,6 +14,8 @@ import click
 from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
+from vllm_runbooks.core.views.styled import BLANK
+from vllm_runbooks.core.views.summary import step_view, summary_view
 from vllm_runbooks.history.records import KINDS
 
 _DAY_S = 86400
@@ -97,7 +101,9 @@ def list_(*, kind: str | None, subject: str | None, job: str | None, since: str 
     if form == "json":
         output.write_json(to_json(Listed(tuple(listed))))
     elif listed:
-        terminal.show(render_history.listed_view(listed))
+        summary = render_history.summary_of(listed)
+        steps = [BLANK, *map(step_view, summary.steps)] if summary.steps else []
+        terminal.show([*summary_view(replace(summary, steps=())), BLANK, *render_history.listed_view(listed), *steps])
     else:
         output.write("the history holds nothing that was asked for")
 
@@ -129,7 +135,22 @@ def trend(subject: str, facts: tuple[str, ...], since: str | None, limit: int, f
     if form == "json":
         output.write_json(to_json(trend_of_subject))
     else:
-        terminal.show(render_history.trend_view(trend_of_subject, facts or trends.moving(trend_of_subject)))
+        moving = trends.moving(trend_of_subject)
+        names = facts or _that_fit(moving)
+        others = [] if facts else moving[len(names) :]
+        summary = render_history.summary_of_trend(trend_of_subject, names, others)
+        terminal.show([*summary_view(summary), BLANK, *render_history.trend_view(trend_of_subject, names)])
+
+
+_FACTS_WIDTH = 40
+
+
+def _that_fit(names: Sequence[str]) -> Sequence[str]:
+    """The first names that have space beside each other in a terminal, one at least."""
+    for number in range(len(names), 1, -1):
+        if sum(len(name) + 2 for name in names[:number]) <= _FACTS_WIDTH:
+            return names[:number]
+    return names[:1]
 
 
 @history.command(epilog=given.examples("history export history.jsonl --since 30d", "history export -"))

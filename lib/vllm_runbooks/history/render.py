@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -12,6 +13,7 @@ from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.core.views.drawing import LINES, NARROW, caption, narrow, rule, tick_step
 from vllm_runbooks.core.views.elements import BLUE, badge, cut, heading, html_table, remark, tag
 from vllm_runbooks.core.views.styled import GROUNDS, VERDICTS, Styled, Table, TextBlock, Tone, Words, plain, styled
+from vllm_runbooks.core.views.summary import Step, Summary
 from vllm_runbooks.history.records import Differing, EntryDifferences, HistoryEntry, Trend, TrendPoint
 
 _UNKNOWN = "unknown"
@@ -33,6 +35,28 @@ def listed_view(entries: Sequence[HistoryEntry]) -> list[TextBlock]:
         id_, began, kind, _, took, about = _cells(item)
         rows.append((id_, began, kind, _styled_verdict(item), took, about))
     return [Table(_head(*_LISTED), rows)]
+
+
+def summary_of(entries: Sequence[HistoryEntry]) -> Summary:
+    """How many entries there are, and how many of them failed; the newest that failed is the next to look at."""
+    bad = [item for item in entries if _is_bad(item.verdict)]
+    state, tone = (f"{len(bad)} FAILED", Tone.BAD) if bad else ("OK", Tone.GOOD)
+    steps = (Step("Next", "", f"vllm-runbooks show {bad[0].id}"),) if bad else ()
+    return Summary(
+        state, tone, (f"{_entries(len(entries))}: {_counts(item.verdict for item in entries)}",), steps=steps
+    )
+
+
+def _is_bad(verdict: Verdict | None) -> bool:
+    return verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.INTERRUPTED)
+
+
+def _entries(number: int) -> str:
+    return f"{number} {'entry' if number == 1 else 'entries'}"
+
+
+def _counts(verdicts: Iterable[Verdict | None]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in Counter(map(_verdict, verdicts)).items())
 
 
 def table(entries: Sequence[HistoryEntry]) -> RenderedView:
@@ -121,6 +145,34 @@ def trend_view(subject_trend: Trend, facts: Sequence[str]) -> list[TextBlock]:
         for point in subject_trend.points
     ]
     return [Table(_head("id", "begun (UTC)", "verdict", "took", *facts), rows)]
+
+
+def summary_of_trend(subject_trend: Trend, facts: Sequence[str], others: Sequence[str] = ()) -> Summary:
+    """The last verdict, and the first and last value of each requested fact; `others` are facts that moved as well."""
+    points = subject_trend.points
+    last = points[-1]
+    moved = []
+    for name in facts:
+        values = [value for point in points if (value := point.facts.get(name)) is not None]
+        if values and values[0] != values[-1]:
+            moved.append(f"{name} {_number(values[0])} to {_number(values[-1])}")
+    tone = VERDICTS[last.verdict] if last.verdict is not None else Tone.HINT
+    counts = f"{_entries(len(points))}: {_counts(point.verdict for point in points)}"
+    steps = (Step("Note", f"More numbers moved: --fact {', --fact '.join(others)}"),) if others else ()
+    return Summary(_verdict(last.verdict).upper(), tone, (subject_trend.subject, counts, *moved), steps=steps)
+
+
+def summary_of_difference(comparison: EntryDifferences) -> Summary:
+    """Whether the results differ, and how much else does."""
+    significant = sum(differing.is_significant for differing in comparison.results)
+    parts = [
+        f"{len(values) or 'no'} {noun}{'s' * (len(values) != 1)} differ{'s' * (len(values) == 1)}"
+        for noun, values in (("input", comparison.inputs), ("environment value", comparison.environment))
+    ]
+    if not significant:
+        return Summary("SAME", Tone.GOOD, ("the results are the same, but for times", *parts))
+    results = f"{significant} result{'s' * (significant != 1)} differ{'s' * (significant == 1)}"
+    return Summary("DIFFERS", Tone.WARN, (results, *parts))
 
 
 _MEMORY = "_gib"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
@@ -9,8 +10,14 @@ from typing import Any
 from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.core.display import to_json, visible
 from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.core.records import Severity
 from vllm_runbooks.core.views import elements
 from vllm_runbooks.core.views.styled import GROUNDS, SEVERITIES, Prose, Table, TextBlock, Tone, Words, bulleted, styled
+from vllm_runbooks.core.views.summary import Statement, Step
+
+_MOST_STATEMENTS, _MOST_EXPLAINED = 3, 2
+_MOST_TEXT, _MOST_EFFECT, _MOST_OF_SEVERAL = 300, 220, 72
+"""Characters of a finding, of its effect if it is alone in a summary, and of its effect beside others."""
 
 
 def snapshot_json(snapshot: Any, kind: Any) -> str:
@@ -56,3 +63,80 @@ def findings_table(findings: Iterable[tuple[RuleFinding, str]], head: str) -> st
         cell += f"<br>{escape(visible(finding.text))}{effect}<br><b>do</b> {elements.prose(finding.do)}"
         rows.append([elements.badge(finding.severity.value, GROUNDS[SEVERITIES[finding.severity]]), cell])
     return elements.html_table(("", head), rows)
+
+
+def problems(findings: Iterable[RuleFinding]) -> list[RuleFinding]:
+    """Findings that are more than hints, the worst first."""
+    return sorted(
+        (f for f in findings if f.severity is not Severity.HINT), key=lambda f: f.severity is not Severity.FATAL
+    )
+
+
+def count_of(number: int, noun: str) -> str:
+    """A number with its noun, as in "2 GPUs"."""
+    ending = "es" if noun.endswith(("s", "x")) else "s"
+    return f"{number:,} {noun}{ending * (number != 1)}"
+
+
+def problem_state(findings: Sequence[RuleFinding]) -> tuple[str, Tone]:
+    """State of a summary by its problems."""
+    tone = Tone.BAD if any(finding.severity is Severity.FATAL for finding in findings) else Tone.WARN
+    return (count_of(len(findings), "problem").upper(), tone) if findings else ("OK", Tone.GOOD)
+
+
+def finding_statements(findings: Sequence[RuleFinding]) -> tuple[Statement, ...]:
+    """The worst findings: a fact each, with effect and action of the first; an action once."""
+    statements: list[Statement] = []
+    for number, finding in enumerate(findings[:_MOST_STATEMENTS]):
+        is_fatal = finding.severity is Severity.FATAL
+        where = f"GPU {listed_numbers(finding.gpus)}: " if finding.gpus else f"{finding.path}: " if finding.path else ""
+        is_explained = number < _MOST_EXPLAINED
+        most = _MOST_EFFECT if len(findings) == 1 else _MOST_OF_SEVERAL
+        action = as_sentence(finding.do) if is_explained else ""
+        statements.append(
+            Statement(
+                "✗" if is_fatal else "!",
+                where + (flat(finding.text) if where else as_sentence(finding.text, names=finding.nodes, end="")),
+                Tone.BAD if is_fatal else Tone.WARN,
+                id=finding.id,
+                effect=as_sentence(first_clauses(finding.effect, most)) if is_explained else "",
+                action="" if any(statement.action == action for statement in statements) else action,
+            )
+        )
+    return tuple(statements)
+
+
+def more_of(findings: Sequence[RuleFinding], others: Sequence[str], again: str) -> Step | None:
+    """The way to what a summary leaves out; None without a command that shows it."""
+    if not again:
+        return None
+    omitted = len(problems(findings)) - _MOST_STATEMENTS
+    hints = sum(finding.severity is Severity.HINT for finding in findings)
+    parts = [f"{count_of(omitted, 'more problem')}"] if omitted > 0 else []
+    parts += [count_of(hints, "hint")] if hints else []
+    text = ", ".join([*parts, *others])
+    return Step("", text[:1].upper() + text[1:], again)
+
+
+def flat(text: str) -> str:
+    """A text of a finding in one line, cut to a summary's length."""
+    return elements.cut(" ".join(text.split()), _MOST_TEXT)
+
+
+def as_sentence(text: str, *, names: Sequence[str] = (), end: str = ".") -> str:
+    """A text with a capital and a full stop; a name or a value at its beginning stays."""
+    line = flat(text)
+    first = re.match(r"[a-z]{1,30}(?= )", line)
+    if first is not None and first[0] not in names:
+        line = line[:1].upper() + line[1:]
+    return line + end if line and not line.endswith((".", "…", ":", end or ".")) else line
+
+
+def first_clauses(text: str, most: int) -> str:
+    """The first clauses of an effect, as far as there is space for them."""
+    line = ""
+    for clause in re.split(r"(?<=[;:,]) ", " ".join(text.split())):
+        if line and len(line) + len(clause) > most and line.count("`") % 2 == 0:
+            break
+        line += f" {clause}" if line else clause
+    return line.rstrip(" ,;:")

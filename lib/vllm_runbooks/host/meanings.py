@@ -125,7 +125,7 @@ def _memory_taken(gpu: GpuFacts, context: HostRuleContext) -> str | None:
     of = f" of {gib(room)}" if room is not None else ""
     holders = [process.says for process in gpu.processes or ()]
     who = f" by {', '.join(holders[:3])}{' and others' * (len(holders) > 3)}" if holders else " by others"
-    return f"{gib(used)}{of} are in use{who}: what they give back or take meanwhile makes a start fail or serve less"
+    return f"{gib(used)}{of} are in use{who}: a launch fails or serves less if that changes"
 
 
 def _no_room(gpu: GpuFacts, context: HostRuleContext) -> str | None:
@@ -135,15 +135,15 @@ def _no_room(gpu: GpuFacts, context: HostRuleContext) -> str | None:
     room = of_share(total, gpu.used_mib, context.share)
     if room.is_enough:
         return None
-    way = f"; {room.most:g} is the most it can have" if room.most else ""
-    asks = f"a server asks for {context.share:g} of its memory by default ({gib(room.wanted)})"
-    return f"{asks}, and {gib(room.free)} are free{way}"
+    way = f"; {room.most:g} fits" if room.most else ""
+    needs = f"vLLM requests {context.share:g} of its memory by default ({gib(room.wanted)})"
+    return f"{needs}, but {gib(room.free)} are free{way}"
 
 
 def _busy(gpu: GpuFacts, _: HostRuleContext) -> str | None:
     busy = gpu.busy_percent or 0
     is_busy = busy >= AT_WORK
-    return f"it computes at {busy:.0f} % for others: both get slower, and its memory may move" if is_busy else None
+    return f"others keep it busy at {busy:.0f} %: both get slower" if is_busy else None
 
 
 def _orphan(gpu: GpuFacts, _: HostRuleContext) -> str | None:

@@ -24,8 +24,8 @@ from vllm_runbooks.core.views.styled import (
 from vllm_runbooks.host import finding_views
 from vllm_runbooks.host.finding_views import faint_table, finding_blocks, listed_numbers
 from vllm_runbooks.host.records import SHARED, GpuFacts, Inspected, Inventory, Recommendation
+from vllm_runbooks.host.summaries import gib, percent
 
-_MIB_PER_GIB = 1024
 _HEAD = ("GPU", "name", "memory", "in use", "use", "PCIe", "others on it")
 _MAX_OTHERS = 2
 
@@ -79,20 +79,12 @@ def _row(gpu: GpuFacts) -> tuple[str, ...]:
     return (
         f"{gpu.index}",
         visible(cut(gpu.name or "unknown", 40)),
-        _gib(gpu.total_mib),
-        _gib(gpu.used_mib),
-        _percent(gpu.busy_percent),
+        gib(gpu.total_mib),
+        gib(gpu.used_mib),
+        percent(gpu.busy_percent),
         link,
         visible(cut(others, 90)),
     )
-
-
-def _gib(mib: float | None) -> str:
-    return "unknown" if mib is None else f"{mib / _MIB_PER_GIB:.1f} GiB"
-
-
-def _percent(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.0f} %"
 
 
 def _limit(value: float | None, unit: str) -> str:
@@ -101,8 +93,8 @@ def _limit(value: float | None, unit: str) -> str:
 
 def _host_lines(inventory: Inventory) -> Iterator[str]:
     host = inventory.host
-    limit = "no limit" if (host.memory_limit_mib or 0) < 0 else _gib(host.memory_limit_mib)
-    yield f"memory {_gib(host.memory_mib)}, {_gib(host.memory_available_mib)} free; of the control group: {limit}"
+    limit = "no limit" if (host.memory_limit_mib or 0) < 0 else gib(host.memory_limit_mib)
+    yield f"memory {gib(host.memory_mib)}, {gib(host.memory_available_mib)} free; of the control group: {limit}"
     yield f"{SHARED} {_limit(host.shm_mib, 'MiB')}, {_limit(host.shm_free_mib, 'MiB')} free"
     files = f"{_limit(host.open_files, '')}, at most {_limit(host.open_files_max, '')}"
     yield f"locked memory {_limit(host.memlock_mib, 'MiB')}; open files {files}"
@@ -183,9 +175,9 @@ def _ranked(recommendation: Recommendation) -> list[tuple[Words, ...]]:
         (
             f"{gpu.index}",
             visible(cut(gpu.name or "unknown", 40)),
-            _gib(gpu.free_mib),
+            gib(gpu.free_mib),
             "unknown" if gpu.memory_change_mib is None else f"{gpu.memory_change_mib:,.0f} MiB",
-            _percent(gpu.busy_percent),
+            percent(gpu.busy_percent),
             styled(*_SUITABLE[gpu.is_suitable]),
             gpu.reason,
         )

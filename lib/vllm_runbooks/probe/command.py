@@ -58,6 +58,7 @@ _LOADED = ("at_once", "prompt_tokens", "answer_tokens")
 @given.value("--patience TIME", "Longest wait for each answer.", _TIME, default="60s")
 @click.option("--insecure", is_flag=True, help="Take any certificate.")
 @kept.NO_HISTORY
+@given.EXPLAIN
 @given.FORMAT
 def probe(
     *,
@@ -66,6 +67,7 @@ def probe(
     record: Path | None,
     patience: float,
     no_history: bool,
+    explain: bool,
     form: str,
     **live: Any,
 ) -> int:
@@ -97,7 +99,7 @@ def probe(
                 f"{option} is about a server that runs, whose address begins with http:// or https://; a recorded one "
                 "is judged as it is."
             )
-        return _tell(judging.health(_recorded(server), gpus=gpus or ""), form, record)
+        return _tell(judging.health(_recorded(server), gpus=gpus or ""), form, record, explain=explain)
     if gpus:
         host_loading.cards(gpus)  # what is none is refused before the server is asked, or a load is lost
     inputs = {**live, "gpus": gpus, "patience": patience}
@@ -105,22 +107,33 @@ def probe(
         kept.opened(no_history=no_history) as history,
         probe_history.look(history, target_of(server).place, inputs) as store_health,
     ):
-        health = judging.health(_observed(server, patience, live), gpus=gpus or "")
+        with terminal.waiting(_waiting(server, live)):
+            health = judging.health(_observed(server, patience, live), gpus=gpus or "")
         store_health(health)
-    return _tell(health, form, record)
+    return _tell(health, form, record, explain=explain)
 
 
-def _tell(health: Health, form: str, record: Path | None) -> int:
+def _waiting(server: str, live: dict[str, Any]) -> str:
+    seconds = max(live["seconds"] or 2.0, live["load"] or 0.0)
+    how = "requests of a load" if live["load"] else "some requests"
+    return f"sending {how} to {server}, reading its metrics for {seconds:.0f} s"
+
+
+def _tell(health: Health, form: str, record: Path | None, *, explain: bool) -> int:
     from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.errors import RunbooksError
+    from vllm_runbooks.core.views.summary import summary_view
     from vllm_runbooks.probe import render as render_health
+    from vllm_runbooks.probe.summaries import summarize
     from vllm_runbooks.runbooks import recording
 
     if form == "json":
         output.write_json(to_json(health))
-    else:
+    elif explain:
         terminal.show(render_health.view(health, catalog.serving()))
+    else:
+        terminal.show(summary_view(summarize(health, catalog.serving(), again=terminal.again("--explain"))))
     if record is not None:
         try:
             case = recording.record_health(record, health)

@@ -185,6 +185,8 @@ def serve(
         source, why_none = readings.source_of(series)
         subject = guarded_start.subject(command, vllm=options["vllm"])
         with told(subject) as tell:
+            if sys.stderr.isatty():
+                output.say("checking the launch: command, plan, port, files, GPU memory")
             launch = guarded_start.serve(
                 request(subject=subject, source=source, why_none=why_none), show=_shown(form), say=output.say
             )

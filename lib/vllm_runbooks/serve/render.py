@@ -3,30 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 
 from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.views.elements import cells, grid, html_table, joined, remark, tag
-from vllm_runbooks.core.views.styled import plain
-from vllm_runbooks.core.views.summary import summary_view
+from vllm_runbooks.core.views.styled import Tone, plain
+from vllm_runbooks.core.views.summary import Statement, Step, Summary, summary_view
 from vllm_runbooks.diagnosis.render.summaries import summarize
 from vllm_runbooks.probe.render import message
-from vllm_runbooks.probe.starts import Attempt, Fleet, Guarded, LaunchResult, LoadResult, Printed, first_failure
+from vllm_runbooks.probe.starts import (
+    Attempt,
+    Fleet,
+    Guarded,
+    LaunchChange,
+    LaunchResult,
+    LoadResult,
+    Printed,
+    first_failure,
+)
 
 
 def text(launch: Guarded) -> str:
-    several = len(launch.attempts) > 1
-    parts = [f"{f'try {tried.number}' if several else 'the start'}: {_came_to(tried)}" for tried in launch.attempts]
-    if launch.last and (answer := launch.last.answer) is not None and not answer.outcome.is_healthy:
-        parts.append(plain(summary_view(summarize(answer))).rstrip("\n"))
-    if changes := [attempt.change for attempt in launch.attempts if attempt.change is not None]:
-        lines = [
-            f"  {n}. {change.title}\n     because {change.reason}; costs {change.cost}"
-            for n, change in enumerate(changes, 1)
-        ]
-        parts.append("\n".join(["WHAT WAS CHANGED", *lines]))
-    parts.append("\n".join(_rows(launch)))
-    return visible("\n\n".join(parts) + "\n")
+    """How a launch ended, without colours."""
+    return plain(summary_view(summary_of(launch)))
+
+
+def summary_of(launch: Guarded) -> Summary:
+    """The summary of a launch that has ended: how, why, what was changed between tries, and where its log is."""
+    steps = [
+        *(
+            Step("Tried", f"{change.title}, because {change.reason}; costs {change.cost}")
+            for change in _changes(launch)
+        ),
+        *(Step("Note", note) for note in launch.notes),
+        *([Step("Note", f"waited on purpose: {launch.waited_s:.1f} s")] if launch.waited_s >= _LEAST_WAIT_S else []),
+        *([Step("Log", f"log and report: {launch.folder}")] if launch.attempts and launch.folder else []),
+    ]
+    last = launch.last
+    if last is None:
+        failed = next((check for check in launch.checks if check.result is LaunchResult.FAILED), None)
+        if failed is not None:
+            statement = Statement("✗", failed.message, Tone.BAD, id=failed.name)
+            return Summary("NOT STARTED", Tone.BAD, ("a check failed",), statements=(statement,), steps=tuple(steps))
+        passed = [check.name for check in launch.checks if check.result is LaunchResult.PASSED]
+        checks = f"{', '.join(passed)} passed" if passed else "nothing was checked"
+        return Summary("OK", Tone.GOOD, (checks, "nothing was started"), steps=tuple(steps))
+    number = [f"try {last.number} of {len(launch.attempts)}"] if len(launch.attempts) > 1 else []
+    about = (*number, *_came_to(last).split("; "))
+    if last.answer is not None and not last.answer.outcome.is_healthy:
+        summary = summarize(last.answer)
+        return replace(summary, about=about, steps=(*summary.steps, *steps))
+    is_well = last.ready_s is not None and last.outcome.is_healthy
+    state, tone = ("STOPPED", Tone.GOOD) if is_well else ("FAILED", Tone.BAD)
+    return Summary(state, tone, about, steps=tuple(steps))
+
+
+def _changes(launch: Guarded) -> list[LaunchChange]:
+    return [attempt.change for attempt in launch.attempts if attempt.change is not None]
+
+
+_LEAST_WAIT_S = 0.1
 
 
 def _came_to(tried: Attempt) -> str:
@@ -42,7 +79,7 @@ def _rows(launch: Guarded) -> Iterator[str]:
         yield launch.failed_check or "nothing was started"
     for note in launch.notes:
         yield f"note: {note}"
-    if launch.waited_s >= 0.1:
+    if launch.waited_s >= _LEAST_WAIT_S:
         yield f"waited on purpose: {launch.waited_s:.1f} s"
     if launch.attempts and launch.folder:
         yield f"log and report: {launch.folder}"

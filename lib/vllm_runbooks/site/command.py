@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.console import given, output, terminal
 
 if TYPE_CHECKING:
     from vllm_runbooks.history.records import HistoryEntry
@@ -47,6 +47,7 @@ def site() -> None:
     help="Publish the last results of this host's history: verdicts, times and symptoms, no hosts, paths or commands.",
 )
 @click.pass_context
+@terminal.waiting("building the site: runbooks, catalog and options of each release, some minutes")
 def build(context: click.Context, out: Path, executed: Path | None, *, with_runs: bool) -> int:
     """Build the site into a folder.
 

@@ -14,7 +14,7 @@ import click
 
 from vllm_runbooks.catalog import complete, folders
 from vllm_runbooks.catalog import console as catalog_options
-from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.display import SCHEMA
 from vllm_runbooks.core.errors import CatalogError, InputError
 from vllm_runbooks.core.files import store
@@ -34,6 +34,7 @@ def catalog() -> None:
 @catalog.command(epilog=given.examples("catalog check symptoms/port.in_use.yaml", "catalog check --dir mycatalog"))
 @click.argument("files", nargs=-1, metavar="[FILE…]", type=click.Path(path_type=Path))
 @_folder_option("A catalog folder of your own, all of it (default: the shipped one).")
+@terminal.waiting("checking the catalog")
 def check(files: tuple[Path, ...], folder: Path | None) -> int:
     """Check FILEs, or a whole catalog; every problem is named by file, line and field.
 
@@ -135,6 +136,7 @@ def list_(form: str, *, is_policies: bool) -> int:
 @_folder_option("A catalog folder of your own (default: the shipped one).")
 @click.option("--missing", is_flag=True, help="Name what has no translation, too.")
 @click.option("--stamp", is_flag=True, help="Say of FILEs that their translations fit the English texts of now.")
+@terminal.waiting("reading the catalog's translations")
 def translations(files: tuple[Path, ...], folder: Path | None, *, missing: bool, stamp: bool) -> int:
     """List the translations whose English text has changed, and how many there are.
 
@@ -159,6 +161,7 @@ def translations(files: tuple[Path, ...], folder: Path | None, *, missing: bool,
 @catalog.command(epilog=given.examples("catalog schemas --check"))
 @_folder_option("Where to write them (default: the catalog's schema/).")
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; status 1 when a file is stale.")
+@terminal.waiting("making the JSON Schemas")
 def schemas(folder: Path | None, *, only_check: bool) -> int:
     """Write the JSON Schemas of the authored files and of the documents printed."""
     from vllm_runbooks.authoring import json_schemas

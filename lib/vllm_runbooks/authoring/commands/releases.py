@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vllm_runbooks.catalog import options
-from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def list_() -> int:
     help="Longest time in seconds that one dump may take.",
 )
 @click.option("--unworded", is_flag=True, help="List the catalog's wordings that no known release prints.")
+@terminal.waiting("reading the release and its parser, some seconds to minutes")
 def add(
     version: str,
     *,

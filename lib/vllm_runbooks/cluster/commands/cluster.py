@@ -9,7 +9,7 @@ import click
 
 from vllm_runbooks.catalog import complete
 from vllm_runbooks.cluster.commands.files import files
-from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.console import given, output, terminal
 
 if TYPE_CHECKING:
     from vllm_runbooks.host.nodes.records import CheckedCluster
@@ -73,8 +73,9 @@ cluster.add_command(files)
 )
 @click.option("--ssh-config", metavar="FILE", help="With --hosts: a configuration of ssh in place of the user's own.")
 @click.option("--out", metavar="FILE", type=given.FILE, help="Write the nodes there, as a snapshot of all of them.")
+@given.EXPLAIN
 @given.FORMAT
-def check(*, snapshots: tuple[str, ...], model: str, out: Path | None, form: str, **asked: Any) -> int:
+def check(*, snapshots: tuple[str, ...], model: str, out: Path | None, explain: bool, form: str, **asked: Any) -> int:
     """Say what differs between nodes, why a start over them would fail of it, and what each needs in its environment.
 
     SNAPSHOT is a recorded cluster, the snapshot of a node or a host, a folder of such files, a recorded case, or - for
@@ -95,8 +96,8 @@ def check(*, snapshots: tuple[str, ...], model: str, out: Path | None, form: str
             raise click.UsageError(f"{_OPTIONS[alone]} is for --ray or --hosts; give one of them as well.")
         if not snapshots:
             raise click.UsageError(_NO_NODES)
-        return _show(node_loading.nodes(*snapshots, model=model), out, form)
-    return _show(_measured(model, **asked), out, form)
+        return _show(node_loading.nodes(*snapshots, model=model), out, form, names=snapshots, explain=explain)
+    return _show(_measured(model, **asked), out, form, explain=explain)
 
 
 def _measured(
@@ -111,7 +112,8 @@ def _measured(
     from vllm_runbooks.cluster import measuring, named
 
     tried, programs = named.read_ports(ports), named.read_pythons(pythons)
-    with named.open_carrier(**where) as carrier:
+    what = "asking the nodes, trying the ways between them" + ("" if no_collective else ", running an all-reduce")
+    with terminal.waiting(what), named.open_carrier(**where) as carrier:
         return named.measure_and_check(
             carrier,
             model=model,
@@ -123,17 +125,21 @@ def _measured(
         )
 
 
-def _show(cluster: CheckedCluster, out: Path | None, form: str) -> int:
-    from vllm_runbooks.core.console import terminal
+def _show(cluster: CheckedCluster, out: Path | None, form: str, *, explain: bool, names: tuple[str, ...] = ()) -> int:
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.files import store
+    from vllm_runbooks.core.views.summary import summary_view
     from vllm_runbooks.host.nodes import render as render_clusters
+    from vllm_runbooks.host.nodes.summaries import summarize
 
     if out is not None:
         store(out, render_clusters.snapshot_json(cluster))
         output.say(f"wrote {out}")
     if form == "json":
         output.write_json(to_json(cluster))
-    else:
+    elif explain:
         terminal.show(render_clusters.view(cluster))
+    else:
+        again = terminal.again("--explain", is_repeatable="-" not in names)
+        terminal.show(summary_view(summarize(cluster, names=names, again=again)))
     return int(cluster.ok is not True)

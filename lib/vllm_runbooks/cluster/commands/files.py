@@ -12,9 +12,12 @@ from vllm_runbooks.catalog import complete
 from vllm_runbooks.core.console import given, output, terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from vllm_runbooks.catalog.tables import RuleFinding
+    from vllm_runbooks.core.views.summary import Summary
     from vllm_runbooks.host.nodes.records import NodeEnvironment
+    from vllm_runbooks.plan.records import StartFiles
 
 
 @click.command(
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
 @click.option("--port", metavar="N", type=click.IntRange(1, 65535), help="The first server's port (default: 8000).")
 @click.option("--image", metavar="NAME", help="Of containers, instead of the one that vLLM publishes.")
 @click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable of the start; repeatable.")
+@given.EXPLAIN
 @given.FORMAT
 def files(
     *,
@@ -64,6 +68,7 @@ def files(
     port: int | None,
     image: str | None,
     environment: tuple[str, ...],
+    explain: bool,
     form: str,
     **layout: Any,
 ) -> int:
@@ -79,6 +84,7 @@ def files(
     from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.records import Severity
+    from vllm_runbooks.core.views.summary import summary_view
     from vllm_runbooks.host import nodes as clusters
     from vllm_runbooks.host.nodes import loading as node_loading
     from vllm_runbooks.plan import planner
@@ -112,13 +118,41 @@ def files(
         return 1
     met = planner.standing(request, best, read, environments)
     written = planner.node_files(request, best, out, first_port=port or fleet.FIRST_PORT, image=image, met=met)
-    for name in written.files:
-        output.say(f"wrote {out / name}")
+    if form == "json" or explain:
+        for name in written.files:
+            output.say(f"wrote {out / name}")
     if form == "json":
         output.write_json(to_json(written))
-    else:
+    elif explain:
         terminal.show(render_start_files.view(written))
+    else:
+        terminal.show(summary_view(_summary(written, met, out)))
     return int(written.fits is not True or any(item.severity is not Severity.HINT for item in met))
+
+
+def _summary(written: StartFiles, met: Sequence[RuleFinding], out: Path) -> Summary:
+    """What was written for which nodes, what is in the way of a launch with it, and the first steps."""
+    from vllm_runbooks.core.views.styled import Tone
+    from vllm_runbooks.core.views.summary import Step, Summary
+    from vllm_runbooks.host import finding_views
+
+    problems = finding_views.problems(met)
+    state, tone = finding_views.problem_state(problems) if problems else ("WRITTEN", Tone.GOOD)
+    sizes = [] if (layout := written.layout) is None else [f"{layout.replicas} x TP {layout.tp} PP {layout.pp}"]
+    nodes = finding_views.count_of(len(written.nodes), "node")
+    files = f"{finding_views.count_of(len(written.files), 'file')} for {nodes} in {out}"
+    steps = [Step(f"{number}.", text) for number, text in enumerate(written.steps[:_MOST_STEPS], 1)]
+    return Summary(
+        state,
+        tone if written.fits else Tone.WARN,
+        (written.model, f"vLLM {written.vllm.version}", *sizes, files),
+        "" if written.fits else "Whether it fits is not certain.",
+        finding_views.finding_statements(problems),
+        steps=(*steps, Step("Steps", f"all of them: {out / 'steps.txt'}")),
+    )
+
+
+_MOST_STEPS = 2
 
 
 def _pair(text: str, option: str, form: str) -> tuple[str, str]:

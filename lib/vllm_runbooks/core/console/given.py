@@ -72,6 +72,8 @@ def _fault_of_file(path: Path) -> str:
 FILE = _Target("file", _fault_of_file)
 FOLDER = _Target("folder", _fault_of_folder)
 NEW_FOLDER = _Target("new folder")
+EXPLAIN = click.option("--explain", is_flag=True, help="Everything: figures, tables, all findings, what is unknown.")
+
 FORMAT = click.option(
     "--format",
     "form",

@@ -15,6 +15,7 @@ from typing import TextIO
 
 from vllm_runbooks.core.console import output
 from vllm_runbooks.core.display import visible
+from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.core.views.elements import COLUMNS
 from vllm_runbooks.core.views.styled import Layout, Styled, TextBlock, Tone, laid_out, plain
 
@@ -47,8 +48,6 @@ _LONGEST_COMMAND = 96
 
 def again(option: str, *, is_repeatable: bool = True) -> str:
     """The command line of this run with an option; words if it is long, has a secret or reads standard input."""
-    from vllm_runbooks.core.redaction.redact import redact_text
-
     line = shlex.join(["vllm-runbooks", *sys.argv[1:], option])
     is_plain = is_repeatable and len(line) <= _LONGEST_COMMAND and redact_text(line) == line
     return line if is_plain else f"add {option}"

@@ -41,6 +41,10 @@ class Statement:
     """Words of the input at that place."""
     is_whole: bool = False
     """Whether the quote is not cut at the end of its line: it is all there is to go by."""
+    effect: str = ""
+    """What follows from it."""
+    action: str = ""
+    """What to do about it; empty where the fix says so."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ def summary_view(summary: Summary) -> list[TextBlock]:
         blocks += [BLANK, *_table_view(summary.table)]
     leading = [step for step in summary.steps if step.is_first]
     if leading:
-        blocks += [BLANK, *map(_step_view, leading)]
+        blocks += [BLANK, *map(step_view, leading)]
     if summary.fix is not None:
         blocks += [BLANK, *_fix_view(summary.fix, _label(summary.fix_name))]
     for memory in summary.memory:
@@ -138,7 +142,7 @@ def summary_view(summary: Summary) -> list[TextBlock]:
         lines = [Line(_INDENT + styled(line, Tone.COMMAND)) if line else BLANK for line in commands]
         blocks += [*([BLANK] if summary.fix.change else []), *lines]
     if others := [step for step in summary.steps if not step.is_first]:
-        blocks += [BLANK, *map(_step_view, others)]
+        blocks += [BLANK, *map(step_view, others)]
     if summary.more is not None:
         blocks += [
             BLANK,
@@ -158,6 +162,9 @@ def _statement_view(statement: Statement) -> list[TextBlock]:
         blocks.append(_Paragraph(quote, "    ", place, most=4) if statement.is_whole else _Cut(place + quote))
     elif statement.place:
         blocks.append(Line(styled(f"  {statement.place}", Tone.FAINT)))
+    for name, text in (("So", statement.effect), ("Do", statement.action)):
+        if text:
+            blocks.append(_Paragraph(text, _INDENT, styled(_label(name), Tone.HEADING)))
     return blocks
 
 
@@ -169,6 +176,8 @@ def _fix_view(fix: SuggestedFix, name: str) -> list[TextBlock]:
     marks = styled("")
     for number, (check, sign) in enumerate(fix.checks):
         marks += ("  " if number else "") + styled(f"{check} {sign}", _MARK_TONES[sign])
+    if not fix.change and not fix.checks:
+        return [Line(styled(name.rstrip(), Tone.HEADING))]
     if not fix.change:
         return [Line(lead + ("  " if str(lead).rstrip() + " " == str(lead) else "") + marks)]
     if fix.cost or fix.checks:
@@ -184,7 +193,8 @@ def _table_view(table: SummaryTable) -> list[TextBlock]:
     return [_Bounded(Table(head, table.rows, table.numeric, _INDENT[:2])), *note]
 
 
-def _step_view(step: Step) -> TextBlock:
+def step_view(step: Step) -> TextBlock:
+    """A step behind its name."""
     lead = styled(_label(step.name), Tone.HEADING)
     if step.text and step.command:
         return _Below(lead + f"{step.text}: ", styled(step.command, Tone.COMMAND), _INDENT)

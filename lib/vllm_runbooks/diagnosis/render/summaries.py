@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from vllm_runbooks.catalog.languages import Wording, joined
-from vllm_runbooks.core.records import Answer, Edit, Finding, MemoryUse, Outcome, Severity
+from vllm_runbooks.core.records import Answer, Edit, Finding, MemoryUse, Outcome, Remedy, Severity
 from vllm_runbooks.core.views.start_pictures import PHASE_NAMES
 from vllm_runbooks.core.views.styled import OUTCOME_TONES, Tone
 from vllm_runbooks.core.views.summary import (
@@ -217,7 +217,11 @@ def _fix(answer: Answer, say: Wording, *, has_command: bool) -> SuggestedFix | N
     if not answer.remedies:
         text = cause.do_first if cause is not None else ""
         return SuggestedFix(text, is_command=False) if text else None
-    remedy = answer.remedies[0]
+    return remedy_fix(answer.remedies[0], say, has_command=has_command)
+
+
+def remedy_fix(remedy: Remedy, say: Wording, *, has_command: bool) -> SuggestedFix:
+    """A remedy as the fix of a summary, with its cost and validations."""
     is_free = remedy.cost.strip(".").lower() == "none"
     cost = "" if is_free else say("Cost: {cost}", cost=_short_cost(remedy.cost, say))
     if not remedy.edits:

@@ -31,8 +31,9 @@ _RESULTS = click.Path(path_type=Path)
 @click.option(
     "--confidence", metavar="P", type=float, default=0.95, show_default=True, help="Of the intervals, below 1."
 )
+@given.EXPLAIN
 @given.FORMAT
-def judge(*, float_: Path, quantised: Path, threshold: float, confidence: float, form: str) -> int:
+def judge(*, float_: Path, quantised: Path, threshold: float, confidence: float, explain: bool, form: str) -> int:
     """Say whether the quantised model is less accurate than the float one, and whether that may be chance.
 
     ORIGINAL, of the float model, and QUANTISED are each a report of EvalScope, its work folder, the table that it
@@ -42,6 +43,8 @@ def judge(*, float_: Path, quantised: Path, threshold: float, confidence: float,
     results cannot be read or compared.
     """
     from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.views.summary import summary_view
+    from vllm_runbooks.edge10 import summaries
     from vllm_runbooks.edge10.accuracy import comparing as accuracy
     from vllm_runbooks.edge10.accuracy import render as render_accuracy
     from vllm_runbooks.edge10.accuracy import results
@@ -53,6 +56,8 @@ def judge(*, float_: Path, quantised: Path, threshold: float, confidence: float,
     )
     if form == "json":
         output.write_json(to_json(comparison))
-    else:
+    elif explain:
         terminal.show(render_accuracy.view(comparison))
+    else:
+        terminal.show(summary_view(summaries.summarize_accuracy(comparison, again=terminal.again("--explain"))))
     return int(comparison.verdict is not Accuracy.KEPT)

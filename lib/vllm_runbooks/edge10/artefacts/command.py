@@ -42,8 +42,9 @@ class _LengthsType(click.ParamType[tuple[int, ...]]):
 @click.option("--lengths", metavar="N,N", type=_LengthsType(), help="Which lengths it should be of, as in 1,8,96.")
 @click.option("--step", type=click.Choice(["quantise", "convert", "compile"]), help="The step that wrote it.")
 @VERSION
+@given.EXPLAIN
 @given.FORMAT
-def check(*, name: str, float_name: str | None, form: str, **expected: Any) -> int:
+def check(*, name: str, float_name: str | None, explain: bool, form: str, **expected: Any) -> int:
     """Say whether what lies between two steps is whole: a quantised checkpoint, or a compiled model.
 
     FOLDER is judged with what stands in its files; of a LISTING, as `tree` or `ls -lR` prints one, the names
@@ -52,13 +53,19 @@ def check(*, name: str, float_name: str | None, form: str, **expected: Any) -> i
     Exit status: 0 nothing is wrong; 1 something is, or could not be established; 2 it cannot be read.
     """
     from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.views.summary import summary_view
+    from vllm_runbooks.edge10 import summaries
     from vllm_runbooks.edge10.artefacts import checks as artefact_checks
     from vllm_runbooks.edge10.artefacts import render as render_edge10_checks
 
-    checked = artefact_checks.check(name, float_name=float_name, **expected)
+    with terminal.waiting(f"checking {name}"):
+        checked = artefact_checks.check(name, float_name=float_name, **expected)
     redacted = artefact_checks.without_secrets(checked)
     if form == "json":
         output.write_json(to_json(redacted))
-    else:
+    elif explain:
         terminal.show(render_edge10_checks.view(redacted))
+    else:
+        again = terminal.again("--explain", is_repeatable=name != "-")
+        terminal.show(summary_view(summaries.summarize_folder(redacted, again=again)))
     return int(checked.ok is not True)

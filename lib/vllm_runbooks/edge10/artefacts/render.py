@@ -15,8 +15,8 @@ STANDINGS = {
     False: ("not ok", "something is missing or wrong", Tone.BAD),
     None: ("unknown", "nothing wrong was found, and something that was asked for could not be established", Tone.WARN),
 }
-_WHAT = {"compiled": "a compiled model", "checkpoint": "a checkpoint"}
-_KINDS = {"llm": " of a language model", "vlm": " of a model with pictures"}
+ARTEFACT_NAMES = {"compiled": "a compiled model", "checkpoint": "a checkpoint"}
+KIND_NAMES = {"llm": " of a language model", "vlm": " of a model with pictures"}
 _MAX_ROWS = 60
 _MAX_TEXT = 600
 
@@ -42,7 +42,7 @@ def view(checked: CheckedFolder) -> list[TextBlock]:
 def about(checked: CheckedFolder) -> Iterator[str]:
     """Lines on what the folder is: its kind, dies, lengths and size."""
     name = path(checked.name or checked.listing.name) or "a folder whose name is not told"
-    yield f"{name}: {_WHAT[checked.artefact]}{_KINDS.get(checked.kind or '', '')}, by {checked.toolchain}"
+    yield f"{name}: {ARTEFACT_NAMES[checked.artefact]}{KIND_NAMES.get(checked.kind or '', '')}, by {checked.toolchain}"
     if checked.dies is not None:
         lengths = ", ".join(map(str, checked.lengths or ())) or "none"
         dies = f"{checked.dies} {'die' if checked.dies == 1 else 'dies'}"

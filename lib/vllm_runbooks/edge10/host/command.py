@@ -30,10 +30,11 @@ from vllm_runbooks.edge10.options import VERSION
 @click.option("--snapshot", metavar="FILE", help="A recorded host in place of this one; - for standard input.")
 @click.option("--out", metavar="FILE", type=given.FILE, help="Write the host there, for --snapshot FILE.")
 @VERSION
+@given.EXPLAIN
 @given.FORMAT
 def preflight(
-    *, step: str, python: str | None, snapshot: str | None, out: Path | None, version: str | None, form: str,
-    **named: str | None,
+    *, step: str, python: str | None, snapshot: str | None, out: Path | None, version: str | None, explain: bool,
+    form: str, **named: str | None,
 ) -> int:  # fmt: skip
     """Say what on this host stands in the way of a step: driver, docker, its settings, image, folder.
 
@@ -44,6 +45,8 @@ def preflight(
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.files import store
+    from vllm_runbooks.core.views.summary import summary_view
+    from vllm_runbooks.edge10 import summaries
     from vllm_runbooks.edge10.host import preflight as here
     from vllm_runbooks.edge10.host import render as render_toolchains
     from vllm_runbooks.edge10.host import snapshots
@@ -55,12 +58,16 @@ def preflight(
         raise click.UsageError("--python is asked on this host; a snapshot has its own packages.")
     request = here.read_asked(step, **named)
     host = None if snapshot is None else snapshots.load(snapshot)
-    checked_host = here.checked(request, snapshot=host, version=version, python=python)
+    with terminal.waiting(f"reading this host and docker before {step}"):
+        checked_host = here.checked(request, snapshot=host, version=version, python=python)
     if out is not None:
         store(out, render_toolchains.host_snapshot(checked_host))
         output.say(f"wrote {out}")
     if form == "json":
         output.write_json(to_json(checked_host))
-    else:
+    elif explain:
         terminal.show(render_toolchains.host(checked_host))
+    else:
+        again = terminal.again("--explain", is_repeatable=snapshot != "-")
+        terminal.show(summary_view(summaries.summarize_host(checked_host, again=again)))
     return int(checked_host.ok is not True)

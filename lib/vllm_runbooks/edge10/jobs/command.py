@@ -21,8 +21,9 @@ from vllm_runbooks.core.console import given, output, terminal
 @click.option("--out", type=given.FOLDER, metavar="DIR", help="Make the files there.")
 @click.option("--replace", is_flag=True, help="Replace files that somebody wrote or changed.")
 @click.option("--example", is_flag=True, help="Print a description to begin with, and make nothing.")
+@given.EXPLAIN
 @given.FORMAT
-def make(*, job: str | None, out: Path | None, replace: bool, example: bool, form: str) -> int:
+def make(*, job: str | None, out: Path | None, replace: bool, example: bool, explain: bool, form: str) -> int:
     """Make the files that take a model to the chip: scripts, commands, settings, and what is done in which order.
 
     JOB is a small YAML file; what it leaves out comes from the facts of the toolchain. The made files are judged by the
@@ -32,6 +33,8 @@ def make(*, job: str | None, out: Path | None, replace: bool, example: bool, for
     read, or a file would be lost.
     """
     from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.views.summary import summary_view
+    from vllm_runbooks.edge10 import summaries
     from vllm_runbooks.edge10.jobs import render as render_edge10_jobs
 
     if example:
@@ -47,6 +50,9 @@ def make(*, job: str | None, out: Path | None, replace: bool, example: bool, for
     result = making.make(job, out, is_replaced=replace)
     if form == "json":
         output.write_json(to_json(result))
-    else:
+    elif explain:
         terminal.show(render_edge10_jobs.made_shown(result))
+    else:
+        again = terminal.again("--explain", is_repeatable=job != "-")
+        terminal.show(summary_view(summaries.summarize_made(result, again=again)))
     return int(result.job is None or bool(result.doubts or result.issues))

@@ -45,6 +45,7 @@ _MAX_SAMPLES = 100_000
     callback=given.number,
     help="Memory that the start needs (default: the share that a server takes by default).",
 )
+@given.EXPLAIN
 @given.FORMAT
 def inventory(
     *,
@@ -56,6 +57,7 @@ def inventory(
     every: float | None,
     series: str | None,
     need: float | None,
+    explain: bool,
     form: str,
 ) -> int:
     """Read this host's GPUs, limits and software, or a snapshot, and say what they mean for vLLM.
@@ -83,14 +85,16 @@ def inventory(
     if file is not None and python is not None:
         raise click.UsageError("--python is asked on this host; a file has its own packages.")
     if watch:
-        return _watched(series, samples or 10, 1.0 if every is None else every, need, form)
+        return _watched(series, samples or 10, 1.0 if every is None else every, need, explain=explain, form=form)
     from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.files import store
     from vllm_runbooks.core.records import Severity
+    from vllm_runbooks.core.views.summary import summary_view
     from vllm_runbooks.host import inspection as inventories
     from vllm_runbooks.host import loading as host_loading
     from vllm_runbooks.host import render as render_inventories
+    from vllm_runbooks.host.summaries import summarize
 
     if file is not None:
         snapshot = host_loading.read_snapshot(file)
@@ -98,30 +102,39 @@ def inventory(
         from vllm_runbooks.host import inventory as here
         from vllm_runbooks.serve import places
 
-        snapshot = here.collect(starts=places.starts(), python=python)
+        with terminal.waiting("reading this host"):
+            snapshot = here.collect(starts=places.starts(), python=python)
     host = inventories.inspect(snapshot, catalog.specs(), need_gib=need)
     if out is not None:
         store(out, render_inventories.snapshot_json(snapshot))
         output.say(f"wrote {out}")
     if form == "json":
         output.write_json(to_json(host))
-    else:
+    elif explain:
         terminal.show(render_inventories.view(host))
+    else:
+        again = terminal.again("--explain", is_repeatable=file != "-")
+        terminal.show(summary_view(summarize(host, file=file or "", again=again)))
     return int(any(finding.severity is not Severity.HINT for finding in host.findings))
 
 
-def _watched(series: str | None, samples: int, every_s: float, need: float | None, form: str) -> int:
+def _watched(series: str | None, samples: int, every_s: float, need: float | None, *, explain: bool, form: str) -> int:
     from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.views.summary import summary_view
     from vllm_runbooks.host import inventory as here
     from vllm_runbooks.host import render as render_inventories
+    from vllm_runbooks.host.summaries import summarize_choice
 
     if series is None:
-        host = here.watched(catalog.specs(), samples=samples, every_s=every_s, need_gib=need)
+        with terminal.waiting(f"looking {samples} times at the memory in use, {samples * every_s:.0f} s"):
+            host = here.watched(catalog.specs(), samples=samples, every_s=every_s, need_gib=need)
     else:
         host = here.recorded(series, catalog.specs(), need_gib=need)
     if form == "json":
         output.write_json(to_json(host))
-    else:
+    elif explain:
         output.write(render_inventories.chosen(host).plain)
+    else:
+        terminal.show(summary_view(summarize_choice(host, again=terminal.again("--explain"))))
     return int(host.recommendation is None or host.recommendation.gpu is None)

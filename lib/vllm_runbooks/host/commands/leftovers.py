@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from typing import TYPE_CHECKING
 
 import click
 
-from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.display import SCHEMA
+from vllm_runbooks.core.views.styled import Tone
+from vllm_runbooks.core.views.summary import Step, Summary, SummaryTable, summary_view
+from vllm_runbooks.host.finding_views import count_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vllm_runbooks.host.leftovers import Leftover
 
 
 @click.command(epilog=given.examples("leftovers", "leftovers --remove proven", "leftovers --remove psm_1a2b3c4d"))
@@ -49,10 +59,32 @@ def leftovers(names_to_remove: tuple[str, ...], form: str) -> int:
         ]  # fmt: skip
         output.write_json(json.dumps({"schema": SCHEMA, "leftovers": rows}, indent=2))
         return int(bool(kept))
-    for item in items:
-        state = "left" if item in kept else "removed"
-        proof = "proven" if item.is_proven else "not proven"
-        output.write(f"{state}: {item.kind} {item.name}, {item.size_bytes / 2**20:.1f} MiB; {proof}: {item.proof}")
-    if not items:
-        output.write("nothing of an earlier vLLM start of this user is left on this host")
+    terminal.show(summary_view(_summary(items, kept)))
     return int(bool(kept))
+
+
+def _summary(items: Sequence[Leftover], kept: Sequence[Leftover]) -> Summary:
+    """What is left and what was removed, what is proven first."""
+    gone = [f"{item.kind} {item.name}" for item in items if item not in kept]
+    removed = [f"removed: {', '.join(gone)}"] if gone else []
+    if not kept:
+        about = ("nothing of an earlier vLLM launch of this user is left on this host", *removed)
+        return Summary("OK", Tone.GOOD, about)
+    kinds = [f"{count_of(number, kind)}" for kind, number in Counter(item.kind for item in kept).items()]
+    proven = [item for item in kept if item.is_proven]
+    rows = [
+        (item.name, item.kind, f"{item.size_bytes / 2**20:.1f}", _proof(item))
+        for item in [*proven, *(item for item in kept if not item.is_proven)]
+    ]
+    head = ("name", "kind", "MiB", "from an earlier launch?")
+    is_alike = len({_proof(item) for item in kept}) == 1
+    end = 3 if is_alike else 4
+    note = f"From an earlier launch? {_proof(kept[0])}." if is_alike else ""
+    table = SummaryTable(head[:end], tuple(row[:end] for row in rows), frozenset({2}), note)
+    step = ("Remove what is proven", "proven") if proven else ("Remove one that you know to be yours", "NAME")
+    steps = (Step("Next", step[0], f"vllm-runbooks leftovers --remove {step[1]}"),)
+    return Summary(f"{len(kept)} LEFT", Tone.WARN, (*kinds, *removed), table=table, steps=steps)
+
+
+def _proof(item: Leftover) -> str:
+    return f"{'proven' if item.is_proven else 'not proven'}: {item.proof}"

@@ -62,7 +62,7 @@ _OUTCOMES = {
         Tone.WARN,
     ),
 }
-_SELF, _ELSE_OPEN = "-", ", others open"
+SELF, _ELSE_OPEN = "-", ", others open"
 """In the matrix: a node to itself, and what stands behind the ports that are closed."""
 _DIFFERS = "differs"
 _UNKNOWN = "unknown"
@@ -79,7 +79,7 @@ def view(cluster: CheckedCluster) -> list[TextBlock]:
     parts: list[list[TextBlock]] = [
         [SentenceLines(styled(head.verdict, tone) + f": {head.why}"), *map(SentenceLines, _summary(cluster))]
     ]
-    rows = _matrix(cluster)
+    rows = matrix(cluster)
     if rows:
         table = faint_table(["from, to", *_columns(cluster)], rows)
         parts.append(
@@ -174,7 +174,7 @@ def _picked(cluster: CheckedCluster) -> Sequence[int]:
     return sorted(ranked[:_MOST])
 
 
-def _matrix(cluster: CheckedCluster) -> list[tuple[str, ...]]:
+def matrix(cluster: CheckedCluster) -> list[tuple[str, ...]]:
     """From each node to each, in words: nobody should have to know what a colour means."""
     if not cluster.connections:
         return []
@@ -188,7 +188,7 @@ def _matrix(cluster: CheckedCluster) -> list[tuple[str, ...]]:
     addresses = {environment.node: environment.variables.get(HOST_IP) for environment in cluster.environments}
 
     def way(source: str, target: str) -> str:
-        return _SELF if source == target else _cell(by_pair.get((source, target), []), addresses.get(target))
+        return SELF if source == target else _cell(by_pair.get((source, target), []), addresses.get(target))
 
     return [(_short(source), *(way(source, target) for target in names)) for source in names]
 
@@ -368,7 +368,7 @@ def reach(checked: CheckedCluster | str) -> RenderedView:
     """Which node reaches which, in words, for a notebook."""
     if isinstance(checked, str):
         return _sentence(checked)
-    rows = _matrix(checked)
+    rows = matrix(checked)
     if not rows:
         return _sentence("Which node reaches which was not measured.")
     head = ["from, to", *_columns(checked)]
@@ -389,7 +389,7 @@ def _speeds(cluster: CheckedCluster) -> list[str]:
 
 
 def _way(cell: str) -> str:
-    if cell in (_SELF, Reachability.OPEN.value):
+    if cell in (SELF, Reachability.OPEN.value):
         return escape(cell)
     closed, rest, _ = cell.partition(_ELSE_OPEN)
     return badge(closed, AMBER if rest else RED) + escape(rest)

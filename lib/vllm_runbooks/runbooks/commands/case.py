@@ -10,7 +10,7 @@ import click
 
 from vllm_runbooks.catalog import complete
 from vllm_runbooks.catalog import console as catalog_options
-from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.errors import InputError, suggestion
 from vllm_runbooks.core.evidence import Expectation
 from vllm_runbooks.core.records import Outcome
@@ -30,6 +30,7 @@ def case() -> None:
 @given.value("--id id_ ID", "The case's id; it is written to cases/ID.")
 @given.value("--out DIR", "The case's folder; its name is its id.", given.NEW_FOLDER)
 @catalog_options.CATALOG
+@terminal.waiting("diagnosing the log")
 def add(
     *,
     logs: tuple[str, ...],

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @click.option("--issue", is_flag=True, help="Print the issue's text; an archive is written only where -o names one.")
 @given.FORMAT
+@terminal.waiting("diagnosing, replacing secrets, reading this host")
 def pack(
     *,
     logs: tuple[str, ...],

@@ -220,8 +220,8 @@ def run(
         step=step,
         **of_steps,
     )
-    _say_begun(f"running {runbook.id}, at most {request.timeout_s:.0f} s")
-    with kept.opened(no_history=no_history) as history:
+    begun = f"running {runbook.id}, at most {request.timeout_s:.0f} s"
+    with terminal.waiting(begun), kept.opened(no_history=no_history) as history:
         runs = history_entries.Runs(history, [request])
         result = _execute([request], out=out, jobs=1, progress=None, runs=runs)[0]
     if result.refused:
@@ -235,12 +235,6 @@ def run(
         if result.notebook:
             output.write(f"Executed notebook: {out / result.notebook}")
     return _status([result])
-
-
-def _say_begun(text: str) -> None:
-    """Say on a terminal what takes a while."""
-    if sys.stderr.isatty():
-        output.say(text)
 
 
 def _summary(parameters: dict[str, Any]) -> list[TextBlock]:
