@@ -331,7 +331,7 @@ def test_a_start_that_the_nodes_forbid_is_kept_in_the_history(
 
     assert (status, out) == (1, "")
     assert "nodes.unread" in err
-    assert err.count("not started") == 1
+    assert err.count("NOT STARTED") == 1
     assert (entry["kind"], entry["verdict"]) == ("serve", "fail")
     assert entry["reason"].startswith("not started: nodes: 127.0.0.1: ")
     assert "127.0.0.2: " in entry["reason"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from command_line import run
 from rows import in_one_test
 from vllm_runbooks.catalog import folders
+from vllm_runbooks.core.console import terminal
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.records import Answer, Checks, Edit, Level, MemoryUse, Remedy
 from vllm_runbooks.core.views.styled import Layout, Tone, laid_out, plain
@@ -27,6 +30,9 @@ CASES = sorted(
 
 
 ERROR = "ERROR 01-01 00:00:05 [serving_chat.py:257]"
+
+
+LOGS = Path(__file__).resolve().parents[1] / "logs"
 
 
 def answered(name: str, **options: Any) -> Answer:
@@ -127,27 +133,59 @@ def test_an_unknown_failure_shows_its_first_error_whole_and_how_to_share_it() ->
         if answer.root_cause
         else None
     )
-    lines = shown(replace(answer, root_cause=None, findings=(), remedies=(), first_error=error))
+    unknown = replace(answer, root_cause=None, findings=(), remedies=(), first_error=error)
+    lines = shown(unknown, pack="vllm-runbooks pack logs/startup.log")
     text = " ".join(" ".join(lines).split())
 
     assert "? No known symptom explains this failure; its first error:" in text
     assert text.count("word ") == 40
-    assert "Share without secrets: vllm-runbooks pack startup.log" in text
+    assert "Share without secrets: vllm-runbooks pack logs/startup.log" in text
 
 
 def test_a_cause_in_another_log_is_no_cause_of_this_one() -> None:
     """The sign is a question mark, and the next step is where to look."""
-    answer = answered("tiny-cpu-engine-killed")
-    assert answer.root_cause is not None
-    if answer.root_cause.look_in is None:
-        from vllm_runbooks.core.records import LookIn
-
-        cause = replace(answer.root_cause, look_in=LookIn("the first error", "the kernel log"))
-        answer = replace(answer, root_cause=cause, first_error=None)
-    lines = shown(answer)
+    lines = shown(diagnosing.diagnose(sources.load_files([str(LOGS / "engine-killed-0.16.log")])))
 
     assert lines[2].startswith("? The cause is not in this log. Closest to it: ")
     assert any(line.startswith("  Next  Look for ") for line in lines)
+
+
+def test_a_chosen_launch_is_named_and_described(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The first of two, which ends before it is ready, is told with its own last line."""
+    log = tmp_path / "twice.log"
+    text = (LOGS / "cut-off-while-loading.log").read_text()
+    log.write_text(text + text)
+    _, out, _ = run(capsys, "diagnose", str(log), "--start", "1")
+
+    assert "launch 1 of 2 (from line 1)" in " ".join(out.split())
+    last = int(re.findall(r"\(\D*, line (\d+)\)", out)[0])
+    assert last <= len(text.splitlines())
+
+
+def test_a_quote_shows_its_captured_values() -> None:
+    """A long line is cut before them, not behind its first words."""
+    answer = answered("autoglm-3090-video-oom")
+    assert answer.root_cause is not None
+    proof = answer.root_cause.evidence[0]
+    wrapped = replace(proof, text=f"InductorError: {'word ' * 30}{proof.text}")
+    cause = replace(answer.root_cause, evidence=(wrapped,))
+    line = next(line for line in shown(replace(answer, root_cause=cause)) if line.startswith("  line"))
+
+    assert line.startswith("  line 109 | … ")
+    assert "698.00 MiB" in line
+
+
+def test_the_way_to_the_rest_is_a_command_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its option stands before `--`; what cannot be typed, or has a secret, is not repeated."""
+    for words, line in (
+        (["diagnose", "a b.log"], "vllm-runbooks diagnose 'a b.log' --explain"),
+        (["diagnose", "--", "-a.log"], "vllm-runbooks diagnose --explain -- -a.log"),
+        (["diagnose", "a\nb.log"], "add --explain"),
+        (["plan", "m", "--api-key", "sk-abcdefghijklmnopqrstuvwx"], "add --explain"),
+        (["diagnose", "x" * 90], "add --explain"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["vllm-runbooks", *words])
+        assert terminal.again("--explain") == line
 
 
 @pytest.mark.slow
@@ -159,7 +197,7 @@ def test_every_recorded_log_is_summarized_in_few_lines() -> None:
             lines = laid_out(summary_view(summaries.summarize(answer, again="x")), Layout(table=width))
             assert len(lines) <= (24 if width is None or width >= 80 else 32), name
             wide = [str(line) for line in lines if len(str(line)) > min(width or WIDEST, WIDEST)]
-            assert not [line for line in wide if "--" not in line], (name, width, wide)
+            assert not [line for line in wide if width is None or width >= 80 or "--" not in line], (name, width, wide)
         if not answer.outcome.is_healthy:
             assert any(str(line).startswith(("  Fix ", "  Next ")) for line in lines), name
 

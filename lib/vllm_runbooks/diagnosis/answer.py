@@ -252,7 +252,8 @@ def _ways(request: _Request, reported: LaunchReport) -> _Ways:
     fitting, left_out = memory.fitting(ways.remedies, is_completed=True)
     steps, steps_left_out = memory.fitting(steps)
     offered = base.offered(fitting)
-    change = memory.change(offered[0]) if offered and _is_of_memory(reported) else None
+    is_planned = bool(offered) and offered[0].checks.plan == "passed"
+    change = memory.change(offered[0]) if is_planned and _is_of_memory(reported) else None
     return _Ways(offered, steps, (*notes, *left_out, *steps_left_out), compared, memory.compared, change)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -124,9 +125,13 @@ def diagnose(
     if form == "json":
         output.write_json(to_json(answer))
     else:
-        again = "" if explain else terminal.again("--explain", is_repeatable=not follow and "-" not in (*logs, command))
+        is_file = not follow and "-" not in (*logs, command)
+        again = "" if explain else terminal.again("--explain", is_repeatable=is_file)
+        pack = shlex.join(["vllm-runbooks", "pack", *logs]) if logs and is_file and "\n" not in "".join(logs) else ""
         has_command = bool(evidence is not None and evidence.command)
-        summary = summaries.summarize(answer, gpus=gpus or "", has_command=has_command, start=start, again=again)
+        summary = summaries.summarize(
+            answer, gpus=gpus or "", has_command=has_command, start=start, pack=pack, again=again
+        )
         details = [BLANK, *render_answers.details(answer)] if explain else []
         terminal.show([*summary_view(summary), *details])
         if explain and answer.plan is not None and answer.plan.terms:

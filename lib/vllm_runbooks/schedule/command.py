@@ -110,7 +110,7 @@ def add(name: str, command: tuple[str, ...], *, replace: bool, **options: Any) -
     output.write(
         f"Stored the job {name}. It runs once its timer is installed.\n"
         f"Next planned:      {policy.stamp(following)} ({job.at}, {job.zone})\n"
-        f"Install its timer: vllm-runbooks schedule write {name} systemd --apply (or cron, jupyter)\n"
+        f"Install its timer: vllm-runbooks schedule write {name} systemd --apply  # or cron, or jupyter\n"
         f"Run it now:        {own}{shlex.join(job.command)}\n"
         f"File:              {file}"
     )

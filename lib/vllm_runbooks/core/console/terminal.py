@@ -48,8 +48,10 @@ _LONGEST_COMMAND = 96
 
 def again(option: str, *, is_repeatable: bool = True) -> str:
     """The command line of this run with an option; words if it is long, has a secret or reads standard input."""
-    line = shlex.join(["vllm-runbooks", *sys.argv[1:], option])
-    is_plain = is_repeatable and len(line) <= _LONGEST_COMMAND and redact_text(line) == line
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    line = shlex.join(["vllm-runbooks", *words[:end], option, *words[end:]])
+    is_plain = is_repeatable and line.isprintable() and len(line) <= _LONGEST_COMMAND and redact_text(line) == line
     return line if is_plain else f"add {option}"
 
 

@@ -136,7 +136,7 @@ def summary_view(summary: Summary) -> list[TextBlock]:
     if summary.fix is not None:
         blocks += [BLANK, *_fix_view(summary.fix, _label(summary.fix_name))]
     for memory in summary.memory:
-        blocks.append(_Paragraph(f"{_bar(memory.use)} {memory.text}", _INDENT, f"{_INDENT}{memory.name} "))
+        blocks.append(_Paragraph(f"{_bar(memory.use)} {memory.text}", f"{_INDENT}    ", f"{_INDENT}{memory.name} "))
     if summary.fix is not None and summary.fix.command:
         commands = summary.fix.command.splitlines()
         lines = [Line(_INDENT + styled(line, Tone.COMMAND)) if line else BLANK for line in commands]

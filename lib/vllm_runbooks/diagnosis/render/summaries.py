@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from vllm_runbooks.catalog.languages import Wording, joined
@@ -26,13 +27,21 @@ from vllm_runbooks.reading.documents import option_words
 
 _MOST_NOTICES = 3
 _MOST_NOTES = 2
+_VISIBLE = 72
+"""Characters of a quote that are shown in any case."""
 _MOST_QUOTED = 120
 _MOST_COST = 150
 """Characters of a fix's cost: the rest is behind `--explain`."""
 
 
 def summarize(
-    answer: Answer, *, gpus: str = "", has_command: bool = False, start: int | None = None, again: str = ""
+    answer: Answer,
+    *,
+    gpus: str = "",
+    has_command: bool = False,
+    start: int | None = None,
+    pack: str = "",
+    again: str = "",
 ) -> Summary:
     """Summarize an answer.
 
@@ -41,6 +50,7 @@ def summarize(
         gpus: GPUs of the launch as the user named them.
         has_command: Whether the user gave the command: then the changed one is shown.
         start: Number of the launch, from 1, if the user chose one.
+        pack: The command that packs the logs to share them; empty if they are no files.
         again: The command that shows everything; empty if there is none.
     """
     say, cause = Wording(answer.lang), answer.root_cause
@@ -60,12 +70,12 @@ def summarize(
     if cause is None:
         look = say("Give the output of the server from its first line to its last.")
         look = answer_words.no_cause(answer) if answer.starts else look
-        steps = (Step(say("Next"), look), *summary.steps, *_share(answer, say))
-        return replace(summary, statements=(_unknown(answer, say),), fix=None, steps=steps)
+        steps = (Step(say("Next"), look), *summary.steps, *_share(pack if answer.starts else "", say))
+        return replace(summary, statements=(_unknown(answer, start, say),), fix=None, steps=steps)
     if cause.look_in is not None and answer.first_error is None:
         what = say("The cause is not in this log. Closest to it: {title}", title=cause.title)
         look = say("Look for {what} in {where}.", what=cause.look_in.what, where=cause.look_in.where)
-        steps = (Step(say("Next"), look, is_first=True), *summary.steps, *_share(answer, say))
+        steps = (Step(say("Next"), look, is_first=True), *summary.steps, *_share(pack, say))
         fix = summary.fix if answer.remedies else None
         return replace(summary, statements=(_statement(cause, answer, "?", what, say),), fix=fix, steps=steps)
     return replace(
@@ -78,7 +88,7 @@ def summarize(
 
 def _about(answer: Answer, gpus: str, start: int | None, say: Wording) -> Iterator[str]:
     """Files, launch, release, model and GPUs, as far as known."""
-    yield answer_words.named(answer)
+    yield say("standard input") if answer.files == ("-",) else answer_words.named(answer)
     if len(answer.starts) > len(answer.files):
         number, count = start or len(answer.starts), len(answer.starts)
         line = answer.starts[number - 1].first_line
@@ -95,8 +105,12 @@ def _about(answer: Answer, gpus: str, start: int | None, say: Wording) -> Iterat
     total = facts.gpu_total_gib or printed_gib(captures, "total")
     if gpus:
         yield gpus
-    elif ranks > 1:
-        yield say("{count} GPUs", count=ranks) + (say(" with {gib} GiB", gib=f"{total:.2f}") if total else "")
+    elif ranks > 1 and total:
+        yield say("{count} GPUs", count=ranks) + say(" with {gib} GiB", gib=f"{total:.2f}")
+    elif ranks > 1:  # of which kind is not known
+        yield " ".join(
+            f"{name} {size}" for name, size in zip(("TP", "PP", "DP"), sizes, strict=True) if (size or 1) > 1
+        )
     elif total:
         yield say("GPU with {gib} GiB", gib=f"{total:.2f}")
 
@@ -128,7 +142,7 @@ def _healthy(answer: Answer, *, is_clean: bool, say: Wording) -> Iterator[str]:
 
 
 def _concurrency(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+    return f"{math.floor(value):,}" if value >= 10 else f"{math.floor(value * 10) / 10:.1f}"
 
 
 def _notices(answer: Answer, say: Wording) -> Iterator[Statement]:
@@ -145,7 +159,7 @@ def _notices(answer: Answer, say: Wording) -> Iterator[Statement]:
 def _statement(finding: Finding, answer: Answer, sign: str, text: str, say: Wording) -> Statement:
     proof = finding.evidence[0] if finding.evidence else None
     place = answer_words.place_of(proof, answer.files, say) if proof is not None else ""
-    quote = proof.text if proof is not None else ""
+    quote = _from_captures(proof.text.strip(), finding.captures.values()) if proof is not None else ""
     tone = Tone.BAD if sign == "✗" else Tone.WARN
     return Statement(
         sign,
@@ -154,11 +168,20 @@ def _statement(finding: Finding, answer: Answer, sign: str, text: str, say: Word
         certainty(finding.level, say(finding.level.value)) if sign != "!" else "",
         finding.symptom,
         place,
-        quote.strip(),
+        quote,
     )
 
 
-def _unknown(answer: Answer, say: Wording) -> Statement:
+def _from_captures(text: str, captures: Iterable[str]) -> str:
+    """A quote that begins shortly before its captured values, if those would be cut off."""
+    places = [place for value in captures if len(value) > 1 and (place := text.find(value)) >= 0]
+    if not places or min(places) < _VISIBLE:
+        return text
+    begin = text.rfind(" ", 0, max(0, min(places) - _VISIBLE // 2)) + 1
+    return f"… {text[begin:]}" if begin else text
+
+
+def _unknown(answer: Answer, start: int | None, say: Wording) -> Statement:
     """What is known of a log without a cause."""
     if not answer.starts:
         return Statement("?", say("This does not look like the log of a vLLM launch."), Tone.WARN)
@@ -166,7 +189,7 @@ def _unknown(answer: Answer, say: Wording) -> Statement:
         place = answer_words.place_of(answer.first_error, answer.files, say)
         text = say("No known symptom explains this failure; its first error:")
         return Statement("?", text, Tone.WARN, place=place, quote=answer.first_error.text.strip(), is_whole=True)
-    last = answer.starts[-1]
+    last = answer.starts[(start or 0) - 1]
     place = say("line {number}", number=last.last_line)
     if answer.outcome is Outcome.UNKNOWN:
         phase = say(PHASE_NAMES.get(last.phase or "", "begun"))
@@ -191,11 +214,9 @@ def _unexplained(answer: Answer, say: Wording) -> Iterator[Step]:
         yield Step(say("Note"), text)
 
 
-def _share(answer: Answer, say: Wording) -> Iterator[Step]:
-    if not answer.starts or answer.files == ("-",):
-        return
-    names = " ".join(shlex.quote(name) for name in answer.files[:3])
-    yield Step(say("Share"), say("without secrets"), f"vllm-runbooks pack {names}")
+def _share(pack: str, say: Wording) -> Iterator[Step]:
+    if pack:
+        yield Step(say("Share"), say("without secrets"), pack)
 
 
 def option_text(edits: Sequence[Edit]) -> str:
@@ -217,10 +238,11 @@ def _fix(answer: Answer, say: Wording, *, has_command: bool) -> SuggestedFix | N
     if not answer.remedies:
         text = cause.do_first if cause is not None else ""
         return SuggestedFix(text, is_command=False) if text else None
-    return remedy_fix(answer.remedies[0], say, has_command=has_command)
+    is_release_known = answer.vllm.version is not None
+    return remedy_fix(answer.remedies[0], say, has_command=has_command, is_release_known=is_release_known)
 
 
-def remedy_fix(remedy: Remedy, say: Wording, *, has_command: bool) -> SuggestedFix:
+def remedy_fix(remedy: Remedy, say: Wording, *, has_command: bool, is_release_known: bool = True) -> SuggestedFix:
     """A remedy as the fix of a summary, with its cost and validations."""
     is_free = remedy.cost.strip(".").lower() == "none"
     cost = "" if is_free else say("Cost: {cost}", cost=_short_cost(remedy.cost, say))
@@ -231,6 +253,8 @@ def remedy_fix(remedy: Remedy, say: Wording, *, has_command: bool) -> SuggestedF
     note = ""
     if remedy.command is None and not has_command and checks.lint != "passed":
         note = say("Give --command FILE and --gpus to have the fix checked and written out.")
+        if not is_release_known:
+            note = say("Give --command FILE, --gpus and --vllm to have the fix checked and written out.")
     command = remedy.command if has_command and remedy.command is not None else ""
     return SuggestedFix(option_text(remedy.edits), cost, marks, note, command=command)
 

@@ -244,18 +244,26 @@ def _summary(parameters: dict[str, Any]) -> list[TextBlock]:
     from vllm_runbooks.diagnosis.render.summaries import summarize
     from vllm_runbooks.reading import sources
 
-    pasted, name = parameters.get("pasted_log"), parameters.get("evidence")
-    if parameters.get("live") is True or not (pasted or name):
+    texts = {
+        name: str(parameters.get(name) or "") for name in ("evidence", "pasted_log", "more_logs", "vllm", "command")
+    }
+    gpus, start = str(parameters.get("gpus") or ""), parameters.get("start") or None
+    if parameters.get("live") is True or not (texts["pasted_log"] or texts["evidence"]):
         return []
-    gpus = str(parameters.get("gpus") or "")
     try:
-        evidence = sources.paste(pasted) if pasted else sources.load(str(name))
-        if not evidence.documents:
-            return []
-        answer = diagnosing.diagnose(evidence, gpus=gpus or None)
+        evidence = sources.load(
+            texts["evidence"],
+            pasted=texts["pasted_log"],
+            vllm=texts["vllm"] or None,
+            more=texts["more_logs"],
+            command=texts["command"],
+        )
+        answer = diagnosing.diagnose(evidence, start=start, gpus=gpus or None) if evidence.documents else None
     except RunbooksError:
         return []
-    return [*summary_view(summarize(answer, gpus=gpus)), BLANK] if answer.starts else []
+    if answer is None or not answer.starts:
+        return []
+    return [*summary_view(summarize(answer, gpus=gpus, start=start)), BLANK]
 
 
 @click.command(
@@ -511,7 +519,12 @@ def _progress(total: int) -> Iterator[Progress]:
 
     # One line at any width: what runs is cut where there is no room for it.
     running_column = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1))
-    columns = (MofNCompleteColumn(), TimeElapsedColumn(), BarColumn(bar_width=16), running_column)
+    columns = (
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        BarColumn(bar_width=16, complete_style="cyan", finished_style="cyan"),
+        running_column,
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True, expand=True) as bar:
         task = bar.add_task("", total=total)
         running: list[str] = []
