@@ -238,6 +238,7 @@ def test_a_model_is_named_without_its_folders() -> None:
         ("meta-llama/Llama-3.1-8B", "Llama-3.1-8B"),
         ("/root/.cache/huggingface/hub/models--Qwen--Qwen3-8B/snapshots/0123abcd", "Qwen3-8B"),
         ("/models/mine/", "mine"),
+        (f"org/{'a' * 30}-{'b' * 30}", f"{'a' * 16}…{'b' * 15}"),
         ("$MODEL", None),
         ("<model>", None),
     ):

@@ -27,6 +27,7 @@ from vllm_runbooks.reading.documents import option_words
 
 _MOST_NOTICES = 3
 _MOST_NOTES = 2
+_LONGEST_NAME = 32
 _VISIBLE = 72
 """Characters of a quote that are shown in any case."""
 _MOST_QUOTED = 120
@@ -88,7 +89,8 @@ def summarize(
 
 def _about(answer: Answer, gpus: str, start: int | None, say: Wording) -> Iterator[str]:
     """Files, launch, release, model and GPUs, as far as known."""
-    yield say("standard input") if answer.files == ("-",) else answer_words.named(answer)
+    name = say("standard input") if answer.files == ("-",) else answer_words.named(answer)
+    yield _shortened(name) if len(answer.files) == 1 else name
     if len(answer.starts) > len(answer.files):
         number, count = start or len(answer.starts), len(answer.starts)
         line = answer.starts[number - 1].first_line
@@ -98,7 +100,7 @@ def _about(answer: Answer, gpus: str, start: int | None, say: Wording) -> Iterat
         yield f"vLLM {answer.vllm.version}{how}"
     facts = answer.facts
     if model := _model_name(facts.model or ""):
-        yield model
+        yield _shortened(model)
     sizes = (facts.tensor_parallel_size, facts.pipeline_parallel_size, facts.data_parallel_size)
     ranks = (sizes[0] or 1) * (sizes[1] or 1) * (sizes[2] or 1)
     captures = dict(answer.root_cause.captures) if answer.root_cause else {}
@@ -113,6 +115,11 @@ def _about(answer: Answer, gpus: str, start: int | None, say: Wording) -> Iterat
         )
     elif total:
         yield say("GPU with {gib} GiB", gib=f"{total:.2f}")
+
+
+def _shortened(name: str) -> str:
+    """A name with its middle left out if it is long."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME // 2]}…{name[-_LONGEST_NAME // 2 + 1 :]}"
 
 
 def _model_name(model: str) -> str:
