@@ -9,7 +9,7 @@ import pytest
 
 from vllm_runbooks import cli
 from vllm_runbooks.core.records import IssueSeverity
-from vllm_runbooks.lint import checking, knowledge
+from vllm_runbooks.lint import checking, knowledge, linting
 from vllm_runbooks.lint.records import Issue
 from vllm_runbooks.lint.selection import PROFILES, LintSettings, Selection
 
@@ -156,9 +156,9 @@ def test_a_profile_says_what_is_reported(
 ) -> None:
     """Errors; what is worth a person's time; everything. A rule that is selected by its id is shown in any case."""
     script = folder / "deploy" / "run.sh"
-    given = ["--profile", profile] if profile else []
-    assert run(capsys, *given, script)[1] == expected
-    chosen = run(capsys, *given, "--select", "option.underscore", script)[1]
+    profile_option = ["--profile", profile] if profile else []
+    assert run(capsys, *profile_option, script)[1] == expected
+    chosen = run(capsys, *profile_option, "--select", "option.underscore", script)[1]
     assert chosen == ([] if profile == "min" else ["option.underscore"])
 
 
@@ -422,7 +422,7 @@ def test_a_comment_above_a_launch_ignores_a_rule(name: str, text: str, at: str, 
     without = rules(commented(text, "", ""), name=name)
     assert without.count(EAGER) == 1
     written = commented(text, at, f"    # vllm-runbooks: ignore[{rule}] while we debug")
-    assert rules(written, name=name) == [found for found in without if found != EAGER]
+    assert rules(written, name=name) == [rule_id for rule_id in without if rule_id != EAGER]
     other = rules(commented(text, at, "# vllm-runbooks: ignore[option.unknown]"), name=name)
     assert sorted(other) == sorted([*without, "file.ignore-unused"])
 
@@ -496,9 +496,9 @@ def test_a_script_of_the_toolchain_has_ignore_comments(tmp_path: Path, capsys: p
     from vllm_runbooks.edge10.scripts import checking as script_checking
 
     text = "docker login registry.example.test -u user -p n0t-a-secret\n"
-    found = [issue.rule for issue in script_checking.lint_scripts({"a.sh": text})["a.sh"].issues]
-    comment = f"# vllm-runbooks: ignore[{found[0]}]\n"
-    assert [i.rule for i in script_checking.lint_scripts({"a.sh": comment + text})["a.sh"].issues] == found[1:]
+    rule_ids = [issue.rule for issue in script_checking.lint_scripts({"a.sh": text})["a.sh"].issues]
+    comment = f"# vllm-runbooks: ignore[{rule_ids[0]}]\n"
+    assert [i.rule for i in script_checking.lint_scripts({"a.sh": comment + text})["a.sh"].issues] == rule_ids[1:]
     (tmp_path / "run.sh").write_text(f"# vllm-runbooks: ignore[option.unknown]\n{FAULTY}")
     assert cli.run(["migrate", "--from", "0.18.1", "--to", "0.19.0", str(tmp_path / "run.sh")]) == 0
     assert "option.unknown]:" not in capsys.readouterr().out
@@ -529,6 +529,15 @@ def test_a_remedy_is_checked_with_all_rules() -> None:
     assert [rule for rule, _ in LaunchCommand(command, {}, "0.19.0", knowledge.knowledge)._own_errors] == [
         "option.unknown"
     ]
+
+
+def test_a_selection_of_rules_does_not_mean_that_comments_count() -> None:
+    """They do only where the request says so."""
+    text, selection = f"# vllm-runbooks: ignore[{EAGER}]\n{SHELL}", Selection(select=("meaning", "file"))
+    for reads_comments in (False, True):
+        request = linting.LintRequest("run.sh", "0.19.0", selection=selection, reads_comments=reads_comments)
+        issues = linting.lint(text, knowledge.knowledge(), request).issues
+        assert [issue.rule for issue in issues] == ([] if reads_comments else [EAGER])
 
 
 def test_the_profiles_are_ordered() -> None:

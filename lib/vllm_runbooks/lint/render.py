@@ -246,9 +246,9 @@ def changes_view(migrated: Migrated) -> list[TextBlock]:
     say = Wording(migrated.lang)
     for change in migrated.changed_defaults:
         named = styled(say("default of {option}", option=change.option), Tone.HEADING)
-        kept = say(" (set in the rewritten script)") if change.explicit else ""
+        suffix = say(" (set in the rewritten script)") if change.explicit else ""
         note = f". {say.mark}{change.note}" if change.note else ""
-        lines.append(SentenceLines(named + f": {_default(change.from_)} -> {_default(change.to)}{kept}{note}"))
+        lines.append(SentenceLines(named + f": {_default(change.from_)} -> {_default(change.to)}{suffix}{note}"))
     return [*lines, *_diff_view(migrated.diff)]
 
 

@@ -112,10 +112,10 @@ def _most_serious(judged: FixableText) -> list[Hit]:
         return judged.hits
     order = list(IssueSeverity)
     rules = judged.knowledge.rules
-    kept = sorted(judged.hits, key=lambda hit: order.index(severity(rules[hit.rule], hit)))[:MAX_ISSUES]
+    most_serious = sorted(judged.hits, key=lambda hit: order.index(severity(rules[hit.rule], hit)))[:MAX_ISSUES]
     more = Hit(_TOO_MUCH, 0, 0, {"what": f"{len(judged.hits) - MAX_ISSUES} more issues"})
     note = [more] if _TOO_MUCH in rules else []
-    return [*note, *sorted(kept, key=lambda hit: (hit.start, hit.end, hit.rule))]
+    return [*note, *sorted(most_serious, key=lambda hit: (hit.start, hit.end, hit.rule))]
 
 
 def sentences(rule: Rule, says: Mapping[str, str]) -> list[FilledSentence]:
