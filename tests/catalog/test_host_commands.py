@@ -237,11 +237,11 @@ def is_known(said: str) -> bool:
 
 
 def fenced(page: str) -> Iterator[str]:
-    """Command lines of a page's blocks for a shell; blocks that show mistakes are none."""
+    """Command lines of a page's blocks for a shell; blocks that show mistakes, and comments, are none."""
     for kind, body in blocks(page):
         lines = body.replace("\\\n", " ").splitlines()
         if kind in ("bash", "sh", ""):
-            yield from lines
+            yield from (line for line in lines if not line.lstrip().startswith("#"))
         if kind == "console":
             yield from (line.removeprefix("$ ") for line in lines if line.startswith("$ "))
     for line in re.findall(r"^    (\S.*)$", unfenced(page), re.MULTILINE):

@@ -14,6 +14,7 @@ from rows import run_checks
 from vllm_runbooks.catalog import compiled, folders
 from vllm_runbooks.catalog.authored import rule_files
 from vllm_runbooks.catalog.records import Rule, RuleExample, RuleNearMiss
+from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.edge10.scripts import checking as script_checking
 from vllm_runbooks.lint import checking
@@ -154,3 +155,14 @@ def test_everything_that_is_found_has_its_rule() -> None:
     named = (set(_ID.findall(code)) - elsewhere) | {kind if "." in kind else f"shell.{kind}" for kind in kinds}
 
     assert sorted(named - set(FILES)) == []
+
+
+def test_only_an_info_is_about_style(tmp_path: Path) -> None:
+    """What most profiles hide must not stop a launch."""
+    path = tmp_path / "option.underscore.yaml"
+    text = FILES["option.underscore"].read_text("utf-8")
+    path.write_text(text)
+    assert rule_files.read_rule(path).is_style
+    path.write_text(text.replace("severity: info", "severity: error"))
+    with pytest.raises(InputError, match="is_style: is for an info, which may be hidden; this is error"):
+        rule_files.read_rule(path)

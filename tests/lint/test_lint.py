@@ -885,6 +885,7 @@ def test_an_issue_is_shown_as_a_compiler_shows_it() -> None:
         fix,
         None,
         notes,
+        notes[:1],
         source,
     )
     shown = render.issues.text(replace(FOUND, issues=(issue,)), "a.sh")
@@ -903,10 +904,25 @@ def test_an_issue_is_shown_as_a_compiler_shows_it() -> None:
     assert f"    = help: {'x' * 239}\u2026\n" in render.issues.text(replace(FOUND, issues=(many,)), "a.sh")
     elsewhere = replace(issue, fix=replace(fix, column=20))
     assert "^ write" not in render.issues.text(replace(FOUND, issues=(elsewhere,)), "a.sh")
-    removed = replace(issue, fix=replace(fix, new_text=" "))
+    removed = replace(issue, fix=replace(fix, new_text=" "), restated=())
     assert f"^ remove this\n    = note: {' '.join(notes)}\n" in render.issues.text(
         replace(FOUND, issues=(removed,)), "a.sh"
     )
+
+
+@pytest.mark.parametrize("lang", [None, "zh"])
+def test_a_note_that_only_repeats_the_fix_is_left_out(lang: str | None) -> None:
+    """In every language; a list of values stays, also where its last one is the fix."""
+    text = "export NCCL_DEBUG=WARNING NCCL_P2P_DISABLE=yes\nvllm serve m --max-modle-len 9\n"
+    linted = checking.lint_text(text, vllm="0.19.0", lang=lang)
+    shown_text = render.issues.text(linted, "a.sh")
+    repeated = {issue.rule: issue.restated for issue in linted.issues if issue.restated}
+    assert {"option.unknown", "environment.wrong-value"} <= repeated.keys()
+    for issue in linted.issues:
+        for note in issue.notes:
+            assert (note in shown_text) == (note not in issue.restated), note
+    assert "0, 1" in shown_text
+    assert all(note in issue.notes for issue in linted.issues for note in issue.restated)
 
 
 @pytest.mark.parametrize("width", [40, 80, 140])

@@ -9,7 +9,7 @@ import pytest
 
 from vllm_runbooks import cli
 from vllm_runbooks.core.records import IssueSeverity
-from vllm_runbooks.lint import checking
+from vllm_runbooks.lint import checking, knowledge, linting
 from vllm_runbooks.lint.records import Issue
 from vllm_runbooks.lint.selection import PROFILES, LintSettings, Selection
 
@@ -156,9 +156,9 @@ def test_a_profile_says_what_is_reported(
 ) -> None:
     """Errors; what is worth a person's time; everything. A rule that is selected by its id is shown in any case."""
     script = folder / "deploy" / "run.sh"
-    given = ["--profile", profile] if profile else []
-    assert run(capsys, *given, script)[1] == expected
-    chosen = run(capsys, *given, "--select", "option.underscore", script)[1]
+    profile_option = ["--profile", profile] if profile else []
+    assert run(capsys, *profile_option, script)[1] == expected
+    chosen = run(capsys, *profile_option, "--select", "option.underscore", script)[1]
     assert chosen == ([] if profile == "min" else ["option.underscore"])
 
 
@@ -172,6 +172,49 @@ def test_the_exit_status_is_that_of_what_was_found(capsys: pytest.CaptureFixture
     assert run(capsys, "--fail-on", "warning", "--ignore", "environment", script)[0] == 0
     assert run(capsys, "--fail-on", "info", "--ignore", "environment", script)[0] == 1
     assert run(capsys, "--fail-on", "info", "--profile", "min", script)[0] == 0
+
+
+STYLE = "vllm serve m --host 127.0.0.1 --max_model_len 4096\n"
+"""Only a style remark."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        ((), 0),
+        (("--fail-on", "info"), 0),
+        (("--fail-on", "info", "--profile", "strict"), 1),
+        (("--fail-on", "info", "--select", "option.underscore"), 1),
+    ],
+)
+@pytest.mark.parametrize("form", ["text", "json", "sarif", "github"])
+def test_the_exit_status_does_not_depend_on_the_format(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, form: str, arguments: tuple[str, ...], status: int
+) -> None:
+    """It is that of what the profile reports, also where a program gets more."""
+    script = tmp_path / "run.sh"
+    script.write_text(STYLE)
+    assert cli.run(["lint", "--format", form, *arguments, str(script)]) == status
+    assert ("option.underscore" in capsys.readouterr().out) == (form != "text" or status == 1)
+
+
+def test_hidden_style_remarks_are_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Where nothing else is reported; `min` hides more than those and counts nothing."""
+    script = tmp_path / "run.sh"
+
+    def last_line(text: str, *arguments: str) -> str:
+        script.write_text(text)
+        cli.run(["lint", "--vllm", "0.19.0", *arguments, str(script)])
+        return capsys.readouterr().out.splitlines()[-1]
+
+    rest = "in 1 launch, checked for vLLM 0.19.0 (given)."
+    assert last_line(STYLE) == f"No problems found (1 style remark hidden; --profile strict shows it) {rest}"
+    two = last_line(STYLE.replace("--host", "--max_num_seqs 8 --host"))
+    assert two == f"No problems found (2 style remarks hidden; --profile strict shows them) {rest}"
+    assert "隐藏了 1 条" in last_line(STYLE, "--lang", "zh")
+    assert last_line(STYLE.replace("_", "-")) == f"No problems found {rest}"
+    assert last_line(STYLE, "--profile", "min") == f"No problems found {rest}"
+    assert "hidden" not in last_line(FAULTY)
 
 
 # Settings of a project
@@ -200,6 +243,22 @@ def test_each_file_has_its_own_settings(capsys: pytest.CaptureFixture[str], fold
     lax, usual = folder / "lax" / "run.sh", folder / "deploy" / "run.sh"
     assert run(capsys, lax)[:2] == (0, RULES[2:])
     assert run(capsys, lax, usual)[:2] == (1, [*RULES[2:], *RULES[1:]])
+
+
+def test_what_the_command_line_has_is_not_read_from_settings(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    """An unknown release or GPU in a file does not matter then."""
+    (folder / ".vllm-runbooks.toml").write_text('vllm = "abc"\ngpus = "nosuch"\n')
+    script = folder / "deploy" / "run.sh"
+    assert cli.run(["lint", "--vllm", "0.19.0", "--gpus", "8xA100-80GB", str(script)]) == 1
+    assert "vLLM 0.19.0 (given)" in capsys.readouterr().out
+
+
+def test_an_unknown_release_in_settings_names_the_file(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    """Whoever reads the message did not type the release."""
+    path = folder / ".vllm-runbooks.toml"
+    path.write_text('vllm = "abc"\n')
+    assert cli.run(["lint", str(folder / "deploy" / "run.sh")]) == 2
+    assert f"{path}: vllm: 'abc' is no version of vLLM" in capsys.readouterr().err
 
 
 def test_a_release_and_gpus_are_settings(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
@@ -266,6 +325,9 @@ def test_a_removed_working_folder_has_no_settings(
         ("profile = 'lax'", 'profile: \'lax\' is not valid; give "min" or "default" or "strict"'),
         ("fail-on = true", "fail-on: True is not valid"),
         ("vllm = 0.19", "vllm: 0.19 is not valid; give a text"),
+        ("gpus = 'nosuch'", ".toml: gpus: nosuch: is no GPU that is known"),
+        (f"gpus = '{'x' * 5000}'", f".toml: gpus: {'x' * 100}: is no GPU's name"),
+        ('gpus = "\\u0000"', ".toml: gpus: \\x00: is no GPU that is known"),
         ("#" * 1_100_000, "is larger than 1 MiB"),
     ],
 )
@@ -326,6 +388,7 @@ spec:
 """
 PYTHON = 'import os\n{top}\nllm = LLM(\n    "Qwen/Qwen3-8B",\n{inside}\n    enforce_eager=True)\n'
 UNIT = "[Service]\n{top}\nExecStart=/usr/bin/vllm serve Qwen/Qwen3-8B --host 127.0.0.1 \\\n  --enforce-eager\n"
+FENCED = "# Serving\n\n{top}\n```bash\nvllm serve Qwen/Qwen3-8B --host 127.0.0.1 --enforce-eager\n```\n"
 PAGE = "# Serving\n\n```bash\n{top}\nvllm serve Qwen/Qwen3-8B --host 127.0.0.1 --enforce-eager\n```\n"
 
 
@@ -350,6 +413,7 @@ def commented(text: str, at: str, comment: str) -> str:
         *(("run.py", PYTHON, at) for at in ("top", "inside")),
         ("vllm.service", UNIT, "top"),
         ("page.md", PAGE, "top"),
+        ("page.md", FENCED, "top"),
     ],
 )
 @pytest.mark.parametrize("rule", [EAGER, "meaning", f"shell, {EAGER}"])
@@ -358,7 +422,7 @@ def test_a_comment_above_a_launch_ignores_a_rule(name: str, text: str, at: str, 
     without = rules(commented(text, "", ""), name=name)
     assert without.count(EAGER) == 1
     written = commented(text, at, f"    # vllm-runbooks: ignore[{rule}] while we debug")
-    assert rules(written, name=name) == [found for found in without if found != EAGER]
+    assert rules(written, name=name) == [rule_id for rule_id in without if rule_id != EAGER]
     other = rules(commented(text, at, "# vllm-runbooks: ignore[option.unknown]"), name=name)
     assert sorted(other) == sorted([*without, "file.ignore-unused"])
 
@@ -375,6 +439,17 @@ def test_a_comment_above_a_variable_is_about_it() -> None:
     """Which is part of no launch in a shell script."""
     text = f"# vllm-runbooks: ignore[environment]\nexport VLLM_ATTENTION_BACKEND=FLASHINFER\n{SHELL}"
     assert rules(text) == [EAGER]
+
+
+@pytest.mark.parametrize("fence", ["```bash", "~~~", "````", "  ```console"])
+def test_a_comment_of_a_page_is_above_its_fence(fence: str) -> None:
+    """It is about the launch on the block's first line, and not about another block."""
+    command = "vllm serve Qwen/Qwen3-8B --host 127.0.0.1 --enforce-eager"
+    line = f"$ {command}" if "console" in fence else command
+    block = f"{fence}\n{line}\n{fence.rstrip('abcdefghijklmnopqrstuvwxyz')}\n"
+    comment = f"<!-- vllm-runbooks: ignore[{EAGER}] a demo -->\n"
+    assert rules(f"{comment}{block}\n{block}", name="page.md") == [EAGER]
+    assert rules(f"{comment}\n{block}", name="page.md") == ["file.ignore-unused", EAGER]
 
 
 def test_a_comment_at_the_top_is_about_the_file() -> None:
@@ -421,9 +496,9 @@ def test_a_script_of_the_toolchain_has_ignore_comments(tmp_path: Path, capsys: p
     from vllm_runbooks.edge10.scripts import checking as script_checking
 
     text = "docker login registry.example.test -u user -p n0t-a-secret\n"
-    found = [issue.rule for issue in script_checking.lint_scripts({"a.sh": text})["a.sh"].issues]
-    comment = f"# vllm-runbooks: ignore[{found[0]}]\n"
-    assert [i.rule for i in script_checking.lint_scripts({"a.sh": comment + text})["a.sh"].issues] == found[1:]
+    rule_ids = [issue.rule for issue in script_checking.lint_scripts({"a.sh": text})["a.sh"].issues]
+    comment = f"# vllm-runbooks: ignore[{rule_ids[0]}]\n"
+    assert [i.rule for i in script_checking.lint_scripts({"a.sh": comment + text})["a.sh"].issues] == rule_ids[1:]
     (tmp_path / "run.sh").write_text(f"# vllm-runbooks: ignore[option.unknown]\n{FAULTY}")
     assert cli.run(["migrate", "--from", "0.18.1", "--to", "0.19.0", str(tmp_path / "run.sh")]) == 0
     assert "option.unknown]:" not in capsys.readouterr().out
@@ -448,7 +523,6 @@ def test_ordinary_text_is_no_comment_of_ours() -> None:
 
 def test_a_remedy_is_checked_with_all_rules() -> None:
     """A comment in the user's script does not make a change of it pass."""
-    from vllm_runbooks.lint import knowledge
     from vllm_runbooks.lint.ways_out import LaunchCommand
 
     command = "# vllm-runbooks: ignore[option.unknown]\nvllm serve m --no-such-option 1\n"
@@ -457,8 +531,18 @@ def test_a_remedy_is_checked_with_all_rules() -> None:
     ]
 
 
+def test_a_selection_of_rules_does_not_mean_that_comments_count() -> None:
+    """They do only where the request says so."""
+    text, selection = f"# vllm-runbooks: ignore[{EAGER}]\n{SHELL}", Selection(select=("meaning", "file"))
+    for reads_comments in (False, True):
+        request = linting.LintRequest("run.sh", "0.19.0", selection=selection, reads_comments=reads_comments)
+        issues = linting.lint(text, knowledge.knowledge(), request).issues
+        assert [issue.rule for issue in issues] == ([] if reads_comments else [EAGER])
+
+
 def test_the_profiles_are_ordered() -> None:
     """Each reports more than the one before it."""
     issues = [issue(severity) for severity in IssueSeverity] + [issue(IssueSeverity.INFO, "option.underscore")]
-    reported = [set(LintSettings(profile=profile).reported(issues)) for profile in PROFILES]
+    known = knowledge.knowledge().rules
+    reported = [set(LintSettings(profile=profile).reported(issues, known)) for profile in PROFILES]
     assert reported[0] < reported[1] < reported[2] == set(issues)

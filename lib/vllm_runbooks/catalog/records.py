@@ -246,6 +246,8 @@ class Rule(Authored):
     examples: tuple[RuleExample, ...]
     near_misses: tuple[RuleNearMiss, ...]
     verified: Verified
+    is_style: bool = False
+    """Whether it is about a spelling that works, which only the strict profile reports."""
     mends: str | None = None
     """What `--fix` does about it; None: nothing."""
     values: dict[str, Any] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from vllm_runbooks.catalog.load import specs
@@ -28,7 +29,8 @@ def cards(spec: str) -> tuple[HostGpu, ...]:
 
 def is_snapshot(name: str) -> bool:
     """Whether a name is that of a recorded case with a snapshot."""
-    return bool(name) and (cases_folder(None) / name / SNAPSHOT).is_file()
+    # A name that is too long for a file is none.
+    return bool(name) and os.path.isfile(cases_folder(None) / name / SNAPSHOT)  # noqa: PTH113
 
 
 def _read_cards(name: str, node: str | None) -> tuple[HostGpu, ...]:

@@ -63,10 +63,10 @@ def asked(
     """Build the request, with the config files next to the text."""
     cards = host_loading.cards(gpus) if gpus else None
     if folder is None:
-        return _lint.LintRequest(name, vllm or None, cards, apart=_apart, selection=selection)
+        return _lint.LintRequest(name, vllm or None, cards, apart=_apart, selection=selection, reads_comments=True)
     texts = ((config, sources.read_beside(folder, config)) for config in _lint.config_names(text, name))
     files = {config: read for config, read in texts if read is not None}
-    return _lint.LintRequest(name, vllm or None, cards, files, _apart, selection)
+    return _lint.LintRequest(name, vllm or None, cards, files, _apart, selection, reads_comments=True)
 
 
 def _apart(text: str, name: str) -> _lint.OtherPrograms | None:

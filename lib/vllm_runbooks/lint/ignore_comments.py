@@ -22,10 +22,12 @@ _COMMENT = re.compile(
     rf"{_SIGN}[ \t]{{0,9}}(vllm-runbooks:[ \t]{{0,9}}([\w-]{{1,40}})[ \t]?(?:\[([^\]\n]{{0,400}})\])?)"
 )
 _OTHER = re.compile(rf"{_SIGN}|[ \t]{{0,200}}(?:---)?[ \t]{{0,200}}\r?\Z")
-"""Lines that may be above `ignore-file`, or between an ignore comment and its launch if they are comments."""
+"""Lines that may be above `ignore-file`."""
 _MOST = 200
 """Comments of a file that are read."""
 _IS_COMMENT = re.compile(_SIGN)
+_IS_SKIPPED = re.compile(rf"{_SIGN}|[ \t]{{0,200}}(?:`{{3}}|~{{3}})")
+"""Lines between an ignore comment and what it is about: comments, and a fence of Markdown."""
 
 
 def is_matched(name: str, rule: str) -> bool:
@@ -38,7 +40,7 @@ class IgnoreComment:
     start: int
     end: int
     line: int
-    """Line that the comment is about: the next one that is no comment; 0 for the whole file."""
+    """Line that the comment is about: the next one that is no comment and no fence; 0 for the whole file."""
     rules: tuple[str, ...]
     fault: str = ""
     """Why it has no effect."""
@@ -49,9 +51,9 @@ def comments(text: str, rules: Collection[str], say: Wording) -> Iterator[Ignore
     if MARK not in text:
         return
     lines = text.split("\n")
-    about = [*range(1, len(lines) + 1), len(lines)]  # the line itself, else the next one that is no comment
+    about = [*range(1, len(lines) + 1), len(lines)]  # the line itself, else the next one that is not skipped
     for index in reversed(range(len(lines))):
-        if _IS_COMMENT.match(lines[index]):
+        if _IS_SKIPPED.match(lines[index]):
             about[index] = about[index + 1]
     offset, is_top, before, count = 0, True, "", 0
     for number, line in enumerate(lines, 1):
@@ -96,12 +98,12 @@ def without_ignored(
 ) -> list[Hit]:
     """Leave out the hits that comments name; add comments that have no effect, and those that match nothing."""
     places = LineIndex(text)
-    written = list(comments(text, rules, say))
-    if not written:
+    comments_of_text = list(comments(text, rules, say))
+    if not comments_of_text:
         return list(hits)
     spans = [(*_span(launch), _lines(launch, places)) for launch in launches]
     used: set[IgnoreComment] = set()
-    kept: list[Hit] = []
+    remaining: list[Hit] = []
     for hit in hits:
         lines = {0, places(hit.start).line}
         for start, end, launch_lines in spans:
@@ -109,18 +111,18 @@ def without_ignored(
                 lines |= launch_lines
         matching = [
             comment
-            for comment in written
+            for comment in comments_of_text
             if not comment.fault and comment.line in lines and any(is_matched(name, hit.rule) for name in comment.rules)
         ]
         used.update(matching)
         if not matching:
-            kept.append(hit)
-    for comment in written:
+            remaining.append(hit)
+    for comment in comments_of_text:
         if comment.fault:
-            kept.append(Hit(MALFORMED, comment.start, comment.end, {"what": comment.fault}))
+            remaining.append(Hit(MALFORMED, comment.start, comment.end, {"what": comment.fault}))
         elif comment not in used:
-            kept.append(Hit(UNUSED, comment.start, comment.end, {"rules": ", ".join(comment.rules)}))
-    return kept
+            remaining.append(Hit(UNUSED, comment.start, comment.end, {"rules": ", ".join(comment.rules)}))
+    return remaining
 
 
 def _span(launch: WrittenLaunch) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from vllm_runbooks.lint import calls, config_files, environment_rules, ignore_co
 from vllm_runbooks.lint.hits import Hit, ParserVerdict
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.lint.secrecy import TextVersion
-from vllm_runbooks.lint.selection import Selection
+from vllm_runbooks.lint.selection import EVERYTHING, Selection
 from vllm_runbooks.lint.several_launches import together
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments import Parsed
@@ -68,8 +68,9 @@ class LintRequest:
     """Texts of the config files by name; see `config_names`."""
     apart: Callable[[str, str], OtherPrograms | None] | None = None
     """Finds the programs for which no release is right, by text and file name."""
-    selection: Selection | None = None
-    """Rules to apply, and whether ignore comments count; None: all rules, and no comment does."""
+    selection: Selection = EVERYTHING
+    reads_comments: bool = False
+    """Whether ignore comments count."""
 
 
 class OtherPrograms(Protocol):
@@ -101,7 +102,7 @@ class LintedText:
         changed = EditedText(self.text, edits)
         if changed.text == self.text:
             return None
-        request = replace(self.asked, selection=None)
+        request = replace(self.asked, selection=EVERYTHING, reads_comments=False)
         return LintedText(changed.text, self.knowledge, request, self.ask), changed
 
     @cached_property
@@ -184,13 +185,11 @@ class LintedText:
 
     def selected(self, hits: list[Hit]) -> list[Hit]:
         """Leave out what the request or a comment leaves out; comments without effect are hits, too."""
-        selection = self.asked.selection
-        if selection is None:
-            return hits
-        hits = ignore_comments.without_ignored(
-            hits, self.text, self._intended_launches, self.knowledge.rules, Wording(self.knowledge.lang)
-        )
-        return [hit for hit in hits if selection.applies(hit.rule)]
+        if self.asked.reads_comments:
+            hits = ignore_comments.without_ignored(
+                hits, self.text, self._intended_launches, self.knowledge.rules, Wording(self.knowledge.lang)
+            )
+        return [hit for hit in hits if self.asked.selection.applies(hit.rule)]
 
     @property
     def _intended_launches(self) -> Sequence[WrittenLaunch]:

@@ -47,6 +47,8 @@ class Issue:
     """Where several files are judged together: the one that it is in."""
     notes: tuple[str, ...] = field(default=(), metadata=UNPRINTED)
     """Sentences of the message after the first."""
+    restated: tuple[str, ...] = field(default=(), metadata=UNPRINTED)
+    """Notes that name nothing but the fix's text."""
     source: SourceLine | None = field(default=None, metadata=UNPRINTED, compare=False)
     """None if the line is blank or very long."""
 

@@ -38,6 +38,10 @@ _COUNTED = {
     IssueSeverity.WARNING: ("{count} warning", "{count} warnings"),
     IssueSeverity.INFO: ("{count} info", "{count} infos"),
 }
+_HIDDEN = (
+    " ({count} style remark hidden; --profile strict shows it)",
+    " ({count} style remarks hidden; --profile strict shows them)",
+)
 _SIGNS = {"-": Tone.BAD, "+": Tone.GOOD, "@": Tone.FAINT}
 _DIFFERENCE = {"-": RED, "+": GREEN, "@": GREY}
 _SOURCES = {
@@ -55,7 +59,7 @@ def headline(result: Linted | Migrated) -> str:
     return str(_summary([result]))
 
 
-def _summary(results: Sequence[Linted | Migrated], *, is_fixable: bool = False) -> Styled:
+def _summary(results: Sequence[Linted | Migrated], *, is_fixable: bool = False, hidden: int = 0) -> Styled:
     say = Wording(results[0].lang)
     issues = [issue for result in results for issue in result.issues]
     launches = sum(len(result.deployments) for result in results)
@@ -68,7 +72,8 @@ def _summary(results: Sequence[Linted | Migrated], *, is_fixable: bool = False) 
     where = say(" in {launches}", launches=count) if launches else ""
     scope = styled(where + say(", checked for {release}.", release=releases), Tone.FAINT)
     if not issues:
-        return styled(say("No problems found"), Tone.GOOD) + scope
+        remarks = say(_HIDDEN[hidden != 1], count=hidden) if hidden else ""
+        return styled(say("No problems found"), Tone.GOOD) + remarks + scope
     return issue_total(issues, results[0].lang, is_fixable=is_fixable) + scope
 
 
@@ -93,10 +98,10 @@ def text(result: Linted | Migrated, name: str) -> str:
     return plain(view({name: result}))
 
 
-def view(results: Mapping[str, Linted | Migrated]) -> list[TextBlock]:
-    """Issues of files for a terminal, then their number."""
+def view(results: Mapping[str, Linted | Migrated], *, hidden: int = 0) -> list[TextBlock]:
+    """Issues of files for a terminal, then their number; `hidden` are those of style that the profile leaves out."""
     blocks = [block for name, result in results.items() for block in paragraphs(result, name)]
-    return [*blocks, SentenceLines(_summary([*results.values()], is_fixable=True), "  ")]
+    return [*blocks, SentenceLines(_summary([*results.values()], is_fixable=True, hidden=hidden), "  ")]
 
 
 def paragraphs(result: Linted | Migrated, name: str) -> list[TextBlock]:
@@ -112,8 +117,8 @@ def paragraphs(result: Linted | Migrated, name: str) -> list[TextBlock]:
         label = _instead(issue, say)
         if issue.source is not None:
             blocks.append(_Snippet(issue.source, issue.line, tone, label, say("help: ")))
-            # "Did you mean X?" beside "write X".
-            notes = [note for note in notes if not label.endswith(f" {note.rstrip('.?').rpartition(' ')[2]}")]
+            if label:  # "Did you mean X?" next to "write X"
+                notes = [note for note in notes if note not in issue.restated]
         lead = styled(f"{gutter} = ", Tone.FAINT)
         if notes:
             kind = say("note: ") if label else say("help: ")
@@ -185,9 +190,9 @@ _PIPED = 120
 def _around(before: str, about: str, behind: str, room: int) -> tuple[str, str, str]:
     """Cut a line: keep the beginning of what it is about, and some of what is before it."""
     about = columns.cut(about, room - min(columns.width(before), room // 3))
-    kept = room - columns.width(about) - min(columns.width(behind), room // 6)
-    if columns.width(before) > kept:
-        while before and columns.width(before) > kept - 1:
+    left_room = room - columns.width(about) - min(columns.width(behind), room // 6)
+    if columns.width(before) > left_room:
+        while before and columns.width(before) > left_room - 1:
             before = before[1:]
         before = f"…{before}"
     return before, about, columns.cut(behind, room - columns.width(before + about)) if behind else ""
@@ -241,9 +246,9 @@ def changes_view(migrated: Migrated) -> list[TextBlock]:
     say = Wording(migrated.lang)
     for change in migrated.changed_defaults:
         named = styled(say("default of {option}", option=change.option), Tone.HEADING)
-        kept = say(" (set in the rewritten script)") if change.explicit else ""
+        suffix = say(" (set in the rewritten script)") if change.explicit else ""
         note = f". {say.mark}{change.note}" if change.note else ""
-        lines.append(SentenceLines(named + f": {_default(change.from_)} -> {_default(change.to)}{kept}{note}"))
+        lines.append(SentenceLines(named + f": {_default(change.from_)} -> {_default(change.to)}{suffix}{note}"))
     return [*lines, *_diff_view(migrated.diff)]
 
 

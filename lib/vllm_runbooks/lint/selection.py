@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from vllm_runbooks.catalog.records import Rule
 from vllm_runbooks.core.display import one_line
 from vllm_runbooks.core.errors import InputError, suggestion
 from vllm_runbooks.core.records import IssueSeverity
@@ -19,17 +20,13 @@ SEVERITIES = tuple(severity.value for severity in IssueSeverity)
 FILES = (".vllm-runbooks.toml", "pyproject.toml")
 _TABLE = "vllm-runbooks"
 _LISTS = ("select", "ignore")
-OF_STYLE = frozenset(
-    ("option.model-as-option", "option.underscore", "shell.dangling-continuation", "shell.lone-backslash")
-)
-"""Rules about spellings that work: only the strict profile reports them."""
 _LARGEST = 1 << 20
 """Bytes of a settings file."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Rules to apply, by id or group; comments that ignore rules count."""
+    """Rules to apply, by id or group."""
 
     select: tuple[str, ...] = ()
     """Empty: all."""
@@ -64,19 +61,20 @@ class LintSettings:
     def selection(self) -> Selection:
         return Selection(self.select or (), self.ignore or ())
 
-    def reported(self, issues: Iterable[Issue], *, is_text: bool = True) -> tuple[Issue, ...]:
-        """The issues that the profile reports: errors, those worth a person's time, or all.
+    def reported(self, issues: Iterable[Issue], rules: Mapping[str, Rule]) -> tuple[Issue, ...]:
+        """Return the issues that the profile reports: errors, all but those of style, or all.
 
-        Without a profile programs get all of them; what is selected by its id is reported in any case.
+        A rule that is selected by its id is reported by the default profile, too.
         """
         if self.profile == "min":
             return tuple(issue for issue in issues if issue.severity is IssueSeverity.ERROR)
-        if self.profile == "strict" or not (is_text or self.profile):
+        if self.profile == "strict":
             return tuple(issues)
-        return tuple(issue for issue in issues if issue.rule not in OF_STYLE or issue.rule in (self.select or ()))
+        selected = self.select or ()
+        return tuple(issue for issue in issues if issue.rule in selected or not rules[issue.rule].is_style)
 
     def is_failed(self, issues: Iterable[Issue]) -> bool:
-        """Whether an issue is as severe as `fail_on`; by default an error, in the strict profile a warning."""
+        """Return whether an issue is as severe as `fail_on`: by default an error, in the strict profile a warning."""
         least = self.fail_on or ("warning" if self.profile == "strict" else "error")
         return any(SEVERITIES.index(issue.severity.value) <= SEVERITIES.index(least) for issue in issues)
 
@@ -87,7 +85,7 @@ def check_names(names: Iterable[str], rules: Collection[str], where: str) -> tup
     Raises:
         InputError: one is neither.
     """
-    split = tuple(filter(None, (name.strip() for given in names for name in given.split(","))))
+    split = tuple(filter(None, (name.strip() for item in names for name in item.split(","))))
     for name in split:
         if not any(is_matched(name, rule) for rule in rules):
             hint = nearest_rule(name, rules)
@@ -95,11 +93,13 @@ def check_names(names: Iterable[str], rules: Collection[str], where: str) -> tup
     return split
 
 
-def find_settings(folder: Path, rules: Collection[str]) -> LintSettings:
+def find_settings(folder: Path, rules: Collection[str], checks: Mapping[str, Callable[[str], object]]) -> LintSettings:
     """Load the settings for a file in this folder: the nearest upwards, as far as the repository or the home folder.
 
+    `checks` has functions that raise an `InputError` for a value of a setting, by the setting's name.
+
     Raises:
-        InputError: a settings file cannot be read, or has a setting that is unknown or of another kind.
+        InputError: a settings file cannot be read, or has a setting that is unknown or not valid.
     """
     try:
         # Not resolved: a link does not lead to the settings of another project.
@@ -111,10 +111,21 @@ def find_settings(folder: Path, rules: Collection[str]) -> LintSettings:
         for name in FILES:
             table = _table(parent / name)
             if table is not None:
-                return _settings(table, parent / name, rules)
+                settings = _settings(table, parent / name, rules)
+                for key, check in checks.items():
+                    if value := getattr(settings, key):
+                        _check(check, value, f"{parent / name}: {key}")
+                return settings
         if parent == home or os.path.lexists(parent / ".git"):
             break
     return LintSettings()
+
+
+def _check(check: Callable[[str], object], value: str, where: str) -> None:
+    try:
+        check(value)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def _table(path: Path) -> Mapping[str, Any] | None:
@@ -159,9 +170,9 @@ def _settings(table: Mapping[str, Any], path: Path, rules: Collection[str]) -> L
             continue
         choices = {"fail-on": SEVERITIES, "profile": PROFILES}.get(key, ())
         if not isinstance(value, str) or (choices and value not in choices):
-            wanted = " or ".join(f'"{choice}"' for choice in choices) or f'a text, such as {key} = "…"'
-            raise InputError(f"{where}: {one_line(repr(value)[:60])} is not valid; give {wanted}")
+            hint = " or ".join(f'"{choice}"' for choice in choices) or f'a text, such as {key} = "…"'
+            raise InputError(f"{where}: {one_line(repr(value)[:60])} is not valid; give {hint}")
         values[key.replace("-", "_")] = value
-    if "gpus" in values and (path.parent / values["gpus"]).is_file():
+    if "gpus" in values and os.path.isfile(path.parent / values["gpus"]):  # noqa: PTH113 - a long value is no file
         values["gpus"] = str(path.parent / values["gpus"])
     return LintSettings(**values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import languages
 from vllm_runbooks.catalog.records import Rule
@@ -40,15 +40,19 @@ def issues(judged: FixableText, secrets: Secrets) -> Iterator[Issue]:
             rule = languages.told_in(rule, judged.knowledge.lang)
         line, column = places(hit.start)
         sentences = _sentences_of(rule, hit, secrets, judged.knowledge.lang)
+        first, *notes = [sentence.text for sentence in sentences]
+        fix = _fix(judged.page, hit.edits, places, secrets) if hit.edits else None
+        replacement = fix.new_text.strip() if fix is not None else None
         yield Issue(
             rule=rule.id,
             severity=severity(rule, hit),
             line=line,
             column=column,
             text=secrets.part(hit.start, min(hit.end, hit.start + _MAX_TEXT))[:_MAX_TEXT],
-            message=languages.joined(sentences),
-            fix=_fix(judged.page, hit.edits, places, secrets) if hit.edits else None,
-            notes=tuple(sentences[1:]),
+            message=languages.joined([first, *notes]),
+            fix=fix,
+            notes=tuple(notes),
+            restated=tuple(sentence.text for sentence in sentences[1:] if sentence.names == replacement),
             source=lines.marked(line, hit),
         )
 
@@ -79,16 +83,27 @@ class _SafeLines:
         return SourceLine(safe, at, at + len(about)) if at >= 0 else SourceLine(safe, 0, len(safe))
 
 
-def _sentences_of(rule: Rule, hit: Hit, secrets: Secrets, lang: str | None) -> list[str]:
+class FilledSentence(NamedTuple):
+    text: str
+    names: str | None
+    """What fills its only hole; None if it has another number of holes."""
+
+
+def _sentences_of(rule: Rule, hit: Hit, secrets: Secrets, lang: str | None) -> list[FilledSentence]:
     say = languages.Wording(lang)
     says = {name: secrets.hidden(say.filling(filling)) for name, filling in hit.says.items()}
     mark = say.mark
     if says.get(_NOTE) and rule.message[0] != mark:  # a table's note is English; a message that is has its own mark
         says[_NOTE] = f"{mark}{says[_NOTE]}"
-    filled = sentences(rule, says)
     if hit.is_call:
-        filled = [calls.spoken(sentence, lang) for sentence in filled]
-    return [f"{hit.where}{filled[0] if filled else ''}", *filled[1:]]
+        filled = [
+            FilledSentence(calls.spoken(text, lang), names and calls.spoken(names, lang))
+            for text, names in sentences(rule, says)
+        ]
+    else:
+        filled = sentences(rule, says)
+    first = f"{hit.where}{filled[0].text if filled else ''}"
+    return [FilledSentence(first, None), *filled[1:]]
 
 
 def _most_serious(judged: FixableText) -> list[Hit]:
@@ -97,19 +112,21 @@ def _most_serious(judged: FixableText) -> list[Hit]:
         return judged.hits
     order = list(IssueSeverity)
     rules = judged.knowledge.rules
-    kept = sorted(judged.hits, key=lambda hit: order.index(severity(rules[hit.rule], hit)))[:MAX_ISSUES]
+    most_serious = sorted(judged.hits, key=lambda hit: order.index(severity(rules[hit.rule], hit)))[:MAX_ISSUES]
     more = Hit(_TOO_MUCH, 0, 0, {"what": f"{len(judged.hits) - MAX_ISSUES} more issues"})
     note = [more] if _TOO_MUCH in rules else []
-    return [*note, *sorted(kept, key=lambda hit: (hit.start, hit.end, hit.rule))]
+    return [*note, *sorted(most_serious, key=lambda hit: (hit.start, hit.end, hit.rule))]
 
 
-def sentences(rule: Rule, says: Mapping[str, str]) -> list[str]:
+def sentences(rule: Rule, says: Mapping[str, str]) -> list[FilledSentence]:
     """Fill the rule's sentences; omit those with an unknown hole."""
-    return [
-        _HOLE.sub(lambda hole: says[hole[1]], sentence)
-        for sentence in rule.message
-        if all(says.get(name) for name in _HOLE.findall(sentence))
-    ]
+    filled = []
+    for sentence in rule.message:
+        holes = _HOLE.findall(sentence)
+        if all(says.get(name) for name in holes):
+            text = _HOLE.sub(lambda hole: says[hole[1]], sentence)
+            filled.append(FilledSentence(text, says[holes[0]] if len(holes) == 1 else None))
+    return filled
 
 
 def _fix(page: LaunchFile, edits: Sequence[Replacement], places: LineIndex, secrets: Secrets) -> Fix | None:

@@ -32,7 +32,7 @@ from vllm_runbooks.lint import linting as _lint
 from vllm_runbooks.lint import render as render_issues
 from vllm_runbooks.lint import ways_out as commands
 from vllm_runbooks.lint.linting import Knowledge
-from vllm_runbooks.lint.selection import EVERYTHING, LintSettings
+from vllm_runbooks.lint.selection import LintSettings
 from vllm_runbooks.plan import calibration
 from vllm_runbooks.plan import reading as plan_reading
 from vllm_runbooks.plan.budget import PlannedModel
@@ -350,7 +350,7 @@ def lint(
     beside = {file.name: file.raw.decode("utf-8", "replace") for file in files[1:]}
     named = {config: beside[config] for config in _lint.config_names(text, name) if config in beside} if beside else {}
     cards = _known().gpus(gpus) if gpus else None
-    request = _lint.LintRequest(name, vllm or None, cards, named, selection=EVERYTHING)
+    request = _lint.LintRequest(name, vllm or None, cards, named, reads_comments=True)
     linted = _lint.lint(text, knowledge, request, fix=True)
     parts = [(say("Findings"), render_issues.table(linted))]
     if linted.fixed is not None:

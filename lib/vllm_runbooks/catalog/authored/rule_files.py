@@ -14,6 +14,7 @@ from vllm_runbooks.catalog.authored import translations
 from vllm_runbooks.catalog.authored.located import Problem
 from vllm_runbooks.catalog.authored.yaml_files import compile_records, date_problems, read_record, unknown_commands
 from vllm_runbooks.catalog.records import Rule
+from vllm_runbooks.core.records import IssueSeverity
 
 ADAPTER = TypeAdapter(Rule)
 GROUPS = ("shell", "option", "environment", "meaning", "safety", "parser", "file", "edge10")
@@ -31,6 +32,8 @@ def _problems(rule: Rule, stem: str) -> Iterator[Problem]:
         yield ("id",), f"is {rule.id!r}; the file's name says {stem!r}"
     if not _ID.fullmatch(rule.id):
         yield ("id",), f"must be <group>.<words-with-dashes>, the group one of {', '.join(GROUPS)}"
+    if rule.is_style and rule.severity is not IssueSeverity.INFO:
+        yield ("is_style",), f"is for an info, which may be hidden; this is {rule.severity.value}"
     for name in ("message", "examples", "near_misses"):
         if not getattr(rule, name):
             yield (name,), "is empty; a rule needs at least one"

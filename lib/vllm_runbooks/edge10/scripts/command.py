@@ -46,7 +46,7 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
     """Find what is wrong in scripts that quantise, convert, serve, evaluate and compile, before they cost hours.
 
     FILE is a program, a script, settings in YAML, a notebook or a page with several of them; - is standard input.
-    Files that are given together, or lie in one FOLDER, are judged together. Nothing is executed.
+    Files that are given together, or lie in one FOLDER, are checked together. Nothing is executed.
 
     Exit status: 0 no error; 1 an error, or nothing of the toolchain's is recognised; 2 the input cannot be read.
     """

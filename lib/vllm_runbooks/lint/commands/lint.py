@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,12 +42,12 @@ class _WithCommand(click.Command):
     cls=_WithCommand,
     epilog=given.examples(
         "lint launch.sh --vllm 0.19.0 --gpus 8xRTX3090",
-        "lint --fix launch.sh -o mended.sh",
+        "lint --fix launch.sh -o fixed.sh",
         "lint -- vllm serve Qwen/Qwen3-8B --max-model-len 8k",
     ),
 )
 @click.argument("files", nargs=-1, metavar="[FILE…|-] [-- COMMAND…]", type=complete.SCRIPT)
-@release("--vllm", text="Release to judge by (default: the image's tag, else the newest).")
+@release("--vllm", text="Release to check for (default: the image's tag, else the newest).")
 @GPUS
 @click.option("--select", metavar="RULE…", multiple=True, help="Rules or groups to apply (option.unknown,shell).")
 @click.option("--ignore", metavar="RULE…", multiple=True, help="Rules or groups to leave out.")
@@ -59,7 +60,7 @@ class _WithCommand(click.Command):
     "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the corrected text there."
 )
 @click.option("--diff", is_flag=True, help="Print what --fix would change, as a unified diff.")
-@click.option("--python", metavar="PATH", help="A Python with vLLM: its own parser judges the commands as well.")
+@click.option("--python", metavar="PATH", help="A Python with vLLM: its own parser checks the commands, too.")
 @click.option("--config-check", is_flag=True, help="With --python: have it check the whole configuration, too.")
 @click.option(
     "--format",
@@ -95,8 +96,10 @@ def lint(
     .vllm-runbooks.toml or pyproject.toml above the file. Exit status: 0 no error, 1 an error (see --fail-on), 2 the
     input cannot be read.
     """
+    from vllm_runbooks.catalog import options as release_data
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.redaction import redact
+    from vllm_runbooks.host import loading as host_loading
     from vllm_runbooks.lint import checking, knowledge
     from vllm_runbooks.lint import render as render_issues
     from vllm_runbooks.reading import sources
@@ -113,7 +116,7 @@ def lint(
         if is_wrong:
             raise click.UsageError(message)
     rules = knowledge.knowledge().rules
-    line = LintSettings(
+    command_line = LintSettings(
         selection.check_names(select, rules, "--select") if select else None,
         selection.check_names(ignore, rules, "--ignore") if ignore else None,
         fail_on,
@@ -121,7 +124,11 @@ def lint(
         vllm,
         gpus,
     )
-    settings = {name: line.over(selection.find_settings(folder_of(name) or Path(), rules)) for name in named}
+    loaders: dict[str, Callable[[str], object]] = {"vllm": release_data.load, "gpus": host_loading.cards}
+    checks = {key: load for key, load in loaders.items() if getattr(command_line, key) is None}
+    settings = {
+        name: command_line.over(selection.find_settings(folder_of(name) or Path(), rules, checks)) for name in named
+    }
     asks: dict[str, Any] = {"python": python, "is_config_checked": config_check, "fix": fix or diff}
     options: dict[str, dict[str, Any]] = {
         name: {
@@ -138,15 +145,19 @@ def lint(
         if not context.meta[_BEHIND]:
             sources.read_text(files[0])  # meant as a file, then: says why it cannot be read
         raise InputError("the command behind -- starts no vLLM that is known; write it as vllm serve MODEL …")
+    hidden, is_failed = 0, False
     for name, linted in checked.items():
-        checked[name] = replace(linted, issues=settings[name].reported(linted.issues, is_text=form == "text"))
-    is_failed = any(settings[name].is_failed(linted.issues) for name, linted in checked.items())
+        reported = settings[name].reported(linted.issues, rules)
+        is_failed = is_failed or settings[name].is_failed(reported)  # the same for all formats
+        if form == "text" or settings[name].profile:
+            hidden += len(linted.issues) - len(reported) if settings[name].profile != "min" else 0
+            checked[name] = replace(linted, issues=reported)
     results = {redact.redact_name(name): linted for name, linted in checked.items()}
     if diff:
-        shown = {name: checking.hidden(text, options[name]) for name, text in named.items()}
+        safe_texts = {name: checking.hidden(text, options[name]) for name, text in named.items()}
         terminal.show(
             block
-            for (name, text), linted in zip(shown.items(), checked.values(), strict=True)
+            for (name, text), linted in zip(safe_texts.items(), checked.values(), strict=True)
             for block in render_issues.diff_view(text, linted.fixed or text, redact.redact_name(name))
         )
     elif fix:
@@ -162,7 +173,7 @@ def lint(
         annotations = "\n".join(filter(None, (render_issues.github(linted, name) for name, linted in results.items())))
         output.write(annotations) if annotations else None
     else:
-        terminal.show(render_issues.view(results))
+        terminal.show(render_issues.view(results, hidden=hidden))
     return int(is_failed)
 
 
@@ -198,9 +209,10 @@ def _show_fixed(
 ) -> None:
     """Print the corrected text; what it leaves unfixed goes to standard error."""
     from vllm_runbooks.core.display import to_json
-    from vllm_runbooks.lint import checking
+    from vllm_runbooks.lint import checking, knowledge
     from vllm_runbooks.lint import render as render_issues
 
+    rules = knowledge.knowledge().rules
     mended = checking.mended(text, **options)
     if out is not None:
         # The user's own file: a secret in it stays, or the script would no longer run.
@@ -210,7 +222,7 @@ def _show_fixed(
         output.write_json(to_json(linted))
     elif out is None:
         output.write_script(linted.fixed or "")
-    for line in render_issues.left(settings.reported(checking.lint_text(mended, **options).issues)):
+    for line in render_issues.left(settings.reported(checking.lint_text(mended, **options).issues, rules)):
         click.echo(line, err=True)
 
 
