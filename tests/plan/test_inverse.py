@@ -547,17 +547,17 @@ def test_each_change_says_what_it_costs_and_has_its_place() -> None:
     found = by_name(ways({"max_model_len": 131_072, "max_num_batched_tokens": 16_384}, count=2))
     requests = found["max_num_seqs"].changes["max_num_seqs"] if "max_num_seqs" in found else 0
     assert {name: (way.price, *way.costs) for name, way in found.items() if name != "max_model_len"}.items() <= {
-        "gpu_memory_utilization": (0, "less memory for other programs on the card"),
-        "max_num_batched_tokens": (2, "long prompts are read in more steps, a little slower"),
-        "max_num_seqs": (3, f"at most {requests} requests run at the same time"),
-        "enforce_eager": (4, "slower answers, most of all of small models"),
-        "kv_cache_dtype": (5, "keys and values of 8 bits, a little less exact"),
-        "tensor_parallel_size": (8, "2 cards instead of 1, and their traffic in every layer"),
+        "gpu_memory_utilization": (0, "less memory for other programs on the GPU"),
+        "max_num_batched_tokens": (2, "long prompts take more prefill steps"),
+        "max_num_seqs": (3, f"at most {requests} requests run concurrently"),
+        "enforce_eager": (4, "slower decoding, without CUDA graphs"),
+        "kv_cache_dtype": (5, "8-bit KV cache: slightly less accurate"),
+        "tensor_parallel_size": (8, "2 GPUs instead of 1, and their traffic in every layer"),
     }.items()
     assert found["tensor_parallel_size"].changes == {"tensor_parallel_size": 2}
     length = found["max_model_len"].changes["max_model_len"]
     assert length % 256 == 0
-    assert found["max_model_len"].costs == (f"no request longer than {length:,} tokens",)
+    assert found["max_model_len"].costs == ("longer requests are rejected",)
     assert found["max_model_len"].price == 6
 
 

@@ -14,7 +14,7 @@ import pytest
 from command_line import run
 from rows import in_one_test
 from vllm_runbooks.core.console import output, terminal
-from vllm_runbooks.core.display import visible
+from vllm_runbooks.core.display import to_json, visible
 from vllm_runbooks.core.records import ComparedTerm, PlanComparison
 from vllm_runbooks.core.views.styled import Layout, Tone, laid_out, plain
 from vllm_runbooks.core.views.summary import WIDEST, Summary, SummaryTable, summary_view
@@ -22,7 +22,7 @@ from vllm_runbooks.lint import checking
 from vllm_runbooks.plan import planner
 from vllm_runbooks.plan.planned import warnings
 from vllm_runbooks.plan.records import Layouts, Plan
-from vllm_runbooks.plan.remedies import PlanRemedy
+from vllm_runbooks.plan.remedies import PlanRemedy, RemedyKind
 from vllm_runbooks.plan.render import plans as render_plans
 from vllm_runbooks.plan.render import summaries
 
@@ -184,7 +184,7 @@ def test_what_the_linter_warns_of_is_noted_once() -> None:
 def test_more_gpus_are_offered_where_they_are_few() -> None:
     """Up to a host, or twice those that are given; else how many is asked with another command."""
     more = next(remedy for remedy in planned("Qwen/Qwen3-32B", "2xRTX3090")[1] if remedy.gpus)
-    assert (more.gpus, more.plan.fits, more.cost) == (4, True, "2 more GPUs")
+    assert (more.gpus, more.plan.fits, more.costs) == (4, True, ("2 more GPUs",))
     assert not [limit for limit in more.plan.limits if limit.startswith("the command:")]
 
     lines = shown("deepseek-ai/DeepSeek-V3", "2xRTX3090")
@@ -300,6 +300,95 @@ def test_commands_of_several_hosts_are_short_and_whole() -> None:
         for command in (text, plan.deployment.command)
     )
     assert [(one.flags, one.env) for one in short] == [(one.flags, one.env) for one in whole]
+
+
+def test_gpus_of_two_kinds_keep_their_order() -> None:
+    """Layers are parted by GPU, so that GPU 0 has to be the same one in each launch."""
+    answer, _ = planned("Qwen/Qwen3-32B", "RTX3090,H800")
+    assert isinstance(answer, Layouts)
+    plan = answer.layouts[0]
+    assert plan.deployment is not None
+    assert "VLLM_PP_LAYER_PARTITION" in plan.deployment.env
+    text = summaries.short_command(plan)
+
+    assert "CUDA_DEVICE_ORDER=PCI_BUS_ID" in text
+    assert "CUDA_VISIBLE_DEVICES=0,1" in text
+    alike = replace(plan, gpus=(replace(plan.gpus[0], count=2),))
+    assert "CUDA_DEVICE_ORDER" in summaries.short_command(alike)
+    even = replace(alike, deployment=replace(plan.deployment, env={}))
+    assert "CUDA_DEVICE_ORDER" not in summaries.short_command(even)
+    unlike = replace(even, gpus=plan.gpus)
+    assert "CUDA_DEVICE_ORDER" in summaries.short_command(unlike)
+
+
+@in_one_test("name", ["it's", "a  'b' \"c\"", "\\", "a\\ b", "a\nb", "tab\there's", "# x", "a\\\nb", "x" * 90 + " 'y"])
+def test_the_printed_command_is_the_linted_one(name: str) -> None:
+    """Words with quotes, backslashes and line ends are the same to a shell in the short form and in the long one."""
+    options = {"max_model_len": 8192, "served_model_name": [name, "it's"]}
+    plan = planner.plan_model(*QWEN, vllm=VLLM, is_calibrated=False, tp=1, options=options)
+    assert plan.deployment is not None
+    text = summaries.short_command(plan)
+    short, whole = (
+        checking.lint_text(command, name="run.sh", vllm=VLLM, gpus=QWEN[1]).deployments[0].flags
+        for command in (text, plan.deployment.command)
+    )
+
+    assert short == whole
+    assert short["served_model_name"] == [name, "it's"]
+    assert not [line for line in text.split("\n")[1:] if not line.startswith("  ")]
+    view = plain(summary_view(summaries.summarize(plan)))
+    assert all(f"        {line}" in view.split("\n") for line in text.split("\n"))
+
+
+def test_the_mark_of_the_linter_is_its_verdict() -> None:
+    """A command that no linter has read is not marked as checked."""
+    plan = planner.plan_model(*QWEN, vllm=VLLM, is_calibrated=False, tp=1, options={"max_model_len": 8192})
+    marks = []
+    for verdict in ("passed", "rejected", "unknown"):
+        fix = summaries.summarize(replace(plan, lint=verdict)).fix
+        assert fix is not None
+        marks.append(dict(fix.checks)["lint"])
+
+    assert plan.lint == "passed"
+    assert marks == ["✓", "✗", "\u2013"]
+    assert "lint" not in json.loads(to_json(plan))
+
+
+def test_the_next_question_repeats_the_options(capsys: pytest.CaptureFixture[str]) -> None:
+    """How many GPUs are needed depends on them; a secret among them is not repeated."""
+    words = ("plan", "deepseek-ai/DeepSeek-V3", "--gpus", "2xRTX3090", "--no-calibration", "--env", "A=it's")
+    _, out, _ = run(capsys, *words, "--max-model-len", "8k")
+    line = next(line for line in out.split("\n") if "--find gpus" in line)
+    assert line.endswith("""--find gpus --max-model-len 8k --env 'A=it'"'"'s' --no-calibration""")
+
+    _, out, _ = run(capsys, *words, "--api-key", "sk-ours-0123456789abcdef")
+    assert "--gpus RTX3090 --find gpus." in out
+    assert "0123456789abcdef" not in out
+
+
+def test_more_gpus_are_no_cure_for_a_share_that_is_not_free() -> None:
+    """Where the check of free memory fails, each further GPU fails it as well."""
+    lines = shown(*QWEN, arguments=["--gpu-memory-utilization", "0.999", "--max-model-len", "2k"])
+
+    assert "check of free memory" in " ".join(" ".join(lines).split())
+    assert "--find gpus" not in "\n".join(lines)
+
+
+def test_each_change_has_a_kind_and_its_costs() -> None:
+    """Costs are those of the changes themselves, whatever the changes are."""
+    remedies = [*planned(*LLAMA)[1], *planned("Qwen/Qwen3-32B", "2xRTX3090")[1], *planned(*QWEN)[1]]
+    remedies += planned("Qwen/Qwen3-8B", "4xRTX3090", tp=3)[1]
+
+    assert {remedy.kind for remedy in remedies} == set(RemedyKind)
+    for remedy in remedies:
+        assert len(remedy.costs) == len(remedy.changes) + (remedy.kind is not RemedyKind.OPTIONS)
+        assert (remedy.kind is RemedyKind.CHECKPOINT) == bool(remedy.checkpoint)
+        assert (remedy.kind is RemedyKind.GPUS) == (remedy.gpus is not None)
+    unusual = replace(remedies[0], changes={"block_size": 16}, costs=("slower",))
+    table = summaries.summarize(planned(*LLAMA)[0], [unusual]).table
+    assert table is not None
+    assert table.rows[0][1].endswith("--block-size 16")
+    assert table.rows[0][4] == "slower"
 
 
 @in_one_test(
@@ -498,3 +587,23 @@ def test_what_a_summary_is_about_has_room_for_its_sign() -> None:
         lines = [str(line) for line in laid_out(summary_view(summary), Layout(table=60))]
         assert max(map(len, lines)) <= 60
         assert " ".join(" ".join(lines).split()) == f"DOES NOT FIT {'m' * size} · {'g' * 20} · vLLM 0.33.0"
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (("Qwen/Qwen3-8B", "--gpus", "1xRTX4090", "--max-model-len", "4096", "--max-num-seqs", "1"), "1"),
+        (("Qwen/Qwen2.5-32B-Instruct", "--gpus", "8xRTX3090", "--max-model-len", "8192", "--max-num-seqs", "2"), "4"),
+    ],
+)
+def test_no_more_requests_run_than_the_scheduler_allows(
+    words: tuple[str, ...], count: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--max-num-seqs` of each server bounds the number, and the room of the cache stands beside it."""
+    status, out, _ = run(capsys, "plan", *words)
+    text = " ".join(out.split())
+
+    assert status == 0
+
+    assert f": {count} concurrent requests of " in text
+    assert "--max-num-seqs allows no more, the cache has room for " in text

@@ -13,7 +13,7 @@ from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import Severity
 from vllm_runbooks.core.views import elements
 from vllm_runbooks.core.views.styled import GROUNDS, SEVERITIES, Prose, Table, TextBlock, Tone, Words, bulleted, styled
-from vllm_runbooks.core.views.summary import Statement, Step
+from vllm_runbooks.core.views.summary import Statement, Step, sentence_of
 
 _MOST_STATEMENTS, _MOST_EXPLAINED = 3, 2
 _MOST_TEXT, _MOST_EFFECT, _MOST_OF_SEVERAL = 300, 220, 72
@@ -125,11 +125,7 @@ def flat(text: str) -> str:
 
 def as_sentence(text: str, *, names: Sequence[str] = (), end: str = ".") -> str:
     """A text with a capital and a full stop; a name or a value at its beginning stays."""
-    line = flat(text)
-    first = re.match(r"[a-z]{1,30}(?= )", line)
-    if first is not None and first[0] not in names:
-        line = line[:1].upper() + line[1:]
-    return line + end if line and not line.endswith((".", "…", ":", end or ".")) else line
+    return sentence_of(flat(text), names=names, end=end)
 
 
 def first_clauses(text: str, most: int) -> str:

@@ -505,6 +505,11 @@ def too_old(settings: LaunchSettings, devices: Sequence[Device]) -> tuple[str, .
     )
 
 
+WEIGHTS_LACK = "the weights do not fit"
+CACHE_LACKS = ("the KV cache is too small", "nothing is left for the KV cache")
+"""How the limits begin that say which memory is lacking."""
+
+
 class _Problems:
     """What keeps a start from being sure to succeed, what is certain to stop it first."""
 
@@ -572,7 +577,7 @@ class _GpuBudget:
         if left.expected < 0:
             mine.add(
                 False,
-                f"the weights do not fit: {_gib(self._band('weights').expected)} of {_gib(total.expected)} on {name}",
+                f"{WEIGHTS_LACK}: {_gib(self._band('weights').expected)} of {_gib(total.expected)} on {name}",
             )
             return
         if self.requested is not None and costs.checks_free(self.settings) and self.settings.cache.size is None:
@@ -650,9 +655,9 @@ class _GpuBudget:
         if expected < need:
             may = f"; on the favourable side there are {_gib(high)}" if high >= need else ""
             problem = (
-                f"nothing is left for the KV cache, {_gib(-expected)} are missing,"
+                f"{CACHE_LACKS[1]}, {_gib(-expected)} are missing,"
                 if expected <= 0
-                else f"the KV cache is too small: {_gib(expected)} left, {_gib(need)} needed"
+                else f"{CACHE_LACKS[0]}: {_gib(expected)} left, {_gib(need)} needed"
             )
             mine.add(False, f"{problem} for one request of {length:,} tokens on {self.device.name}{may}")
         else:

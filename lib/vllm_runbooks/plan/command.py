@@ -176,7 +176,11 @@ def plan(
         is_searched = what != Find.GPUS and (what is None or answer.fits is False)
         with terminal.waiting("looking for changes with which it fits"):
             remedies = planner.remedies(request, answer) if is_searched else ()
-        _show(summaries.summarize(answer, remedies, again=_again(explain=explain)), answer if explain else None)
+        repeated = [*arguments, *(word for member in environment for word in ("--env", member))]
+        repeated += ["--calibration", str(calibration)] if calibration is not None else []
+        repeated += ["--no-calibration"] * no_calibration
+        summary = summaries.summarize(answer, remedies, options=repeated, again=_again(explain=explain))
+        _show(summary, answer if explain else None)
     return int(answer.fits is not True)
 
 

@@ -30,6 +30,7 @@ _MIN_UTILIZATION = 0.02
 _ANY_LENGTH = 2**20
 """Tokens up to which a context is looked for where the model's own longest is not known."""
 _ROUND_LENGTH = 256
+UNKNOWN_CONTEXT = "the longest context of the model itself is not known: this is what memory allows"
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def longest_context(start: Trial) -> SearchResult:
         return SearchResult(low, expected, high, whole.limits, made)
     beyond = () if expected < limit else (f"the model takes no more than {limit:,} tokens",)
     if limit == _ANY_LENGTH:
-        beyond = ("the longest context of the model itself is not known: this is what memory allows",)
+        beyond = (UNKNOWN_CONTEXT,)
     why = start.of({"max_model_len": expected + 1}).limits[:1] if expected < limit else ()
     careful = () if low == expected else (_careful(low, "tokens"),)
     return SearchResult(low, expected, high, (*beyond, *why, *careful), made)
@@ -461,7 +462,7 @@ class _Out:
         price = _PRICES["video"] if profiled.modality == "video" else _PRICES["image"]
         limits_option = self.options.get("limit_mm_per_prompt")
         limits = {**(limits_option if isinstance(limits_option, Mapping) else {}), profiled.modality: 0}
-        return _Change({"limit_mm_per_prompt": limits}, f"no {profiled.modality} is taken any more", price)
+        return _Change({"limit_mm_per_prompt": limits}, f"requests with {profiled.modality}s are rejected", price)
 
     def _eager(self) -> _Change | None:
         takes = any(
@@ -471,12 +472,12 @@ class _Out:
         )
         if self.now.settings.graphs.is_eager or not takes:
             return None
-        return _Change({"enforce_eager": True}, "slower answers, most of all of small models", _PRICES["eager"])
+        return _Change({"enforce_eager": True}, "slower decoding, without CUDA graphs", _PRICES["eager"])
 
     def _cache(self) -> _Change | None:
         if self.now.settings.cache.dtype != "auto" or not _takes_fp8(self.now.settings.version, self.start.devices):
             return None
-        cost = "keys and values of 8 bits, a little less exact"
+        cost = "8-bit KV cache: slightly less accurate"
         return _Change({"kv_cache_dtype": "fp8"}, cost, _PRICES["cache"])
 
     def _cards(self) -> _Change | None:
@@ -486,7 +487,7 @@ class _Out:
         need = split.cards
         if len(self.start.devices) < need or illegal(self.start.model, split, self.now.settings.key):
             return None
-        cost = f"{need} cards instead of {need // 2}, and their traffic in every layer"
+        cost = f"{need} GPUs instead of {need // 2}, and their traffic in every layer"
         return _Change({"tensor_parallel_size": size}, cost, _PRICES["cards"])
 
     # -- changes whose value is looked for
@@ -497,7 +498,7 @@ class _Out:
             return None
         least = settings.utilization + _STEP
         shares = (_least_share(self.start, side, least) for side in (_LOW, _EXPECTED))
-        cost = "less memory for other programs on the card"
+        cost = "less memory for other programs on the GPU"
         return self._first(
             _Change({"gpu_memory_utilization": share}, cost, _PRICES["utilization"])
             for share in shares
@@ -508,7 +509,7 @@ class _Out:
         settings = self.now.settings
         if not settings.scheduler.is_chunked:
             return None
-        cost = "long prompts are read in more steps, a little slower"
+        cost = "long prompts take more prefill steps"
         return self._first(
             _Change({"max_num_batched_tokens": size}, cost, _PRICES["batch"])
             for size in (8192, 4096, 2048, 1024, 512)
@@ -518,7 +519,7 @@ class _Out:
     def _requests(self) -> WayOut | None:
         most = self.now.settings.scheduler.sequences
         return self._first(
-            _Change({"max_num_seqs": size}, f"at most {size} requests run at the same time", _PRICES["requests"])
+            _Change({"max_num_seqs": size}, f"at most {size} requests run concurrently", _PRICES["requests"])
             for size in (512, 256, 128, 64, 32, 16, 8, 4, 2, 1)
             if size < most
         )
@@ -530,8 +531,7 @@ class _Out:
         lengths = (_longest(self.start, settings.scheduler.max_model_len - 1, side) for side in (_LOW, _EXPECTED))
         rounded = (length // _ROUND_LENGTH * _ROUND_LENGTH or length for length in lengths if length)
         return self._first(
-            _Change({"max_model_len": length}, f"no request longer than {length:,} tokens", _PRICES["context"])
-            for length in rounded
+            _Change({"max_model_len": length}, "longer requests are rejected", _PRICES["context"]) for length in rounded
         )
 
 

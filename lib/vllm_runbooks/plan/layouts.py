@@ -28,6 +28,8 @@ Make = Callable[[Ranks, Device], LaunchSettings]
 """What a start comes to that is split so, on GPUs whose first one is this."""
 
 _FITS = {True: 0, None: 1, False: 2}
+IDLE = "cards stay idle"
+"""How a reason ends that counts GPUs without a part in a layout."""
 _WITHOUT_STAGES = frozenset(
     {
         "BertModel", "NomicBertModel", "XLMRobertaModel", "MllamaForConditionalGeneration", "Zamba2ForCausalLM",
@@ -588,7 +590,7 @@ class _LayoutPlanner:
             yield "copies on different cards: the figures are those of the poorest"
         yield from _repeated(self.model.shape, made.settings.ranks.tensor)
         if idle:
-            yield f"{idle} of {len(self.devices)} cards stay idle"
+            yield f"{idle} of {len(self.devices)} {IDLE}"
 
 
 def staged(
@@ -789,7 +791,7 @@ def _against(way: LayoutChoice, best: LayoutChoice) -> Iterator[str]:
         if way.ranks.pipeline > best.ranks.pipeline:
             price.append("a request goes through more stages, one after the other")
         if way.idle > best.idle:
-            price.append("cards stay idle")
+            price.append(IDLE)
         if mine > way.useful > 0 and not price:
             price.append(f"max_num_seqs lets {way.useful:,.0f} of them run at the same time")
         if price:

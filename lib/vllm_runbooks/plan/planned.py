@@ -57,7 +57,7 @@ def plan(request: PlanningRequest) -> Plan:
     illegal = _layouts.illegal(request.model, settled.ranks, settled.key, devices[:need])
     made = _plan(request, settled, devices[:need], budget_of(request, settled, devices[:need]))
     idle = len(devices) - need * request.replicas
-    idle_note = (f"{idle} of the {len(devices)} cards stay idle",) if idle > 0 else ()
+    idle_note = (f"{idle} of the {len(devices)} {_layouts.IDLE}",) if idle > 0 else ()
     if illegal:
         return replace(made, fits=False, limits=tuple(dict.fromkeys((*illegal, *made.limits, *idle_note))))
     parts = stages_of(request)
@@ -304,8 +304,8 @@ def checked(plan: Plan, knowledge: lint.Knowledge, request: PlanningRequest) -> 
     rest = (sentence for sentence in plan.limits if sentence not in unfit)
     limits = (*unfit, *refusals, *rest, *(f"{_OF_COMMAND}{warning}" for warning in others))
     if refusals:
-        return replace(plan, fits=False, deployment=None, limits=limits)
-    return replace(plan, limits=limits)
+        return replace(plan, fits=False, deployment=None, limits=limits, lint="rejected")
+    return replace(plan, limits=limits, lint="passed")
 
 
 _OF_COMMAND = "the command: "

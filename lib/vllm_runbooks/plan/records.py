@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from vllm_runbooks.core.record_forms import UNPRINTED
 from vllm_runbooks.lint.records import CommandRelease
 
 
@@ -176,6 +177,8 @@ class Plan:
     """What the plan settled that was not given, by argparse destination."""
     missing: tuple[str, ...] = ()
     """What the start depends on and is not known, beside terms of the memory; `limits` says so, too."""
+    lint: str = field(default="unknown", metadata=UNPRINTED)
+    """What the linter returned for the command: "passed" or "rejected"; "unknown" where it was not asked."""
 
 
 @dataclass(frozen=True)

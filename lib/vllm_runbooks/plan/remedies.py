@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -34,8 +35,19 @@ _SHORTENED = 8
 """A context that is shorter by this factor costs more than anything else."""
 _NEAR = 0.9
 """A context of this part of the longest is as good: then the better layout decides."""
-_LAYOUT, _CHECKPOINT, _SHORT, _GPUS = -1, 7, 10, 100
+_LAYOUT_PRICE, _CHECKPOINT_PRICE, _SHORT_PRICE, _GPUS_PRICE = -1, 7, 10, 100
 """Prices next to those of `inverse.WayOut`, 0 to 8 for a change and their sum for two."""
+
+
+class RemedyKind(Enum):
+    """What a remedy changes."""
+
+    LAYOUT = "layout"
+    """Nothing but parallel sizes that the user chose."""
+    OPTIONS = "options"
+    CHECKPOINT = "checkpoint"
+    """The checkpoint, perhaps with options."""
+    GPUS = "gpus"
 
 
 @dataclass(frozen=True)
@@ -47,9 +59,10 @@ class PlanRemedy:
     budget: Budget
     """Of one copy."""
     copies: int
+    kind: RemedyKind
     price: int
-    cost: str = ""
-    """Cost of what is no option."""
+    costs: tuple[str, ...]
+    """Cost of each change."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Options by argparse destination."""
     checkpoint: str = ""
@@ -88,7 +101,7 @@ def remedies(
     free = replace(request, options={dest: value for dest, value in request.options.items() if dest not in _SIZES})
     lint_all = partial(_linted, knowledge, request, is_sure=answer.fits is None)
     found = lint_all(_of_options(free, request))
-    if any(remedy.price == _LAYOUT for remedy in found):
+    if any(remedy.kind is RemedyKind.LAYOUT for remedy in found):
         return _chosen(found)
     chosen = _chosen([*found, *lint_all(_of_checkpoints(free, specs))])
     return chosen if len(chosen) == _MOST else _chosen([*chosen, *lint_all(_of_more_gpus(free))])
@@ -121,17 +134,21 @@ _SIZES = frozenset(SIZES.values())
 
 def _is_enough(other: PlanRemedy, remedy: PlanRemedy) -> bool:
     """Whether a change is of the kind of another, or that one and more."""
-    if other.price == _LAYOUT:
+    if other.kind is RemedyKind.LAYOUT:
         return False
-    kind = (bool(other.checkpoint), other.gpus is not None)
-    return kind == (bool(remedy.checkpoint), remedy.gpus is not None) and set(other.changes) <= set(remedy.changes)
+    return other.kind is remedy.kind and set(other.changes) <= set(remedy.changes)
 
 
 def _remedies(
-    request: PlanningRequest, way: LayoutChoice | None, price: int, cost: str = "", **more: Any
+    request: PlanningRequest,
+    way: LayoutChoice | None,
+    kind: RemedyKind,
+    price: int,
+    costs: tuple[str, ...],
+    **more: Any,
 ) -> Iterator[PlanRemedy]:
     if way is not None and way.budget is not None:
-        yield PlanRemedy(planned.layout_plan(request, way), way.budget, way.replicas, price, cost, **more)
+        yield PlanRemedy(planned.layout_plan(request, way), way.budget, way.replicas, kind, price, costs, **more)
 
 
 def _fitting(ranked: Iterable[LayoutChoice]) -> LayoutChoice | None:
@@ -146,7 +163,8 @@ def _of_options(free: PlanningRequest, request: PlanningRequest) -> Iterator[Pla
     """Layouts that fit, and the best layout for each change of options."""
     legal = [way for way in ways(free) if way.legal and not way.is_twin]
     if len(free.options) < len(request.options):
-        yield from _remedies(free, _fitting(legal), _LAYOUT, "other parallel sizes than yours")
+        costs = ("other parallel sizes than yours",)
+        yield from _remedies(free, _fitting(legal), RemedyKind.LAYOUT, _LAYOUT_PRICE, costs)
         asked = sizes_of(settings(request).ranks)
         legal = [way for way in legal if sizes_of(way.ranks) == asked] or legal
     lacking = [(margin.expected, way) for way in legal if not way.fits and (margin := _margin(way.budget)) is not None]
@@ -171,8 +189,8 @@ def _of_options(free: PlanningRequest, request: PlanningRequest) -> Iterator[Pla
         is_short = context < min(whole, max(_SHORT_CONTEXT, whole // _SHORTENED))
         changed = replace(free, options={**free.options, **change.changes})
         chosen = replace(way, budget=change.budget, speed=None, concurrency_total=None)
-        price = _SHORT + change.price if is_short else change.price
-        yield from _remedies(changed, chosen, price, changes=change.changes)
+        price = _SHORT_PRICE + change.price if is_short else change.price
+        yield from _remedies(changed, chosen, RemedyKind.OPTIONS, price, change.costs, changes=change.changes)
 
 
 def _margin(budget: Budget | None) -> Band | None:
@@ -204,16 +222,18 @@ def _of_checkpoints(free: PlanningRequest, specs: Specs) -> Iterator[PlanRemedy]
     checkpoints, fitting = tuple(_quantized(model, specs)), list[PlanRemedy]()
     for checkpoint in checkpoints:
         changed = replace(free, model=replace(checkpoint, draft=model.draft))
-        whole = list(_remedies(changed, _fitting(ways(changed)), 0))
+        whole = list(_remedies(changed, _fitting(ways(changed)), RemedyKind.CHECKPOINT, 0, ()))
         for remedy in whole or _of_options(changed, changed):
-            cost, price = "some accuracy: quantized weights", _CHECKPOINT + remedy.price
-            fitting.append(replace(remedy, price=price, cost=cost, checkpoint=checkpoint.name))
+            costs, price = (*remedy.costs, "some accuracy: quantized weights"), _CHECKPOINT_PRICE + remedy.price
+            kind, name = RemedyKind.CHECKPOINT, checkpoint.name
+            fitting.append(replace(remedy, kind=kind, price=price, costs=costs, checkpoint=name))
     # Of those that need no change the one that loses least, of the others the one with the longest context.
     yield from sorted(fitting, key=lambda remedy: -remedy.context if remedy.changes else -_weights(remedy))
     if not checkpoints:
         changed = replace(free, options={**free.options, "quantization": "fp8"})
         way, name = _fitting(ways(changed)), "an FP8 checkpoint"
-        for remedy in _remedies(changed, way, _CHECKPOINT, "needs that checkpoint", checkpoint=name):
+        kind, costs = RemedyKind.CHECKPOINT, ("needs that checkpoint",)
+        for remedy in _remedies(changed, way, kind, _CHECKPOINT_PRICE, costs, checkpoint=name):
             yield replace(remedy, plan=replace(remedy.plan, deployment=None))
 
 
@@ -259,5 +279,5 @@ def _of_more_gpus(free: PlanningRequest) -> Iterator[PlanRemedy]:
         return
     changed = replace(split_as(free, ranks, 1), cards=fewest_cards(free.cards[0], ranks.cards), numbers=())
     more = ranks.cards - len(free.cards)
-    cost = f"{more} more GPU{'s' * (more > 1)}"
-    yield PlanRemedy(planned.plan(changed), made, 1, _GPUS, cost, gpus=ranks.cards)
+    costs = (f"{more} more GPU{'s' * (more > 1)}",)
+    yield PlanRemedy(planned.plan(changed), made, 1, RemedyKind.GPUS, _GPUS_PRICE, costs, gpus=ranks.cards)

@@ -144,6 +144,10 @@ def ways(request: PlanningRequest) -> tuple[_layouts.LayoutChoice, ...]:
     return ranked
 
 
+LEFT_OUT = "left out, as they are in use or that is not told"
+"""How the reason begins that names GPUs without a part in a layout."""
+
+
 def _ways(request: PlanningRequest, places: Sequence[int]) -> tuple[_layouts.LayoutChoice, ...]:
     ranked = _layouts.ways(
         request.model,
@@ -158,7 +162,7 @@ def _ways(request: PlanningRequest, places: Sequence[int]) -> tuple[_layouts.Lay
     if not left:
         return ranked
     numbers = numbers_of(request)
-    reason = f"left out, as they are in use or that is not told: GPU {', '.join(str(numbers[place]) for place in left)}"
+    reason = f"{LEFT_OUT}: GPU {', '.join(str(numbers[place]) for place in left)}"
     return tuple(
         replace(
             way,

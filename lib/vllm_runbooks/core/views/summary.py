@@ -5,6 +5,8 @@ Colour is severity, dots are certainty, and words stand beside both.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -138,7 +140,7 @@ def summary_view(summary: Summary) -> list[TextBlock]:
     for memory in summary.memory:
         blocks.append(_Paragraph(f"{_bar(memory.use)} {memory.text}", f"{_INDENT}    ", f"{_INDENT}{memory.name} "))
     if summary.fix is not None and summary.fix.command:
-        commands = summary.fix.command.splitlines()
+        commands = summary.fix.command.rstrip("\n").split("\n")
         lines = [Line(_INDENT + styled(line, Tone.COMMAND)) if line else BLANK for line in commands]
         blocks += [*([BLANK] if summary.fix.change else []), *lines]
     if others := [step for step in summary.steps if not step.is_first]:
@@ -296,18 +298,52 @@ class _Words:
         return [(lead if number == 0 else styled(self.indent)) + line for number, line in enumerate(lines)]
 
 
+_SHELL = re.compile(
+    r"""(?P<blank>(?:[ \t]|\\\n)+)|(?P<end>\n)|\#[^\n]*|(?:'[^']*'?|"(?:\\.|[^"\\])*"?|\\.?|[^ \t\n'"\\])+""", re.DOTALL
+)
+"""Blanks and continued lines, the end of a command, a comment, or a word with what is quoted in it."""
+
+
+def shell_lines(text: str) -> list[str]:
+    """The commands and comments of a script as they are written, each in one line unless a word has several."""
+    lines: list[list[str]] = [[]]
+    for piece in _SHELL.finditer(text):
+        if piece["end"]:
+            lines.append([])
+        elif not piece["blank"]:
+            lines[-1].append(piece[0])
+    return [" ".join(words) for words in lines if words]
+
+
 def shell_words(text: str) -> list[str]:
     """The words of a command as they are written, quotes kept; an option stays with its value."""
     words: list[str] = []
-    is_quoted = False
-    for piece in text.split(" "):
-        joins = is_quoted or (words and words[-1].startswith("--") and " " not in words[-1] and piece[:1] != "-")
-        if joins:
-            words[-1] += f" {piece}"
+    for piece in _SHELL.finditer(text):
+        if piece["blank"] or piece["end"]:
+            continue
+        if words and re.fullmatch(r"--[^\s=]+", words[-1]) and not piece[0].startswith("-"):
+            words[-1] += f" {piece[0]}"
         else:
-            words.append(piece)
-        is_quoted ^= piece.count("'") % 2 == 1
+            words.append(piece[0])
     return words
+
+
+def short_model_name(model: str) -> str:
+    """A model without its organization or folder."""
+    return model.rstrip("/").rpartition("/")[2] or model
+
+
+def concurrency_text(count: float) -> str:
+    """A number of concurrent requests, rounded down; below ten with one decimal."""
+    return f"{math.floor(count):,}" if count >= 10 else f"{math.floor(count * 10) / 10:.1f}"
+
+
+def sentence_of(text: str, *, names: Sequence[str] = (), end: str = ".") -> str:
+    """A text with a capital and a full stop; one of `names`, a value or an identifier at its beginning stays."""
+    first = re.match(r"[a-z]{1,30}(?=[ ,:])", text)
+    if first is not None and first[0] not in names:
+        text = text[:1].upper() + text[1:]
+    return text + end if text and not text.endswith((".", "…", "。", ":", end or ".")) else text
 
 
 @dataclass(frozen=True, slots=True)

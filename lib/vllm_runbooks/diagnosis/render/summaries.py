@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +19,9 @@ from vllm_runbooks.core.views.summary import (
     Summary,
     certainty,
     check_marks,
+    concurrency_text,
+    sentence_of,
+    short_model_name,
 )
 from vllm_runbooks.diagnosis.render import words as answer_words
 from vllm_runbooks.diagnosis.render.figures import printed_gib
@@ -128,7 +130,7 @@ def _model_name(model: str) -> str:
         return ""
     if cached := re.search(r"models--[\w.-]{1,80}?--([\w.-]{1,120})", model, re.ASCII):
         return cached[1]
-    return model.rstrip("/").rsplit("/", 1)[-1]
+    return short_model_name(model)
 
 
 def _healthy(answer: Answer, *, is_clean: bool, say: Wording) -> Iterator[str]:
@@ -139,17 +141,13 @@ def _healthy(answer: Answer, *, is_clean: bool, say: Wording) -> Iterator[str]:
     elif facts.kv_cache_tokens is not None:
         cache = say("KV cache {count} tokens", count=f"{facts.kv_cache_tokens:,}")
     if facts.max_concurrency is not None and facts.max_concurrency_tokens:
-        concurrency, tokens = _concurrency(facts.max_concurrency), f"{facts.max_concurrency_tokens:,}"
+        concurrency, tokens = concurrency_text(facts.max_concurrency), f"{facts.max_concurrency_tokens:,}"
         cache = cache or say("KV cache")
         yield say("{cache}: {n} concurrent requests of {tokens} tokens.", cache=cache, n=concurrency, tokens=tokens)
     elif cache:
         yield f"{cache}{say('.')}"
     if is_clean:
         yield say("No problems found.")
-
-
-def _concurrency(value: float) -> str:
-    return f"{math.floor(value):,}" if value >= 10 else f"{math.floor(value * 10) / 10:.1f}"
 
 
 def _notices(answer: Answer, say: Wording) -> Iterator[Statement]:
@@ -254,7 +252,7 @@ def remedy_fix(remedy: Remedy, say: Wording, *, has_command: bool, is_release_kn
     is_free = remedy.cost.strip(".").lower() == "none"
     cost = "" if is_free else say("Cost: {cost}", cost=_short_cost(remedy.cost, say))
     if not remedy.edits:
-        return SuggestedFix(_sentence(remedy.title), cost, is_command=False)
+        return SuggestedFix(sentence_of(remedy.title), cost, is_command=False)
     checks = remedy.checks
     marks = check_marks((("lint", checks.lint), ("plan", checks.plan), ("vLLM", checks.parser)))
     note = ""
@@ -264,10 +262,6 @@ def remedy_fix(remedy: Remedy, say: Wording, *, has_command: bool, is_release_kn
             note = say("Give --command FILE, --gpus and --vllm to have the fix checked and written out.")
     command = remedy.command if has_command and remedy.command is not None else ""
     return SuggestedFix(option_text(remedy.edits), cost, marks, note, command=command)
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "…", "。")) else ".")
 
 
 def _short_cost(cost: str, say: Wording) -> str:

@@ -30,6 +30,7 @@ from vllm_runbooks.plan.records import Layouts, Plan
 from vllm_runbooks.plan.render import plans
 from vllm_runbooks.plan.render import words as plan_words
 from vllm_runbooks.plan.terms import GIB, NOTHING, tried
+from vllm_runbooks.reading.documents import option_words
 
 if TYPE_CHECKING:
     from vllm_runbooks.plan.budget import Budget
@@ -300,7 +301,4 @@ _SURE = {True: "fits", None: "is expected to fit", False: "does not fit"}
 
 def as_option(name: str, value: Any) -> str:
     """An option as words of a command."""
-    dashed = name.replace("_", "-")
-    if value is True:
-        return f"--{dashed}"
-    return f"--{dashed} {shlex.quote(json.dumps(value)) if isinstance(value, (dict, list)) else value}"
+    return shlex.join(option_words(f"--{name.replace('_', '-')}", value))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vllm_runbooks.core.records import PlanComparison
+from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.core.views import text_width as columns
 from vllm_runbooks.core.views.styled import Tone
 from vllm_runbooks.core.views.summary import (
@@ -17,15 +17,26 @@ from vllm_runbooks.core.views.summary import (
     Summary,
     SummaryTable,
     check_marks,
+    concurrency_text,
+    sentence_of,
+    shell_lines,
     shell_words,
+    short_model_name,
 )
+from vllm_runbooks.plan.budget import CACHE_LACKS, WEIGHTS_LACK
+from vllm_runbooks.plan.inverse import UNKNOWN_CONTEXT
+from vllm_runbooks.plan.layouts import IDLE
 from vllm_runbooks.plan.planned import warnings
+from vllm_runbooks.plan.questions import ONE_GPU
 from vllm_runbooks.plan.records import Find, FindAnswer, Layouts, Plan, PlannedGpu
 from vllm_runbooks.plan.remedies import PlanRemedy
 from vllm_runbooks.plan.render import pictures as plan_pictures
 from vllm_runbooks.plan.render import words as plan_words
 from vllm_runbooks.plan.render.sections import as_option
+from vllm_runbooks.plan.requests import LEFT_OUT
+from vllm_runbooks.plan.settings import PARTITION
 from vllm_runbooks.plan.weights import Ranks
+from vllm_runbooks.reading.shell.expansion import single_quoted
 
 _TIMES = "\u00d7"
 _STATES = {True: "FITS", False: "DOES NOT FIT", None: "NOT CERTAIN"}
@@ -35,11 +46,8 @@ _REQUEST = 16_384
 """Tokens of a request in a comparison of changes, where all of them serve so many."""
 _COMMAND = 72
 """Columns of a command, which is indented by 8."""
-_WEIGHTS, _CACHE = "the weights do not fit", ("the KV cache is too small", "nothing is left for the KV cache")
-"""How limits begin that a summary says in its own words."""
-_NOTED = ("one card alone: ", "the longest context of the model itself is not known", "left out, as they are in use")
-_IDLE = "stay idle"
-"""How reasons begin or end that belong to the answer."""
+_NOTED = (ONE_GPU, UNKNOWN_CONTEXT, LEFT_OUT)
+"""How reasons begin that belong to the answer."""
 _FOUND = {
     Find.CONTEXT: "Longest context",
     Find.CONCURRENCY: "Concurrent requests",
@@ -48,18 +56,21 @@ _FOUND = {
 }
 
 
-def summarize(answer: Plan | Layouts, remedies: Sequence[PlanRemedy] = (), *, again: str = "") -> Summary:
+def summarize(
+    answer: Plan | Layouts, remedies: Sequence[PlanRemedy] = (), *, options: Sequence[str] = (), again: str = ""
+) -> Summary:
     """Summarize a plan.
 
     Args:
         answer: The plan, or all layouts.
         remedies: Changes with which it fits, the cheapest first.
+        options: Words of the command line that a next question has to repeat, as engine options.
         again: The command that shows everything; empty if there is none.
     """
     plans = plan_words.ranked(answer) if isinstance(answer, Layouts) else [answer]
     best = plans[0] if plans else None
     others = len(plans) - 1
-    about = (_model_name(answer.model), gpus_text(answer.gpus), _release(answer), *_context(best))
+    about = (short_model_name(answer.model), gpus_text(answer.gpus), _release(answer), *_context(best))
     sentences = []
     if isinstance(answer, Plan) and answer.found is not None and answer.fits is not False:
         sentences.append(_found_text(answer.found))
@@ -75,7 +86,7 @@ def summarize(answer: Plan | Layouts, remedies: Sequence[PlanRemedy] = (), *, ag
         " ".join(sentences),
         fix=fix,
         fix_name=name,
-        steps=tuple(_steps(answer, best, remedies)),
+        steps=tuple(_steps(answer, best, remedies, options)),
         more=Step("", text[:1].upper() + text[1:], again) if again else None,
         table=_table(remedies) if remedies else None,
     )
@@ -89,7 +100,7 @@ def summarize_comparison(compared: PlanComparison, about: Sequence[str] = (), *,
         answer.verdict.upper(),
         _COMPARED[answer.verdict],
         tuple(part for part in about if part),
-        _sentenced(answer.why),
+        sentence_of(answer.why),
         more=Step("", "Explanations, calibration", again) if again else None,
         table=SummaryTable(("GiB", "planned", "range", "printed", "off by"), rows, frozenset((1, 3, 4)))
         if rows
@@ -102,10 +113,6 @@ def gpus_text(gpus: Sequence[PlannedGpu]) -> str:
     return " + ".join(f"{gpu.count}{_TIMES} {gpu.name}{f' ({gpu.node})' if gpu.node else ''}" for gpu in gpus)
 
 
-def _model_name(model: str) -> str:
-    return model.rstrip("/").rpartition("/")[2] or model
-
-
 def _release(answer: Plan | Layouts) -> str:
     vllm = answer.vllm
     how = " (newest)" if vllm.source == "newest" else ""
@@ -116,11 +123,6 @@ def _context(plan: Plan | None) -> Iterator[str]:
     length = plan_words.option(plan, "max_model_len") if plan is not None else None
     if isinstance(length, int) and length > 0:
         yield f"context {length:,}"
-
-
-def _sentenced(text: str) -> str:
-    begins = text[:1].upper() if re.match(r"[a-z]+[ ,:]", text, re.ASCII) else text[:1]  # no name of a model
-    return begins + text[1:] + ("" if text.endswith((".", "…")) else ".")
 
 
 # ---- the answer in words
@@ -156,35 +158,47 @@ def _gives(plan: Plan) -> str:
         concurrency = cache.max_concurrency * plan.layout.replicas * plan.layout.dp
     if concurrency is None:
         return f"{', '.join(parts) or 'the size of the KV cache is unknown'}."
-    length = plan_words.option(plan, "max_model_len")
-    requests = f"{_concurrency(concurrency)} concurrent requests of {length:,} tokens" if length else ""
-    return f"{', '.join(parts)}: {requests}{' in all' if is_copied else ''}."
+    length, scheduled = plan_words.option(plan, "max_model_len"), _scheduled(plan)
+    is_limited = scheduled is not None and scheduled < concurrency
+    count = f"{scheduled:,}" if is_limited else concurrency_text(concurrency)
+    requests = f"{count} concurrent requests of {length:,} tokens" if length else ""
+    room = f"; --max-num-seqs allows no more, the cache has room for {concurrency_text(concurrency)}"
+    return f"{', '.join(parts)}: {requests}{' in all' if is_copied else ''}{room if is_limited else ''}."
+
+
+def _scheduled(plan: Plan) -> int | None:
+    """Requests that run concurrently at most, of all servers together; None if unknown."""
+    size = plan_words.option(plan, "max_num_seqs")
+    copies = (
+        plan.layout.replicas * plan.layout.dp if plan.layout else plan_words.option(plan, "data_parallel_size") or 1
+    )
+    return size * copies if isinstance(size, int) and isinstance(copies, int) else None
 
 
 def _why_not(plan: Plan) -> str:
     limit, cache = next(iter(plan.limits), ""), plan.kv_cache
     weights = [term.expected_gib for rank in plan.per_gpu for term in rank.terms if term.name == "weights"]
     totals = [rank.total_gib for rank in plan.per_gpu]
-    if limit.startswith(_WEIGHTS) and None not in weights + totals:
+    if limit.startswith(WEIGHTS_LACK) and None not in weights + totals:
         needed, total = sum(filter(None, weights)), sum(filter(None, totals))
         if needed > total:
             have = f"{len(totals)} GPUs have" if len(totals) > 1 else "the GPU has"
             return f"The weights need {_gib(needed)} GiB, {have} {_gib(total)} GiB."
-    if limit.startswith(_CACHE) and cache.gib is not None and cache.needed_gib is not None:
+    if limit.startswith(CACHE_LACKS) and cache.gib is not None and cache.needed_gib is not None:
         length = plan_words.option(plan, "max_model_len")
         each = " per GPU" if len(plan.per_gpu) > 1 else ""
         left = f"{_gib(max(cache.gib, 0.0))} GiB are left" if cache.gib >= 0.01 else "nothing is left"
         how = f" ({layout_text(plan)})" if plan.layout is not None and each else ""
         return f"One request of {length:,} tokens needs {_gib(cache.needed_gib)} GiB of KV cache{each}, {left}{how}."
-    return _sentenced(limit or plan_words.headline(plan).why)
+    return sentence_of(limit or plan_words.headline(plan).why)
 
 
 def _why_uncertain(plan: Plan) -> str:
     cache, length = plan.kv_cache, plan_words.option(plan, "max_model_len")
     if plan.missing or not length or cache.low is None or cache.high is None or cache.needed_gib is None:
-        return _sentenced(plan_words.headline(plan).why.replace("not known: ", "unknown: "))
+        return sentence_of(plan_words.headline(plan).why.replace("not known: ", "unknown: "))
     if cache.low >= cache.needed_gib:
-        return _sentenced(plan_words.headline(plan).why)
+        return sentence_of(plan_words.headline(plan).why)
     each = " per GPU" if len(plan.per_gpu) > 1 else ""
     left = f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB are left for the KV cache{each}"
     return f"{left}, one request of {length:,} tokens needs {_gib(cache.needed_gib)} GiB."
@@ -194,15 +208,11 @@ def _gib(amount: float) -> str:
     return f"{amount:,.1f}" if amount >= 10 else f"{amount:.2f}"
 
 
-def _concurrency(count: float) -> str:
-    return f"{count:,.0f}" if count >= 10 else f"{count:.1f}"
-
-
 def _found_text(found: FindAnswer) -> str:
     """The answer to a question asked the other way round."""
     name = _FOUND[found.quantity]
     if found.value is None:
-        return _sentenced(f"{name}: none: {next(iter(found.reasons), 'it depends on what is unknown')}")
+        return sentence_of(f"{name}: none: {next(iter(found.reasons), 'it depends on what is unknown')}")
     value = plan_words.found_value(found, found.value)
     if found.quantity is Find.GPUS:
         value = f"{value}{_TIMES} {found.unit.removeprefix('cards of ')}"
@@ -228,7 +238,7 @@ def _run(best: Plan | None, remedies: Sequence[PlanRemedy]) -> tuple[str, Sugges
         return "", None
     if not (command := short_command(plan)):
         return "", None
-    marks = check_marks((("lint", "passed"), ("plan", "passed" if plan.fits else "unknown")))
+    marks = check_marks((("lint", plan.lint), ("plan", "passed" if plan.fits else "unknown")))
     fix = SuggestedFix("", checks=marks, is_command=False, command=command)
     return f"Run {number}" if number else "Run", fix
 
@@ -239,8 +249,10 @@ def short_command(plan: Plan) -> str:
         return ""
     count = sum(gpu.count for gpu in plan.gpus)
     every = f"export CUDA_VISIBLE_DEVICES={','.join(map(str, range(count)))}"
-    lines = [line for line in re.sub(r"\\\n\s*", "", plan.deployment.command).splitlines() if line]
-    if every in lines and not any(line.startswith("#") for line in lines):
+    lines = shell_lines(plan.deployment.command)
+    # The order of the GPUs matters where they differ: their numbers mean others without it.
+    is_uniform = len({(gpu.name, gpu.total_gib) for gpu in plan.gpus}) == 1 and PARTITION not in plan.deployment.env
+    if is_uniform and every in lines and not any(line.startswith("#") for line in lines):
         lines = [line for line in lines if line not in (every, "export CUDA_DEVICE_ORDER=PCI_BUS_ID")]
     if plan.layout is not None and plan.layout.replicas > 1:
         lines.insert(0, f"# Server 1 of {plan.layout.replicas}; the others have other GPUs and ports.")
@@ -261,7 +273,7 @@ def _folded(line: str) -> str:
     if line.startswith("#"):
         return line
     text = ""
-    for word in shell_words(line):
+    for word in map(_in_one_line, shell_words(line)):
         end = f"{text.rpartition(chr(10))[2]} {word}"
         if text and columns.width(end) > _COMMAND - 2:
             text += f" \\\n  {word}"
@@ -270,66 +282,51 @@ def _folded(line: str) -> str:
     return text
 
 
+def _in_one_line(word: str) -> str:
+    """A word without control characters, which no terminal shows: they are written as escapes."""
+    if word.isprintable():
+        return word
+    return " ".join(shlex.quote(part) if part.isprintable() else single_quoted(part) for part in shlex.split(word))
+
+
 def _table(remedies: Sequence[PlanRemedy]) -> SummaryTable:
     has_several = any(remedy.copies * remedy.budget.settings.ranks.cards > 1 for remedy in remedies)
     tokens = min(_REQUEST, *(remedy.context for remedy in remedies))
     rows = []
     for number, remedy in enumerate(remedies, 1):
         count = remedy.concurrency(tokens)
-        cost = "; ".join([*_costs(remedy), *([] if remedy.plan.fits else ["not certain to fit"])])
+        cost = "; ".join([*remedy.costs, *([] if remedy.plan.fits else ["not certain to fit"])])
         cells = (_change_text(remedy, has_several=has_several), f"{remedy.context:,}")
-        rows.append((str(number), *cells, "unknown" if count is None else _concurrency(count), cost))
+        rows.append((str(number), *cells, "unknown" if count is None else concurrency_text(count), cost))
     head = ("", "Fits with", "context", "concurrent*", "cost")
     return SummaryTable(head, tuple(rows), frozenset((2, 3)), f"* requests of {tokens:,} tokens")
-
-
-_COSTS = {
-    "gpu_memory_utilization": "less memory for other programs on the GPU",
-    "max_num_batched_tokens": "long prompts take more prefill steps",
-    "max_num_seqs": "at most {value} requests run concurrently",
-    "enforce_eager": "slower decoding, without CUDA graphs",
-    "kv_cache_dtype": "8-bit KV cache: slightly less accurate",
-    "max_model_len": "longer requests are rejected",
-}
-"""Cost of an option, by argparse destination."""
-
-
-def _costs(remedy: PlanRemedy) -> Iterator[str]:
-    for name, value in remedy.changes.items():
-        if isinstance(value, Mapping):  # limits of media
-            media = " or ".join(f"{medium}s" for medium, limit in value.items() if limit == 0)
-            yield f"requests with {media} are rejected"
-        else:
-            yield _COSTS[name].format(value=value)
-    if remedy.cost:
-        yield remedy.cost
 
 
 def _change_text(remedy: PlanRemedy, *, has_several: bool) -> str:
     ranks: Ranks = remedy.budget.settings.ranks
     layout = _sizes_text(ranks.tensor, ranks.pipeline, ranks.data, remedy.copies)
     parts = [f"{remedy.gpus} GPUs"] if remedy.gpus is not None else []
-    parts += [_model_name(remedy.checkpoint)] if remedy.checkpoint else []
+    parts += [short_model_name(remedy.checkpoint)] if remedy.checkpoint else []
     parts += [layout] if has_several or remedy.gpus is not None else []
     return ", ".join([*parts, *(_option_text(name, value) for name, value in remedy.changes.items())])
 
 
 def _option_text(name: str, value: Any) -> str:
     """An option; JSON without blanks, at which a table would break it."""
-    if isinstance(value, Mapping):
-        return f"--{name.replace('_', '-')} {shlex.quote(json.dumps(value, separators=(',', ':')))}"
-    return as_option(name, value)
+    return as_option(name, json.dumps(value, separators=(",", ":")) if isinstance(value, Mapping) else value)
 
 
-def _steps(answer: Plan | Layouts, best: Plan | None, remedies: Sequence[PlanRemedy]) -> Iterator[Step]:
+def _steps(
+    answer: Plan | Layouts, best: Plan | None, remedies: Sequence[PlanRemedy], options: Sequence[str]
+) -> Iterator[Step]:
     runs = next((remedy.plan for remedy in remedies if remedy.plan.deployment), best)
     if runs is not None and runs.fits is not False:
-        yield from (Step("Note", _sentenced(warning.partition(". ")[0])) for warning in warnings(runs)[:1])
+        yield from (Step("Note", sentence_of(warning.partition(". ")[0])) for warning in warnings(runs)[:1])
     reasons = answer.found.reasons if isinstance(answer, Plan) and answer.found is not None else ()
     idle = (*best.reasons, *best.limits) if best is not None and best.fits is not False else ()
     for reason in (*reasons, *idle):
-        if reason.startswith(_NOTED) or reason.endswith(_IDLE):
-            yield Step("Note", _sentenced(reason))
+        if reason.startswith(_NOTED) or reason.endswith(IDLE):
+            yield Step("Note", sentence_of(reason))
     if answer.fits and best is not None and best.layout is not None and best.layout.replicas > 1:
         yield Step("Next", f"--deploy DIR writes all {best.layout.replicas} servers, and nginx in front of them.")
     if answer.fits or remedies:
@@ -339,8 +336,17 @@ def _steps(answer: Plan | Layouts, best: Plan | None, remedies: Sequence[PlanRem
     elif answer.fits is None:
         again = "vllm-runbooks plan --from-log startup.log -o mine.json"
         yield Step("Next", "Launch it, and plan with what its log prints (--calibration mine.json)", again)
-    elif not (isinstance(answer, Plan) and answer.found):
+    elif best is not None and _lacks_memory(best) and not (isinstance(answer, Plan) and answer.found):
         largest = max(answer.gpus, key=lambda gpu: gpu.total_gib or 0.0)
         words = ["vllm-runbooks", "plan", answer.model, "--gpus", largest.name, "--find", "gpus"]
         given = ["--vllm", answer.vllm.version] if answer.vllm.source == "given" else []
-        yield Step("Next", "See how many GPUs it needs", shlex.join([*words, *given]))
+        command = shlex.join([*words, *given, *options])
+        if redact_text(command) == command:
+            yield Step("Next", "See how many GPUs it needs", command)
+        else:
+            yield Step("Next", f"See how many GPUs it needs: --gpus {shlex.quote(largest.name)} --find gpus.")
+
+
+def _lacks_memory(plan: Plan) -> bool:
+    """Whether what fails first is memory for weights or cache, of which more GPUs have more."""
+    return next(iter(plan.limits), "").startswith((WEIGHTS_LACK, *CACHE_LACKS))
