@@ -332,6 +332,12 @@ def short_model_name(model: str) -> str:
     return model.rstrip("/").rpartition("/")[2] or model
 
 
+def count_of(number: int, noun: str) -> str:
+    """A number with its noun, as in "2 GPUs"."""
+    ending = "es" if noun.endswith(("s", "x")) else "s"
+    return f"{number:,} {noun}{ending * (number != 1)}"
+
+
 def concurrency_text(count: float) -> str:
     """A number of concurrent requests; below ten with one decimal."""
     return f"{count:,.0f}" if count >= 10 else f"{count:.1f}"
