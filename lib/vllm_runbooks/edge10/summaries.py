@@ -8,7 +8,7 @@ from vllm_runbooks.catalog.toolchains import ModelSupportReport
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.views.elements import cut
 from vllm_runbooks.core.views.styled import Tone
-from vllm_runbooks.core.views.summary import Statement, Step, Summary, SummaryTable
+from vllm_runbooks.core.views.summary import Statement, Step, Summary, SummaryTable, count_of
 from vllm_runbooks.edge10 import findings_render
 from vllm_runbooks.edge10.accuracy.records import Accuracy, AccuracyComparison, ScoreComparison
 from vllm_runbooks.edge10.artefacts import render as artefacts_render
@@ -16,7 +16,7 @@ from vllm_runbooks.edge10.artefacts.records import CheckedFolder
 from vllm_runbooks.edge10.host.records import CheckedHost
 from vllm_runbooks.edge10.jobs.records import MadeJob
 from vllm_runbooks.host import finding_views
-from vllm_runbooks.host.finding_views import as_sentence, count_of
+from vllm_runbooks.host.finding_views import as_sentence
 from vllm_runbooks.host.summaries import gpus_of
 
 _MOST_NOTES, _MOST_ROWS, _MOST_PROBLEMS, _MAX_NAME = 2, 6, 3, 60

@@ -13,7 +13,7 @@ from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import Severity
 from vllm_runbooks.core.views import elements
 from vllm_runbooks.core.views.styled import GROUNDS, SEVERITIES, Prose, Table, TextBlock, Tone, Words, bulleted, styled
-from vllm_runbooks.core.views.summary import Statement, Step, sentence_of
+from vllm_runbooks.core.views.summary import Statement, Step, count_of, sentence_of
 
 _MOST_STATEMENTS, _MOST_EXPLAINED = 3, 2
 _MOST_TEXT, _MOST_EFFECT, _MOST_OF_SEVERAL = 300, 220, 72
@@ -70,12 +70,6 @@ def problems(findings: Iterable[RuleFinding]) -> list[RuleFinding]:
     return sorted(
         (f for f in findings if f.severity is not Severity.HINT), key=lambda f: f.severity is not Severity.FATAL
     )
-
-
-def count_of(number: int, noun: str) -> str:
-    """A number with its noun, as in "2 GPUs"."""
-    ending = "es" if noun.endswith(("s", "x")) else "s"
-    return f"{number:,} {noun}{ending * (number != 1)}"
 
 
 def problem_state(findings: Sequence[RuleFinding]) -> tuple[str, Tone]:

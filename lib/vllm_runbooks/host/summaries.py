@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from vllm_runbooks.core.views.elements import cut
 from vllm_runbooks.core.views.styled import Tone
-from vllm_runbooks.core.views.summary import Step, Summary, SummaryTable
+from vllm_runbooks.core.views.summary import Step, Summary, SummaryTable, count_of
 from vllm_runbooks.host import finding_views
-from vllm_runbooks.host.finding_views import as_sentence, count_of, listed_numbers
+from vllm_runbooks.host.finding_views import as_sentence, listed_numbers
 from vllm_runbooks.host.records import VLLM_PACKAGES, GpuFacts, Inspected, Recommendation
 
 UNKNOWN = "unknown"

@@ -9,9 +9,8 @@ from vllm_runbooks.catalog.serving import Serving
 from vllm_runbooks.core.records import Outcome, Severity
 from vllm_runbooks.core.views.elements import cut
 from vllm_runbooks.core.views.styled import Tone
-from vllm_runbooks.core.views.summary import Statement, Step, SuggestedFix, Summary, SummaryTable
+from vllm_runbooks.core.views.summary import Statement, Step, SuggestedFix, Summary, SummaryTable, count_of
 from vllm_runbooks.diagnosis.render.summaries import remedy_fix
-from vllm_runbooks.host.finding_views import count_of
 from vllm_runbooks.probe.records import FEWEST_P95, FEWEST_P99, Health, LoadMeasurement, ServingFinding
 from vllm_runbooks.probe.starts import LaunchResult
 from vllm_runbooks.probe.vitals import shown

@@ -133,14 +133,14 @@ def files(
 def _summary(written: StartFiles, met: Sequence[RuleFinding], out: Path) -> Summary:
     """What was written for which nodes, what is in the way of a launch with it, and the first steps."""
     from vllm_runbooks.core.views.styled import Tone
-    from vllm_runbooks.core.views.summary import Step, Summary
+    from vllm_runbooks.core.views.summary import Step, Summary, count_of
     from vllm_runbooks.host import finding_views
 
     problems = finding_views.problems(met)
     state, tone = finding_views.problem_state(problems) if problems else ("WRITTEN", Tone.GOOD)
     sizes = [] if (layout := written.layout) is None else [f"{layout.replicas} x TP {layout.tp} PP {layout.pp}"]
-    nodes = finding_views.count_of(len(written.nodes), "node")
-    files = f"{finding_views.count_of(len(written.files), 'file')} for {nodes} in {out}"
+    nodes = count_of(len(written.nodes), "node")
+    files = f"{count_of(len(written.files), 'file')} for {nodes} in {out}"
     steps = [Step(f"{number}.", text) for number, text in enumerate(written.steps[:_MOST_STEPS], 1)]
     return Summary(
         state,

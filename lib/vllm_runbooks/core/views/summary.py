@@ -333,6 +333,12 @@ def short_model_name(model: str) -> str:
     return model.rstrip("/").rpartition("/")[2] or model
 
 
+def count_of(number: int, noun: str) -> str:
+    """A number with its noun, as in "2 GPUs"."""
+    ending = "es" if noun.endswith(("s", "x")) else "s"
+    return f"{number:,} {noun}{ending * (number != 1)}"
+
+
 def concurrency_text(count: float) -> str:
     """A number of concurrent requests, rounded down; below ten with one decimal."""
     return f"{math.floor(count):,}" if count >= 10 else f"{math.floor(count * 10) / 10:.1f}"

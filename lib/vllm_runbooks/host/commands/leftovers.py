@@ -11,8 +11,7 @@ import click
 from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.display import SCHEMA
 from vllm_runbooks.core.views.styled import Tone
-from vllm_runbooks.core.views.summary import Step, Summary, SummaryTable, summary_view
-from vllm_runbooks.host.finding_views import count_of
+from vllm_runbooks.core.views.summary import Step, Summary, SummaryTable, count_of, summary_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.views.elements import cut
 from vllm_runbooks.core.views.styled import Tone
-from vllm_runbooks.core.views.summary import Step, SuggestedFix, Summary
+from vllm_runbooks.core.views.summary import Step, SuggestedFix, Summary, count_of
 from vllm_runbooks.host import finding_views
-from vllm_runbooks.host.finding_views import count_of
 from vllm_runbooks.host.nodes import compared
 from vllm_runbooks.host.nodes.records import BACKENDS, CheckedCluster, Cluster, Collective, RankState, Reachability
 from vllm_runbooks.host.nodes.render import SELF, matrix

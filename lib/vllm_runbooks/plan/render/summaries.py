@@ -18,6 +18,7 @@ from vllm_runbooks.core.views.summary import (
     SummaryTable,
     check_marks,
     concurrency_text,
+    count_of,
     sentence_of,
     shell_lines,
     shell_words,
@@ -77,7 +78,7 @@ def summarize(
     rejected = f"vLLM {answer.vllm.version} rejects every layout of these GPUs."
     sentences.append(_sentence(best) if best is not None else rejected)
     name, fix = _run(best, remedies)
-    parts = [f"{others} other layout{'s' * (others > 1)}"] if others > 0 else []
+    parts = [count_of(others, "other layout")] if others > 0 else []
     text = ", ".join([*parts, "memory per GPU", "sources"])
     return Summary(
         _STATES[answer.fits],
