@@ -99,4 +99,4 @@ def test_a_sentence_has_a_capital_but_a_name_stays(text: str, sentence: str) -> 
 def test_names_and_numbers_are_short() -> None:
     """A model without its folder; concurrency with a decimal only where it matters."""
     assert [short_model_name(name) for name in ("a/b/", "b", "/")] == ["b", "b", "/"]
-    assert [concurrency_text(count) for count in (0.5, 9.96, 1234.5)] == ["0.5", "10.0", "1,234"]
+    assert [concurrency_text(count) for count in (0.5, 9.96, 1234.5)] == ["0.5", "9.9", "1,234"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -127,7 +126,7 @@ def diagnose(
     else:
         is_file = not follow and "-" not in (*logs, command)
         again = "" if explain else terminal.again("--explain", is_repeatable=is_file)
-        pack = shlex.join(["vllm-runbooks", "pack", *logs]) if logs and is_file and "\n" not in "".join(logs) else ""
+        pack = terminal.command_line("pack", *logs) if logs and is_file else ""
         has_command = bool(evidence is not None and evidence.command)
         summary = summaries.summarize(
             answer, gpus=gpus or "", has_command=has_command, start=start, pack=pack, again=again

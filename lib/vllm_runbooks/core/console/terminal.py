@@ -15,7 +15,7 @@ from typing import TextIO
 
 from vllm_runbooks.core.console import output
 from vllm_runbooks.core.display import visible
-from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.core.redaction.redact import redact_name, redact_text
 from vllm_runbooks.core.views.elements import COLUMNS
 from vllm_runbooks.core.views.styled import Layout, Styled, TextBlock, Tone, laid_out, plain
 
@@ -50,9 +50,15 @@ def again(option: str, *, is_repeatable: bool = True) -> str:
     """The command line of this run with an option; words if it is long, has a secret or reads standard input."""
     words = sys.argv[1:]
     end = words.index("--") if "--" in words else len(words)
-    line = shlex.join(["vllm-runbooks", *words[:end], option, *words[end:]])
-    is_plain = is_repeatable and line.isprintable() and len(line) <= _LONGEST_COMMAND and redact_text(line) == line
-    return line if is_plain else f"add {option}"
+    line = command_line(*words[:end], option, *words[end:])
+    return line if line and is_repeatable and len(line) <= _LONGEST_COMMAND else f"add {option}"
+
+
+def command_line(*words: str) -> str:
+    """A command of this tool as it is typed; empty if it has a secret or cannot be typed."""
+    line = shlex.join(["vllm-runbooks", *words])
+    is_public = redact_text(line) == line and all(redact_name(word) == word for word in words)
+    return line if line.isprintable() and is_public else ""
 
 
 @contextmanager
