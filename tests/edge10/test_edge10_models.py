@@ -168,8 +168,6 @@ def test_hostile_names_are_names(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         ("path: buffer_config.json,", "path: buffer_config.json, phase: decode,", "phase: belongs to a file of one"),
         ("edge10.compile_segfault, step: compile", "edge10.compile_segfault, step: bake", "step: 'bake' is no step"),
-        ("kind: llm, form: call", "kind: tts, form: call", "kind: 'tts' is none of llm, vlm"),
-        ("kind: llm, form: call", "kind: llm, form: word", "form: 'word' is none of call, mode"),
         ("remap_entries: 16", "remap_entries: many", "remap_entries: input should be a valid int"),
         ("  dev_count: 1\n", "", "limits.dev_count: is missing"),
         ("suffixes: [", "prefixes: [", "prefixes: is not a known field"),

@@ -311,7 +311,7 @@ def test_one_file_in_a_checkout_is_a_page_a_test_and_an_answer(tmp_path: Path, *
     assert re.search(r"[1-9]\d* passed", tested.stdout)
     answered = run("vllm_runbooks", "diagnose", "startup.log")
     assert answered.returncode == 1
-    assert "ROOT CAUSE  The model cache has no room for the checkpoint" in answered.stdout
+    assert "✗ The model cache has no room for the checkpoint" in answered.stdout
     if not with_page:
         return
     site_built = run("vllm_runbooks", "site", "build", "--out", "site-out")
