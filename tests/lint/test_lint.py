@@ -156,6 +156,17 @@ def test_no_output_shows_a_secret(capsys: pytest.CaptureFixture[str], tmp_path: 
         assert TOKEN not in out + err
 
 
+def test_a_printed_script_without_its_secrets_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Otherwise `--fix > FILE` would write a key that is none; a script without a secret needs no word."""
+    script = tmp_path / "launch.sh"
+    for key, count in ((" --api-key sk-abcdefghijklmnopqrstuvwx", 1), ("", 0)):
+        script.write_text(f"vllm serve m{key} --host 127.0.0.1 --swap-space 4\n")
+        _, out, err = run(capsys, "lint", "--fix", str(script), "--vllm", "0.19.0")
+
+        assert "--swap-space" not in out
+        assert err.count("-o FILE writes the script with its own") == count
+
+
 def test_the_users_own_file_keeps_its_secret(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Corrected with -o it has to run still; the file that was given is not changed."""
     script, out = tmp_path / "run.sh", tmp_path / "fixed.sh"

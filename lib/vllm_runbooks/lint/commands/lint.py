@@ -222,6 +222,8 @@ def _show_fixed(
         output.write_json(to_json(linted))
     elif out is None:
         output.write_script(linted.fixed or "")
+        if linted.fixed != mended:
+            output.say("secrets are replaced in what is printed; -o FILE writes the script with its own")
     for line in render_issues.left(settings.reported(checking.lint_text(mended, **options).issues, rules)):
         click.echo(line, err=True)
 
