@@ -14,7 +14,7 @@ from cost import seconds
 from rows import in_one_test
 from settings_fields import adjusted, make_settings
 from vllm_runbooks.catalog.authored import spec_files
-from vllm_runbooks.plan.encoder_profile import EncoderProfile, Step, Unprofiled, profile
+from vllm_runbooks.plan.encoder_profile import EncoderProfile, ProfiledStep, Unprofiled, profile
 from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.shape import shape
 from vllm_runbooks.plan.terms import GIB, tried
@@ -800,7 +800,7 @@ def test_the_older_engine_shares_the_batch_out_among_requests() -> None:
 )
 def test_the_largest_allocation_that_finds_no_room_is_named(live: list[int], what: str | None) -> None:
     """What ends up at the limit itself still fits."""
-    steps = tuple(Step(name, size, each) for name, size, each in zip("abc", (1, 9, 5), live, strict=True))
+    steps = tuple(ProfiledStep(name, size, each) for name, size, each in zip("abc", (1, 9, 5), live, strict=True))
     found = replace(profiled("gemma-3-4b", start("0.16.0", 8192, 8192)), steps=steps).refused(30)
     assert (found and found.what) == what
 

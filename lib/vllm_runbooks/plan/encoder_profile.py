@@ -31,7 +31,7 @@ _UNLIMITED = 999
 """Items of a modality that no limit names, in the newer engine; the older takes 1 (config.py, 0.8.5 :2800-2807)."""
 
 
-class Step(NamedTuple):
+class ProfiledStep(NamedTuple):
     """One of the large tensors, in the order in which a layer allocates them."""
 
     what: str
@@ -64,7 +64,7 @@ class EncoderProfile:
     """Its input, kept as long; 0 where the release frees it."""
     peak: Band
     """Largest sum of the tensors during the encoder's run, inputs and outputs so far among them."""
-    steps: tuple[Step, ...]
+    steps: tuple[ProfiledStep, ...]
     source: str
 
     @property
@@ -72,7 +72,7 @@ class EncoderProfile:
         """What stays beside the text part's activation."""
         return self.inputs + self.outputs
 
-    def refused(self, room: int) -> Step | None:
+    def refused(self, room: int) -> ProfiledStep | None:
         """The largest of the allocations that do not fit into so many bytes; None: all do.
 
         Several tensors of a layer end up with about the same sum. Of those it is the largest that finds no room, for
@@ -742,15 +742,15 @@ def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
     outputs = item_bytes * (local * ask.tensor if shares else count)
     at_once = item.at_once or local * item.patches
 
-    def steps(launch: _Ask) -> tuple[Step, ...]:
+    def steps(launch: _Ask) -> tuple[ProfiledStep, ...]:
         before = inputs + copied
-        listed = [Step("inputs", tried(inputs), inputs)]
+        listed = [ProfiledStep("inputs", tried(inputs), inputs)]
         if copied:
-            listed.append(Step("a copy of the inputs", tried(copied), before))
+            listed.append(ProfiledStep("a copy of the inputs", tried(copied), before))
         for what, values, alive in family.tensors(_TowerRun(sizes, launch, shards)):
             size = int(values * at_once * ask.width)
-            listed.append(Step(what, tried(size), before + size + int(alive * at_once * ask.width)))
-        listed.append(Step("outputs", tried(outputs), before + outputs))
+            listed.append(ProfiledStep(what, tried(size), before + size + int(alive * at_once * ask.width)))
+        listed.append(ProfiledStep("outputs", tried(outputs), before + outputs))
         return tuple(listed)
 
     done = steps(ask)

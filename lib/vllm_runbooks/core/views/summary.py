@@ -192,7 +192,7 @@ def _fix_view(fix: SuggestedFix, name: str) -> list[TextBlock]:
 def _table_view(table: SummaryTable) -> list[TextBlock]:
     head = [styled(cell, Tone.HEADING) for cell in table.head]
     note = [_Paragraph(styled(table.note, Tone.FAINT))] if table.note else []
-    return [_Bounded(Table(head, table.rows, table.numeric, _INDENT[:2])), *note]
+    return [_BoundedTable(Table(head, table.rows, table.numeric, _INDENT[:2])), *note]
 
 
 def step_view(step: Step) -> TextBlock:
@@ -252,7 +252,7 @@ class _Paragraph:
 
 
 @dataclass(frozen=True, slots=True)
-class _Bounded:
+class _BoundedTable:
     """A block as wide as a summary."""
 
     block: TextBlock
