@@ -607,3 +607,16 @@ def test_no_more_requests_run_than_the_scheduler_allows(
 
     assert f": {count} concurrent requests of " in text
     assert "--max-num-seqs allows no more, the cache has room for " in text
+
+
+def test_written_files_are_the_next_step(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """`--deploy` is not advised again once it has written the servers."""
+    words = ("plan", "Qwen/Qwen3-8B", "--gpus", "4xRTX4090", "--max-model-len", "4096")
+    _, before, _ = run(capsys, *words)
+    _, after, _ = run(capsys, *words, "--deploy", str(tmp_path / "made"))
+    text = " ".join(after.split())
+
+    assert "--deploy DIR writes" in before
+    assert "--deploy DIR" not in after
+    assert f"Next Run {tmp_path / 'made'}/start.sh, then check the servers with" in text
+    assert (tmp_path / "made" / "verify.txt").is_file()

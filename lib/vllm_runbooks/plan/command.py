@@ -179,7 +179,8 @@ def plan(
         repeated = [*arguments, *(word for member in environment for word in ("--env", member))]
         repeated += ["--calibration", str(calibration)] if calibration is not None else []
         repeated += ["--no-calibration"] * no_calibration
-        summary = summaries.summarize(answer, remedies, options=repeated, again=_again(explain=explain))
+        folder = str(deploy) if deploy is not None and answer.fits is not False else ""
+        summary = summaries.summarize(answer, remedies, options=repeated, folder=folder, again=_again(explain=explain))
         _show(summary, answer if explain else None)
     return int(answer.fits is not True)
 

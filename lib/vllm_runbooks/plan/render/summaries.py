@@ -58,7 +58,12 @@ _FOUND = {
 
 
 def summarize(
-    answer: Plan | Layouts, remedies: Sequence[PlanRemedy] = (), *, options: Sequence[str] = (), again: str = ""
+    answer: Plan | Layouts,
+    remedies: Sequence[PlanRemedy] = (),
+    *,
+    options: Sequence[str] = (),
+    folder: str = "",
+    again: str = "",
 ) -> Summary:
     """Summarize a plan.
 
@@ -66,6 +71,7 @@ def summarize(
         answer: The plan, or all layouts.
         remedies: Changes with which it fits, the cheapest first.
         options: Words of the command line that a next question has to repeat, as engine options.
+        folder: Where the files of the servers were written; empty if they were not.
         again: The command that shows everything; empty if there is none.
     """
     plans = plan_words.ranked(answer) if isinstance(answer, Layouts) else [answer]
@@ -87,7 +93,7 @@ def summarize(
         " ".join(sentences),
         fix=fix,
         fix_name=name,
-        steps=tuple(_steps(answer, best, remedies, options)),
+        steps=(*_steps(answer, best, remedies, options, is_written=bool(folder)), *_start(folder)),
         more=Step("", text[:1].upper() + text[1:], again) if again else None,
         table=_table(remedies) if remedies else None,
     )
@@ -317,8 +323,19 @@ def _option_text(name: str, value: Any) -> str:
     return as_option(name, json.dumps(value, separators=(",", ":")) if isinstance(value, Mapping) else value)
 
 
+def _start(folder: str) -> Iterator[Step]:
+    """What to do with written files."""
+    if folder:
+        yield Step("Next", f"Run {folder}/start.sh, then check the servers with {folder}/verify.txt.")
+
+
 def _steps(
-    answer: Plan | Layouts, best: Plan | None, remedies: Sequence[PlanRemedy], options: Sequence[str]
+    answer: Plan | Layouts,
+    best: Plan | None,
+    remedies: Sequence[PlanRemedy],
+    options: Sequence[str],
+    *,
+    is_written: bool,
 ) -> Iterator[Step]:
     runs = next((remedy.plan for remedy in remedies if remedy.plan.deployment), best)
     if runs is not None and runs.fits is not False:
@@ -328,7 +345,8 @@ def _steps(
     for reason in (*reasons, *idle):
         if reason.startswith(_NOTED) or reason.endswith(IDLE):
             yield Step("Note", sentence_of(reason))
-    if answer.fits and best is not None and best.layout is not None and best.layout.replicas > 1:
+    has_several = best is not None and best.layout is not None and best.layout.replicas > 1
+    if answer.fits and best is not None and best.layout is not None and has_several and not is_written:
         yield Step("Next", f"--deploy DIR writes all {best.layout.replicas} servers, and nginx in front of them.")
     if answer.fits or remedies:
         return
