@@ -13,7 +13,7 @@ from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import Severity
 from vllm_runbooks.core.views import elements
 from vllm_runbooks.core.views.styled import GROUNDS, SEVERITIES, Prose, Table, TextBlock, Tone, Words, bulleted, styled
-from vllm_runbooks.core.views.summary import Statement, Step, count_of, sentence_of
+from vllm_runbooks.core.views.summary import Statement, Step, count_of, rest_step, sentence_of
 
 _MOST_STATEMENTS, _MOST_EXPLAINED = 3, 2
 _MOST_TEXT, _MOST_EFFECT, _MOST_OF_SEVERAL = 300, 220, 72
@@ -102,14 +102,11 @@ def finding_statements(findings: Sequence[RuleFinding]) -> tuple[Statement, ...]
 
 def more_of(findings: Sequence[RuleFinding], others: Sequence[str], again: str) -> Step | None:
     """The way to what a summary leaves out; None without a command that shows it."""
-    if not again:
-        return None
     omitted = len(problems(findings)) - _MOST_STATEMENTS
     hints = sum(finding.severity is Severity.HINT for finding in findings)
     parts = [f"{count_of(omitted, 'more problem')}"] if omitted > 0 else []
     parts += [count_of(hints, "hint")] if hints else []
-    text = ", ".join([*parts, *others])
-    return Step("", text[:1].upper() + text[1:], again)
+    return rest_step([*parts, *others], again)
 
 
 def flat(text: str) -> str:

@@ -9,7 +9,7 @@ from vllm_runbooks.catalog.serving import Serving
 from vllm_runbooks.core.records import Outcome, Severity
 from vllm_runbooks.core.views.elements import cut
 from vllm_runbooks.core.views.styled import Tone
-from vllm_runbooks.core.views.summary import Statement, Step, SuggestedFix, Summary, SummaryTable, count_of
+from vllm_runbooks.core.views.summary import Statement, Step, SuggestedFix, Summary, SummaryTable, count_of, rest_step
 from vllm_runbooks.diagnosis.render.summaries import remedy_fix
 from vllm_runbooks.probe.records import FEWEST_P95, FEWEST_P99, Health, LoadMeasurement, ServingFinding
 from vllm_runbooks.probe.starts import LaunchResult
@@ -137,11 +137,8 @@ def _took(milliseconds: float | None) -> str:
 
 
 def _more(health: Health, problems: int, again: str) -> Step | None:
-    if not again:
-        return None
     hints = len(health.findings) - problems
     changes = len(health.cause.changes) - 1 if health.cause is not None else 0
     counts = ((changes, "more fix"), (problems - _MOST_STATEMENTS, "more problem"), (hints, "hint"))
     parts = [count_of(count, noun) for count, noun in counts if count > 0]
-    text = ", ".join([*parts, "all checks and figures"])
-    return Step("", text[:1].upper() + text[1:], again)
+    return rest_step([*parts, "all checks and figures"], again)

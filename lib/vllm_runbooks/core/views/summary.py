@@ -12,7 +12,19 @@ from dataclasses import dataclass, replace
 
 from vllm_runbooks.core.records import Level, MemoryUse
 from vllm_runbooks.core.views import text_width as columns
-from vllm_runbooks.core.views.styled import BLANK, Layout, Line, Styled, Table, TextBlock, Tone, Words, styled, wrapped
+from vllm_runbooks.core.views.styled import (
+    BLANK,
+    Layout,
+    Line,
+    Styled,
+    Table,
+    TextBlock,
+    Tone,
+    Words,
+    listed,
+    styled,
+    wrapped,
+)
 
 DOTS = {Level.CONFIRMED: "●●●", Level.PROBABLE: "●●○", Level.POSSIBLE: "●○○"}
 _PASSED, _REJECTED, _OPEN = "✓", "✗", "\u2013"
@@ -172,16 +184,14 @@ def _statement_view(statement: Statement) -> list[TextBlock]:
 
 def _fix_view(fix: SuggestedFix, name: str) -> list[TextBlock]:
     lead = styled(name, Tone.HEADING)
+    if not fix.change and not fix.checks:
+        return [Line(styled(name.rstrip(), Tone.HEADING))]
+    marks = listed([styled(f"{check} {sign}", _MARK_TONES[sign]) for check, sign in fix.checks], "  ")
+    if not fix.change:
+        return [Line(lead + ("" if name.endswith("  ") else "  ") + marks)]
     # A command keeps its blanks: it is broken between options only.
     change = styled(fix.change, Tone.COMMAND if fix.is_command else None)
     blocks: list[TextBlock] = [_Words(change, _INDENT, lead) if fix.is_command else _Paragraph(change, _INDENT, lead)]
-    marks = styled("")
-    for number, (check, sign) in enumerate(fix.checks):
-        marks += ("  " if number else "") + styled(f"{check} {sign}", _MARK_TONES[sign])
-    if not fix.change and not fix.checks:
-        return [Line(styled(name.rstrip(), Tone.HEADING))]
-    if not fix.change:
-        return [Line(lead + ("  " if str(lead).rstrip() + " " == str(lead) else "") + marks)]
     if fix.cost or fix.checks:
         blocks.append(_Sides(styled(fix.cost), marks, _INDENT))
     if fix.note:
@@ -337,6 +347,12 @@ def count_of(number: int, noun: str) -> str:
     """A number with its noun, as in "2 GPUs"."""
     ending = "es" if noun.endswith(("s", "x")) else "s"
     return f"{number:,} {noun}{ending * (number != 1)}"
+
+
+def rest_step(parts: Sequence[str], again: str, between: str = ", ") -> Step | None:
+    """The way to what a summary leaves out, by the command that shows it; None without one."""
+    text = between.join(parts)
+    return Step("", text[:1].upper() + text[1:], again) if again else None
 
 
 def concurrency_text(count: float) -> str:

@@ -20,12 +20,13 @@ from vllm_runbooks.core.views.summary import (
     certainty,
     check_marks,
     concurrency_text,
+    rest_step,
     sentence_of,
     short_model_name,
 )
 from vllm_runbooks.diagnosis.render import words as answer_words
 from vllm_runbooks.diagnosis.render.figures import printed_gib
-from vllm_runbooks.reading.documents import option_words
+from vllm_runbooks.reading.documents import as_option, option_of
 
 _MOST_NOTICES = 3
 _MOST_NOTES = 2
@@ -213,10 +214,8 @@ def _unexplained(answer: Answer, say: Wording) -> Iterator[Step]:
     """The first error before the cause, which no symptom explains."""
     if answer.first_error is not None:
         place = answer_words.place_of(answer.first_error, answer.files, say)
-        text = say(
-            "An earlier error is not explained: {place}: {words}", place=place, words=answer.first_error.text[:120]
-        )
-        yield Step(say("Note"), text)
+        words = answer.first_error.text[:_MOST_QUOTED]
+        yield Step(say("Note"), say("An earlier error is not explained: {place}: {words}", place=place, words=words))
 
 
 def _share(pack: str, say: Wording) -> Iterator[Step]:
@@ -226,15 +225,11 @@ def _share(pack: str, say: Wording) -> Iterator[Step]:
 
 def option_text(edits: Sequence[Edit]) -> str:
     """Edits as words of a command line: options to set, variables, and what is to be removed."""
-    options = [shlex.join(option_words(_option(edit.name), edit.value)) for edit in edits if edit.op == "set"]
+    options = [as_option(edit.name, edit.value) for edit in edits if edit.op == "set"]
     variables = [f"{edit.name}={shlex.quote(str(edit.value))}" for edit in edits if edit.op == "env"]
-    removed = ", ".join(_option(edit.name) for edit in edits if edit.op == "remove")
+    removed = ", ".join(option_of(edit.name) for edit in edits if edit.op == "remove")
     without = f"remove {removed}" if removed and not options else f"(remove {removed})" if removed else ""
     return " ".join([*variables, *options, *([without] if without else [])])
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _fix(answer: Answer, say: Wording, *, has_command: bool) -> SuggestedFix | None:
@@ -297,8 +292,6 @@ def _memory_text(use: MemoryUse, say: Wording) -> str:
 
 def _more(answer: Answer, again: str, say: Wording) -> Step | None:
     """The way to what the summary leaves out."""
-    if not again:
-        return None
     others = max(0, len(answer.remedies) - 1)
     findings = len(answer.findings) - (answer.root_cause in answer.findings)
     parts = []
@@ -310,5 +303,4 @@ def _more(answer: Answer, again: str, say: Wording) -> Step | None:
             parts.append(say("1 more finding") if findings == 1 else say("{count} more findings", count=findings))
     if not parts:
         parts = [say("All figures and findings")]
-    text = say(", ").join(parts)
-    return Step("", text[:1].upper() + text[1:], again)
+    return rest_step(parts, again, say(", "))

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.printed import masked
@@ -30,7 +30,7 @@ from vllm_runbooks.plan.records import Layouts, Plan
 from vllm_runbooks.plan.render import plans
 from vllm_runbooks.plan.render import words as plan_words
 from vllm_runbooks.plan.terms import GIB, NOTHING, tried
-from vllm_runbooks.reading.documents import option_words
+from vllm_runbooks.reading.documents import as_option
 
 if TYPE_CHECKING:
     from vllm_runbooks.plan.budget import Budget
@@ -297,8 +297,3 @@ def ways_out(remedies: Sequence[WayOut] | str) -> RenderedView:
 
 
 _SURE = {True: "fits", None: "is expected to fit", False: "does not fit"}
-
-
-def as_option(name: str, value: Any) -> str:
-    """An option as words of a command."""
-    return shlex.join(option_words(f"--{name.replace('_', '-')}", value))

@@ -19,6 +19,7 @@ from vllm_runbooks.core.views.summary import (
     check_marks,
     concurrency_text,
     count_of,
+    rest_step,
     sentence_of,
     shell_lines,
     shell_words,
@@ -33,10 +34,10 @@ from vllm_runbooks.plan.records import Find, FindAnswer, Layouts, Plan, PlannedG
 from vllm_runbooks.plan.remedies import PlanRemedy
 from vllm_runbooks.plan.render import pictures as plan_pictures
 from vllm_runbooks.plan.render import words as plan_words
-from vllm_runbooks.plan.render.sections import as_option
 from vllm_runbooks.plan.requests import LEFT_OUT
 from vllm_runbooks.plan.settings import PARTITION
 from vllm_runbooks.plan.weights import Ranks
+from vllm_runbooks.reading.documents import as_option
 from vllm_runbooks.reading.shell.expansion import single_quoted
 
 _TIMES = "\u00d7"
@@ -85,7 +86,6 @@ def summarize(
     sentences.append(_sentence(best) if best is not None else rejected)
     name, fix = _run(best, remedies)
     parts = [count_of(others, "other layout")] if others > 0 else []
-    text = ", ".join([*parts, "memory per GPU", "sources"])
     return Summary(
         _STATES[answer.fits],
         _TONES[answer.fits],
@@ -94,7 +94,7 @@ def summarize(
         fix=fix,
         fix_name=name,
         steps=(*_steps(answer, best, remedies, options, is_written=bool(folder)), *_start(folder)),
-        more=Step("", text[:1].upper() + text[1:], again) if again else None,
+        more=rest_step([*parts, "memory per GPU", "sources"], again),
         table=_table(remedies) if remedies else None,
     )
 

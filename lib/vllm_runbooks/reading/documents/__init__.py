@@ -162,6 +162,16 @@ def option_words(option: str, value: Any) -> list[str]:
     return [option, str(value)]
 
 
+def option_of(name: str) -> str:
+    """The option of an argparse destination."""
+    return f"--{name.replace('_', '-')}"
+
+
+def as_option(name: str, value: Any) -> str:
+    """An option, by its argparse destination, and its value as they are typed."""
+    return shlex.join(option_words(option_of(name), value))
+
+
 def _too_much(at: int, what: str) -> Trouble:
     return Trouble("file.too-much", at, at + 1, {"what": what})
 
