@@ -1,11 +1,11 @@
 """Try mutants in forks of a process that has imported the code and collected the tests, by the tests that reach them.
 
-python tests/mutant_screen.py ORDERS TESTFILE ...     run by `mutants`, in its copy of the project
+python tests/mutant_screen.py ORDERS PYTEST_ARGUMENT ...     run by `mutants`, in its copy of the project
 
-Each line of ORDERS is a mutant: its number, the module's path and the module's changed source. A line of JSON is
-printed for each that a test notices; about the others nothing is known, as a cache that was filled before may hide
-them, and what runs at import cannot be changed here. The first line reports the seconds of the default tests, and
-the slow tests that do not take part because they fail under tracing.
+Each line of ORDERS is a mutant: its number, the module's path, the module's changed source and the changed lines. A
+line of JSON is printed for each that a test notices; about the others nothing is known, as a cache that was filled
+before may hide them, and what runs at import cannot be changed here. The first line reports how many tests ran, and
+those that take no part because they fail under tracing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ _Place = tuple[str, int, str]
 """A function: its file, first line and qualified name."""
 _IS_FUNCTION = 0x2
 """The flag that a function's code has, and a class' or a module's has not (inspect.CO_NEWLOCALS)."""
-_RINGS = "not (full or live or benchmark)"
 _PATIENCE, _LEAST_S = 5, 5
 """A test that takes so many times as long as it did, and some seconds more, has noticed."""
 
@@ -61,12 +60,6 @@ def _around(code: CodeType) -> Any:
         for each in code.co_consts
     ]
     return code.co_code, code.co_names, rest
-
-
-def _all_inside(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for each in _inner(code):
-        yield from _all_inside(each)
 
 
 def changed_functions(path: str, before: str, after: str) -> list[tuple[CodeType, CodeType]]:
@@ -106,15 +99,12 @@ class Screen:
         gc.collect()
         gc.freeze()
         with tempfile.NamedTemporaryFile() as kept:
-            if _in_fork(lambda: self._traced(session.items, kept.name)):
-                self._tell({"failed": Path(kept.name).read_text("utf-8")})
-                return True
+            _in_fork(lambda: self._traced(session.items, kept.name))
             self.reached, self.seconds = pickle.loads(Path(kept.name).read_bytes())  # noqa: S301 - our own
-        slow = {item.nodeid for item in session.items if item.get_closest_marker("slow")}
-        seconds = sum(took for name, took in self.seconds.items() if name not in slow)
-        self._tell({"seconds": round(seconds, 1), "left_out": sorted(slow - self.seconds.keys())})
+        failing = [item.nodeid for item in session.items if item.nodeid not in self.seconds]
+        self._tell({"ran": len(self.seconds), "left_out": failing})
         for order in self.orders:
-            if self._is_killed(session.items, Path(order["path"]), order["source"]):
+            if self._is_killed(session.items, order):
                 self._tell({"number": order["number"]})
         return True
 
@@ -129,23 +119,21 @@ class Screen:
         for item, following in zip(items, [*items[1:], None], strict=True):
             measured.switch_context(item.nodeid)
             begun = time.monotonic()
-            has_failed = _fails(item, following)
-            if not has_failed:
+            if not _fails(item, following):
                 seconds[item.nodeid] = time.monotonic() - begun
-            elif not item.get_closest_marker("slow"):
-                Path(kept).write_text(item.nodeid, "utf-8")
-                return 1
         measured.stop()
         data = measured.get_data()
         reached = {name: data.contexts_by_lineno(name) for name in data.measured_files()}
         Path(kept).write_bytes(pickle.dumps((reached, seconds)))
         return 0
 
-    def _is_killed(self, items: Sequence[pytest.Item], path: Path, source: str) -> bool:
-        pairs = changed_functions(str(path), path.read_text("utf-8"), source)
-        lines = {line for before, _ in pairs for inside in _all_inside(before) for _, _, line in inside.co_lines()}
-        names = {name for line in lines for name in self.reached.get(str(path), {}).get(line or 0, ())}
-        names &= self.seconds.keys()
+    def _is_killed(self, items: Sequence[pytest.Item], order: dict[str, Any]) -> bool:
+        path = Path(order["path"])
+        pairs = changed_functions(str(path), path.read_text("utf-8"), order["source"])
+        if not pairs:
+            return False
+        reached = self.reached.get(str(path), {})
+        names = {name for line in range(*order["lines"]) for name in reached.get(line, ())} & self.seconds.keys()
         chosen = sorted((item for item in items if item.nodeid in names), key=lambda item: self.seconds[item.nodeid])
         if not chosen:
             return False
@@ -189,9 +177,7 @@ def main() -> None:
     orders = [json.loads(line) for line in Path(sys.argv[1]).read_text("utf-8").splitlines()]
     told = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    pytest.main(
-        ["-q", "-s", "-n", "0", "-m", _RINGS, "-p", "no:cacheprovider", *sys.argv[2:]], plugins=[Screen(orders, told)]
-    )
+    pytest.main(["-q", "-s", "-n", "0", *sys.argv[2:]], plugins=[Screen(orders, told)])
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ python tests/mutants.py --sample 500 --jobs 2 -o results.jsonl     tries a seede
 python tests/mutants.py --report results.jsonl                     the score by module, and each survivor's difference
 
 Places are drawn evenly over all places of the core that an operator of cosmic-ray can change, and one of the changes at
-each. A mutant is killed when one of its module's own tests fails or runs five times as long as it should: first the
-default and slow ones that reach it, in forks of one process, then all default ones, in a process of its own. Left out
-is what does not run: annotations, and caches that only save time.
+each. A mutant is killed when a test fails or runs five times as long as it should: the default tests that run its
+line, in forks of one process; then those of its package's slow tests; then, in a process of its own, the default tests
+that name its package. Left out is what does not run: annotations, and caches that only save time.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import grimp
@@ -47,17 +46,7 @@ _BEGIN, _END = "<!-- mutants: written by tests/mutants.py --docs -->", "<!-- end
 _PATIENCE = 5
 """How many times as long as unchanged code a mutant's tests may take."""
 
-_ALSO: Mapping[str, Sequence[str]] = {
-    "catalog": ("reading/test_arguments", "benchmarks/test_against_parsers"),
-    "core": ("diagnosis/test_pictures", "plan/test_render_plans", "reading/test_evidence", "catalog/test_schemas"),
-    "diagnosis": ("plan/test_actual", "plan/test_calibration"),
-    "host": ("cluster/test_nodes_evidence",),
-    "lint": ("catalog/test_rules", "diagnosis/test_policies"),
-    "plan": ("benchmarks/test_kv_against_vllm", "diagnosis/test_answer"),
-    "probe": ("serve/test_serve",),
-    "reading": ("benchmarks/test_against_parsers", "benchmarks/test_shell_against_bash", "lint/test_lint"),
-}
-"""By package, tests of others that are about it as well, beside those in the folder of its name."""
+_DEFAULT, _SLOW = "not (slow or full or live or benchmark)", "slow and not (full or live or benchmark)"
 
 
 class Place(NamedTuple):
@@ -163,12 +152,23 @@ def mutated(source: str, change: Change) -> str:
     return mutate_code(source, get_operator(change.operator)(**dict(change.arguments)), change.occurrence) or source
 
 
-def tests_of(module: str, root: Path) -> list[str]:
-    """Files of tests for a module: those of its own name first, then of its package, then others about it."""
-    package, name = module.partition("/")[0], Path(module).stem
-    own = sorted((root / "tests" / package).glob("test_*.py"), key=lambda path: (name not in path.stem, path.name))
-    files = [*own, *(root / "tests" / f"{also}.py" for also in _ALSO.get(package, ()))]
-    return [path.relative_to(root).as_posix() for path in files]
+def tests_of(package: str) -> list[str]:
+    """Files of tests that name a package or lie in the folder of its name."""
+    files = sorted((ROOT / "tests").glob("*/test_*.py"))
+    named = [path for path in files if path.parent.name == package or f"vllm_runbooks.{package}" in path.read_text()]
+    return [path.relative_to(ROOT).as_posix() for path in sorted(named, key=lambda path: path.parent.name != package)]
+
+
+def lines_of(source: str, place: Place) -> tuple[int, int]:
+    """First line of the innermost statement around a place, and the line after its last or before its body."""
+    lines = place.start[0], place.end[0] + 1
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt) and node.lineno <= place.start[0] and place.end[0] <= (node.end_lineno or 0):
+            body = getattr(node, "body", None)
+            last = body[0].lineno if body and place.end[0] < body[0].lineno else (node.end_lineno or 0) + 1
+            if not body or place.end[0] < body[0].lineno:
+                lines = node.lineno, last
+    return lines
 
 
 class Bench:
@@ -200,44 +200,57 @@ class Bench:
         self.written += 2 * 10**9
         os.utime(path, ns=(self.written, self.written))
 
-    def screened(self, files: Sequence[str], sources: Mapping[int, tuple[str, str]]) -> tuple[float, set[int]]:
-        """Seconds that the default tests take, and which mutants they or slow ones notice in forks of one process.
+    def screened(self, mutants: Mapping[int, Mutant], ring: str, folders: Sequence[str]) -> set[int]:
+        """The mutants that tests of a ring notice, in forks of one process."""
+        orders = self.root / "orders.jsonl"
+        lines = (
+            json.dumps({"number": number, "path": str(self.path(mutant.place.module)), "source": mutant.source,
+                        "lines": mutant.lines})
+            for number, mutant in mutants.items()
+        )  # fmt: skip
+        orders.write_text("\n".join(lines) + "\n", "utf-8")
+        ran = subprocess.run(
+            [sys.executable, str(self.root / "tests" / "mutant_screen.py"), str(orders), "-m", ring, *folders],
+            cwd=self.root, env=self.known, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, text=True,
+        )  # fmt: skip
+        told = [json.loads(line) for line in ran.stdout.splitlines()]
+        if not told:
+            return set()
+        print(
+            f"{told[0]['ran']} tests ran in {' '.join(folders)}; these take no part: {told[0]['left_out']}", flush=True
+        )
+        return {line["number"] for line in told[1:]}
+
+    def seconds(self, files: Sequence[str]) -> float:
+        """What the default tests of some files take.
 
         Raises:
             OwnTestsFailError: The unchanged code fails one of them.
         """
-        orders = self.root / "orders.jsonl"
-        lines = (
-            json.dumps({"number": number, "path": str(self.path(module)), "source": source})
-            for number, (module, source) in sources.items()
-        )
-        orders.write_text("\n".join(lines) + "\n", "utf-8")
-        ran = subprocess.run(
-            [sys.executable, str(self.root / "tests" / "mutant_screen.py"), str(orders), *files],
-            cwd=self.root, env=self.known, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, text=True,
-        )  # fmt: skip
-        told = [json.loads(line) for line in ran.stdout.splitlines()]
-        if not told or told[0].get("failed"):
-            failed = told[0]["failed"] if told else "none of them ran"
-            raise OwnTestsFailError(f"unchanged code fails its own tests ({' '.join(files)}): {failed}")
-        return told[0]["seconds"], {line["number"] for line in told[1:]}
+        begun = time.monotonic()
+        if self._fails(files, None):
+            raise OwnTestsFailError(f"unchanged code fails its own tests ({' '.join(files)})")
+        return time.monotonic() - begun
 
-    def is_killed(self, module: str, source: str, files: Sequence[str], limit: float) -> bool:
-        """Whether a test notices, in a process of its own that imports the mutant."""
-        path = self.path(module)
+    def _fails(self, files: Sequence[str], limit: float | None) -> bool:
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-m", _DEFAULT, *files]
+        with subprocess.Popen(
+            command, cwd=self.root, env=self.known, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as ran:  # fmt: skip
+            try:
+                return ran.wait(limit) != 0
+            except subprocess.TimeoutExpired:
+                os.killpg(ran.pid, 9)
+                return True
+
+    def is_killed(self, mutant: Mutant, files: Sequence[str], limit: float) -> bool:
+        """Whether a default test notices, in a process of its own that imports the mutant."""
+        path = self.path(mutant.place.module)
         unchanged = path.read_text("utf-8")
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", *files]
-        self._write(path, source)
+        self._write(path, mutant.source)
         try:
-            with subprocess.Popen(
-                command, cwd=self.root, env=self.known, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            ) as ran:  # fmt: skip
-                try:
-                    return ran.wait(limit) != 0
-                except subprocess.TimeoutExpired:
-                    os.killpg(ran.pid, 9)
-                    return True
+            return self._fails(files, limit)
         finally:
             self._write(path, unchanged)
 
@@ -252,6 +265,8 @@ class Mutant(NamedTuple):
     place: Place
     change: Change
     source: str
+    lines: tuple[int, int]
+    """First line of the statement that it changes, and the line behind."""
     difference: str
 
 
@@ -266,55 +281,53 @@ def made(place: Place, change: Change) -> Mutant | None:
         return None
     shown = difflib.unified_diff(source.splitlines(), changed.splitlines(), lineterm="", n=0)
     difference = "\n".join(line for line in shown if not line.startswith(("---", "+++")))
-    return Mutant(place, change, changed, difference)
+    return Mutant(place, change, changed, lines_of(source, place), difference)
 
 
-def _tried(bench: Bench, files: Sequence[str], mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]:
-    """Mutants of modules with the same tests: what the screen lets through is tried again by itself."""
-    seconds, killed = bench.screened(files, {n: (m.place.module, m.source) for n, m in enumerate(mutants)})
-    yield from ((mutants[number], True) for number in sorted(killed))
-    for number, mutant in enumerate(mutants):
-        if number not in killed:
-            limit = _PATIENCE * seconds + 10
-            yield mutant, bench.is_killed(mutant.place.module, mutant.source, files, limit)
+def _tried(bench: Bench, mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]:
+    left = dict(enumerate(mutants))
+
+    def screened(numbers: Sequence[int], ring: str, folders: Sequence[str]) -> Iterator[tuple[Mutant, bool]]:
+        noticed = bench.screened({number: left[number] for number in numbers}, ring, folders)
+        yield from ((left.pop(number), True) for number in sorted(noticed))
+
+    yield from screened([*left], _DEFAULT, ["tests"])
+    by_package: dict[str, list[int]] = defaultdict(list)
+    for number, mutant in left.items():
+        by_package[_package(mutant.place.module)].append(number)
+    for package, numbers in sorted(by_package.items()):
+        yield from screened(numbers, _SLOW, [f"tests/{package}"])
+        files = tests_of(package)
+        limit = _PATIENCE * bench.seconds(files) + 10
+        yield from ((left[number], bench.is_killed(left[number], files, limit)) for number in numbers if number in left)
 
 
 def run(chosen: Sequence[tuple[Place, Change]], jobs: int, out: Path) -> None:
     """Try some, a line of JSON for each mutant; what the file holds already is not tried again."""
     done = {(r["module"], tuple(r["start"]), r["operator"], r["occurrence"]) for r in _results(out)}
-    groups: dict[tuple[str, ...], list[Mutant]] = defaultdict(list)
-    for place, change in chosen:
-        if (place.module, place.start, change.operator, change.occurrence) not in done:
-            mutant = made(place, change)
-            if mutant is not None:
-                groups[tuple(tests_of(place.module, ROOT))].append(mutant)
-    with tempfile.TemporaryDirectory() as folder:
-        benches: SimpleQueue[Bench] = SimpleQueue()
-        for number in range(jobs):
-            place_of = Path(folder) / str(number) / "project"
-            place_of.mkdir(parents=True)
-            benches.put(Bench(place_of))
+    mutants = [
+        mutant
+        for place, change in chosen
+        if (place.module, place.start, change.operator, change.occurrence) not in done
+        and (mutant := made(place, change)) is not None
+    ]
+    # Shares of whole packages, as the slow tests of each are traced once.
+    mutants.sort(key=lambda mutant: mutant.place.module)
+    share = -(-len(mutants) // jobs)
 
-        def group(item: tuple[tuple[str, ...], list[Mutant]]) -> str:
-            bench = benches.get()
-            try:
-                for mutant, killed in _tried(bench, *item):
-                    line = {
-                        "module": mutant.place.module, "start": mutant.place.start, "operator": mutant.change.operator,
-                        "occurrence": mutant.change.occurrence, "killed": killed, "difference": mutant.difference,
-                    }  # fmt: skip
-                    with out.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(line) + "\n")
-            except OwnTestsFailError as error:
-                return str(error)
-            finally:
-                benches.put(bench)
-            return ""
+    def work(number: int) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            bench = Bench(Path(folder) / "project")
+            for mutant, killed in _tried(bench, mutants[number * share : (number + 1) * share]):
+                line = {
+                    "module": mutant.place.module, "start": mutant.place.start, "operator": mutant.change.operator,
+                    "occurrence": mutant.change.occurrence, "killed": killed, "difference": mutant.difference,
+                }  # fmt: skip
+                with out.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(line) + "\n")
 
-        with ThreadPoolExecutor(jobs) as pool:
-            failed = [*filter(None, pool.map(group, sorted(groups.items(), key=lambda each: -len(each[1]))))]
-        if failed:
-            raise SystemExit("\n".join(failed))
+    with ThreadPoolExecutor(jobs) as pool:
+        deque(pool.map(work, range(jobs)), maxlen=0)
 
 
 def _results(path: Path) -> Iterator[dict[str, Any]]:

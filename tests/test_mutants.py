@@ -6,11 +6,17 @@ import mutants
 
 
 def test_every_module_of_the_core_has_tests() -> None:
-    """In the folder of its package, and each of the others that are named exists."""
-    for path in mutants.core():
-        files = mutants.tests_of(path.relative_to(mutants.ROOT / mutants.PACKAGE).as_posix(), mutants.ROOT)
-        assert files or path.name == "__init__.py", path
-        assert all((mutants.ROOT / file).is_file() for file in files), path
+    """Those in the folder of its package come first."""
+    for package in {path.relative_to(mutants.ROOT / mutants.PACKAGE).parts[0] for path in mutants.core()}:
+        assert mutants.tests_of(package)[0].startswith(f"tests/{package}/"), package
+
+
+def test_a_place_stands_in_a_statement() -> None:
+    """Its lines are the innermost statement's; those of a statement with a body end before it."""
+    lines = ("def total(rows):", "    if (rows and", "            len(rows) > 1):", "        return (", " sum(rows) + 1)")
+    source = "\n".join(lines)
+    assert mutants.lines_of(source, mutants.Place("m.py", (3, 22), (3, 23))) == (2, 4)
+    assert mutants.lines_of(source, mutants.Place("m.py", (5, 13), (5, 14))) == (4, 6)
 
 
 def test_the_core_reaches_no_process() -> None:
