@@ -13,7 +13,13 @@ def test_every_module_of_the_core_has_tests() -> None:
 
 def test_a_place_stands_in_a_statement() -> None:
     """Its lines are the innermost statement's; those of a statement with a body end before it."""
-    lines = ("def total(rows):", "    if (rows and", "            len(rows) > 1):", "        return (", " sum(rows) + 1)")
+    lines = (
+        "def total(rows):",
+        "    if (rows and",
+        "            len(rows) > 1):",
+        "        return (",
+        " sum(rows) + 1)",
+    )
     source = "\n".join(lines)
     assert mutants.lines_of(source, mutants.Place("m.py", (3, 22), (3, 23))) == (2, 4)
     assert mutants.lines_of(source, mutants.Place("m.py", (5, 13), (5, 14))) == (4, 6)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.catalog.load import entrances, serving
     from vllm_runbooks.cluster import evidence as nodes_evidence
     from vllm_runbooks.core.errors import InputError, RunbooksError, VerdictFailed
+    from vllm_runbooks.core.views.runbook_steps import StepText, step
     from vllm_runbooks.diagnosis.diagnosing import diagnose, judge, judge_claims, read
     from vllm_runbooks.edge10 import evidence as edge10_evidence
     from vllm_runbooks.host.loading import inventory
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "InputError",
     "RunbooksError",
+    "StepText",
     "VerdictFailed",
     "conclude",
     "diagnose",
@@ -62,12 +64,14 @@ __all__ = [
     "render",
     "serving",
     "shown",
+    "step",
     "widgets",
 ]
 
 _HOMES: Mapping[str, str] = {
     "InputError": "core.errors:InputError",
     "RunbooksError": "core.errors:RunbooksError",
+    "StepText": "core.views.runbook_steps:StepText",
     "VerdictFailed": "core.errors:VerdictFailed",
     "conclude": "runbooks.notebook:conclude",
     "diagnose": "diagnosis.diagnosing:diagnose",
@@ -93,6 +97,7 @@ _HOMES: Mapping[str, str] = {
     "read": "diagnosis.diagnosing:read",
     "serving": "catalog.load:serving",
     "shown": "lint.checking:shown",
+    "step": "core.views.runbook_steps:step",
     "widgets": "jupyter.panels",
 }
 """Where each public name is, below this package: a module, or a name in one."""

@@ -11,6 +11,8 @@ from typing import Any
 from vllm_runbooks.core.record_forms import document
 
 SCHEMA = 2
+NOTHING_MIME = "application/vnd.vllm-runbooks.nothing+json"
+"""Marks an output that only says that there is nothing to show."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,8 @@ class RenderedView:
 
     plain: str
     html: str
+    is_nothing: bool = False
+    """Whether it only says that there is nothing to show: pages leave it out, and a heading above nothing else."""
 
     def __post_init__(self) -> None:
         """Let no control character of a log reach a terminal or a page."""
@@ -32,14 +36,22 @@ class RenderedView:
         return cls(text, f"<p>{escape(text)}</p>")
 
     @classmethod
+    def nothing(cls, text: str) -> RenderedView:
+        """A remark that there is nothing to show."""
+        from html import escape
+
+        return cls(text, f'<p style="opacity:.75">{escape(text)}</p>', is_nothing=True)
+
+    @classmethod
     def joined(cls, parts: Sequence[RenderedView]) -> RenderedView:
         return cls("\n".join(part.plain for part in parts), "".join(part.html for part in parts))
 
     def __str__(self) -> str:
         return self.plain
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": self.plain, "text/html": self.html}
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        mark: dict[str, Any] = {NOTHING_MIME: {}} if self.is_nothing else {}
+        return {"text/plain": self.plain, "text/html": self.html, **mark}
 
 
 def to_json(record: Any, *, indent: int | None = 2) -> str:

@@ -18,6 +18,7 @@ _SHAPE = {
 _ATTRIBUTES: dict[str, set[str]] = {
     "*": {"style"},
     "svg": {"width", "height", "viewBox", "role"},
+    "pre": {"data-copy"},
     "th": {"colspan", "rowspan"},
     "td": {"colspan", "rowspan"},
     **{name: _SHAPE | {"text-anchor", "font-size"} for name in ("g", "rect", "line", "path", "text")},
@@ -25,7 +26,7 @@ _ATTRIBUTES: dict[str, set[str]] = {
 _PROPERTIES = {
     *("background", "border", "border-collapse", "border-left", "border-radius", "color", "font-size", "font-weight"),
     *("line-height", "margin", "margin-bottom", "margin-right", "margin-top", "max-width", "opacity", "overflow-wrap"),
-    *("padding", "text-align", "vertical-align", "white-space"),
+    *("padding", "text-align", "user-select", "vertical-align", "white-space"),
 }
 _DROPPED_WHOLE = {"script", "style", "iframe", "object", "embed", "template", "noscript"}
 # No brackets but those of a colour, no backslash: neither url() nor an escape that spells it.

@@ -31,11 +31,17 @@ from vllm_runbooks.core.views.styled import (
     styled,
 )
 from vllm_runbooks.core.views.summary import summary_view
+from vllm_runbooks.core.views.summary_html import rendered
 from vllm_runbooks.diagnosis.render import words as answer_words
 from vllm_runbooks.diagnosis.render.figures import printed_gib
 from vllm_runbooks.diagnosis.render.summaries import summarize
 
 _LEVELS = {Level.CONFIRMED: Tone.BAD, Level.PROBABLE: Tone.WARN, Level.POSSIBLE: Tone.HINT}
+
+
+def summary(answer: Answer, *, gpus: str = "", command: bool = False) -> RenderedView:
+    """The answer in a card: state, cause, first fix and memory; with `command` the whole changed command."""
+    return rendered(summarize(answer, gpus=gpus, has_command=command))
 
 
 def text(answer: Answer) -> str:

@@ -1,0 +1,63 @@
+"""A step of a runbook: a fact, what follows from it and what to do, with the evidence folded below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from vllm_runbooks.core.display import RenderedView
+from vllm_runbooks.core.views.elements import prose, tag
+from vllm_runbooks.core.views.styled import Line, Prose, TextBlock, Tone, plain, styled
+from vllm_runbooks.core.views.summary_html import command_html
+
+_LABELS = ("Fact", "So", "Do")
+_WIDEST = "max-width:60em"
+
+
+@dataclass(frozen=True)
+class StepText:
+    """What a step says, in sentences; `code` in backticks."""
+
+    fact: str
+    so: str = ""
+    do: str = ""
+    command: str = ""
+    """What to copy for it."""
+
+
+def step(said: StepText | Sequence[StepText] | None, evidence: Mapping[str, RenderedView | None]) -> RenderedView:
+    """A step with its evidence, each piece folded under its name; pieces with nothing to say are left out.
+
+    Args:
+        said: One fact with what follows, several, or None.
+        evidence: Views by their names.
+    """
+    texts = [said] if isinstance(said, StepText) else list(said or ())
+    shown = {name: view for name, view in evidence.items() if view is not None and not view.is_nothing}
+    if not texts and not shown:
+        return RenderedView.nothing("\n".join(view.plain for view in evidence.values() if view is not None))
+    html = "".join(map(_html, texts)) + "".join(
+        f'<details style="margin:6px 0"><summary>{escape(name)}</summary>{view.html}</details>'
+        for name, view in shown.items()
+    )
+    blocks = [block for text in texts for block in _blocks(text)]
+    folded = [f"{name}:\n{view.plain}" for name, view in shown.items()]
+    return RenderedView("\n\n".join([*([plain(blocks)] if blocks else []), *folded]), html)
+
+
+def _parts(text: StepText) -> list[tuple[str, str]]:
+    return [pair for pair in zip(_LABELS, (text.fact, text.so, text.do), strict=True) if pair[1]]
+
+
+def _html(text: StepText) -> str:
+    lines = "".join(tag("div", f"<b>{name}</b> {prose(words)}", _WIDEST) for name, words in _parts(text))
+    return tag("div", lines + (command_html(text.command) if text.command else ""), "margin:6px 0;line-height:1.5")
+
+
+def _blocks(text: StepText) -> list[TextBlock]:
+    blocks: list[TextBlock] = [
+        Prose(words, "      ", styled(f"{name:<6}", Tone.HEADING)) for name, words in _parts(text)
+    ]
+    commands = text.command.split("\n") if text.command else []
+    return [*blocks, *(Line("      " + styled(line, Tone.COMMAND)) for line in commands)]

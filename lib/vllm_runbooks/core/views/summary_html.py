@@ -1,0 +1,154 @@
+"""The summary of an answer as HTML: the same record as in the terminal, for notebooks, reports and pages."""
+
+from __future__ import annotations
+
+from html import escape
+
+from vllm_runbooks.core.display import RenderedView
+from vllm_runbooks.core.records import MemoryUse
+from vllm_runbooks.core.views import drawing
+from vllm_runbooks.core.views.elements import AMBER, GREEN, GREY, RED, badge, cells, cut, html_table, prose, quoted, tag
+from vllm_runbooks.core.views.start_pictures import CACHE, WEIGHTS
+from vllm_runbooks.core.views.styled import GROUNDS, plain
+from vllm_runbooks.core.views.summary import NamedMemory, Statement, Step, SuggestedFix, Summary, summary_view
+
+_CHECK_WORDS = {"✓": ("passed", GREEN), "✗": ("rejected", RED), "\u2013": ("not checked", GREY)}
+_FAINT = "opacity:.75;font-size:13px"
+_LABEL = "padding:2px 14px 2px 0;vertical-align:top;text-align:left;font-weight:600;white-space:nowrap"
+_TEXT = "padding:2px 0;vertical-align:top;text-align:left;overflow-wrap:anywhere"
+_MOST_QUOTED = 240
+_PARTS = {"weights, activations and overhead": WEIGHTS, "KV cache": CACHE}
+_BAR_LEFT, _BAR_WIDTH, _BAR_ROW = 44.0, 420.0, 44.0
+
+
+def rendered(summary: Summary) -> RenderedView:
+    """The summary for a terminal and for a page."""
+    return RenderedView(plain(summary_view(summary)), summary_html(summary))
+
+
+def summary_html(summary: Summary) -> str:
+    """The summary as a card, without a script; text of a log is escaped."""
+    tone = GROUNDS.get(summary.tone, GREY)
+    first, *rest = [escape(part) for part in summary.about] or [""]
+    about = " · ".join([tag("b", first), *rest]) if first else ""
+    parts = [tag("div", f"{badge(summary.state, tone)} {about}", "overflow-wrap:anywhere")]
+    if summary.sentence:
+        parts.append(tag("div", prose(summary.sentence), "margin-top:6px"))
+    parts += map(_statement, summary.statements)
+    if summary.table is not None:
+        table = summary.table
+        parts.append(tag("div", html_table(table.head, cells(table.rows), numeric=table.numeric), "margin-top:8px"))
+        parts += [tag("div", escape(table.note), _FAINT)] if table.note else []
+    rows = [_step(step) for step in summary.steps if step.is_first]
+    if summary.fix is not None:
+        rows.append(_row(summary.fix_name, _fix(summary.fix, summary.memory)))
+    rows += [_step(step) for step in summary.steps if not step.is_first]
+    if rows:
+        parts.append(
+            tag(
+                "table",
+                tag("tbody", "".join(rows)),
+                "border-collapse:collapse;margin-top:10px;font-size:15px;line-height:1.5",
+            )
+        )
+    style = (
+        f"border:1px solid #8886;border-left:4px solid {tone};border-radius:6px;padding:12px 16px;margin:4px 0;"
+        "max-width:60em;font-size:15px;line-height:1.5"
+    )
+    return tag("div", "".join(parts), style)
+
+
+def command_html(text: str) -> str:
+    """A command to copy: a click selects all of it, and pages with a script offer a button."""
+    style = (
+        "white-space:pre-wrap;overflow-wrap:anywhere;text-align:left;border:1px solid #8886;border-radius:4px;"
+        "padding:6px 10px;margin:2px 0;font-size:13px;line-height:1.5;background:transparent"
+    )
+    code = f'<code style="background:transparent;user-select:all">{escape(text)}</code>'
+    return f'<pre data-copy="command" style="{style}">{code}</pre>'
+
+
+def memory_bars(memory: tuple[NamedMemory, ...]) -> str:
+    """Memory of one GPU as a bar for each name, on a common scale; what lies beyond the GPU's end is red."""
+    if not memory:
+        return ""
+    longest = max(max(named.use.total_gib, named.use.used_gib) for named in memory)
+    shapes: list[str] = []
+    for number, named in enumerate(memory):
+        shapes += _bar(named, number * _BAR_ROW, _BAR_WIDTH / longest)
+    title = "; ".join(f"{named.name}: {named.text}" for named in memory)
+    legend, bottom = drawing.swatches(_PARTS, _BAR_ROW * len(memory) + 12)
+    return drawing.picture([*shapes, legend], bottom, title)
+
+
+def _bar(named: NamedMemory, y: float, scale: float) -> list[str]:
+    use: MemoryUse = named.use
+    used, end = min(use.used_gib, use.total_gib) * scale, use.total_gib * scale
+    beyond = max(0.0, use.used_gib - use.total_gib) * scale
+    cache = min(max(0.0, use.kv_cache_gib or 0.0), use.total_gib - min(use.used_gib, use.total_gib)) * scale
+    x = _BAR_LEFT
+    return [
+        drawing.caption(0, y + 15, named.name),
+        drawing.rect(x, y, end, drawing.BAR, drawing.HAIR, title=f"GPU: {use.total_gib:.2f} GiB"),
+        drawing.rect(x, y, used, drawing.BAR, WEIGHTS, title=f"needed beside the KV cache: {use.used_gib:.2f} GiB"),
+        *drawing.hatched(x + used, y, cache, drawing.BAR, CACHE, title=f"KV cache: {use.kv_cache_gib or 0:.2f} GiB"),
+        *drawing.hatched(x + end, y, beyond, drawing.BAR, RED, title="beyond the end of the GPU"),
+        drawing.rule(x + end, y - 2, x + end, y + drawing.BAR + 2, colour="currentColor", thick=2),
+        drawing.caption(x, y + drawing.BAR + 14, named.text, size=12, faint=True),
+    ]
+
+
+def _statement(statement: Statement) -> str:
+    tone = GROUNDS.get(statement.tone, AMBER)
+    sign = tag("span", escape(statement.sign), f"color:{tone};font-weight:600")
+    label = "  ".join(filter(None, (statement.certainty, statement.id)))
+    parts = [f"{sign} <b>{prose(statement.text)}</b> {tag('span', escape(label), _FAINT) if label else ''}"]
+    if statement.quote:
+        parts.append(quoted(statement.place, cut(statement.quote, _MOST_QUOTED), tone))
+    elif statement.place:
+        parts.append(tag("div", escape(statement.place), _FAINT))
+    rows = "".join(
+        _row(name, prose(text)) for name, text in (("So", statement.effect), ("Do", statement.action)) if text
+    )
+    if rows:
+        parts.append(tag("table", tag("tbody", rows), "border-collapse:collapse"))
+    return tag("div", "".join(parts), "margin-top:10px")
+
+
+def _fix(fix: SuggestedFix, memory: tuple[NamedMemory, ...]) -> str:
+    parts = []
+    if fix.change:
+        parts.append(command_html(fix.change) if fix.is_command else prose(fix.change))
+    if fix.cost:
+        parts.append(tag("div", prose(fix.cost)))
+    if fix.checks:
+        parts.append(tag("div", " · ".join(map(_check, fix.checks)), "font-size:13px"))
+    if fix.note:
+        parts.append(tag("div", prose(fix.note), _FAINT))
+    if memory:
+        parts.append(tag("div", memory_bars(memory), "margin-top:6px"))
+    if fix.command:
+        command = command_html(fix.command.rstrip("\n"))
+        parts.append(_folded("The whole command", command) if fix.change else command)
+    return "".join(parts)
+
+
+def _check(check: tuple[str, str]) -> str:
+    name, sign = check
+    word, colour = _CHECK_WORDS[sign]
+    return f"{escape(name)} {tag('span', escape(f'{sign} {word}'), f'color:{colour}')}"
+
+
+def _step(step: Step) -> str:
+    text = prose(step.text)
+    if step.command:
+        text += (": " if step.text else "") + tag("code", escape(step.command), "user-select:all")
+    return _row(step.name, text)
+
+
+def _row(name: str, html: str) -> str:
+    return f'<tr><th style="{_LABEL}">{escape(name)}</th><td style="{_TEXT}">{html}</td></tr>'
+
+
+def _folded(name: str, html: str) -> str:
+    return f'<details style="margin-top:4px"><summary>{escape(name)}</summary>{html}</details>'

@@ -1,0 +1,86 @@
+"""The summary and the steps of a runbook as HTML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vllm_runbooks.core.display import RenderedView
+from vllm_runbooks.core.markup import clean_html
+from vllm_runbooks.core.records import MemoryUse
+from vllm_runbooks.core.views.runbook_steps import StepText, step
+from vllm_runbooks.core.views.styled import Tone
+from vllm_runbooks.core.views.summary import NamedMemory, Statement, Step, SuggestedFix, Summary
+from vllm_runbooks.core.views.summary_html import rendered
+from vllm_runbooks.runbooks.shown_cells import shown_cells
+
+_DASH = "\u2013"
+_PAYLOAD = "<img src=x onerror=alert(1)>"
+_SUMMARY = Summary(
+    "FAILED",
+    Tone.BAD,
+    ("startup.log", "vLLM 0.16.0"),
+    statements=(Statement("✗", "CUDA out of memory", Tone.BAD, "●●● confirmed", "oom.load", "line 9", _PAYLOAD),),
+    fix=SuggestedFix("--max-num-seqs 32", "at most 32 run concurrently", (("lint", "✓"), ("vLLM", _DASH))),
+    memory=(NamedMemory("now", MemoryUse(24.0, 30.0, None, None), "needs 30 of 24 GiB"),),
+    steps=(Step("Next", "compare", "vllm-runbooks diff a b"),),
+)
+
+
+def test_the_card_has_everything_that_the_terminal_has() -> None:
+    """State, cause with its proof, fix with cost and validations in words, memory and next step; text is escaped."""
+    html = rendered(_SUMMARY).html
+    for words in (
+        *("FAILED", "startup.log", "CUDA out of memory", "oom.load", "line 9", "--max-num-seqs 32", "at most 32"),
+        *("lint", "✓ passed", f"{_DASH} not checked", "needs 30 of 24 GiB", "vllm-runbooks diff a b"),
+    ):
+        assert words in html, words
+    assert "<img" not in html
+    assert "&lt;img" in html
+
+
+def test_a_published_card_keeps_its_commands_apart_and_its_bars() -> None:
+    """Cleaning for a page leaves the mark of what to copy, and the part beyond the GPU's end."""
+    html = clean_html(rendered(_SUMMARY).html)
+    assert '<pre data-copy="command"' in html
+    assert "beyond the end of the GPU" in html
+
+
+def test_evidence_is_folded_below_its_fact_and_left_out_if_there_is_none() -> None:
+    """A step shows fact, so, do; its evidence in details, but none that says that there is nothing."""
+    shown = step(
+        StepText("PyTorch held 22 GiB.", "It does not fit.", "Limit videos.", "vllm serve m"),
+        {"The log": RenderedView("log", "<p>log</p>"), "Figures": RenderedView.nothing("no figures")},
+    )
+    assert shown.html.count("<details") == 1
+    assert "no figures" not in shown.html
+    assert shown.plain.startswith("Fact  PyTorch held 22 GiB.\nSo    It does not fit.\nDo    Limit videos.\n")
+
+
+def test_a_step_with_nothing_to_say_is_marked_as_such() -> None:
+    """Without a fact and without evidence the output is one that pages leave out."""
+    empty = step(None, {"Figures": RenderedView.nothing("no figures")})
+    assert empty.is_nothing
+    assert empty.plain == "no figures"
+
+
+def test_pages_leave_out_steps_that_say_nothing_and_number_the_rest() -> None:
+    """A heading goes with its only outputs, and the numbers have no gap."""
+    cells = [
+        _prose("# Title"), _prose("## 1. First"), _code(RenderedView("a", "a")),
+        _prose("## 2. Second"), _code(RenderedView.nothing("none")),
+        _prose("## 3. Third\n\nText."), _code(RenderedView.nothing("none")), _code(RenderedView("b", "b")),
+        _prose("## Verdict"),
+    ]  # fmt: skip
+    shown = shown_cells(cells)
+    prose = [cell["source"] for cell in shown if cell["cell_type"] == "markdown"]
+    assert prose == ["# Title", "## 1. First", "## 2. Third\n\nText.", "## Verdict"]
+    assert [len(cell["outputs"]) for cell in shown if cell["cell_type"] == "code"] == [1, 0, 1]
+
+
+def _prose(text: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "source": text}
+
+
+def _code(view: RenderedView) -> dict[str, Any]:
+    output = {"output_type": "execute_result", "data": view._repr_mimebundle_()}
+    return {"cell_type": "code", "source": "view", "outputs": [output]}
