@@ -19,6 +19,7 @@ import signal
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -64,7 +65,9 @@ def _around(code: CodeType) -> Any:
 
 def changed_functions(path: str, before: str, after: str) -> list[tuple[CodeType, CodeType]]:
     """The functions that differ, as they were and as they are; none where more than functions differs."""
-    old, new = compile(before, path, "exec"), compile(after, path, "exec")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # a mutant may compare with `is`
+        old, new = compile(before, path, "exec"), compile(after, path, "exec")
     if _around(old) != _around(new):
         return []
     return [(a, b) for a, b in zip(_functions(old), _functions(new), strict=True) if a != b]
