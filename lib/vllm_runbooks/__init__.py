@@ -145,6 +145,7 @@ _NAMESPACES: Mapping[str, Mapping[str, str]] = {
         "schedule": "schedule.render",
         "start_files": "plan.render.start_files",
         "starts": "diagnosis.render.starts",
+        "steps": "diagnosis.render.steps",
         "to_json": "core.display:to_json",
         "toolchains": "edge10.host.render",
     },

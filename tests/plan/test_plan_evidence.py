@@ -194,10 +194,11 @@ def test_the_failed_allocation_is_reproduced() -> None:
     The page shows the verdict in green where the plan has the step, in amber where it does not.
     """
     case, asked = failed()
-    cause = rb.diagnose(case).root_cause
+    answer = rb.diagnose(case)
+    cause = answer.root_cause
     assert cause is not None
     made = plan_evidence.budget(asked)
-    shown = render.plan_sections.encoder(made, cause.captures)
+    shown = render.plan_sections.encoder(made, answer)
     said = str(shown)
 
     assert said.startswith("reproduced: 698.00 MiB, SiluAndMul's output in a layer of the encoder")
@@ -206,7 +207,8 @@ def test_the_failed_allocation_is_reproduced() -> None:
     assert before is not None
     assert float(before[1]) == pytest.approx(22.08, rel=0.01)
     assert re.search(r"SiluAndMul's output +698\.00 +[\d.]+  failed", said)
-    other = render.plan_sections.encoder(made, {**cause.captures, "tried_mib": "12.00"})
+    other_cause = replace(cause, captures={**cause.captures, "tried_mib": "12.00"})
+    other = render.plan_sections.encoder(made, replace(answer, root_cause=other_cause))
     assert str(other).startswith("planned: 1 video; the log names no step of it")
     assert ["#1a7f37" in each.html for each in (shown, other)] == [True, False]
     assert ["#9a6700" in each.html for each in (shown, other)] == [False, True]
@@ -263,7 +265,7 @@ def test_what_is_missing_stands_in_place_of_a_plan(evidence: Evidence | str, sai
     assert said in asked
     views = [
         render.plan_sections.memory(plan_evidence.planned(asked)),
-        render.plan_sections.encoder(plan_evidence.budget(asked), {}),
+        render.plan_sections.encoder(plan_evidence.budget(asked), rb.diagnose(sources.load(VIDEO))),
         render.plan_sections.ways_out(plan_evidence.ways_out(asked)),
         render.plan_sections.ranking(plan_evidence.layouts(asked, 2)),
     ]

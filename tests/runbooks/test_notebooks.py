@@ -66,17 +66,25 @@ def test_runbooks_are_stripped_and_their_cells_are_named(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", RUNBOOKS, ids=lambda p: p.stem)
-def test_runbooks_read_as_prose(path: Path) -> None:
-    """Title, meaning and impact come first, a sentence stands before every check, the verdict comes last."""
-    found = cells(path)
-    text = "\n".join(source(cell) for cell in found if cell["cell_type"] == "markdown")
-    code = [i for i, cell in enumerate(found) if cell["cell_type"] == "code"]
+def test_runbooks_answer_first_and_then_go_step_by_step(path: Path) -> None:
+    """Title and impact, parameters, the summary; then numbered steps, each below its heading; the result comes last."""
+    listed = cells(path)
+    kinds = [cell["cell_type"] for cell in listed]
+    steps = [source(cell) for cell in listed[3:] if cell["cell_type"] == "markdown"]
+    headings = [re.match(r"## (?:(\d+)\. )?\S", text) for text in steps]
 
-    assert found[0]["cell_type"] == "markdown"
-    assert source(found[0]).startswith("# ")
-    assert [h for h in ("**Impact.**", "## Diagnosis", "## Mitigation", "## Verdict") if h not in text] == []
-    assert [found[i]["id"] for i in code if found[i - 1]["cell_type"] != "markdown"] == []
-    assert "rb.conclude(" in source(found[-1])
+    assert kinds[:3] == ["markdown", "code", "code"]
+    assert source(listed[0]).startswith("# ")
+    assert "**Impact.**" in source(listed[0])
+    assert ".summary(" in source(listed[2]).splitlines()[-1]
+    assert [found[1] if found else "no heading" for found in headings] == [
+        *map(str, range(1, len(headings))), None
+    ]  # fmt: skip
+    assert steps[-1].startswith("## Result\n")
+    assert [
+        cell["id"] for cell, before in zip(listed[3:], kinds[2:], strict=False) if cell["cell_type"] == before
+    ] == []
+    assert "rb.conclude(" in source(listed[-1])
 
 
 @pytest.mark.parametrize("path", RUNBOOKS, ids=lambda p: p.stem)

@@ -63,7 +63,7 @@ def table(entries: Sequence[HistoryEntry]) -> RenderedView:
     """`listed` for a notebook."""
     if not entries:
         text = "The history holds nothing that was asked for."
-        return RenderedView(text, tag("p", escape(text)))
+        return RenderedView.nothing(text)
     rows = []
     for item in entries:
         id_, began, kind, verdict, took, about = map(escape, _cells(item))

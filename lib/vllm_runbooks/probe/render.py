@@ -88,13 +88,9 @@ def outcome(health: Health) -> RenderedView:
     return RenderedView(str(headline), verdict(headline, tone))
 
 
-def message(text: str) -> RenderedView:
-    return RenderedView(text, prose(text))
-
-
 def rungs(health: Health) -> RenderedView:
     if not health.observation.health_checks:
-        return message("No rung was tried.")
+        return RenderedView.nothing("No rung was tried.")
     return grid(_RUNG, _rung_rows(health))
 
 
@@ -128,7 +124,7 @@ def figures(health: Health, serving: Serving) -> RenderedView:
     """Figures of all engines together and of each, with a chart over time."""
     content = _figures(health, serving)
     if content is None:
-        return message(_NO_FIGURES)
+        return RenderedView.nothing(_NO_FIGURES)
     head, rows, below = content
     table = grid(head, rows, below, is_numeric=True)
     return RenderedView(table.plain, table.html + _drawn(health, serving))
@@ -197,7 +193,7 @@ _FEWEST_DRAWN = 3
 def load(health: Health) -> RenderedView:
     measured = health.observation.load
     if measured is None:
-        return message("No load was put on the server.")
+        return RenderedView.nothing("No load was put on the server.")
     head, rows, below = _loaded(health, measured)
     return grid(head, rows, below, is_numeric=True)
 
@@ -249,7 +245,7 @@ def _load_words(measured: LoadMeasurement) -> str:
 
 def findings(health: Health) -> RenderedView:
     if not health.findings:
-        return message("Nothing wrong was found.")
+        return RenderedView.nothing("Nothing wrong was found.")
     blocks = plain(parted(_finding_view(finding) for finding in health.findings))
     return RenderedView(f"{blocks}\n", "".join(map(_finding_html, health.findings)))
 

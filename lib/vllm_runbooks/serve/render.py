@@ -11,7 +11,6 @@ from vllm_runbooks.core.views.elements import cells, grid, html_table, joined, r
 from vllm_runbooks.core.views.styled import Tone, plain
 from vllm_runbooks.core.views.summary import Statement, Step, Summary, summary_view
 from vllm_runbooks.diagnosis.render.summaries import summarize
-from vllm_runbooks.probe.render import message
 from vllm_runbooks.probe.starts import (
     Attempt,
     Fleet,
@@ -91,7 +90,7 @@ _NOTHING = "Nothing was started on this host: `live` is off"
 def shown(launch: Guarded | None) -> RenderedView:
     """A launch for a notebook; None if there was none."""
     if launch is None:
-        return message(f"{_NOTHING}, and the runbook works on what is recorded.")
+        return RenderedView.nothing(f"{_NOTHING}, and the runbook works on what is recorded.")
     rows = [(check.name, check.result.value, check.message) for check in launch.checks]
     tried = [line for attempt in launch.attempts for line in _lines(attempt)]
     plain = "\n".join([*(f"{name}: {result}: {says}" for name, result, says in rows), *tried, *_rows(launch)])
@@ -103,9 +102,9 @@ def shown(launch: Guarded | None) -> RenderedView:
 def proof(before: Guarded | None, after: Guarded | None) -> RenderedView:
     """The launch before and after a change."""
     if before is None:
-        return message("Nothing was changed: `live` is off.")
+        return RenderedView.nothing("Nothing was changed: `live` is off.")
     if after is None:
-        return message(
+        return RenderedView.nothing(
             "Nothing was changed: there was no need, `apply` is off, or no way out that was checked can be made here."
         )
     rows = [(name, *_told(launch)) for name, launch in (("before", before), ("after", after))]
@@ -117,7 +116,7 @@ def compared(
 ) -> RenderedView:
     """Two launches that differ in one setting, with their load."""
     if first is None:
-        return message(f"{_NOTHING}.")
+        return RenderedView.nothing(f"{_NOTHING}.")
     starts = [(names[0], first), *([(names[1], second)] if second is not None else [])]
     attempts = [launch.last for _, launch in starts]
     rows = [
@@ -167,7 +166,7 @@ def _changed(after: Guarded) -> str:
 def fleet(copies: Fleet | None) -> RenderedView:
     """Copies behind a proxy, with their load."""
     if copies is None:
-        return message(f"{_NOTHING}.")
+        return RenderedView.nothing(f"{_NOTHING}.")
     counts = [*copies.answered, *[None] * (len(copies.servers) - len(copies.answered))]
     rows = [
         (f"{number}", *_told(server), "unknown" if count is None else f"{count}")
@@ -208,7 +207,7 @@ def printed(logs: Mapping[str, Sequence[Printed]]) -> RenderedView:
         for line in lines
     ]
     if not rows:
-        return message("No log to look into: nothing was started.")
+        return RenderedView.nothing("No log to look into: nothing was started.")
     return grid(["log of", "shows", "part of a line", "times", ""], rows)
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.views.elements import prose, tag
 from vllm_runbooks.core.views.styled import Line, Prose, TextBlock, Tone, plain, styled
-from vllm_runbooks.core.views.summary_html import command_html
+from vllm_runbooks.core.views.summary_html import command_html, folded
 
 _LABELS = ("Fact", "So", "Do")
 _WIDEST = "max-width:60em"
@@ -26,24 +25,23 @@ class StepText:
     """What to copy for it."""
 
 
-def step(said: StepText | Sequence[StepText] | None, evidence: Mapping[str, RenderedView | None]) -> RenderedView:
+def step(
+    facts: StepText | Sequence[StepText | None] | None, evidence: Mapping[str, RenderedView | None]
+) -> RenderedView:
     """A step with its evidence, each piece folded under its name; pieces with nothing to say are left out.
 
     Args:
-        said: One fact with what follows, several, or None.
+        facts: One fact with what follows, or several; None where there is none.
         evidence: Views by their names.
     """
-    texts = [said] if isinstance(said, StepText) else list(said or ())
+    texts = [facts] if isinstance(facts, StepText) else [text for text in facts or () if text is not None]
     shown = {name: view for name, view in evidence.items() if view is not None and not view.is_nothing}
     if not texts and not shown:
         return RenderedView.nothing("\n".join(view.plain for view in evidence.values() if view is not None))
-    html = "".join(map(_html, texts)) + "".join(
-        f'<details style="margin:6px 0"><summary>{escape(name)}</summary>{view.html}</details>'
-        for name, view in shown.items()
-    )
+    html = "".join([*map(_html, texts), *(folded(name, view.html) for name, view in shown.items())])
     blocks = [block for text in texts for block in _blocks(text)]
-    folded = [f"{name}:\n{view.plain}" for name, view in shown.items()]
-    return RenderedView("\n\n".join([*([plain(blocks)] if blocks else []), *folded]), html)
+    named = [f"{name}:\n{view.plain}" for name, view in shown.items()]
+    return RenderedView("\n\n".join([*([plain(blocks)] if blocks else []), *named]), html)
 
 
 def _parts(text: StepText) -> list[tuple[str, str]]:

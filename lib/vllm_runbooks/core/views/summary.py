@@ -107,6 +107,8 @@ class Step:
     command: str = ""
     is_first: bool = False
     """Whether it comes before the fix."""
+    runbook: str = ""
+    """Id of the runbook to open."""
 
 
 @dataclass(frozen=True)
@@ -208,8 +210,9 @@ def _table_view(table: SummaryTable) -> list[TextBlock]:
 def step_view(step: Step) -> TextBlock:
     """A step behind its name."""
     lead = styled(_label(step.name), Tone.HEADING)
-    if step.text and step.command:
-        return _Below(lead + f"{step.text}: ", styled(step.command, Tone.COMMAND), _INDENT)
+    command = step.command or step.runbook
+    if step.text and command:
+        return _Below(lead + f"{step.text}: ", styled(command, Tone.COMMAND), _INDENT)
     return _Paragraph(styled(step.text) + styled(step.command, Tone.COMMAND), _INDENT, lead)
 
 

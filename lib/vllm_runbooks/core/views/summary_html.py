@@ -68,6 +68,11 @@ def command_html(text: str) -> str:
     return f'<pre data-copy="command" style="{style}">{code}</pre>'
 
 
+def folded(name: str, html: str) -> str:
+    """HTML behind its name."""
+    return f'<details style="margin-top:4px"><summary>{escape(name)}</summary>{html}</details>'
+
+
 def memory_bars(memory: tuple[NamedMemory, ...]) -> str:
     """Memory of one GPU as a bar for each name, on a common scale; what lies beyond the GPU's end is red."""
     if not memory:
@@ -129,7 +134,7 @@ def _fix(fix: SuggestedFix, memory: tuple[NamedMemory, ...]) -> str:
         parts.append(tag("div", memory_bars(memory), "margin-top:6px"))
     if fix.command:
         command = command_html(fix.command.rstrip("\n"))
-        parts.append(_folded("The whole command", command) if fix.change else command)
+        parts.append(folded("The whole command", command) if fix.change else command)
     return "".join(parts)
 
 
@@ -143,12 +148,11 @@ def _step(step: Step) -> str:
     text = prose(step.text)
     if step.command:
         text += (": " if step.text else "") + tag("code", escape(step.command), "user-select:all")
+    if step.runbook:
+        page = escape(step.runbook)
+        text += f': <a href="{page}.ipynb">{page}</a>'
     return _row(step.name, text)
 
 
 def _row(name: str, html: str) -> str:
     return f'<tr><th style="{_LABEL}">{escape(name)}</th><td style="{_TEXT}">{html}</td></tr>'
-
-
-def _folded(name: str, html: str) -> str:
-    return f'<details style="margin-top:4px"><summary>{escape(name)}</summary>{html}</details>'

@@ -7,12 +7,13 @@ from dataclasses import replace
 from html import escape
 
 from vllm_runbooks.catalog.languages import LANGUAGES, Wording, joined
+from vllm_runbooks.catalog.load import load_catalog
 from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.records import Answer, Conditions, Finding, Level, Outcome, Remedy
 from vllm_runbooks.core.views import start_pictures
 from vllm_runbooks.core.views import text_width as columns
 from vllm_runbooks.core.views.drawing import COLOURS, bars
-from vllm_runbooks.core.views.elements import badge, cut, html_table, preformatted, prose, quoted, remark, tag
+from vllm_runbooks.core.views.elements import badge, cut, html_table, prose, quoted, remark, tag
 from vllm_runbooks.core.views.styled import (
     BLANK,
     GROUNDS,
@@ -30,8 +31,8 @@ from vllm_runbooks.core.views.styled import (
     plain,
     styled,
 )
-from vllm_runbooks.core.views.summary import summary_view
-from vllm_runbooks.core.views.summary_html import rendered
+from vllm_runbooks.core.views.summary import Step, summary_view
+from vllm_runbooks.core.views.summary_html import command_html, folded, rendered
 from vllm_runbooks.diagnosis.render import words as answer_words
 from vllm_runbooks.diagnosis.render.figures import printed_gib
 from vllm_runbooks.diagnosis.render.summaries import summarize
@@ -39,9 +40,20 @@ from vllm_runbooks.diagnosis.render.summaries import summarize
 _LEVELS = {Level.CONFIRMED: Tone.BAD, Level.PROBABLE: Tone.WARN, Level.POSSIBLE: Tone.HINT}
 
 
-def summary(answer: Answer, *, gpus: str = "", command: bool = False) -> RenderedView:
-    """The answer in a card: state, cause, first fix and memory; with `command` the whole changed command."""
-    return rendered(summarize(answer, gpus=gpus, has_command=command))
+def summary(answer: Answer, *, gpus: str = "", runbook: str = "") -> RenderedView:
+    """The answer in a card: state, cause, first fix, memory, and the runbook of this cause if it is another one.
+
+    Args:
+        answer: The diagnosis.
+        gpus: GPUs of the launch as the user named them.
+        runbook: The runbook that shows it.
+    """
+    record = summarize(answer, gpus=gpus, has_command=any(remedy.command for remedy in answer.remedies))
+    symptom = load_catalog().symptoms.get(answer.root_cause.symptom) if answer.root_cause else None
+    if runbook and symptom is not None and symptom.runbook and symptom.runbook != runbook:
+        step = Step("Open", "the runbook for this cause", runbook=symptom.runbook, is_first=True)
+        record = replace(record, steps=(step, *record.steps))
+    return rendered(record)
 
 
 def text(answer: Answer) -> str:
@@ -216,8 +228,10 @@ def _in_its_language(answer: Answer, plain: str, html: str) -> RenderedView:
 
 
 def starts(answer: Answer) -> RenderedView:
-    """Every launch in the text, its lines and its outcome."""
+    """Every launch in the text, its lines and its outcome, if there are several."""
     say = Wording(answer.lang)
+    if len(answer.starts) < 2:
+        return RenderedView.nothing(_headline(answer))
     rows = [
         [
             str(number),
@@ -237,8 +251,7 @@ def starts(answer: Answer) -> RenderedView:
     html = html_table(head, rows, numeric=[0]) + tag(
         "p", escape(say("vLLM release: {release}", release=release)), "font-size:14px"
     )
-    rows_of_text = plain(_starts_view(answer)) if len(answer.starts) > 1 else ""
-    return _in_its_language(answer, f"{_headline(answer)}\n{rows_of_text}".strip(), html)
+    return _in_its_language(answer, f"{_headline(answer)}\n{plain(_starts_view(answer))}", html)
 
 
 def outcome(answer: Answer) -> RenderedView:
@@ -293,7 +306,7 @@ def checks(answer: Answer) -> RenderedView:
         text = say("Nothing to confirm: the start is healthy, there is no root cause.")
         if not answer.outcome.is_healthy:
             text = say.joined("Nothing to confirm: no root cause is known.", answer_words.lead(answer))
-        return _in_its_language(answer, text, tag("p", escape(text)))
+        return RenderedView.nothing(text)
     marks = (
         ("✓", "fits", finding.conditions.matched),
         ("✗", "speaks against it", finding.conditions.mismatched),
@@ -339,13 +352,13 @@ def way_out(number: int, remedy: Remedy, lang: str | None = None) -> RenderedVie
 
 
 def _way_out(number: int, remedy: Remedy, say: Wording) -> str:
-    """A fix with its command as wide as the page: a table column would wrap it."""
+    """A fix with its changes and cost, and its command folded."""
     changes = "".join(tag("code", escape(answer_words.change(e, say))) + "<br>" for e in remedy.edits)
     return (
         tag("div", f"{number}. <b>{prose(remedy.title)}</b>", "margin-top:14px;max-width:80ch")
         + tag("div", f"{say('Costs: ')}{prose(remedy.cost)}", "margin:2px 0 4px 0;max-width:80ch")
         + (tag("div", changes, "font-size:13px") if changes else "")
-        + (preformatted(remedy.command) if remedy.command else "")
+        + (folded(say("The whole command"), command_html(remedy.command)) if remedy.command else "")
     )
 
 
@@ -355,7 +368,7 @@ def facts(answer: Answer) -> RenderedView:
     rows = answer_words.fact_rows(answer.facts, say)
     if not rows:
         text = say("The text holds none of vLLM's figures (weights, KV cache, concurrency).")
-        return _in_its_language(answer, text, tag("p", escape(text)))
+        return RenderedView.nothing(text)
     plain = "\n".join(f"{name}: {value}" for name, value in rows)
     html = html_table([say("figure"), say("printed")], [[escape(n), escape(v)] for n, v in rows])
     if ranks := answer_words.rank_rows(answer.ranks, say):
@@ -372,7 +385,7 @@ def others(answer: Answer) -> RenderedView:
     left_out = answer_words.left_out(answer) if answer.hidden else say("Nothing was left out.")
     if not rest:
         text = say.joined("Nothing else was found.", left_out)
-        return _in_its_language(answer, text, tag("p", escape(text)))
+        return RenderedView.nothing(text)
     rows = [
         [
             badge(say(f.severity.value), GROUNDS[SEVERITIES[f.severity]]),
@@ -395,7 +408,7 @@ def memory(answer: Answer) -> RenderedView:
     total, tried = (printed_gib(captures, name) for name in ("total", "tried"))
     if not total or tried is None:
         text = say("The text states no memory figures for the moment of the failure.")
-        return _in_its_language(answer, text, tag("p", escape(text)))
+        return RenderedView.nothing(text)
     free = say("free")
     parts = [(say(name), value) for name, value in answer_words.memory_parts(captures, total)]
     chart = bars([(name, value / total) for name, value in parts if name != free])

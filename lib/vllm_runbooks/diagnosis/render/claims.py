@@ -15,7 +15,7 @@ def judged(claims: Sequence[CheckedClaim]) -> RenderedView:
     """The claims of a document, each with its verdict, figures and source lines."""
     if not claims:
         text = "No claims are judged here: they belong to the recorded case that this runbook is for."
-        return RenderedView(text, tag("p", text))
+        return RenderedView.nothing(text)
     plain, blocks = [], []
     for claim in claims:
         numbers = " · ".join(_figure(name, printed) for name, printed in claim.figures.items())

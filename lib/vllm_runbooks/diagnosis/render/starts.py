@@ -13,7 +13,7 @@ from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.records import Answer, ServerRun
 from vllm_runbooks.core.views import start_pictures
 from vllm_runbooks.core.views.drawing import bars
-from vllm_runbooks.core.views.elements import GREEN, GREY, RED, badge, grid, html_table, tag
+from vllm_runbooks.core.views.elements import GREEN, GREY, RED, badge, grid, html_table
 from vllm_runbooks.diagnosis.render.figures import FACT_NAMES, figure, gpu_total, printed_gib
 
 _SIDE_BY_SIDE = (
@@ -29,7 +29,7 @@ def timeline(starts: Sequence[ServerRun], *, start: int = 0) -> RenderedView:
     phases = starts[start - 1].timeline if starts else ()
     if not phases:
         text = "The text shows no phase of the start."
-        return RenderedView(text, tag("p", escape(text)))
+        return RenderedView.nothing(text)
     seconds = [p.printed_seconds if p.printed_seconds is not None else p.clock_seconds for p in phases]
     longest = max((s for s in seconds if s is not None), default=0.0) or 1.0
     rows, plain = [], []
@@ -46,7 +46,7 @@ def timeline(starts: Sequence[ServerRun], *, start: int = 0) -> RenderedView:
 def side_by_side(starts: Sequence[ServerRun]) -> RenderedView:
     """The figures of every launch, one column each."""
     if not starts:
-        return RenderedView(_NO_START, tag("p", _NO_START))
+        return RenderedView.nothing(_NO_START)
     head = ["figure", *(start_pictures.label(start, number) for number, start in enumerate(starts, 1))]
     rows = [
         [FACT_NAMES[name], *(figure_text or "" for figure_text in shown_facts)]
@@ -66,7 +66,7 @@ def settings(starts: Sequence[ServerRun]) -> RenderedView:
     ]
     if not rows:
         text = "The starts do not differ in any printed setting." if len(starts) > 1 else "There is nothing to compare."
-        return RenderedView(text, tag("p", text))
+        return RenderedView.nothing(text)
     head = ["setting", *(start_pictures.label(start, number) for number, start in enumerate(starts, 1))]
     return grid(head, rows, "An empty cell: not set, so this release's default, or a value that is not printed.")
 
@@ -83,7 +83,7 @@ def timelines(starts: Sequence[ServerRun]) -> RenderedView:
     picture = start_pictures.timelines(starts)
     if not picture:
         text = "The text shows no phases with their times."
-        return RenderedView(text, tag("p", text))
+        return RenderedView.nothing(text)
     spent = [{phase.name: start_pictures.spent(phase) for phase in start.timeline} for start in starts]
     rows = [
         [label, *("" if (s := by.get(name)) is None else f"{s:.0f} s" for by in spent)]
@@ -107,7 +107,7 @@ def memories(starts: Sequence[ServerRun], evidence: Evidence | None = None, *, g
     picture = start_pictures.memories(starts, totals)
     if not picture:
         text = "The text holds none of vLLM's memory figures (weights, KV cache)."
-        return RenderedView(text, tag("p", escape(text)))
+        return RenderedView.nothing(text)
     rows = []
     for number, (start, total) in enumerate(zip(starts, totals, strict=True), 1):
         facts = start.facts
@@ -134,7 +134,7 @@ def throughputs(starts: Sequence[ServerRun]) -> RenderedView:
     picture = start_pictures.throughputs(starts)
     if not picture:
         text = "The text holds no periodic line with a throughput."
-        return RenderedView(text, tag("p", text))
+        return RenderedView.nothing(text)
     rows = []
     for number, start in enumerate(starts, 1):
         rates = [sample.generation_tokens_per_s for sample in start.throughput]
@@ -156,7 +156,7 @@ def comparable(starts: Sequence[ServerRun]) -> RenderedView:
     comparisons = comparison.comparable(starts)
     if not comparisons:
         text = "There is one start, and nothing to compare it with." if starts else _NO_START
-        return RenderedView(text, tag("p", text))
+        return RenderedView.nothing(text)
     words = {True: "yes", False: "no", None: "unknown"}
     tones = {True: GREEN, False: RED, None: GREY}
     rows = [[escape(c.figure), badge(words[c.may], tones[c.may]), escape(c.why)] for c in comparisons]
@@ -176,7 +176,7 @@ def free_memory(
     before, after = (printed_gib(captures, name) for name in ("initial", "current"))
     if before is None or after is None:
         text = "The text does not state the free memory before and after profiling."
-        return RenderedView(text, tag("p", text))
+        return RenderedView.nothing(text)
     total = gpu_total(answer.facts, evidence, gpu_gib)
     budgets = {f"utilisation {share:g}": share * total for share in utilizations} if total else {}
     rows = [["free before profiling", f"{before:.2f}"], ["free after profiling", f"{after:.2f}"]]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.printed import masked
-from vllm_runbooks.core.records import ServerRun
+from vllm_runbooks.core.records import Answer, ServerRun
 from vllm_runbooks.core.views import start_pictures, styled
 from vllm_runbooks.core.views.elements import (
     Headline,
@@ -22,10 +22,11 @@ from vllm_runbooks.core.views.elements import (
     joined,
     preformatted,
     remark,
-    tag,
     verdict,
     wrap,
 )
+from vllm_runbooks.core.views.runbook_steps import StepText
+from vllm_runbooks.core.views.summary import sentence_of
 from vllm_runbooks.plan.records import Layouts, Plan
 from vllm_runbooks.plan.render import plans
 from vllm_runbooks.plan.render import words as plan_words
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 def _unplanned(why: str) -> RenderedView:
     answer = Headline("not planned", why)
-    return RenderedView(wrap(str(answer), ""), verdict(answer, plans.TONES[None]))
+    return RenderedView(wrap(str(answer), ""), verdict(answer, plans.TONES[None]), is_nothing=True)
 
 
 def asked(request: PlanningRequest | str) -> RenderedView:
@@ -79,6 +80,11 @@ def memory(plan: Plan | str) -> RenderedView:
     )
 
 
+def conclusion(plan: Plan | str) -> StepText | None:
+    """Whether a plan fits and why, as a fact; None if nothing is planned."""
+    return None if isinstance(plan, str) else StepText(sentence_of(f"Calculated: {plan_words.headline(plan)}"))
+
+
 def ranking(layouts: Layouts | str) -> RenderedView:
     """Every layout with its reasons, the best first, and those that the release rejects."""
     if isinstance(layouts, str):
@@ -105,7 +111,7 @@ def files(made: Mapping[str, str], pattern: str, otherwise: str = _NONE) -> Rend
     """
     names = [name for name in made if fnmatchcase(name, pattern)]
     if not names:
-        return RenderedView(otherwise, remark(otherwise))
+        return RenderedView.nothing(otherwise)
     first, others = names[0], names[1:]
     more = f"Like it, each with its own cards and port: {', '.join(others)}." if others else ""
     indented = "\n".join(f"  {line}".rstrip() for line in made[first].splitlines())
@@ -178,7 +184,7 @@ def beside(starts: Sequence[ServerRun], planned: Sequence[Plan | str]) -> Render
     every = [figure for figures in figures_by_start for figure in figures]
     if not every:
         reason = next((plan for plan in planned if isinstance(plan, str)), "The log prints no figure that is planned.")
-        return RenderedView(reason, tag("p", escape(reason)))
+        return RenderedView.nothing(reason)
     farthest = max(every, key=lambda figure: abs(figure.off))
     number = next(at for at, figures in enumerate(figures_by_start, 1) if farthest in figures)
     lead = Headline(
@@ -229,12 +235,12 @@ def _figures(start: ServerRun, plan: Plan) -> list[_Beside]:
     ]
 
 
-def encoder(planned: Budget | str, printed: Mapping[str, str]) -> RenderedView:
+def encoder(planned: Budget | str, answer: Answer) -> RenderedView:
     """The encoder's part of the profiling run, step by step, next to the allocation that a log says failed.
 
-    `planned` may be why nothing is planned; `printed` has the captures of the failure: its modality, the MiB that were
-    tried, the GiB that were allocated.
+    `planned` may be why nothing is planned.
     """
+    printed = answer.root_cause.captures if answer.root_cause else {}
     if isinstance(planned, str):
         return _unplanned(planned)
     if planned.encoder is None:
@@ -279,7 +285,7 @@ def ways_out(remedies: Sequence[WayOut] | str) -> RenderedView:
         return _unplanned(remedies)
     if not remedies:
         note_text = "No change of one or two options makes it fit, or it fits as it is."
-        return RenderedView(note_text, remark(note_text))
+        return RenderedView.nothing(note_text)
     rows, plain, below = [], [], []
     for way in remedies:
         options = " ".join(as_option(name, value) for name, value in way.changes.items())
