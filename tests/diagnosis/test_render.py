@@ -43,7 +43,7 @@ HOSTILE = (
     "{{constructor}} <!-- \r\t"
 )
 ALLOWED = {
-    "b", "br", "code", "div", "p", "rect", "span", "svg", "table", "tbody", "td", "th", "thead", "title", "tr",
+    "b", "br", "code", "details", "div", "p", "pre", "rect", "span", "summary", "svg", "table", "tbody", "td", "th", "thead", "title", "tr",
 }  # fmt: skip
 
 
@@ -164,11 +164,12 @@ def test_nothing_of_a_log_is_markup(view: Any, *, with_cause: bool) -> None:
     page = Tags(shown.html)
 
     assert page.tags <= ALLOWED
-    assert page.attributes <= {"style", "width", "height", "viewbox", "role", "x", "y", "fill"}
+    assert page.attributes <= {"style", "width", "height", "viewbox", "role", "x", "y", "fill", "data-copy"}
     assert page.comments == []
     assert not [c for c in shown.html + shown.plain if ord(c) < 32 and c != "\n"]
     assert not {*"\x7f\x9b\u202e\u202c\ufeff"} & {*shown.html, *shown.plain}
-    assert shown._repr_mimebundle_() == {"text/plain": str(shown), "text/html": shown.html}
+    bundle = shown._repr_mimebundle_()
+    assert (bundle["text/plain"], bundle["text/html"]) == (str(shown), shown.html)
 
 
 def test_the_terminal_gets_no_control_character() -> None:
@@ -518,7 +519,7 @@ def test_judges_are_named(checks: tuple[str, str, str], said: str) -> None:
 
 
 def test_a_way_out_shows_its_changes_and_its_command() -> None:
-    """Values that are no text as JSON, the command apart from the rest, and what is noted at the end."""
+    """Values that are no text as JSON, the command folded to copy, and what is noted at the end."""
     edits = (Edit("set", "sizes", [1, "ü"]), Edit("set", "eager", True), Edit("set", "name", "x y"))
     answer = made(remedies=(remedy(edits=edits, command="vllm \\\n  serve"), remedy(edits=())), notes=("One.", "Two."))
     ways = (
@@ -533,7 +534,7 @@ def test_a_way_out_shows_its_changes_and_its_command() -> None:
     assert answers.remedies(answer).plain == f"Do first. Compare.\n\n{ways}\n\nNOTES\n  One.\n  Two."
     assert f"{ways}\n\nNOTES\n  One.\n  Two.\n\nRecognised" in answers.text(answer)
     page = answers.remedies(answer).html
-    assert re.findall("<code>(.*?)</code>", page, re.DOTALL) == [
+    assert re.findall("<code[^>]*>(.*?)</code>", page, re.DOTALL) == [
         "option sizes = [1, &quot;ü&quot;]", "option eager = true", "option name = x y", "vllm \\\n  serve",
     ]  # fmt: skip
     assert said_in(page).startswith("Do first. Compare. 1. Serve fewer Costs: throughput option sizes")
@@ -605,9 +606,10 @@ def test_starts_are_a_table_with_their_ends() -> None:
     ]  # fmt: skip
     assert said_in(shown.html).endswith("vLLM release: 0.11.0 (printed)")
     assert shown.plain.startswith("a.log  ·  vLLM 0.11.0 (printed)  ·  FAILED\n5 STARTS (the last is described;")
+    unprinted = answers.starts(made(starts=starts, vllm=Release()))
+    assert said_in(unprinted.html).endswith("vLLM release: unknown: the text does not print it")
     alone = answers.starts(made(vllm=Release()))
-    assert alone.plain == "a.log  ·  vLLM release unknown  ·  FAILED"
-    assert said_in(alone.html).endswith("vLLM release: unknown: the text does not print it")
+    assert (alone.plain, alone.is_nothing) == ("a.log  ·  vLLM release unknown  ·  FAILED", True)
 
 
 def test_other_findings_are_a_table_in_their_colours() -> None:
