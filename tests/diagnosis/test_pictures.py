@@ -16,7 +16,7 @@ from vllm_runbooks.catalog import folders
 from vllm_runbooks.core import display, markup
 from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.records import Answer, ComparedTerm, Facts, Phase, Quote, ServerRun, Throughput
-from vllm_runbooks.core.views import drawing, start_pictures
+from vllm_runbooks.core.views import drawing, memory_parts, start_pictures
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.plan.records import ParallelLayout as Layout
@@ -89,9 +89,9 @@ def test_pictures_stay_inside_their_frame(four: list[ServerRun]) -> None:
 
 
 def test_text_takes_the_colour_of_the_page(four: list[ServerRun]) -> None:
-    """It reads on a light page and on a dark one; only figures inside a bar are white."""
+    """It reads on a light page and on a dark one; only figures inside a bar have an ink of their own."""
     for svg in drawings(four):
-        assert set(re.findall(r'<text [^>]*fill="([^"]+)"', svg)) <= {"currentColor", "#fff"}
+        assert set(re.findall(r'<text [^>]*fill="([^"]+)"', svg)) <= {"currentColor", "#fff", "#111"}
 
 
 def test_one_scale_makes_time_lines_comparable(four: list[ServerRun]) -> None:
@@ -461,8 +461,8 @@ def contrast(one: str, other: str) -> float:
 def test_terms_are_told_apart_without_colour() -> None:
     """In grey each has a lightness or a hatch of its own, and figures stand out from the bars that they stand on."""
     looks = {}
-    for name in plan_pictures.DRAWN_TERMS:
-        swatch = plan_pictures.term_swatch(name)
+    for name in memory_parts.PARTS:
+        swatch = memory_parts.swatch(name)
         (fill,) = re.findall(r'fill="(#\w{6})"', swatch)
         looks[name] = (fill, re.findall(r' d="([^"]*)"', swatch))
 
@@ -710,24 +710,27 @@ def test_memory_is_drawn_to_the_pixel(four: list[ServerRun]) -> None:
     ]  # fmt: skip
 
     assert listed(start_pictures.memories(starts, [127.0, 127.0, None, 127.0, 63.5])) == [
-        "0 0 720 220: GPU memory of each start, in GiB; the mark is the budget",
-        "rect 0,2 11x11 #3f7fc1", "12 at 17,12: weights", "rect 89,2 11x11 #2f9c8f", "12 at 106,12: KV cache",
-        "rect 185,2 11x11 #c9862b", "12 at 202,12: CUDA graphs",
-        "rect 302,2 11x11 #8884", "12 at 319,12: everything else, and free",
-        "line 150,24 150,198 1", "11 at 150,214 middle faint: 0 GiB", "line 350,24 350,198 1",
-        "11 at 350,214 middle faint: 50", "line 550,24 550,198 1", "11 at 550,214 middle faint: 100",
-        "rect 150,34 508x22 #8884: GPU: 127.00 GiB", "rect 150,34 39.2x22 #3f7fc1: weights: 10.00 GiB",
-        "rect 190,34 43.2x22 #2f9c8f: KV cache: 11.00 GiB", "rect 234,34 2x22 #c9862b: CUDA graphs: 0.50 GiB",
+        "0 0 720 220: GPU memory of each start, in GiB; the mark is the budget", "rect 0,1 13x13 #2f6099",
+        "12 at 18,12: weights", "rect 81,1 13x13 #c46a98",
+        "path M81.0 4.0L94.0 4.0M81.0 10.0L94.0 10.0 none #111 1.2", "12 at 99,12: CUDA graphs",
+        "rect 190,1 13x13 #6fc4b6", "12 at 208,12: KV cache", "rect 278,1 13x13 #8884",
+        "12 at 296,12: everything else, and free", "line 150,24 150,198 1", "11 at 150,214 middle faint: 0 GiB",
+        "line 350,24 350,198 1", "11 at 350,214 middle faint: 50", "line 550,24 550,198 1",
+        "11 at 550,214 middle faint: 100", "rect 150,34 508x22 #8884: GPU: 127.00 GiB",
+        "rect 150,34 39.2x22 #2f6099: weights: 10.00 GiB", "rect 190,34 43.2x22 #6fc4b6: KV cache: 11.00 GiB",
+        "rect 234,34 2x22 #c46a98: CUDA graphs: 0.50 GiB",
+        "path M234.0 37.0L236.0 37.0M234.0 43.0L236.0 43.0M234.0 49.0L236.0 49.0M234.0 55.0L236.0 55.0 none #111 1.2",
         "line 277,29 277,61 2 currentColor", "13 at 0,44: 1 a", "11 at 0,58 faint: util 0.25", "13 at 664,49: 21.5",
-        "rect 150,76 199.2x22 #3f7fc1: weights: 50.00 GiB", "12 at 250,91 middle #fff: 50",
-        "rect 350,76 44.2x22 #2f9c8f: KV cache: 11.25 GiB", "12 at 372.5,91 middle #fff: 11.25",
-        "rect 395,76 2.2x22 #c9862b: CUDA graphs: 0.75 GiB", "13 at 0,91: 3 c", "13 at 404,91: 62.0",
-        "rect 150,118 508x22 #8884: GPU: 127.00 GiB", "rect 150,118 479.2x22 #3f7fc1: weights: 120.00 GiB",
-        "12 at 390,133 middle #fff: 120", "rect 630,118 27.2x22 #2f9c8f: KV cache: 20.00 GiB",
-        "line 658,113 658,145 2 currentColor", "13 at 0,128: 4 d", "11 at 0,142 faint: util 1.5",
-        "13 at 664,133: 140.0",
-        "rect 150,160 254x22 #8884: GPU: 63.50 GiB", "rect 150,160 99.2x22 #2f9c8f: KV cache: 25.00 GiB",
-        "12 at 200,175 middle #fff: 25", "13 at 0,175: 5 e", "13 at 410,175: 25.0",
+        "rect 150,76 199.2x22 #2f6099: weights: 50.00 GiB", "12 at 250,91 middle #fff: 50",
+        "rect 350,76 44.2x22 #6fc4b6: KV cache: 11.25 GiB", "12 at 372.5,91 middle #111: 11.25",
+        "rect 395,76 2.2x22 #c46a98: CUDA graphs: 0.75 GiB",
+        "path M395.0 79.0L397.2 79.0M395.0 85.0L397.2 85.0M395.0 91.0L397.2 91.0M395.0 97.0L397.2 97.0 none #111 1.2",
+        "13 at 0,91: 3 c", "13 at 404,91: 62.0", "rect 150,118 508x22 #8884: GPU: 127.00 GiB",
+        "rect 150,118 479.2x22 #2f6099: weights: 120.00 GiB", "12 at 390,133 middle #fff: 120",
+        "rect 630,118 27.2x22 #6fc4b6: KV cache: 20.00 GiB", "line 658,113 658,145 2 currentColor",
+        "13 at 0,128: 4 d", "11 at 0,142 faint: util 1.5", "13 at 664,133: 140.0",
+        "rect 150,160 254x22 #8884: GPU: 63.50 GiB", "rect 150,160 99.2x22 #6fc4b6: KV cache: 25.00 GiB",
+        "12 at 200,175 middle #111: 25", "13 at 0,175: 5 e", "13 at 410,175: 25.0",
     ]  # fmt: skip
 
 
@@ -737,7 +740,7 @@ def test_the_largest_stack_is_the_scale_where_no_gpu_is_known(four: list[ServerR
     said = listed(start_pictures.memories([start], [None]))
 
     assert [line for line in said if "GiB" in line and line.startswith("rect")] == [
-        "rect 150,34 399.2x22 #3f7fc1: weights: 100.00 GiB", "rect 550,34 107.2x22 #2f9c8f: KV cache: 27.00 GiB",
+        "rect 150,34 399.2x22 #2f6099: weights: 100.00 GiB", "rect 550,34 107.2x22 #6fc4b6: KV cache: 27.00 GiB",
     ]  # fmt: skip
     assert said[-1] == "13 at 664,49: 127.0"
 
@@ -1102,7 +1105,7 @@ def test_graphs_lie_beyond_a_limit_that_the_parts_exceed(
 )  # fmt: skip
 def test_hatches_are_lines_six_pixels_apart(name: str, fill: str, track: str | None) -> None:
     """Upwards, downwards, both, upright or level, each within its square of thirteen pixels."""
-    swatch = plan_pictures.term_swatch(name)
+    swatch = memory_parts.swatch(name)
 
     assert listed(swatch) == [
         "0 0 14 14: None", f"rect 0.5,0.5 13x13 {fill}", *([f"path {track}"] if track else []),

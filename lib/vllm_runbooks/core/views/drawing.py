@@ -34,15 +34,6 @@ def rect(x: float, y: float, wide: float, high: float, fill: str, *, title: str 
     )
 
 
-def hatched(x: float, y: float, wide: float, high: float, fill: str, *, title: str = "") -> list[str]:
-    """A rectangle with stripes, which stays apart from a plain one without colour; nothing where it has no width."""
-    if wide <= 0:
-        return []
-    stripes = "".join(f"M{x + at:.1f} {y:.1f}v{high:.1f}" for at in range(3, int(wide), 6))
-    lines = [f'<path d="{stripes}" stroke="#fff8" stroke-width="1.5" fill="none" />'] if stripes else []
-    return [rect(x, y, wide, high, fill, title=title), *lines]
-
-
 def rule(x1: float, y1: float, x2: float, y2: float, *, colour: str = HAIR, thick: float = 1) -> str:
     place = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
     return f'<line {place} stroke="{colour}" stroke-width="{thick:g}" />'

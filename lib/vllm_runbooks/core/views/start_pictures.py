@@ -10,6 +10,7 @@ from vllm_runbooks.core.comparison import steady
 from vllm_runbooks.core.records import Phase, ServerRun
 from vllm_runbooks.core.views import drawing
 from vllm_runbooks.core.views.drawing import BAR, ROW, caption, picture, rect, rule, swatches
+from vllm_runbooks.core.views.memory_parts import PARTS, ink, legend, part_name, segment
 
 PHASE_NAMES = {
     "configure": "configure", "engine": "start the engine", "load": "load the weights",
@@ -20,7 +21,7 @@ _PHASE_FILLS = {
     "configure": "#8a94a0", "engine": "#5f6b78", "load": "#3f7fc1", "encoder": "#8a63c9", "compile": "#c9862b",
     "profile": "#2f9c8f", "kv_cache": "#3f9c4f", "capture": "#c25f8f", "warm_up": "#a88a5a", "serve": "#5fa0d8",
 }  # fmt: skip
-WEIGHTS, CACHE, GRAPHS, REST = "#3f7fc1", "#2f9c8f", "#c9862b", "#8884"
+REST = "#8884"
 FREE, HELD, RISEN = "#2f9c8f", "#8884", "#d05a4e"
 _MAX_POINTS = 600
 
@@ -56,10 +57,10 @@ def spent(phase: Phase) -> float | None:
 _LEFT, _RIGHT = float(drawing.GUTTER), float(drawing.WIDTH - drawing.END)
 
 
-def _frame(entries: Mapping[str, str], longest: float, unit: str, rows: int) -> tuple[list[str], float, float]:
-    legend, top = swatches(entries, 12)
+def _frame(names: tuple[str, float], longest: float, unit: str, rows: int) -> tuple[list[str], float, float]:
+    shapes, top = names
     bottom = top + 10 + ROW * rows
-    return [legend, drawing.axis(longest, unit, left=_LEFT, right=_RIGHT, top=top + 4, bottom=bottom)], top + 14, bottom
+    return [shapes, drawing.axis(longest, unit, left=_LEFT, right=_RIGHT, top=top + 4, bottom=bottom)], top + 14, bottom
 
 
 def _bar(x: float, y: float, wide: float, fill: str, title: str) -> str:
@@ -77,7 +78,8 @@ def timelines(starts: Sequence[ServerRun]) -> str:
         return ""
     longest = max(total for _, _, total in rows)
     phases = [name for name in PHASE_NAMES if any(p.name == name and spent(p) for _, s, _ in rows for p in s.timeline)]
-    parts, top, bottom = _frame({PHASE_NAMES[name]: _PHASE_FILLS[name] for name in phases}, longest, "s", len(rows))
+    entries = {PHASE_NAMES[name]: _PHASE_FILLS[name] for name in phases}
+    parts, top, bottom = _frame(swatches(entries, 12), longest, "s", len(rows))
     for row, (number, start, total) in enumerate(rows):
         x, y = _LEFT, top + row * ROW
         for phase in start.timeline:
@@ -99,28 +101,30 @@ def memories(starts: Sequence[ServerRun], totals: Sequence[float | None]) -> str
     ][: drawing.MAX_ROWS]
     if not rows:
         return ""
-    longest = max(total or sum(v for _, v, _ in memory_parts(start)) for _, start, total in rows)
-    entries = {name: fill for name, _, fill in (part for _, s, _ in rows for part in memory_parts(s))}
+    longest = max(total or sum(gib for _, gib in memory_parts(start)) for _, start, total in rows)
+    names = [name for name in PARTS if any(name == part for _, s, _ in rows for part, _ in memory_parts(s))]
     if any(total for _, _, total in rows):
-        entries["everything else, and free"] = REST
-    parts, top, bottom = _frame(entries, longest, "GiB", len(rows))
+        names.append("rest")
+    shapes, below = legend(names, 12, width=drawing.WIDTH)
+    parts, top, bottom = _frame((shapes, below + 4), longest, "GiB", len(rows))
     scale = (_RIGHT - _LEFT) / longest
     for row, (number, start, total) in enumerate(rows):
         x, y = _LEFT, top + row * ROW
         if total:
-            parts.append(rect(_LEFT, y, total * scale, BAR, REST, title=f"GPU: {total:.2f} GiB"))
-        for name, gib, fill in memory_parts(start):
+            parts.append(segment("rest", _LEFT, y, total * scale, BAR, title=f"GPU: {total:.2f} GiB"))
+        for name, gib in memory_parts(start):
             wide = min(gib * scale, _RIGHT - x)
-            parts.append(_bar(x, y, wide, fill, f"{name}: {gib:.2f} GiB"))
+            title = f"{part_name(name)}: {gib:.2f} GiB"
+            parts.append(segment(name, x, y, wide - 0.8 if wide > 2 else wide, BAR, title=title))
             if wide > 44:
                 inside = f'x="{x + wide / 2:.1f}" y="{y + BAR / 2 + 4:.1f}" font-size="12" text-anchor="middle"'
-                parts.append(f'<text {inside} fill="#fff">{gib:.4g}</text>')
+                parts.append(f'<text {inside} fill="{ink(name)}">{gib:.4g}</text>')
             x += wide
         budget = start.facts.gpu_memory_utilization
         if total and budget:
             at = _LEFT + min(budget, 1.0) * total * scale
             parts.append(rule(at, y - 5, at, y + BAR + 5, colour="currentColor", thick=2))
-        used = sum(gib for _, gib, _ in memory_parts(start))
+        used = sum(gib for _, gib in memory_parts(start))
         after = max(x, _LEFT + (total or 0.0) * scale)
         parts += [
             _row_names(start, number, y, distinction(start)),
@@ -129,14 +133,11 @@ def memories(starts: Sequence[ServerRun], totals: Sequence[float | None]) -> str
     return picture(parts, bottom + 22, "GPU memory of each start, in GiB; the mark is the budget")
 
 
-def memory_parts(start: ServerRun) -> list[tuple[str, float, str]]:
+def memory_parts(start: ServerRun) -> list[tuple[str, float]]:
+    """The printed parts of a launch's memory in GiB, those that are not zero."""
     facts = start.facts
-    parts = (
-        ("weights", facts.weights_gib, WEIGHTS),
-        ("KV cache", facts.kv_cache_gib, CACHE),
-        ("CUDA graphs", facts.cuda_graph_gib, GRAPHS),
-    )
-    return [(name, gib, fill) for name, gib, fill in parts if gib]
+    parts = (("weights", facts.weights_gib), ("kv_cache", facts.kv_cache_gib), ("cuda_graphs", facts.cuda_graph_gib))
+    return [(name, gib) for name, gib in parts if gib]
 
 
 def throughputs(starts: Sequence[ServerRun]) -> str:
@@ -150,10 +151,10 @@ def throughputs(starts: Sequence[ServerRun]) -> str:
     entries = {
         " · ".join(filter(None, [label(s, n), distinction(s)])): drawing.LINES[i] for i, (n, s, _) in enumerate(rows)
     }
-    legend, top = swatches(entries, 12)
+    names, top = swatches(entries, 12)
     top += 26
     bottom = top + height
-    parts = [legend, caption(0, top - 10, "tokens/s", size=11, faint=True)]
+    parts = [names, caption(0, top - 10, "tokens/s", size=11, faint=True)]
     step = drawing.tick_step(top_rate, 4)
     for number in range(int(top_rate / step + 1e-9) + 1):
         y = bottom - height * number * step / top_rate
@@ -195,10 +196,10 @@ def free_memory(before: float, after: float, total: float | None, budgets: Mappi
     entries = {"free": FREE, "freed while profiling": RISEN} if rise > 0 else {"free": FREE}
     if total:
         entries["in use by others, or by this start"] = HELD
-    legend, top = swatches(entries, 12)
+    names, top = swatches(entries, 12)
     top += 10 + 15 * len(marks)
     bottom = top + 2 * ROW + 4
-    parts = [legend, drawing.axis(longest, "GiB", left=left, right=right, top=top, bottom=bottom)]
+    parts = [names, drawing.axis(longest, "GiB", left=left, right=right, top=top, bottom=bottom)]
     for row, (name, gib) in enumerate((("before profiling", before), ("after profiling", after))):
         y = top + 12 + row * ROW
         if total:

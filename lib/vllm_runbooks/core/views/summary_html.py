@@ -8,7 +8,7 @@ from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.records import MemoryUse
 from vllm_runbooks.core.views import drawing
 from vllm_runbooks.core.views.elements import AMBER, GREEN, GREY, RED, badge, cells, cut, html_table, prose, quoted, tag
-from vllm_runbooks.core.views.start_pictures import CACHE, WEIGHTS
+from vllm_runbooks.core.views.memory_parts import legend, segment
 from vllm_runbooks.core.views.styled import GROUNDS, plain
 from vllm_runbooks.core.views.summary import NamedMemory, Statement, Step, SuggestedFix, Summary, summary_view
 
@@ -17,7 +17,6 @@ _FAINT = "opacity:.75;font-size:13px"
 _LABEL = "padding:2px 14px 2px 0;vertical-align:top;text-align:left;font-weight:600;white-space:nowrap"
 _TEXT = "padding:2px 0;vertical-align:top;text-align:left;overflow-wrap:anywhere"
 _MOST_QUOTED = 240
-_PARTS = {"weights, activations and overhead": WEIGHTS, "KV cache": CACHE}
 _BAR_LEFT, _BAR_WIDTH, _BAR_ROW = 44.0, 420.0, 44.0
 
 
@@ -82,8 +81,8 @@ def memory_bars(memory: tuple[NamedMemory, ...]) -> str:
     for number, named in enumerate(memory):
         shapes += _bar(named, number * _BAR_ROW, _BAR_WIDTH / longest)
     title = "; ".join(f"{named.name}: {named.text}" for named in memory)
-    legend, bottom = drawing.swatches(_PARTS, _BAR_ROW * len(memory) + 12)
-    return drawing.picture([*shapes, legend], bottom, title)
+    names, bottom = legend(("used", "kv_cache"), _BAR_ROW * len(memory) + 12, width=drawing.WIDTH)
+    return drawing.picture([*shapes, names], bottom, title)
 
 
 def _bar(named: NamedMemory, y: float, scale: float) -> list[str]:
@@ -95,9 +94,9 @@ def _bar(named: NamedMemory, y: float, scale: float) -> list[str]:
     return [
         drawing.caption(0, y + 15, named.name),
         drawing.rect(x, y, end, drawing.BAR, drawing.HAIR, title=f"GPU: {use.total_gib:.2f} GiB"),
-        drawing.rect(x, y, used, drawing.BAR, WEIGHTS, title=f"needed beside the KV cache: {use.used_gib:.2f} GiB"),
-        *drawing.hatched(x + used, y, cache, drawing.BAR, CACHE, title=f"KV cache: {use.kv_cache_gib or 0:.2f} GiB"),
-        *drawing.hatched(x + end, y, beyond, drawing.BAR, RED, title="beyond the end of the GPU"),
+        segment("used", x, y, used, drawing.BAR, title=f"needed beside the KV cache: {use.used_gib:.2f} GiB"),
+        segment("kv_cache", x + used, y, cache, drawing.BAR, title=f"KV cache: {use.kv_cache_gib or 0:.2f} GiB"),
+        segment("beyond", x + end, y, beyond, drawing.BAR, title="beyond the end of the GPU") if beyond else "",
         drawing.rule(x + end, y - 2, x + end, y + drawing.BAR + 2, colour="currentColor", thick=2),
         drawing.caption(x, y + drawing.BAR + 14, named.text, size=12, faint=True),
     ]

@@ -12,8 +12,8 @@ from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.records import Answer, Conditions, Finding, Level, Outcome, Remedy
 from vllm_runbooks.core.views import start_pictures
 from vllm_runbooks.core.views import text_width as columns
-from vllm_runbooks.core.views.drawing import COLOURS, bars
 from vllm_runbooks.core.views.elements import badge, cut, html_table, prose, quoted, remark, tag
+from vllm_runbooks.core.views.memory_parts import stacked, swatch
 from vllm_runbooks.core.views.styled import (
     BLANK,
     GROUNDS,
@@ -409,15 +409,12 @@ def memory(answer: Answer) -> RenderedView:
     if not total or tried is None:
         text = say("The text states no memory figures for the moment of the failure.")
         return RenderedView.nothing(text)
-    free = say("free")
-    parts = [(say(name), value) for name, value in answer_words.memory_parts(captures, total)]
-    chart = bars([(name, value / total) for name, value in parts if name != free])
-    colours = dict(zip((name for name, _ in parts if name != free), COLOURS, strict=False))
+    parts = answer_words.memory_parts(captures, total)
+    chart = stacked([(name, value) for name, value in parts if name != "free"], total)
     rows = [
-        [(tag("span", "■", f"color:{colours[name]}") + " " if name in colours else "") + escape(name), f"{value:.2f}"]
-        for name, value in parts
+        [(f"{swatch(name)} " if name != "free" else "") + escape(say(name)), f"{value:.2f}"] for name, value in parts
     ]
     rows += [[tag("b", say("asked for")), tag("b", f"{tried:.2f}")], [say("total"), f"{total:.2f}"]]
-    lines = [*parts, (say("asked for"), tried), (say("total"), total)]
-    plain = "\n".join(f"  {columns.padded(name, 34)} {value:6.2f} GiB" for name, value in lines)
+    lines = [*parts, ("asked for", tried), ("total", total)]
+    plain = "\n".join(f"  {columns.padded(say(name), 34)} {value:6.2f} GiB" for name, value in lines)
     return _in_its_language(answer, plain, chart + html_table(["", "GiB"], rows, numeric=[1]))

@@ -5,7 +5,6 @@ They are narrow: on a telephone the text keeps most of its size.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from html import escape
 from itertools import groupby
@@ -13,21 +12,10 @@ from itertools import groupby
 from vllm_runbooks.core.records import ComparedTerm
 from vllm_runbooks.core.views import start_pictures
 from vllm_runbooks.core.views.drawing import MAX_ROWS, NARROW, caption, narrow, rect, rule, tick_step
+from vllm_runbooks.core.views.memory_parts import PARTS, ink, legend, part_name, segment
 from vllm_runbooks.plan.records import Plan, PlannedRank, PlannedTerm
 
-_LIGHT_INK, _DARK_INK = "#fff", "#111"
-_TERMS = {
-    "weights": ("weights", "#2f6099", "", _LIGHT_INK),
-    "activation": ("activation peak", "#e8b04a", "/", _DARK_INK),
-    "encoder": ("encoder profile", "#7d55bd", "\\", _LIGHT_INK),
-    "non_torch": ("outside PyTorch", "#b5bcc4", "x", _DARK_INK),
-    "communication": ("communication", "#56616d", "|", _LIGHT_INK),
-    "cuda_graphs": ("CUDA graphs", "#c46a98", "-", _DARK_INK),
-    "kv_cache": ("KV cache", "#6fc4b6", "", _DARK_INK),
-}
-"""Name, fill, hatch and ink: neighbours differ in lightness, and the light ones in hatch, so that grey is enough."""
-DRAWN_TERMS = tuple(_TERMS)
-TERM_NAMES = {name: look[0] for name, look in _TERMS.items()} | {
+TERM_NAMES = {name: part_name(name) for name in PARTS} | {
     "adapters": "LoRA adapters",
     "cuda_graphs_estimated": "graphs, estimated",
     "beside_weights": "beside weights",
@@ -44,38 +32,6 @@ _MAX_LAYOUTS = 12
 def term_name(name: str) -> str:
     """What a term is called; one that has no other name, by its own."""
     return TERM_NAMES.get(name, name)
-
-
-def term_swatch(name: str) -> str:
-    """The look of a term beside its row in a table."""
-    return f'<svg width="14" height="14" viewBox="0 0 14 14">{_segment(name, 0.5, 0.5, 13, 13)}</svg>'
-
-
-def _segment(name: str, x: float, y: float, wide: float, high: float, *, title: str = "") -> str:
-    _, fill, hatch, _ = _TERMS[name]
-    return rect(x, y, wide, high, fill, title=title) + (_hatch(name, x, y, wide, high) if hatch else "")
-
-
-def _hatch(name: str, x: float, y: float, wide: float, high: float) -> str:
-    """Lines across a rectangle. Patterns would need references, which pages do not let through."""
-    _, _, kind, ink = _TERMS[name]
-    gap, lines = 6.0, []
-    if kind == "|":
-        lines = [(at, 0.0, at, high) for at in _steps(gap / 2, wide, gap)]
-    elif kind == "-":
-        lines = [(0.0, at, wide, at) for at in _steps(gap / 2, high, gap)]
-    else:
-        for at in _steps(gap / 2, wide + high, gap):
-            low, top = max(0.0, at - high), min(at, wide)
-            lines.append((low, at - low, top, at - top))
-        mirrored = [(wide - x1, y1, wide - x2, y2) for x1, y1, x2, y2 in lines]
-        lines = {"/": lines, "\\": mirrored, "x": [*lines, *mirrored]}[kind]
-    track = "".join(f"M{x + x1:.1f} {y + y1:.1f}L{x + x2:.1f} {y + y2:.1f}" for x1, y1, x2, y2 in lines)
-    return f'<path d="{track}" fill="none" stroke="{ink}" stroke-width="1.2" opacity="0.5" />' if track else ""
-
-
-def _steps(first: float, end: float, gap: float) -> list[float]:
-    return [first + gap * number for number in range(max(0, math.ceil((end - first) / gap)))]
 
 
 def _lines_of(pieces: Sequence[str], y: float, *, room: int = int(NARROW / _LETTER)) -> tuple[str, float]:
@@ -114,9 +70,9 @@ def stacked(rank: PlannedRank, limit: float | None) -> tuple[list[PlannedTerm], 
     Releases that do not subtract the CUDA graphs allocate them beyond the limit: with them the parts would add up to
     more than it.
     """
-    order = list(_TERMS)
+    order = list(PARTS)
     terms = sorted(
-        (t for t in rank.terms if t.name in _TERMS and t.name != "kv_cache"), key=lambda t: order.index(t.name)
+        (t for t in rank.terms if t.name in PARTS and t.name != "kv_cache"), key=lambda t: order.index(t.name)
     )
     cache = next((t for t in rank.terms if t.name == "kv_cache"), None)
     expected = sum(t.expected_gib or 0.0 for t in terms)
@@ -133,14 +89,14 @@ def budgets(ranks: Sequence[PlannedRank], utilization: float | None) -> str:
     Empty where no term is known.
     """
     groups = cards(ranks)[:MAX_ROWS]
-    drawn_terms = [t for group in groups for t in group[0].terms if t.expected_gib and t.name in _TERMS]
+    drawn_terms = [t for group in groups for t in group[0].terms if t.expected_gib and t.name in PARTS]
     if not drawn_terms:
         return ""
     reach = max(max(group[0].total_gib or 0.0, _reach(group[0], utilization)) for group in groups)
     scale = (NARROW - 2) / reach
-    names = [name for name in _TERMS if any(t.name == name for t in drawn_terms)]
-    legend, top = _terms_legend(names, 12)
-    parts, sentences = [legend], []
+    names = [name for name in PARTS if any(t.name == name for t in drawn_terms)]
+    names_of_parts, top = legend(names, 12)
+    parts, sentences = [names_of_parts], []
     for group in groups:
         drawn, top, sentence = _budget(group, utilization, scale, top + 28)
         parts.append(drawn)
@@ -160,17 +116,6 @@ def _limit(rank: PlannedRank, utilization: float | None) -> float | None:
     return rank.total_gib * utilization if rank.total_gib and utilization else None
 
 
-def _terms_legend(names: Sequence[str], y: float) -> tuple[str, float]:
-    parts, x = [], 0.0
-    for name in names:
-        wide = 20 + 7.0 * len(TERM_NAMES[name]) + 12
-        if x and x + wide > NARROW + 12:
-            x, y = 0.0, y + 20
-        parts += [_segment(name, x, y - 11, 13, 13), caption(x + 18, y, TERM_NAMES[name], size=_SMALL)]
-        x += wide
-    return "".join(parts), y + 4
-
-
 def _budget(group: Sequence[PlannedRank], utilization: float | None, scale: float, y: float) -> tuple[str, float, str]:
     rank, limit = group[0], _limit(group[0], utilization)
     before, cache, beyond = stacked(rank, limit)
@@ -187,12 +132,12 @@ def _budget(group: Sequence[PlannedRank], utilization: float | None, scale: floa
             continue
         wide = amount * scale
         title = f"{name}: {_span(term)} GiB"
-        parts.append(_segment(term.name, x, bar, wide - 0.8 if wide > 2 else wide, _THICK, title=title))
+        parts.append(segment(term.name, x, bar, wide - 0.8 if wide > 2 else wide, _THICK, title=title))
         if term.name in ("weights", "kv_cache") and wide > _LETTER * len(f"{amount:.1f}") + 12:
             whole = f"{name} {amount:.1f}"
             inside = whole if wide > _LETTER * len(whole) + 14 else f"{amount:.1f}"
             place = f'x="{x + wide / 2:.1f}" y="{bar + _THICK / 2 + 4.5:.1f}" font-size="13" text-anchor="middle"'
-            parts.append(f'<text {place} fill="{_TERMS[term.name][3]}">{escape(inside)}</text>')
+            parts.append(f'<text {place} fill="{ink(term.name)}">{escape(inside)}</text>')
         else:
             figures.append(f"{'on top: ' if term in beyond else ''}{name} {amount:.2f}")
         x += wide

@@ -8,6 +8,7 @@ from html import escape
 
 from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.records import PlanComparison
+from vllm_runbooks.core.views import memory_parts
 from vllm_runbooks.core.views.elements import (
     AMBER,
     GREEN,
@@ -317,7 +318,7 @@ def _card_html(group: Sequence[PlannedRank]) -> str:
     rows = []
     for term in group[0].terms:
         name = plan_pictures.term_name(term.name)
-        swatch = f"{plan_pictures.term_swatch(term.name)} " if term.name in plan_pictures.DRAWN_TERMS else ""
+        swatch = f"{memory_parts.swatch(term.name)} " if term.name in memory_parts.PARTS else ""
         expected = "unknown" if term.expected_gib is None else plan_words.cell(term.expected_gib)
         rows.append([swatch + escape(name), plan_words.cell(term.low_gib), expected, plan_words.cell(term.high_gib)])
     sources = [term.source for term in group[0].terms]
