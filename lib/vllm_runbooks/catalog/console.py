@@ -44,7 +44,7 @@ CATALOG = click.option(
     metavar="DIR",
     expose_value=False,
     callback=_use,
-    help="Your own catalog folder (with symptoms/), on top; repeatable.",
+    help="Your own catalog folder (with symptoms/), in addition; repeatable.",
 )
 
 
@@ -63,5 +63,5 @@ LANG = click.option(
     type=complete.LANGUAGE,
     expose_value=False,
     callback=_speak,
-    help="Language of titles, causes and ways out: en or zh (default: VLLM_RUNBOOKS_LANG, else en).",
+    help="Language of the output: en or zh (default: VLLM_RUNBOOKS_LANG, else en).",
 )

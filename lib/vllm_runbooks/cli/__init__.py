@@ -27,22 +27,22 @@ _COMMANDS = {
     "catalog": (
         "authoring.commands.catalog",
         "catalog",
-        "Check the catalog's files, add a symptom, list what it knows.",
+        "Check the catalog's files, add a symptom, list the symptoms.",
     ),
     "check": ("runbooks.commands.runbooks", "check", "Run every runbook on every recorded case and write a report."),
     "cluster": (
         "cluster.commands.cluster",
         "cluster",
-        "Compare the nodes of a cluster before a launch over them.",
+        "Check the nodes of a cluster before you launch on them.",
     ),
-    "completion": ("cli.completion", "completion", "Print what makes bash, zsh or fish complete names on Tab."),
-    "convert": ("lint.commands.convert", "convert", "Write a launch as shell, docker, compose or systemd."),
+    "completion": ("cli.completion", "completion", "Print shell completion for bash, zsh or fish."),
+    "convert": ("lint.commands.convert", "convert", "Convert a launch to shell, docker, compose or systemd."),
     "diagnose": ("diagnosis.command", "diagnose", "Find the root cause in the log of a vLLM launch."),
     "diff": ("diff.command", "diff", "Compare two runs, hosts or releases: inputs first, then results."),
     "edge10": (
         "edge10.command",
         "edge10",
-        "Check each step to an Edge10 chip: host, scripts, files, scores.",
+        "Check each step to an Edge10 chip: host, scripts, files, accuracy.",
     ),
     "history": ("history.command", "history", "List what was checked, run, launched and probed here."),
     "inventory": (
@@ -56,15 +56,15 @@ _COMMANDS = {
         "leftovers",
         "List or remove what earlier vLLM launches left on this host.",
     ),
-    "lint": ("lint.commands.lint", "lint", "Find what is wrong with vLLM commands, on any release; correct them."),
+    "lint": ("lint.commands.lint", "lint", "Check vLLM commands against a release; fix them."),
     "list": ("runbooks.commands.runbooks", "list_", "List the runbooks."),
-    "migrate": ("lint.commands.lint", "migrate", "Move a script from one release of vLLM to another."),
+    "migrate": ("lint.commands.lint", "migrate", "Move a script to another vLLM release."),
     "pack": (
         "runbooks.commands.pack",
         "pack",
-        "Pack log, command and answers to share them, without secrets.",
+        "Pack log, command and diagnosis to share, without secrets.",
     ),
-    "plan": ("plan.command", "plan", "Reckon what fits on GPUs before a launch; rank the layouts; compare with a log."),
+    "plan": ("plan.command", "plan", "Plan whether and how a model fits your GPUs."),
     "probe": ("probe.command", "probe", "Find out what is wrong with a running server."),
     "record": (
         "runbooks.commands.record",
@@ -82,7 +82,7 @@ _COMMANDS = {
         "schedule",
         "Run checks on a schedule, with alerts.",
     ),
-    "serve": ("serve.command", "serve", "Launch a vLLM server: checked, watched, diagnosed if it fails."),
+    "serve": ("serve.command", "serve", "Launch a vLLM server under supervision."),
     "show": ("runbooks.commands.runbooks", "show", "Show a runbook, or an entry of the history."),
     "site": ("site.command", "site", "Build the documentation site."),
 }
@@ -145,7 +145,7 @@ class _Commands(click.Group):
 )
 @click.version_option(package_name="vllm-runbooks")
 def commands() -> None:
-    """Find out why a vLLM deployment fails, with runbooks that prove it."""
+    """Find out why a vLLM deployment fails, and what to change."""
 
 
 _WORDED = (

@@ -33,38 +33,42 @@ if TYPE_CHECKING:
     metavar="SOURCE",
     help=f"Fetch the log with one command that only reads: {', '.join(collect.FORMS)}.",
 )
-@click.option("--follow", is_flag=True, help="Answer while the log grows: - until its end, a file until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Answer while the log grows: a file until Ctrl-C, - until its end.")
 @click.option(
     "--command",
     metavar="FILE",
     type=complete.SCRIPT,
-    help="The script or manifest that the log belongs to: remedies change it.",
+    help="The launch script or manifest of this log: fixes become changes of it.",
 )
 @click.option(
     "--policy",
     metavar="NAME",
     type=complete.POLICY,
-    help="lower-utilization, or another of `catalog list --policies`: offer its steps as well.",
+    help="Include the steps of a policy, such as lower-utilization (see `catalog list --policies`).",
 )
 @click.option(
-    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that wrote the log, where the log does not say."
+    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that wrote the log, if the log does not print it."
 )
 @click.option(
     "--gpus",
     metavar="SPEC",
     type=complete.CARDS,
-    help="The cards of the start, for ways out: 8xRTX3090, a snapshot's file or case, local.",
+    help="GPUs of the launch, to plan fixes: 8xRTX3090, a snapshot file or case, or local.",
 )
 @click.option(
-    "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the last)."
+    "--start", metavar="N", type=click.IntRange(min=1), help="Which of several launches, from 1 (default: the last)."
 )
-@click.option("--explain", is_flag=True, help="Everything: why, how to verify, all fixes, figures, plan against log.")
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Show everything: why, how to verify, all fixes, figures, the plan compared with the log.",
+)
 @click.option(
     "--catalog",
     "catalogs",
     multiple=True,
     metavar="DIR",
-    help="Your own catalog folder (with symptoms/), on top; repeatable.",
+    help="Your own catalog folder (with symptoms/), in addition; repeatable.",
 )
 @catalog_options.LANG
 @given.FORMAT
@@ -82,12 +86,12 @@ def diagnose(
     catalogs: tuple[str, ...],
     form: str,
 ) -> int:
-    """Find the root cause in the log of a vLLM start.
+    """Find the root cause in the log of a vLLM launch.
 
-    Give the log's file, several logs of one start (its nodes or ranks) or their folder, a recorded case, an evidence
-    pack, or `-` for standard input.
+    Give a log file, several logs of one launch (nodes or ranks) or their folder, a recorded case, an evidence pack, or
+    `-` for standard input.
 
-    Exit status: 0 healthy, 1 a cause or no proof of health, 2 the input cannot be read.
+    Exit status: 0 healthy, 1 a cause found or health unproven, 2 invalid input.
     """
     from vllm_runbooks.catalog import folders, languages
     from vllm_runbooks.catalog.load import load_catalog

@@ -30,13 +30,13 @@ _LARGEST = 64 << 20
 @click.argument("b")
 @given.FORMAT
 def diff(a: str, b: str, form: str) -> int:
-    """Compare two runs, hosts or releases: what was asked for first, defaults included, then what came of it.
+    """Compare two runs, hosts or releases: first the inputs with their defaults, then the results.
 
-    A and B are each an entry of the history (the beginning of its id, or SUBJECT for its last one and SUBJECT~1 for the
-    one before), or a file: an exported entry, what `diagnose`, `probe` or `serve` printed as JSON, a results.json of
-    `check`, or a case that `probe --record` made.
+    A and B are each an entry of the history (the beginning of its id, or SUBJECT for its last entry and SUBJECT~1 for
+    the one before), or a file: an exported entry, JSON output of `diagnose`, `probe` or `serve`, a results.json of
+    `check`, or a case recorded by `probe --record`.
 
-    Exit status: 0 the results are the same, but for times; 1 they differ; 2 one of them cannot be read.
+    Exit status: 0 same results, apart from times; 1 different; 2 invalid input.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.views.summary import summary_view

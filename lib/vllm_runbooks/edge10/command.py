@@ -15,7 +15,7 @@ from vllm_runbooks.edge10.scripts.command import lint
 
 @click.group()
 def edge10() -> None:
-    """Check each step of the way to an Edge10 chip: host, scripts, files, accuracy."""
+    """Check each step to an Edge10 chip: host, scripts, files, accuracy."""
 
 
 edge10.add_command(preflight)
@@ -32,12 +32,11 @@ edge10.add_command(lint)
 @VERSION
 @given.FORMAT
 def models(*, names: tuple[str, ...], version: str | None, form: str) -> int:
-    """Say which models the toolchain quantises and compiles: yes, no, or unknown with the nearest names.
+    """Report which models the toolchain quantizes and compiles.
 
-    Without a NAME all that it lists.
+    Without NAME all models of its list. An unknown name gets the nearest known ones.
 
-    Exit status: 0 all named may be quantised and compiled, or none was named; 1 one may not, or is unknown; 2 the
-    request cannot be read.
+    Exit status: 0 all named models are supported, or none was named; 1 one is not, or is unknown; 2 invalid input.
     """
     from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.catalog.toolchains import ModelSupportReport

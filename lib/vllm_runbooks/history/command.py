@@ -50,7 +50,7 @@ def _kept(_context: click.Context, _parameter: click.Parameter, value: str) -> t
 
 
 _SINCE = click.option(
-    "--since", metavar="WHEN", callback=_moment, help="Begun then or later: 30m, 12h, 7d, 2w ago, or a date (UTC)."
+    "--since", metavar="WHEN", callback=_moment, help="Since 30m, 12h, 7d or 2w ago, or since a date (UTC)."
 )
 
 
@@ -67,27 +67,25 @@ class _Listing(click.Group):
 
 @click.group(cls=_Listing)
 def history() -> None:
-    """List what was checked, run, started and probed on this host; without a command: `list`.
+    """List what was checked, run, launched and probed on this host; without a command: `list`.
 
-    It lies in $XDG_STATE_HOME/vllm-runbooks/history.sqlite, or where VLLM_RUNBOOKS_HISTORY says.
+    The history is stored in $XDG_STATE_HOME/vllm-runbooks/history.sqlite, or where VLLM_RUNBOOKS_HISTORY points.
     """
 
 
 @history.command("list", epilog=given.examples("history list --since 7d", "history list --kind serve --limit 5"))
-@click.option("--kind", type=click.Choice(KINDS), help="Only these.")
-@click.option(
-    "--subject", metavar="WHAT", help="Only what it was about: to the letter, or with *; runs of checks included."
-)
-@click.option("--job", metavar="NAME", help="Only what this schedule started.")
+@click.option("--kind", type=click.Choice(KINDS), help="Only this kind.")
+@click.option("--subject", metavar="WHAT", help="Only this subject, exactly or with *; includes the runs of checks.")
+@click.option("--job", metavar="NAME", help="Only entries of this schedule.")
 @_SINCE
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(1, 1_000_000), default=30, show_default=True, help="So many at most."
+    "--limit", metavar="N", type=click.IntRange(1, 1_000_000), default=30, show_default=True, help="At most N entries."
 )
 @given.FORMAT
 def list_(*, kind: str | None, subject: str | None, job: str | None, since: str | None, limit: int, form: str) -> None:
-    """List what was done, the newest first; times are UTC.
+    """List entries, newest first; times are UTC.
 
-    The runs of a check are left out where nothing is asked for but time; `show ID` lists them.
+    The runs of a check are hidden unless you filter; `show ID` lists them.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.history import render as render_history
@@ -113,15 +111,15 @@ def list_(*, kind: str | None, subject: str | None, job: str | None, since: str 
 )
 @click.argument("subject")
 @click.option(
-    "--fact", "facts", metavar="NAME", multiple=True, help="Show this number; repeatable (default: those that moved)."
+    "--fact", "facts", metavar="NAME", multiple=True, help="Number to show; repeatable (default: those that changed)."
 )
 @_SINCE
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(1, 100_000), default=30, show_default=True, help="The last so many."
+    "--limit", metavar="N", type=click.IntRange(1, 100_000), default=30, show_default=True, help="The last N."
 )
 @given.FORMAT
 def trend(subject: str, facts: tuple[str, ...], since: str | None, limit: int, form: str) -> None:
-    """Show how something went over time: its verdicts, how long it took, and the numbers that moved."""
+    """Show a subject over time: verdicts, durations, and the numbers that changed."""
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.history import render as render_history
     from vllm_runbooks.history import store as kept
@@ -157,7 +155,7 @@ def _that_fit(names: Sequence[str]) -> Sequence[str]:
 @click.argument("target", metavar="FILE|-")
 @_SINCE
 def export(target: str, since: str | None) -> None:
-    """Write every entry as a line of JSON, the oldest first; secrets were replaced when it was kept."""
+    """Write every entry as a line of JSON, oldest first, without secrets."""
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.history import store as kept
 
@@ -178,12 +176,12 @@ def export(target: str, since: str | None) -> None:
     metavar="AGE|N",
     callback=_kept,
     required=True,
-    help="Keep what is younger, as in 90d, or the newest N; a check counts once.",
+    help="Keep entries younger than this, as in 90d, or the newest N; a check counts once.",
 )
 def prune(keep: tuple[float | None, int | None]) -> None:
     """Remove old entries.
 
-    Without it, entries of more than 400 days, and those beyond the newest 10,000, are removed when another is begun.
+    Entries older than 400 days, and all but the newest 10,000, are removed automatically.
     """
     from vllm_runbooks.history import store as kept
 
@@ -195,11 +193,11 @@ def prune(keep: tuple[float | None, int | None]) -> None:
 
 
 @history.command(epilog=given.examples("history wipe --yes"))
-@click.option("--yes", "is_sure", is_flag=True, help="Do not ask.")
+@click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation.")
 def wipe(*, is_sure: bool) -> None:
-    """Remove the whole history, those that were set aside, and the logs of starts and jobs that have ended.
+    """Delete the whole history, with the logs of launches and jobs that have ended.
 
-    Nothing brings them back. `history export` writes the entries to a file before.
+    This cannot be undone. `history export` saves the entries first.
     """
     import shutil
 

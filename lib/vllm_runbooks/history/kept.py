@@ -16,7 +16,7 @@ from vllm_runbooks.core.records import Verdict
 if TYPE_CHECKING:
     from vllm_runbooks.history.store import History
 
-NO_HISTORY = click.option("--no-history", is_flag=True, help="Leave no entry in the history.")
+NO_HISTORY = click.option("--no-history", is_flag=True, help="Do not record this in the history.")
 _MOST_TOLD = 5
 """Most interrupted entries that are listed separately."""
 

@@ -17,17 +17,15 @@ _FIRST = "start-here"
 
 @click.command(epilog=given.examples("lab", "lab --no-browser --port 8899", "lab single-gpu-oom"))
 @click.argument("runbook", default=_FIRST)
-@click.option(
-    "--port", metavar="PORT", type=click.IntRange(1, 65535), help="Port to listen to (default: as JupyterLab chooses)."
-)
-@click.option("--no-browser", is_flag=True, help="Open no browser; the address is printed.")
-@click.option("--folder", metavar="DIR", type=given.FOLDER, help="Folder for a working copy of the runbooks.")
+@click.option("--port", metavar="PORT", type=click.IntRange(1, 65535), help="Port (default: JupyterLab's choice).")
+@click.option("--no-browser", is_flag=True, help="Do not open a browser; print the address.")
+@click.option("--folder", metavar="DIR", type=given.FOLDER, help="Folder for your copy of the runbooks.")
 @click.argument("more", metavar="[-- JUPYTER OPTIONS]", nargs=-1, type=click.UNPROCESSED)
 def lab(runbook: str, *, port: int | None, no_browser: bool, folder: Path | None, more: tuple[str, ...]) -> int:
-    """Open JupyterLab on a runbook, which is start-here where none is named.
+    """Open JupyterLab on a runbook (default: start-here).
 
-    Runbooks of an installed package are copied into your own folder first, and what you change there is kept.
-    JupyterLab listens to this host alone and asks for its token, as ever; Ctrl-C ends it.
+    Runbooks of an installed package are copied to your own folder first; your changes are kept. JupyterLab listens on
+    localhost and requires its token; Ctrl-C stops it.
     """
     from vllm_runbooks.core import extras
     from vllm_runbooks.runbooks.workspace import workspace

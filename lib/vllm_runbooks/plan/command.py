@@ -43,13 +43,13 @@ class _PlanCommand(click.Command):
     "--gpus",
     metavar="SPEC",
     type=complete.CARDS,
-    help="The GPUs: 8xRTX3090, A100-80GB@node1,A100-80GB@node2, a snapshot file, a recorded case, or local.",
+    help="GPUs: 8xRTX3090, A100-80GB@node1,A100-80GB@node2, a snapshot file, a recorded case, or local.",
 )
 @click.option(
     "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release to plan for (default: the newest known)."
 )
 @click.option(
-    "--tp", metavar="N", type=int, help="Tensor parallel size. Any of --tp, --pp, --dp given: the others are 1."
+    "--tp", metavar="N", type=int, help="Tensor parallel size. If you set any of --tp, --pp, --dp, the others are 1."
 )
 @click.option("--pp", metavar="N", type=int, help="Pipeline parallel size.")
 @click.option("--dp", metavar="N", type=int, help="Data parallel size.")
@@ -60,7 +60,7 @@ class _PlanCommand(click.Command):
     "--find",
     "what",
     type=click.Choice([find.value for find in Find]),
-    help="Find the longest context, the most requests, the fewest GPUs or the lowest utilization.",
+    help="Find the longest context, the most concurrent requests, the fewest GPUs or the lowest utilization.",
 )
 @click.option("--from-log", metavar="LOG", type=complete.LOG, help="Compare the plan with what a launch printed.")
 @click.option(
@@ -73,21 +73,26 @@ class _PlanCommand(click.Command):
     "--calibration",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Correct the plan by a file that --from-log … -o wrote.",
+    help="Correct the plan with a file written by --from-log … -o.",
 )
-@click.option("--no-calibration", is_flag=True, help="Plan from the configuration alone.")
-@click.option("--deploy", type=given.FOLDER, metavar="DIR", help="Write scripts, compose, units, nginx.")
+@click.option("--no-calibration", is_flag=True, help="Plan without corrections from measured launches.")
+@click.option(
+    "--deploy",
+    type=given.FOLDER,
+    metavar="DIR",
+    help="Write scripts, compose files, units and an nginx configuration to DIR.",
+)
 @click.option(
     "--port",
     metavar="N",
     type=click.IntRange(1, 65535),
-    help="With --deploy: the first instance's port (default: 8000).",
+    help="With --deploy: port of the first instance (default: 8000).",
 )
-@click.option("--retry-posts", is_flag=True, help="With --deploy: nginx sends a failed POST to another instance.")
+@click.option("--retry-posts", is_flag=True, help="With --deploy: nginx retries a failed POST on another instance.")
 @click.option(
     "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --from-log: write corrections for later plans."
 )
-@click.option("--explain", is_flag=True, help="Everything: memory per GPU, all layouts, sources, calibration.")
+@click.option("--explain", is_flag=True, help="Show everything: memory per GPU, all layouts, sources, calibration.")
 @given.FORMAT
 def plan(
     *,
@@ -111,13 +116,13 @@ def plan(
     explain: bool,
     form: str,
 ) -> int:
-    """Plan a model's memory on GPUs before anything is launched.
+    """Plan whether and how a model fits your GPUs, before you launch it.
 
-    MODEL is a name of the catalog or a folder with config.json; write engine options as for vllm serve. Without
-    --tp, --pp or --dp all parallel layouts are planned and ranked. A model that does not fit gets the cheapest changes
-    with which it does.
+    MODEL is a name in the catalog or a folder with config.json; engine options are those of vllm serve. Without --tp,
+    --pp or --dp all parallel layouts are ranked. If the model does not fit, the cheapest changes that make it fit are
+    listed.
 
-    Exit status: 0 it fits, 1 it does not or that is not certain, 2 nothing can be planned.
+    Exit status: 0 it fits, 1 it does not or may not, 2 it cannot be planned.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.plan import planner

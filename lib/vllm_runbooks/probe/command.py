@@ -31,32 +31,33 @@ _LOADED = ("at_once", "prompt_tokens", "answer_tokens")
 @click.argument("server", metavar="URL|FILE|CASE", type=complete.SERVER)
 @given.value(
     "--key-env NAME",
-    "Environment variable that holds the key (default: VLLM_API_KEY, for a server on this host or one "
-    "whose certificate is good).",
+    "Environment variable with the API key (default: VLLM_API_KEY, on this host or with a valid certificate).",
 )
-@given.value("--model NAME", "Name that requests are sent to (default: the first that is served).")
+@given.value("--model NAME", "Model name for the requests (default: the first one served).")
+@given.value("--log FILE", "The server's log: it is diagnosed, too, and fixes use its arguments.", complete.LOG)
 @given.value(
-    "--log FILE", "The server's log: its diagnosis is told as well, and ways out use its arguments.", complete.LOG
+    "--command FILE", "The script or manifest that launches the server: fixes become changes of it.", complete.SCRIPT
 )
-@given.value("--command FILE", "The script or manifest that starts the server: ways out change it.", complete.SCRIPT)
-@given.value("--gpus SPEC", "The server's cards, for ways out: 2xA100-80GB, a snapshot's file, local.", complete.CARDS)
-@given.value("--seconds TIME", "Read its metrics for so long (default: 2s).", _TIME)
-@given.value("--load TIME", "Put a small load on it for so long, as in 30s, and measure it.", _TIME)
-@given.value("--at-once N", "Requests of the load in flight (default: 4).", click.IntRange(1, 1024))
+@given.value(
+    "--gpus SPEC", "GPUs of the server, to plan fixes: 2xA100-80GB, a snapshot file, or local.", complete.CARDS
+)
+@given.value("--seconds TIME", "How long to read the metrics (default: 2s).", _TIME)
+@given.value("--load TIME", "Send a small load for this long, as in 30s, and measure it.", _TIME)
+@given.value("--at-once N", "Concurrent requests of the load (default: 4).", click.IntRange(1, 1024))
 @given.value(
     "--prompt-tokens N",
-    "Words of its prompts, a token or a little more each (default: 128).",
+    "Words per prompt, at least a token each (default: 128).",
     click.IntRange(1, 1_000_000),
 )
-@given.value("--answer-tokens N", "Tokens of its answers (default: 64).", click.IntRange(1, 1_000_000))
-@given.value("--record DIR", "Make a case of it, secrets replaced.", given.NEW_FOLDER)
+@given.value("--answer-tokens N", "Tokens per answer (default: 64).", click.IntRange(1, 1_000_000))
+@given.value("--record DIR", "Write a case to DIR, without secrets.", given.NEW_FOLDER)
 @given.value(
     "--gpu-memory SOURCE",
-    "Where readings of GPU memory come from: the driver of this host (nvml), or a recorded series (a file).",
+    "Source of GPU memory readings: this host's driver (nvml), or a recorded series (a file).",
     default="nvml",
 )
-@given.value("--patience TIME", "Longest wait for each answer.", _TIME, default="60s")
-@click.option("--insecure", is_flag=True, help="Take any certificate.")
+@given.value("--patience TIME", "Timeout per request.", _TIME, default="60s")
+@click.option("--insecure", is_flag=True, help="Accept any certificate.")
 @kept.NO_HISTORY
 @given.EXPLAIN
 @given.FORMAT
@@ -71,13 +72,13 @@ def probe(
     form: str,
     **live: Any,
 ) -> int:
-    """Diagnose a running server, or one that was recorded.
+    """Diagnose a running server, or a recorded one.
 
-    A server is asked for more and more, from an open port to a tool call, and its metrics are read over some seconds.
-    What is wrong is told with the rung or the figure that proves it, and what to change with its cost. A file that
-    `--record` or `--format json` wrote, or a recorded case, is judged in the same way.
+    The server is asked step by step, from the open port to a tool call, and its metrics are read for some seconds. Each
+    problem comes with the check or figure that proves it, and a fix with its cost. A file written by `--record` or
+    `--format json`, or a recorded case, is diagnosed the same way.
 
-    Exit status: 0 nothing wrong, 1 something wrong, 2 the request cannot be read.
+    Exit status: 0 no problem found, 1 a problem, 2 invalid input.
     """
     from vllm_runbooks.host import loading as host_loading
     from vllm_runbooks.probe import history_entry as probe_history

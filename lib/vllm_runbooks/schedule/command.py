@@ -16,15 +16,15 @@ from vllm_runbooks.core.files import store
 if TYPE_CHECKING:
     from vllm_runbooks.schedule.records import ScheduledJob
 
-_OUT = click.option("-o", "--output", "target", metavar="FILE", type=given.FILE, help="Write it there.")
+_OUT = click.option("-o", "--output", "target", metavar="FILE", type=given.FILE, help="Output file.")
 _EXIT_PARTLY = 1
 
 
 @click.group()
 def schedule() -> None:
-    """Run checks by a plan.
+    """Run checks on a schedule.
 
-    What is due, missed or overlapping is decided here; systemd or cron only wakes us.
+    systemd or cron only triggers the scheduler; it decides what is due, missed or overlapping.
     """
 
 
@@ -42,7 +42,7 @@ def schedule() -> None:
     type=click.Choice(["run", "skip"]),
     default="run",
     show_default=True,
-    help="After planned times that nobody was awake for: run once, or leave them out.",
+    help="After a missed time: run once, or skip.",
 )
 @click.option(
     "--grace",
@@ -57,7 +57,7 @@ def schedule() -> None:
     type=click.Choice(["skip", "wait"]),
     default="skip",
     show_default=True,
-    help="While the last run is still going on: leave the planned time out, or wait.",
+    help="While the last run is still active: skip, or wait.",
 )
 @click.option(
     "--timeout",
@@ -65,17 +65,17 @@ def schedule() -> None:
     type=given.Span("1s", "31d"),
     default="1h",
     show_default=True,
-    help="Longest time that a run may take.",
+    help="Timeout per run.",
 )
-@click.option("--webhook-env", metavar="VARIABLE", help="Variable that holds the address which is told of changes.")
+@click.option("--webhook-env", metavar="VARIABLE", help="Variable with the webhook address for changes.")
 @click.option("--metrics", metavar="FILE", help="Text file for Prometheus' node exporter; its name ends in .prom.")
-@click.option("--out", metavar="DIR", help="Folder in which every run gets one of its own.")
+@click.option("--out", metavar="DIR", help="Folder for the output of the runs, one subfolder each.")
 @click.option("--replace", is_flag=True, help="Replace a job of this name.")
 @click.argument("command", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
 def add(name: str, command: tuple[str, ...], *, replace: bool, **options: Any) -> None:
-    """Store a job: `check`, `probe` or `run` with what follows, or papermill IN OUT.
+    """Store a job: `check`, `probe` or `run` with its arguments, or papermill IN OUT.
 
-    Nothing is run or installed: `schedule write` writes what wakes it. Names of files are of this folder.
+    Nothing is run or installed: `schedule write` writes the timer. File names are relative to this folder.
     """
     from vllm_runbooks.schedule import cron, jobs, policy, wake
     from vllm_runbooks.schedule.records import Missed, Overlap, ScheduledJob
@@ -169,7 +169,7 @@ def _typed(value: str) -> Any:
 @schedule.command("list", epilog=given.examples("schedule list"))
 @given.FORMAT
 def list_(form: str) -> int:
-    """List the jobs of this user. One that cannot be read is named on stderr, and the exit status is 1."""
+    """List your jobs. A broken job is reported on stderr and causes exit status 1."""
     from vllm_runbooks.schedule import jobs
     from vllm_runbooks.schedule import render as shown
     from vllm_runbooks.schedule.records import Jobs
@@ -189,7 +189,7 @@ def list_(form: str) -> int:
 @click.argument("name")
 @given.FORMAT
 def show(name: str, form: str) -> None:
-    """Show a job, and when it is next due."""
+    """Show a job and when it is next due."""
     from vllm_runbooks.schedule import cron, jobs, policy, wake
     from vllm_runbooks.schedule import render as shown
 
@@ -201,7 +201,7 @@ def show(name: str, form: str) -> None:
 @schedule.command(epilog=given.examples("schedule remove nightly"))
 @click.argument("name")
 def remove(name: str) -> None:
-    """Remove a job. Its runs and the history stay; a timer that wakes it is said how to stop."""
+    """Remove a job. Its runs and history stay; the command that stops its timer is printed."""
     from vllm_runbooks.catalog import host_commands
     from vllm_runbooks.schedule import jobs, units
 
@@ -221,17 +221,19 @@ def remove(name: str) -> None:
 )
 @click.argument("name")
 @click.argument("form", metavar="systemd|cron|jupyter", type=click.Choice(["systemd", "cron", "jupyter"]))
-@click.option("-o", "--output", "target", metavar="DIR|FILE", type=click.Path(path_type=Path), help="Write it there.")
-@click.option("--apply", "is_applied", is_flag=True, help="Copy the units to this user's folder of systemd.")
+@click.option(
+    "-o", "--output", "target", metavar="DIR|FILE", type=click.Path(path_type=Path), help="Output folder or file."
+)
+@click.option("--apply", "is_applied", is_flag=True, help="Copy the units to your systemd folder.")
 @click.option("--post", "url", metavar="URL", help="Create the job in a running JupyterLab.")
-@click.option("--token-env", metavar="VARIABLE", help="Variable that holds that server's token.")
+@click.option("--token-env", metavar="VARIABLE", help="Variable with that server's token.")
 @click.option("--now", "is_now", is_flag=True, help="Have JupyterLab run it once, now.")
 def write(
     name: str, form: str, *, target: Path | None, is_applied: bool, url: str | None, token_env: str | None, is_now: bool
 ) -> None:
-    """Write what wakes a job: a service and a timer of systemd, a line of cron, or a job for JupyterLab's scheduler.
+    """Write the timer of a job: a systemd service and timer, a cron line, or a job for JupyterLab's scheduler.
 
-    Without --apply nothing of this host is changed. Nothing is started: the command for that is said, with its undo.
+    Nothing on this host changes without --apply. The commands that enable and disable the timer are printed.
     """
     from vllm_runbooks.schedule import jobs
 
@@ -315,13 +317,13 @@ def _make(folder: Path) -> None:
 
 @schedule.command(epilog=given.examples("schedule wake", "schedule wake nightly --format json"))
 @click.argument("name", required=False)
-@click.option("--quiet", is_flag=True, help="Say nothing where nothing was to be done.")
+@click.option("--quiet", is_flag=True, help="Print nothing if nothing was due.")
 @given.FORMAT
 def wake(name: str | None, *, quiet: bool, form: str) -> int:
-    """Run what is due now, of one job or of all, one after the other; what a timer calls.
+    """Run what is due now, for one job or all, one after the other; timers call this.
 
-    Exit status: 0 nothing was due, or the runs passed; 1 one did not, was missed or interrupted, or could not be told;
-    2 a job or the history cannot be read.
+    Exit status: 0 nothing was due, or the runs passed; 1 a run failed, was missed or interrupted, or is unknown; 2 a
+    job or the history cannot be read.
     """
     from vllm_runbooks.history import store as history
     from vllm_runbooks.schedule import jobs
@@ -355,7 +357,7 @@ def wake(name: str | None, *, quiet: bool, form: str) -> int:
 @schedule.command(epilog=given.examples("schedule alerts -o vllm-runbooks.rules.yml"))
 @_OUT
 def alerts(target: Path | None) -> None:
-    """Write alert rules for Prometheus: on the jobs' metrics, and on those of running vLLM servers."""
+    """Write alert rules for Prometheus, for the jobs' metrics and those of running vLLM servers."""
     from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.schedule import alerts as written
 

@@ -38,69 +38,71 @@ _DAY_S = 86400
         "serve --hosts hosts.txt Qwen/Qwen3-32B --pipeline-parallel-size 2 --port 8001",
     ),
 )
-@click.option("--check", "is_check", is_flag=True, help="Make the checks alone, and start nothing.")
-@click.option("--until-ready", is_flag=True, help="End the server as soon as it is ready: 0 proves the command.")
+@click.option("--check", "is_check", is_flag=True, help="Run the checks only.")
+@click.option(
+    "--until-ready", is_flag=True, help="Stop the server as soon as it is ready: exit status 0 proves the command."
+)
 @given.value(
-    "--vllm VERSION", "Release that is started (default: the one that the command's Python has).", complete.RELEASE
+    "--vllm VERSION", "Release to launch (default: the one installed in the command's Python).", complete.RELEASE
 )
 @given.value(
     "--gpus SPEC",
-    "The cards for the plan: 2xA100-80GB or a snapshot's file (default: those of this host).",
+    "GPUs for the plan: 2xA100-80GB or a snapshot file (default: this host's).",
     complete.CARDS,
 )
 @given.value(
     "--gpu-memory SOURCE",
-    "Where readings of GPU memory come from: the driver (nvml), or a recorded series (a file).",
+    "Source of GPU memory readings: the driver (nvml), or a recorded series (a file).",
     default=_NVML,
 )
-@click.option("--skip", "left_out", multiple=True, type=click.Choice(_CHECKS), help="Leave a check out; repeatable.")
-@given.value("--samples N", "Readings that must agree.", click.IntRange(2, 1000), default=5)
-@given.value("--every S", "Seconds between two of them.", click.FloatRange(0.05, 600), default=1.0)
+@click.option("--skip", "left_out", multiple=True, type=click.Choice(_CHECKS), help="Skip this check; repeatable.")
+@given.value("--samples N", "Number of readings that must agree.", click.IntRange(2, 1000), default=5)
+@given.value("--every S", "Seconds between two readings.", click.FloatRange(0.05, 600), default=1.0)
 @given.value(
-    "--within MIB", "By how much the memory in use may move over them.", click.FloatRange(0, 1e6), default=64.0
+    "--within MIB", "Largest change of the memory in use over these readings.", click.FloatRange(0, 1e6), default=64.0
 )
 @given.value(
     "--wait S",
-    "Longest wait for stable memory, and for another start on the same card.",
+    "Longest wait for stable memory, and for another launch on the same GPU.",
     click.FloatRange(0, _DAY_S),
     default=600.0,
 )
 @given.value(
-    "--ready-within S", "End the start when it is not ready by then (default: no limit).", click.FloatRange(1, _DAY_S)
+    "--ready-within S", "Stop a launch that is not ready by then (default: never).", click.FloatRange(1, _DAY_S)
 )
 @given.value(
     "--end-hung-after S",
-    "End the server when it has hung for so long; 0: never.",
+    "Stop a server that has hung for this long; 0: never.",
     click.FloatRange(0, _DAY_S),
     default=600.0,
 )
 @given.value(
     "--probe-every S",
-    "Ask the server that is ready for a token now and then (default: not; over several nodes 30).",
+    "Request a token from the running server at this interval (default: never; on several nodes 30).",
     click.FloatRange(1, _DAY_S),
 )
 @given.value(
     "--retry N",
-    "Further tries at most, each with a change that was checked and is said.",
+    "Retries after a failure, each with a checked change.",
     click.IntRange(0, 10),
     default=0,
 )
-@given.value("--ray ADDRESS", "Start MODEL over the nodes of the Ray cluster there.")
-@given.value("--hosts FILE|LIST", "Start MODEL over these hosts, by ssh: a file, or HOST,HOST.")
-@given.value("--expect N", "With --ray: how many nodes there are.", click.IntRange(1, 10000))
-@given.value("--ssh-config FILE", "With --hosts: a configuration of ssh in place of the user's own.")
+@given.value("--ray ADDRESS", "Launch MODEL on the nodes of the Ray cluster at ADDRESS.")
+@given.value("--hosts FILE|LIST", "Launch MODEL on these hosts over ssh: a file, or HOST,HOST.")
+@given.value("--expect N", "With --ray: number of nodes.", click.IntRange(1, 10000))
+@given.value("--ssh-config FILE", "With --hosts: an ssh configuration file to use instead of your own.")
 @given.value(
     "--python pythons [NODE=]PATH",
-    "With nodes: the Python that vLLM runs with, on all of them or on one.",
+    "On several nodes: the Python with vLLM, on all nodes or on one.",
     multiple=True,
 )
 @given.value(
     "--env environment NAME[=VALUE]",
-    "With nodes: a variable of the start, without a value that of this shell; repeatable.",
+    "On several nodes: a variable of the launch; without a value, this shell's; repeatable.",
     multiple=True,
 )
-@given.value("--record DIR", "Make a case of it, secrets replaced.", given.NEW_FOLDER)
-@given.value("--dir folder DIR", "Folder for the log as it is (default: among those of all starts).", given.NEW_FOLDER)
+@given.value("--record DIR", "Write a case to DIR, without secrets.", given.NEW_FOLDER)
+@given.value("--dir folder DIR", "Folder for the log (default: in the folder of all launches).", given.NEW_FOLDER)
 @catalog_options.CATALOG
 @catalog_options.LANG
 @kept.NO_HISTORY
@@ -116,18 +118,17 @@ def serve(
     form: str,
     **options: Any,
 ) -> int:
-    """Start a vLLM server with a guard: in place of `vllm serve …` write `vllm-runbooks serve -- vllm serve …`.
+    """Launch a vLLM server under supervision: replace `vllm serve …` with `vllm-runbooks serve -- vllm serve …`.
 
-    Before: the command is linted and planned, its port, its files and the memory of its GPUs are checked, and a lock
-    keeps two starts from profiling on one GPU at the same time. While it starts: its log is kept whole, its phases are
-    told, a hang is told from a slow start. It is ready when it has answered a request, not when a port is open. A start
-    that fails is diagnosed. Signals are handed on, and nothing of the server is left behind.
+    Before the launch the command is linted and planned; port, files and free GPU memory are checked, and a lock keeps
+    two launches from profiling one GPU concurrently. During the launch the whole log is kept, phases are reported, and
+    a hang is distinguished from a slow startup. The server counts as ready when it has answered a request. A failed
+    launch is diagnosed. Signals are forwarded, and no process of the server is left behind.
 
-    With --ray or --hosts it is one server over several nodes: MODEL with options of `vllm serve`. The nodes are asked
-    and measured first, each gets its own part and environment, and when one part ends, all are ended.
+    With --ray or --hosts, MODEL with options of `vllm serve` is launched as one server on several nodes: the nodes are
+    checked first, each gets its own arguments and environment, and when one part ends, all are stopped.
 
-    Exit status: the server's own; 128 and its number after a signal; 1 when it was never ready; 2 when the request
-    cannot be read.
+    Exit status: the server's own; 128 plus the signal's number; 1 if it was never ready; 2 for invalid input.
     """
     from vllm_runbooks.host import gpu_memory as readings
     from vllm_runbooks.runbooks import recording

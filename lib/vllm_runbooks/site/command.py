@@ -18,9 +18,9 @@ _MOST_RUNS = 2000
 
 @click.group()
 def site() -> None:
-    """Build the documentation site, which loads nothing from elsewhere.
+    """Build the documentation site; it loads nothing from other sites.
 
-    Only the pages that run in a browser need npm, once, when they are built for the first time.
+    Only the pages that run in the browser need npm, once.
     """
 
 
@@ -33,26 +33,26 @@ def site() -> None:
     type=given.FOLDER,
     default=Path("site-out"),
     show_default=True,
-    help="Folder for the site; one that an earlier build wrote is replaced.",
+    help="Output folder; an earlier build in it is replaced.",
 )
 @click.option(
     "--executed",
     metavar="DIR",
     type=given.FOLDER,
-    help="Folder that `check --out DIR` wrote (default: execute every runbook on its default case).",
+    help="Folder written by `check --out DIR` (default: run every runbook on its default case).",
 )
 @click.option(
     "--with-runs",
     is_flag=True,
-    help="Publish the last results of this host's history: verdicts, times and symptoms, no hosts, paths or commands.",
+    help="Publish this host's last results: verdicts, times and symptoms, without hosts, paths or commands.",
 )
 @click.pass_context
 @terminal.waiting("building the site: runbooks, catalog and options of each release, some minutes")
 def build(context: click.Context, out: Path, executed: Path | None, *, with_runs: bool) -> int:
     """Build the site into a folder.
 
-    It holds the executed runbooks, the catalog, what releases accept, how to read and to add. Prints the path of
-    its index.html.
+    It contains the executed runbooks, the catalog, the options of each release, and the docs. Prints the path of
+    index.html.
     """
     from vllm_runbooks.site import building as sites
 

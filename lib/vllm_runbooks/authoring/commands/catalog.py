@@ -36,9 +36,9 @@ def catalog() -> None:
 @_folder_option("A catalog folder of your own, all of it (default: the shipped one).")
 @terminal.waiting("checking the catalog")
 def check(files: tuple[Path, ...], folder: Path | None) -> int:
-    """Check FILEs, or a whole catalog; every problem is named by file, line and field.
+    """Check FILEs, or the whole catalog, and report each problem with file, line and field.
 
-    A single file that is broken is refused (exit status 2, one line). A catalog with broken files ends with status 1.
+    Exit status: 1 if the catalog has problems, 2 if a single FILE is broken.
     """
     from vllm_runbooks.authoring import checks as authoring
 
@@ -100,9 +100,9 @@ def new(symptom: str, folder: Path) -> int:
 @catalog.command("list", epilog=given.examples("catalog list --catalog mycatalog", "catalog list --policies"))
 @catalog_options.CATALOG
 @given.FORMAT
-@click.option("--policies", "is_policies", is_flag=True, help="List the policies that `diagnose --policy` knows.")
+@click.option("--policies", "is_policies", is_flag=True, help="List the policies for `diagnose --policy`.")
 def list_(form: str, *, is_policies: bool) -> int:
-    """List the symptoms the catalog knows, or its policies."""
+    """List the symptoms in the catalog, or its policies."""
     from vllm_runbooks.catalog import load as catalog
 
     shelf = catalog.load_catalog()
@@ -134,13 +134,13 @@ def list_(form: str, *, is_policies: bool) -> int:
 )
 @click.argument("files", nargs=-1, metavar="[FILE…]", type=click.Path(path_type=Path))
 @_folder_option("A catalog folder of your own (default: the shipped one).")
-@click.option("--missing", is_flag=True, help="Name what has no translation, too.")
-@click.option("--stamp", is_flag=True, help="Say of FILEs that their translations fit the English texts of now.")
+@click.option("--missing", is_flag=True, help="Include texts without a translation.")
+@click.option("--stamp", is_flag=True, help="Mark the translations in FILEs as up to date.")
 @terminal.waiting("reading the catalog's translations")
 def translations(files: tuple[Path, ...], folder: Path | None, *, missing: bool, stamp: bool) -> int:
-    """List the translations whose English text has changed, and how many there are.
+    """List translations whose English text has changed.
 
-    Status 1 where one is out of date: nobody is shown it any more, but the English text.
+    Such a text is shown in English. Exit status: 1 if any is out of date.
     """
     from vllm_runbooks.authoring import translated_files
 
@@ -160,10 +160,10 @@ def translations(files: tuple[Path, ...], folder: Path | None, *, missing: bool,
 
 @catalog.command(epilog=given.examples("catalog schemas --check"))
 @_folder_option("Where to write them (default: the catalog's schema/).")
-@click.option("--check", "only_check", is_flag=True, help="Write nothing; status 1 when a file is stale.")
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; exit with 1 if a file is out of date.")
 @terminal.waiting("making the JSON Schemas")
 def schemas(folder: Path | None, *, only_check: bool) -> int:
-    """Write the JSON Schemas of the authored files and of the documents printed."""
+    """Write the JSON Schemas of the catalog files and of the JSON output."""
     from vllm_runbooks.authoring import json_schemas
 
     root = folder or folders.catalog_dir() / "schema"

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @click.group()
 def releases() -> None:
-    """List the releases of vLLM that are known, add the next one, tell what became of an option."""
+    """List the vLLM releases in the catalog, add the next one, look up an option's history."""
 
 
 @releases.command("list", epilog=given.examples("releases list"))
 def list_() -> int:
-    """List the releases that are known, with what each brought."""
+    """List the vLLM releases in the catalog, with what each changed."""
     histories = options.histories("option").values()
     lines = [f"{'release':<10} {'options':>8} {'new':>5} {'gone':>5} {'variables':>10}  made from"]
     for version, document in options.documents():
@@ -49,16 +49,16 @@ def list_() -> int:
     required=True,
     metavar="PATH",
     type=click.Path(path_type=Path),
-    help="A Python that has the requirements of a vLLM for CPU.",
+    help="A Python with the requirements of vLLM for CPU.",
 )
 @click.option(
     "--source",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="The folder of the unpacked package (default: download it).",
+    help="Folder of the unpacked package (default: download it).",
 )
 @click.option("--dockerfile", metavar="FILE", type=click.Path(path_type=Path), help="The release's docker/Dockerfile.")
-@click.option("--dir", "folder", metavar="DIR", type=given.FOLDER, help="Where the data goes (default: the catalog).")
+@click.option("--dir", "folder", metavar="DIR", type=given.FOLDER, help="Output folder (default: the catalog).")
 @click.option(
     "--time-limit",
     "--timeout",
@@ -67,9 +67,9 @@ def list_() -> int:
     callback=given.number,
     default=300,
     show_default=True,
-    help="Longest time in seconds that one dump may take.",
+    help="Timeout of one dump, in seconds.",
 )
-@click.option("--unworded", is_flag=True, help="List the catalog's wordings that no known release prints.")
+@click.option("--unworded", is_flag=True, help="List patterns of the catalog that no release prints.")
 @terminal.waiting("reading the release and its parser, some seconds to minutes")
 def add(
     version: str,
@@ -81,7 +81,7 @@ def add(
     time_limit: float,
     unworded: bool,
 ) -> int:
-    """Make the data of release VERSION from its package, and store it between its neighbours."""
+    """Generate the data of release VERSION from its package and add it to the catalog."""
     from vllm_runbooks.authoring import releases as generator
 
     added = generator.add(version, python, source=source, dockerfile=dockerfile, folder=folder, time_limit=time_limit)
@@ -108,9 +108,9 @@ def _wordings(added: Added, *, are_listed: bool) -> Iterator[str]:
 )
 @click.argument("name", type=click.UNPROCESSED)
 def history(name: str) -> int:
-    """Tell when option or environment variable NAME came, changed and went.
+    """Show when option or environment variable NAME was added, changed and removed.
 
-    NAME is a spelling of an option, as --swap-space, swap_space or -tp, or a variable, as VLLM_USE_V1.
+    NAME is an option, such as --swap-space, swap_space or -tp, or a variable, such as VLLM_USE_V1.
     """
     changes = next(filter(None, map(options.history, _spellings(name))), ())
     if not changes:

@@ -27,7 +27,7 @@ _OPTIONS = {
 
 @click.group()
 def cluster() -> None:
-    """Compare the nodes of a cluster before a server is started over them."""
+    """Check the nodes of a cluster before you launch a server on them."""
 
 
 cluster.add_command(files)
@@ -43,47 +43,54 @@ cluster.add_command(files)
     )
 )
 @click.argument("snapshots", nargs=-1, type=complete.NODES, metavar="[SNAPSHOT…]")
-@click.option("--ray", metavar="ADDRESS", help="Ask the nodes of the Ray cluster there, as in 10.0.0.1:6379, or auto.")
+@click.option(
+    "--ray", metavar="ADDRESS", help="Check the nodes of the Ray cluster at ADDRESS, such as 10.0.0.1:6379, or auto."
+)
 @click.option(
     "--hosts",
     metavar="FILE|LIST",
-    help="Ask these hosts over ssh: a file with one a line, or HOST,HOST; behind each its settings, as agent=PATH.",
+    help="Check these hosts over ssh: a file with a host per line, or HOST,HOST; settings follow, as in agent=PATH.",
 )
-@click.option("--expect", metavar="N", type=click.IntRange(1), help="With --ray: how many nodes there are.")
+@click.option("--expect", metavar="N", type=click.IntRange(1), help="With --ray: number of nodes.")
 @click.option(
-    "--model", metavar="PATH", default="", help="The model that every node must have: its path, or its name on the Hub."
+    "--model", metavar="PATH", default="", help="The model that every node needs: its path, or its name on the Hub."
 )
 @click.option(
     "--python",
     "pythons",
     metavar="[NODE=]PATH",
     multiple=True,
-    help="The Python that vLLM runs with, on all nodes or on one (default: the one that answers).",
+    help="The Python with vLLM, on all nodes or on one (default: the one found first on the node).",
 )
 @click.option(
     "--port",
     "ports",
     metavar="USE=N",
     multiple=True,
-    help="A port that is tried: ray=6379, torch=29501 (--master-port) and vllm=8000 where it is not given.",
+    help="Port to test: ray=6379, torch=29501 (--master-port) and vllm=8000 by default.",
 )
-@click.option("--no-collective", is_flag=True, help="Run no all-reduce over the nodes.")
+@click.option("--no-collective", is_flag=True, help="Skip the all-reduce over the nodes.")
 @click.option(
-    "--limit", metavar="TIME", type=given.Span("1s", "10m"), help="Limit of the all-reduce on each node (default: 6s)."
+    "--limit",
+    metavar="TIME",
+    type=given.Span("1s", "10m"),
+    help="Timeout of the all-reduce on each node (default: 6s).",
 )
-@click.option("--ssh-config", metavar="FILE", help="With --hosts: a configuration of ssh in place of the user's own.")
-@click.option("--out", metavar="FILE", type=given.FILE, help="Write the nodes there, as a snapshot of all of them.")
+@click.option(
+    "--ssh-config", metavar="FILE", help="With --hosts: an ssh configuration file to use instead of your own."
+)
+@click.option("--out", metavar="FILE", type=given.FILE, help="Write a snapshot of all nodes to FILE.")
 @given.EXPLAIN
 @given.FORMAT
 def check(*, snapshots: tuple[str, ...], model: str, out: Path | None, explain: bool, form: str, **asked: Any) -> int:
-    """Say what differs between nodes, why a start over them would fail of it, and what each needs in its environment.
+    """Report what differs between nodes, what would make a launch fail, and each node's environment.
 
-    SNAPSHOT is a recorded cluster, the snapshot of a node or a host, a folder of such files, a recorded case, or - for
-    standard input. With --ray or --hosts the nodes themselves are asked: every way between them is tried in both
-    directions, and an all-reduce is run. Nothing is changed on them; ports are opened for seconds. This package must be
-    installed on every node: in Ray's Python, or in the one that agent= names for a host.
+    SNAPSHOT is a recorded cluster, the snapshot of a node or host, a folder of them, a recorded case, or - for standard
+    input. With --ray or --hosts the nodes are asked directly: every connection is tested in both directions, and an
+    all-reduce runs over all nodes. Nothing is changed; ports are open for seconds. Every node needs this package: in
+    Ray's Python, or in the Python that agent= names for a host.
 
-    Exit status: 0 nothing stands in the way; 1 something does, or was not measured; 2 the request cannot be read.
+    Exit status: 0 no problem found, 1 a problem or a failed measurement, 2 invalid input.
     """
     from vllm_runbooks.host.nodes import loading as node_loading
 

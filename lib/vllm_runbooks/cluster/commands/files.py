@@ -34,27 +34,33 @@ if TYPE_CHECKING:
 @click.option(
     "--nodes", multiple=True, required=True, metavar="SNAPSHOT", type=complete.NODES, help="Recorded nodes; repeatable."
 )
-@click.option("--out", required=True, type=given.FOLDER, metavar="DIR", help="Write the files there.")
-@click.option("--gpus", metavar="SPEC", type=complete.CARDS, help="The cards by node, instead of those of the nodes.")
+@click.option("--out", required=True, type=given.FOLDER, metavar="DIR", help="Output folder.")
+@click.option("--gpus", metavar="SPEC", type=complete.CARDS, help="GPUs by node, instead of the recorded ones.")
+@click.option("--vllm", metavar="VERSION", type=complete.RELEASE, help="vLLM release (default: the nodes' release).")
 @click.option(
-    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release (default: the one that the nodes have)."
-)
-@click.option(
-    "--tp", metavar="N", type=int, help="Tensor parallel size. Any of --tp, --pp, --dp given: the others are 1."
+    "--tp", metavar="N", type=int, help="Tensor parallel size. If you set any of --tp, --pp, --dp, the others are 1."
 )
 @click.option("--pp", metavar="N", type=int, help="Pipeline parallel size.")
 @click.option("--dp", metavar="N", type=int, help="Data parallel size.")
 @click.option(
-    "--by", type=click.Choice(["nnodes", "ray"]), help="What joins hosts (default: --nnodes where that is possible)."
+    "--by", type=click.Choice(["nnodes", "ray"]), help="How to connect hosts (default: --nnodes where possible)."
 )
-@click.option("--address", "addresses", multiple=True, metavar="NODE=IP", help="Where others reach a node; repeatable.")
+@click.option("--address", "addresses", multiple=True, metavar="NODE=IP", help="Address of a node; repeatable.")
 @click.option(
-    "--interface", "interfaces", multiple=True, metavar="NODE=NAME", help="The interface of that address; repeatable."
+    "--interface",
+    "interfaces",
+    multiple=True,
+    metavar="NODE=NAME",
+    help="Network interface of that address; repeatable.",
 )
-@click.option("--master-port", metavar="N", type=click.IntRange(1, 65535), help="Where the hosts of a server meet.")
-@click.option("--port", metavar="N", type=click.IntRange(1, 65535), help="The first server's port (default: 8000).")
-@click.option("--image", metavar="NAME", help="Of containers, instead of the one that vLLM publishes.")
-@click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable of the start; repeatable.")
+@click.option(
+    "--master-port", metavar="N", type=click.IntRange(1, 65535), help="Port where the hosts of a server meet."
+)
+@click.option("--port", metavar="N", type=click.IntRange(1, 65535), help="Port of the first server (default: 8000).")
+@click.option("--image", metavar="NAME", help="Container image, instead of vLLM's own.")
+@click.option(
+    "--env", "environment", multiple=True, metavar="NAME=VALUE", help="Environment variable of the launch; repeatable."
+)
 @given.EXPLAIN
 @given.FORMAT
 def files(
@@ -72,14 +78,13 @@ def files(
     form: str,
     **layout: Any,
 ) -> int:
-    """Write what starts a model over nodes: for each node scripts, containers, compose and units of its own.
+    """Write the files that launch a model on several nodes: scripts, containers, compose and units for each node.
 
-    MODEL is planned on the nodes' cards, the best layout without --tp, --pp or --dp. Stages get the layers that unequal
-    cards have room for. Each node gets its own VLLM_HOST_IP and interface, as they were measured or as they are given.
-    What stands in the way of a start over these nodes is said. Nothing is started.
+    MODEL is planned for the nodes' GPUs; without --tp, --pp or --dp the best layout is used. Pipeline stages get layers
+    in proportion to the memory of unequal GPUs. Each node gets its own VLLM_HOST_IP and interface. Problems of a launch
+    on these nodes are reported. Nothing is launched.
 
-    Exit status: 0 written; 1 it does not fit or that is not sure, or something stands in the way;
-    2 the request cannot be read.
+    Exit status: 0 written; 1 it does not fit, may not fit, or the nodes have a problem; 2 invalid input.
     """
     from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.core.display import to_json

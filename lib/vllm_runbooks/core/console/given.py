@@ -72,7 +72,7 @@ def _fault_of_file(path: Path) -> str:
 FILE = _Target("file", _fault_of_file)
 FOLDER = _Target("folder", _fault_of_folder)
 NEW_FOLDER = _Target("new folder")
-EXPLAIN = click.option("--explain", is_flag=True, help="Everything: figures, tables, all findings, what is unknown.")
+EXPLAIN = click.option("--explain", is_flag=True, help="Show everything: figures, tables, all findings, unknown facts.")
 
 FORMAT = click.option(
     "--format",
@@ -80,7 +80,7 @@ FORMAT = click.option(
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="Form of the output.",
+    help="Output format.",
 )
 
 

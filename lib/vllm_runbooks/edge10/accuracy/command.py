@@ -26,21 +26,26 @@ _RESULTS = click.Path(path_type=Path)
     type=float,
     default=0.01,
     show_default=True,
-    help="A loss of more than this is too much, in shares of 1: 0.01 is one point of a hundred.",
+    help="Largest acceptable loss, as a fraction: 0.01 is one point of 100.",
 )
 @click.option(
-    "--confidence", metavar="P", type=float, default=0.95, show_default=True, help="Of the intervals, below 1."
+    "--confidence",
+    metavar="P",
+    type=float,
+    default=0.95,
+    show_default=True,
+    help="Confidence of the intervals, below 1.",
 )
 @given.EXPLAIN
 @given.FORMAT
 def judge(*, float_: Path, quantised: Path, threshold: float, confidence: float, explain: bool, form: str) -> int:
-    """Say whether the quantised model is less accurate than the float one, and whether that may be chance.
+    """Report whether the quantized model is less accurate than the float model, and whether that may be chance.
 
-    ORIGINAL, of the float model, and QUANTISED are each a report of EvalScope, its work folder, the table that it
-    prints, or results of VLMEvalKit. Where both have the answers one by one, they are compared question by question.
+    ORIGINAL (float) and QUANTISED are each a report of EvalScope, its work folder, the table that it prints, or results
+    of VLMEvalKit. If both have the individual answers, they are compared question by question.
 
-    Exit status: 0 kept: the loss is below the threshold, as sure as was asked for; 1 lost, or not to be told; 2 the
-    results cannot be read or compared.
+    Exit status: 0 the loss is below the threshold, at the requested confidence; 1 it is not, or cannot be decided; 2
+    invalid input.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.views.summary import summary_view

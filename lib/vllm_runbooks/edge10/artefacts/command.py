@@ -36,21 +36,20 @@ class _LengthsType(click.ParamType[tuple[int, ...]]):
     )
 )
 @click.argument("name", metavar="FOLDER|LISTING|-", type=complete.SCRIPT)
-@click.option("--job", metavar="FILE", type=complete.SCRIPT, help="The job that it belongs to: its model and settings.")
-@click.option("--float", "float_name", metavar="FOLDER", help="The float model, to compare with.")
-@click.option("--dies", metavar="N", type=click.IntRange(1, _MAX_DIES), help="How many dies it should be of.")
-@click.option("--lengths", metavar="N,N", type=_LengthsType(), help="Which lengths it should be of, as in 1,8,96.")
-@click.option("--step", type=click.Choice(["quantise", "convert", "compile"]), help="The step that wrote it.")
+@click.option("--job", metavar="FILE", type=complete.SCRIPT, help="The job of these files: model and settings.")
+@click.option("--float", "float_name", metavar="FOLDER", help="The float model to compare with.")
+@click.option("--dies", metavar="N", type=click.IntRange(1, _MAX_DIES), help="Expected number of dies.")
+@click.option("--lengths", metavar="N,N", type=_LengthsType(), help="Expected lengths, as in 1,8,96.")
+@click.option("--step", type=click.Choice(["quantise", "convert", "compile"]), help="The step that wrote the files.")
 @VERSION
 @given.EXPLAIN
 @given.FORMAT
 def check(*, name: str, float_name: str | None, explain: bool, form: str, **expected: Any) -> int:
-    """Say whether what lies between two steps is whole: a quantised checkpoint, or a compiled model.
+    """Check the files between two steps: a quantized checkpoint or a compiled model.
 
-    FOLDER is judged with what stands in its files; of a LISTING, as `tree` or `ls -lR` prints one, the names
-    are, and the sizes where it has them.
+    A FOLDER is checked with the contents of its files; a LISTING, as `tree` or `ls -lR` prints it, by names and sizes.
 
-    Exit status: 0 nothing is wrong; 1 something is, or could not be established; 2 it cannot be read.
+    Exit status: 0 no problem found, 1 a problem or an open question, 2 invalid input.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.views.summary import summary_view

@@ -20,15 +20,13 @@ from vllm_runbooks.edge10.options import VERSION
     )
 )
 @click.argument("step", type=click.Choice(HOST_STEPS))
-@click.option("--model", metavar="NAME|FOLDER", type=complete.MODEL, help="The model, which the toolchain may refuse.")
-@click.option("--data", metavar="DIR", help="The folder of models and artefacts, which the container is given.")
-@click.option("--image", metavar="NAME:TAG", help="The step's container image, which is looked for and not fetched.")
-@click.option(
-    "--registry", metavar="HOST:PORT", help="The registry that images come from, if docker must be told of it."
-)
-@click.option("--python", metavar="PATH", help="The Python that runs the step, whose packages are looked at.")
-@click.option("--snapshot", metavar="FILE", help="A recorded host in place of this one; - for standard input.")
-@click.option("--out", metavar="FILE", type=given.FILE, help="Write the host there, for --snapshot FILE.")
+@click.option("--model", metavar="NAME|FOLDER", type=complete.MODEL, help="The model; the toolchain may reject it.")
+@click.option("--data", metavar="DIR", help="Folder of models and artifacts that the container mounts.")
+@click.option("--image", metavar="NAME:TAG", help="Container image of the step; it is looked up, not downloaded.")
+@click.option("--registry", metavar="HOST:PORT", help="Registry of the images, if docker has to be configured for it.")
+@click.option("--python", metavar="PATH", help="The Python that runs the step; its packages are checked.")
+@click.option("--snapshot", metavar="FILE", help="A recorded host instead of this one; - for standard input.")
+@click.option("--out", metavar="FILE", type=given.FILE, help="Write a snapshot of the host, for --snapshot FILE.")
 @VERSION
 @given.EXPLAIN
 @given.FORMAT
@@ -36,12 +34,12 @@ def preflight(
     *, step: str, python: str | None, snapshot: str | None, out: Path | None, version: str | None, explain: bool,
     form: str, **named: str | None,
 ) -> int:  # fmt: skip
-    """Say what on this host stands in the way of a step: driver, docker, its settings, image, folder.
+    """Check whether this host can run a step: driver, docker, its settings, image, folder.
 
-    Docker is asked, with a limit of 5 seconds for each question; nothing is fetched, started, changed or logged in to,
-    and of docker's logins it is read whether there is one. What cannot be known is listed, and is never a pass.
+    Docker is asked with a timeout of 5 seconds per question. Nothing is downloaded, started, changed or logged in to.
+    Facts that cannot be read are listed and never pass.
 
-    Exit status: 0 nothing stands in the way; 1 something does, or is not known; 2 the request cannot be read.
+    Exit status: 0 no problem found, 1 a problem or an unknown fact, 2 invalid input.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.files import store

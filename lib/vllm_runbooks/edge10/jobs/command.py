@@ -18,19 +18,19 @@ from vllm_runbooks.core.console import given, output, terminal
     )
 )
 @click.argument("job", required=False, metavar="JOB|-", type=complete.SCRIPT)
-@click.option("--out", type=given.FOLDER, metavar="DIR", help="Make the files there.")
-@click.option("--replace", is_flag=True, help="Replace files that somebody wrote or changed.")
-@click.option("--example", is_flag=True, help="Print a description to begin with, and make nothing.")
+@click.option("--out", type=given.FOLDER, metavar="DIR", help="Output folder.")
+@click.option("--replace", is_flag=True, help="Overwrite files that you wrote or changed.")
+@click.option("--example", is_flag=True, help="Print an example JOB and stop.")
 @given.EXPLAIN
 @given.FORMAT
 def make(*, job: str | None, out: Path | None, replace: bool, example: bool, explain: bool, form: str) -> int:
-    """Make the files that take a model to the chip: scripts, commands, settings, and what is done in which order.
+    """Write the files that take a model to the chip: scripts, commands, settings, and the order of the steps.
 
-    JOB is a small YAML file; what it leaves out comes from the facts of the toolchain. The made files are judged by the
-    linters as your own would be. Nothing is run.
+    JOB is a small YAML file; facts of the toolchain supply the rest. The files are checked like your own. Nothing is
+    run.
 
-    Exit status: 0 made; 1 the job contradicts itself or the facts, or something about it is not told; 2 it cannot be
-    read, or a file would be lost.
+    Exit status: 0 written; 1 the job contradicts itself or the facts, or a fact is unknown; 2 invalid input, or a file
+    would be overwritten.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.views.summary import summary_view

@@ -36,19 +36,19 @@ _MAX_BYTES = 1_000_000
 )
 @click.argument("files", nargs=-1, metavar="FILE|FOLDER|-…", type=complete.SCRIPT)
 @VERSION
-@click.option("--fix", is_flag=True, help="Print the corrected text; FILE itself is not changed.")
+@click.option("--fix", is_flag=True, help="Print the fixed text; FILE is not changed.")
 @click.option(
-    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the corrected text there."
+    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the fixed text to FILE."
 )
 @given.FORMAT
 @catalog_options.LANG
 def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | None, form: str) -> int:
-    """Find what is wrong in scripts that quantise, convert, serve, evaluate and compile, before they cost hours.
+    """Check scripts that quantize, convert, serve, evaluate and compile, before they cost hours.
 
-    FILE is a program, a script, settings in YAML, a notebook or a page with several of them; - is standard input.
-    Files that are given together, or lie in one FOLDER, are checked together. Nothing is executed.
+    FILE is a program, a script, settings in YAML, a notebook or a page with several of them; - is standard input. Files
+    given together, or in one FOLDER, are checked together. Nothing is executed.
 
-    Exit status: 0 no error; 1 an error, or nothing of the toolchain's is recognised; 2 the input cannot be read.
+    Exit status: 0 no error; 1 an error, or nothing of the toolchain recognized; 2 invalid input.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.redaction import redact

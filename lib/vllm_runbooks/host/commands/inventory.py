@@ -22,28 +22,29 @@ _MAX_SAMPLES = 100_000
     )
 )
 @click.argument("file", metavar="[FILE|-]", required=False, type=complete.SNAPSHOT)
+@click.option("-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write a snapshot, for --gpus FILE.")
+@click.option("--python", metavar="PATH", help="List the packages of this Python instead of the current one.")
+@click.option("--watch", is_flag=True, help="Read GPU memory several times and recommend a GPU for the next launch.")
 @click.option(
-    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write the snapshot there, for --gpus FILE."
-)
-@click.option("--python", metavar="PATH", help="A Python whose packages are listed instead of this one's.")
-@click.option("--watch", is_flag=True, help="Look several times, and recommend the GPU for the next start.")
-@click.option(
-    "--samples", metavar="N", type=click.IntRange(2, _MAX_SAMPLES), help="With --watch: how many looks (default: 10)."
+    "--samples",
+    metavar="N",
+    type=click.IntRange(2, _MAX_SAMPLES),
+    help="With --watch: number of readings (default: 10).",
 )
 @click.option(
     "--every",
     metavar="S",
     type=click.FloatRange(0.0, 3600.0),
     callback=given.number,
-    help="With --watch: seconds between two looks (default: 1).",
+    help="With --watch: seconds between readings (default: 1).",
 )
-@click.option("--gpu-memory", "series", metavar="SERIES", help="With --watch: a recorded series, read whole.")
+@click.option("--gpu-memory", "series", metavar="SERIES", help="With --watch: use a recorded series.")
 @click.option(
     "--need",
     metavar="GIB",
     type=click.FloatRange(0.0, 1e6, min_open=True),
     callback=given.number,
-    help="Memory that the start needs (default: the share that a server takes by default).",
+    help="Memory that the launch needs (default: a server's default share).",
 )
 @given.EXPLAIN
 @given.FORMAT
@@ -60,13 +61,12 @@ def inventory(
     explain: bool,
     form: str,
 ) -> int:
-    """Read this host's GPUs, limits and software, or a snapshot, and say what they mean for vLLM.
+    """Read this host's GPUs, limits and software, or a snapshot, and report what they mean for vLLM.
 
-    FILE is a snapshot, a recorded case of one, nvidia-smi's CSV, or - for standard input; without it this host is read.
-    No driver is a normal answer. Nothing is changed. With --watch the memory in use is looked at several times.
+    FILE is a snapshot, a recorded case, nvidia-smi's CSV, or - for standard input; without FILE this host is read. A
+    host without a driver is fine. Nothing is changed.
 
-    Exit status: 0 nothing is wrong; 1 something is, or with --watch no GPU is known to be suitable; 2 the request
-    cannot be read.
+    Exit status: 0 no problem found; 1 a problem, or with --watch no suitable GPU; 2 invalid input.
     """
     if not watch:
         unwatched = {"--samples": samples, "--every": every, "--gpu-memory": series}

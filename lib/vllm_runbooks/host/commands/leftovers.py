@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     "names_to_remove",
     metavar="NAME",
     multiple=True,
-    help="Remove this one, by its process number or file name, or all that are `proven`; repeatable.",
+    help="Remove this process number or file name, or all that are `proven`; repeatable.",
 )
 @given.FORMAT
 def leftovers(names_to_remove: tuple[str, ...], form: str) -> int:
-    """List what earlier vLLM starts of this user left on this host: processes, and segments of shared memory.
+    """List what earlier vLLM launches of this user left on this host: processes and shared memory.
 
-    Each with the proof of whose it is. Proven is what carries the mark of a guarded start whose guard is gone; a guard
-    that ran in another container cannot be seen. Nothing is removed without --remove; a process is asked to end, and
-    killed three seconds later.
+    Each is listed with proof of its owner. "Proven" is what carries the mark of a supervised launch whose supervisor
+    has ended; a supervisor in another container cannot be seen. Nothing is removed without --remove; a process gets a
+    signal to end and is killed three seconds later.
 
-    Exit status: 0 nothing is left; 1 something is; 2 the request cannot be read.
+    Exit status: 0 nothing found, 1 something found, 2 invalid input.
     """
     from vllm_runbooks.core.errors import InputError
     from vllm_runbooks.host import leftovers as there

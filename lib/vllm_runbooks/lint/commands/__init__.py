@@ -8,7 +8,7 @@ import click
 
 from vllm_runbooks.catalog import complete
 
-_SPEC = "The GPUs there are: 8xRTX3090, a snapshot's file or case, or local."
+_SPEC = "Your GPUs: 8xRTX3090, a snapshot file or case, or local."
 GPUS = click.option("--gpus", metavar="SPEC", type=complete.CARDS, help=_SPEC)
 
 

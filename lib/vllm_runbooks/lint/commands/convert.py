@@ -20,21 +20,20 @@ FORMS = ("shell", "docker", "compose", "systemd")
 
 @click.command(epilog=given.examples("convert launch.sh --to compose --vllm 0.19.0 -o compose.yaml"))
 @click.argument("file", metavar="[FILE|-]", default="-", type=complete.SCRIPT)
-@click.option("--to", required=True, type=click.Choice(FORMS), help="The form to write.")
+@click.option("--to", required=True, type=click.Choice(FORMS), help="Output form.")
 @release("--vllm", text="Release to write for (default: the image's tag, else the newest).")
 @GPUS
 @click.option(
-    "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the first)."
+    "--start", metavar="N", type=click.IntRange(min=1), help="Which of several launches, from 1 (default: the first)."
 )
-@click.option(
-    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write it there (default: to standard output)."
-)
+@click.option("-o", "--output", "out", metavar="FILE", type=given.FILE, help="Output file (default: standard output).")
 def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: int | None, out: Path | None) -> int:
-    """Write a start of vLLM in another form: a script as a compose file, a container as a unit, and so on.
+    """Convert a launch: a script to a compose file, a container to a systemd unit, and so on.
 
-    Secrets are written as references to variables, never as values. What the other form does not say, and what is
-    wrong with the start on the release, stands on standard error. Exit status: 0 nothing is wrong, 1 something is, 2
-    the input cannot be read or written so.
+    Secrets become references to variables. What the other form cannot express, and problems of the launch, are printed
+    on standard error.
+
+    Exit status: 0 no problem found, 1 a problem, 2 invalid input, or the form cannot express it.
     """
     from vllm_runbooks.lint import checking
     from vllm_runbooks.lint import render as render_issues

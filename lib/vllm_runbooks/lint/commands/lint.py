@@ -49,26 +49,30 @@ class _WithCommand(click.Command):
 @click.argument("files", nargs=-1, metavar="[FILE…|-] [-- COMMAND…]", type=complete.SCRIPT)
 @release("--vllm", text="Release to check for (default: the image's tag, else the newest).")
 @GPUS
-@click.option("--select", metavar="RULE…", multiple=True, help="Rules or groups to apply (option.unknown,shell).")
-@click.option("--ignore", metavar="RULE…", multiple=True, help="Rules or groups to leave out.")
-@click.option("--fail-on", type=click.Choice(selection.SEVERITIES), help="Least severity for exit status 1 (error).")
+@click.option("--select", metavar="RULE…", multiple=True, help="Rules or groups to apply, as in option.unknown,shell.")
+@click.option("--ignore", metavar="RULE…", multiple=True, help="Rules or groups to skip.")
 @click.option(
-    "--profile", type=click.Choice(selection.PROFILES), help="min: errors only; strict: all, and warnings fail."
+    "--fail-on",
+    type=click.Choice(selection.SEVERITIES),
+    help="Lowest severity that causes exit status 1 (default: error).",
 )
-@click.option("--fix", is_flag=True, help="Print the corrected text; FILE itself is not changed.")
 @click.option(
-    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the corrected text there."
+    "--profile", type=click.Choice(selection.PROFILES), help="min: errors only; strict: everything, and warnings fail."
+)
+@click.option("--fix", is_flag=True, help="Print the fixed text; FILE is not changed.")
+@click.option(
+    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the fixed text to FILE."
 )
 @click.option("--diff", is_flag=True, help="Print what --fix would change, as a unified diff.")
-@click.option("--python", metavar="PATH", help="A Python with vLLM: its own parser checks the commands, too.")
-@click.option("--config-check", is_flag=True, help="With --python: have it check the whole configuration, too.")
+@click.option("--python", metavar="PATH", help="A Python with vLLM: its parser checks the commands, too.")
+@click.option("--config-check", is_flag=True, help="With --python: vLLM checks the whole configuration, too.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["text", "json", "sarif", "github"]),
     default="text",
     show_default=True,
-    help="Form of the output.",
+    help="Output format.",
 )
 @catalog_options.LANG
 @click.pass_context
@@ -90,11 +94,12 @@ def lint(
     config_check: bool,
     form: str,
 ) -> int:
-    """Find what is wrong with the vLLM commands in a script, manifest, program or page, on a release.
+    """Check vLLM commands in scripts, manifests, programs and pages against a release.
 
-    Give files, `-` for standard input, or `-- vllm serve …`, the command itself. Settings are read from
-    .vllm-runbooks.toml or pyproject.toml above the file. Exit status: 0 no error, 1 an error (see --fail-on), 2 the
-    input cannot be read.
+    Give files, `-` for standard input, or the command itself as `-- vllm serve …`. Settings come from
+    .vllm-runbooks.toml or pyproject.toml in the file's folder or above.
+
+    Exit status: 0 no error, 1 an error (see --fail-on), 2 invalid input.
     """
     from vllm_runbooks.catalog import options as release_data
     from vllm_runbooks.core.display import to_json
@@ -233,13 +238,13 @@ def _show_fixed(
 @release("--from", "from_", text="Release that the script was written for.", is_required=True)
 @release("--to", text="Release that it is to run on.", is_required=True)
 @GPUS
-@click.option("-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write the rewritten script there.")
+@click.option("-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write the migrated script to FILE.")
 @catalog_options.LANG
 @given.FORMAT
 def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | None, form: str) -> int:
-    """Move a script from one release to another: what breaks, what is renamed, which defaults changed.
+    """Move a script to another release: what breaks, what is renamed, which defaults changed.
 
-    Exit status: 0 no error on the new release, 1 an error, 2 it cannot be read.
+    Exit status: 0 no error on the new release, 1 an error, 2 invalid input.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.redaction import redact

@@ -23,12 +23,14 @@ def case() -> None:
 
 @case.command(epilog=given.examples("case add startup.log --expect oom.kv_alloc --id my-start"))
 @click.argument("logs", nargs=-1, type=complete.LOG, required=True, metavar="LOG…")
-@given.value("--expect class_ CLASS", "Class of the root cause; ok if there is none.", complete.CLASS, required=True)
-@click.option("--outcome", type=click.Choice([str(outcome) for outcome in Outcome]), help="How the start ended.")
-@given.value("--symptom ID", "The very symptom, where the class has finer ones.")
-@given.value("--vllm VERSION", "Release that wrote the log, where the log does not say.", complete.RELEASE)
-@given.value("--id id_ ID", "The case's id; it is written to cases/ID.")
-@given.value("--out DIR", "The case's folder; its name is its id.", given.NEW_FOLDER)
+@given.value("--expect class_ CLASS", "Class of the root cause, or ok.", complete.CLASS, required=True)
+@click.option(
+    "--outcome", type=click.Choice([str(outcome) for outcome in Outcome]), help="Expected outcome of the launch."
+)
+@given.value("--symptom ID", "The symptom, if the class has several.")
+@given.value("--vllm VERSION", "Release that wrote the log, if the log does not print it.", complete.RELEASE)
+@given.value("--id id_ ID", "Id of the case; it is written to cases/ID.")
+@given.value("--out DIR", "Folder of the case; its name is the id.", given.NEW_FOLDER)
 @catalog_options.CATALOG
 @terminal.waiting("diagnosing the log")
 def add(
@@ -41,9 +43,10 @@ def add(
     id_: str | None,
     out: Path | None,
 ) -> int:
-    """Make a test of a LOG: the case expects the answer that you give.
+    """Write a test case from LOG with the answer that you expect.
 
-    So it does whatever the diagnosis says of it. Secrets in the log are replaced. Several LOGs are logs of one start.
+    The case expects your answer even if the diagnosis disagrees. Secrets in the log are replaced. Several LOGs are logs
+    of one launch.
 
     Exit status: 0 the case is written, 2 it is not.
     """

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("logs", nargs=-1, type=complete.LOG, metavar="[LOG…|FOLDER|CASE|-]")
-@given.value("--command FILE", "The script or manifest that the log belongs to.", complete.SCRIPT)
+@given.value("--command FILE", "The launch script or manifest of this log.", complete.SCRIPT)
 @given.value(
     "--gpus SPEC",
-    "The cards of the start: 8xRTX3090, a snapshot's file or case, or local, this host's.",
+    "GPUs of the launch: 8xRTX3090, a snapshot file or case, or local.",
     complete.CARDS,
 )
-@given.value("--vllm VERSION", "Release that wrote the log, where the log does not say.", complete.RELEASE)
-@given.value("--start N", "Which of several starts, from 1 (default: the last).", click.IntRange(min=1))
-@click.option("--no-inventory", is_flag=True, help="Leave out what this host has.")
-@given.value("-o --output out FILE.zip", "Write it there (default: LOG-pack.zip, here).", given.FILE)
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
-@click.option("--issue", is_flag=True, help="Print the issue's text; an archive is written only where -o names one.")
+@given.value("--vllm VERSION", "Release that wrote the log, if the log does not print it.", complete.RELEASE)
+@given.value("--start N", "Which of several launches, from 1 (default: the last).", click.IntRange(min=1))
+@click.option("--no-inventory", is_flag=True, help="Leave out this host's inventory.")
+@given.value("-o --output out FILE.zip", "Output file (default: LOG-pack.zip in this folder).", given.FILE)
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@click.option("--issue", is_flag=True, help="Print the text of the issue; write an archive only with -o.")
 @given.FORMAT
 @terminal.waiting("diagnosing, replacing secrets, reading this host")
 def pack(
@@ -55,12 +55,12 @@ def pack(
     issue: bool,
     form: str,
 ) -> int:
-    """Pack what is known of a start for somebody else: logs, command, inventory, answers, an issue's text.
+    """Pack logs, command, inventory and diagnosis into one archive to share, with the text of an issue.
 
-    Give the log's file, several logs of one start or their folder, a recorded case, or `-` for standard input. Secrets
-    are replaced in all of it; a manifest says how many of which kind, and in which file. `diagnose` reads the archive.
+    Give a log file, several logs of one launch or their folder, a recorded case, or `-` for standard input. Secrets are
+    replaced everywhere; a manifest lists how many of which kind in which file. `diagnose` reads the archive.
 
-    Exit status: 0 it is written, whatever the log says; 2 it is not.
+    Exit status: 0 written, whatever the log says; 2 not written.
     """
     from importlib import metadata
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
         "record --out cases/my-start --log startup.log",
     ),
 )
-@given.value("--out DIR", "The case's folder; its name is its id.", given.NEW_FOLDER, required=True)
-@given.value("--log logs FILE", "Record this log instead; several are of one start.", complete.LOG, multiple=True)
-@given.value("--vllm VERSION", "Release that writes the log, where the log does not say.", complete.RELEASE)
+@given.value("--out DIR", "Folder of the case; its name is the id.", given.NEW_FOLDER, required=True)
+@given.value("--log logs FILE", "Record this log instead; several are logs of one launch.", complete.LOG, multiple=True)
+@given.value("--vllm VERSION", "Release that writes the log, if the log does not print it.", complete.RELEASE)
 @given.value(
     "--for seconds S",
     "Stop the command after this many seconds, as Ctrl-C does.",
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 @catalog_options.CATALOG
 @click.argument("command", nargs=-1, metavar="[-- COMMAND…]", type=click.UNPROCESSED)
 def record(out: Path, logs: tuple[str, ...], vllm: str | None, seconds: float | None, command: tuple[str, ...]) -> int:
-    """Record what a command prints, or a log, as a case that `check` runs.
+    """Record a command's output, or a log, as a case for `check`.
 
-    The command runs until it ends, until Ctrl-C, or for as long as --for says; what it started ends with it. Its output
-    is shown as it comes. Secrets are replaced in what is shown and in what is written. What the diagnosis says of the
-    log is written into the case as what is expected: review it.
+    The command runs until it ends, until Ctrl-C, or as long as --for says; its child processes end with it. Its output
+    is shown as it comes. Secrets are replaced on screen and in the case. The diagnosis becomes the expected answer:
+    review it.
 
     Exit status: 0 the case is written, however the command ended; 2 it is not.
     """

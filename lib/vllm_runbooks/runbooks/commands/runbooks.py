@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from vllm_runbooks.host.nodes.records import NodePart
     from vllm_runbooks.runbooks.suite import Progress, RunbookRequest, RunExecutor
 
-_RUNBOOKS = given.value("--runbooks DIR", "Folder of runbooks, instead of the shipped ones.")
+_RUNBOOKS = given.value("--runbooks DIR", "Folder of runbooks, instead of those of the package.")
 _OUT = given.value("--out DIR", "Folder for executed notebooks and results.", given.FOLDER, default=Path("runbook-out"))
 
 
 _TIMEOUT = given.value(
     "--timeout S",
-    "Longest time in seconds that one run may take (default: 600, with live 14400).",
+    "Timeout per run, in seconds (default: 600; with live 14400).",
     click.FloatRange(min=1, max=86400),
 )
 _TIMEOUT_S, _LIVE_TIMEOUT_S = 600.0, 14400.0
@@ -50,9 +50,9 @@ _TIMEOUT_S, _LIVE_TIMEOUT_S = 600.0, 14400.0
 @_RUNBOOKS
 @given.FORMAT
 def list_(runbooks: str | None, form: str) -> int:
-    """List the runbooks there are.
+    """List the runbooks.
 
-    A broken one is named on stderr, and the exit status is 1.
+    A broken runbook is reported on stderr and causes exit status 1.
     """
     good, bad = _inspect_all(runbooks)
     if not good and not bad and form == "text":
@@ -73,7 +73,7 @@ def list_(runbooks: str | None, form: str) -> int:
 @_RUNBOOKS
 @given.FORMAT
 def show(runbook_id: str, runbooks: str | None, form: str) -> None:
-    """Show what a runbook is for and which parameters it takes, or an entry of the history.
+    """Show what a runbook is for and its parameters, or an entry of the history.
 
     ID is a runbook's id, the path of an .ipynb file, or an entry's id or the beginning of one.
     """
@@ -162,20 +162,20 @@ def _apart(word: str) -> list[str]:
     metavar="NAME VALUE",
     nargs=2,
     multiple=True,
-    help="Give a parameter a value, also as NAME=VALUE; repeatable. `show ID` lists them.",
+    help="Set a parameter, also as NAME=VALUE; repeatable. `show ID` lists the parameters.",
 )
 @_RUNBOOKS
 @click.option(
     "--resume",
     "is_resumed",
     is_flag=True,
-    help="Go on where the last run into this folder stopped: steps that are done are kept.",
+    help="Continue where the last run in this folder stopped; finished steps are kept.",
 )
-@given.value("--step NAME", "Run this step alone, with what earlier ones have left in the folder.")
-@given.value("--step-tries N", "Try each step so often when it fails (default: once).", click.IntRange(1, 100))
+@given.value("--step NAME", "Run only this step; earlier steps must have run in this folder.")
+@given.value("--step-tries N", "Tries of a failing step (default: 1).", click.IntRange(1, 100))
 @given.value(
     "--step-timeout step_timeout_s S",
-    "Longest time in seconds for one try of a step (default: the step's own).",
+    "Timeout per try of a step, in seconds (default: the step's own).",
     click.FloatRange(0.1, 86400),
 )
 @catalog_options.CATALOG
@@ -196,9 +196,9 @@ def run(
     form: str,
     **of_steps: Any,
 ) -> int:
-    """Execute one runbook and report its verdict.
+    """Run one runbook headless and report its verdict.
 
-    ID is a runbook's id, or the path of an .ipynb file. Everything is checked before a kernel is started.
+    ID is a runbook's id, or the path of an .ipynb file. Parameters are checked before a kernel starts.
     """
     from vllm_runbooks.runbooks.notebook import bind
     from vllm_runbooks.runbooks.suite import RunbookRequest, kept_steps
@@ -272,17 +272,17 @@ def _summary(parameters: dict[str, Any]) -> list[TextBlock]:
     )
 )
 @given.value(
-    "--only ID", "Only these runbooks or cases; ids or globs, repeatable.", complete.RUNBOOK_OR_CASE, multiple=True
+    "--only ID", "Only these runbooks or cases: ids or globs; repeatable.", complete.RUNBOOK_OR_CASE, multiple=True
 )
 @_RUNBOOKS
-@given.value("--cases DIR", "Folder of recorded cases, or one of them, instead of the shipped ones.")
+@given.value("--cases DIR", "Folder of recorded cases, or one case, instead of those of the package.")
 @given.value(
     "-j --jobs N",
-    "How many runs at a time (default: 2; with --ray as many as the cluster has CPUs).",
+    "Concurrent runs (default: 2; with --ray the cluster's CPUs).",
     click.IntRange(min=1, max=4096),
 )
-@given.value("--ray ADDRESS", "Have the nodes of this Ray cluster execute the runs: HOST:PORT, or auto.")
-@click.option("--every-node", is_flag=True, help="With --ray: execute every run on every node, and compare them.")
+@given.value("--ray ADDRESS", "Run on the nodes of this Ray cluster: HOST:PORT, or auto.")
+@click.option("--every-node", is_flag=True, help="With --ray: run everything on every node and compare the nodes.")
 @catalog_options.CATALOG
 @catalog_options.LANG
 @_OUT
@@ -302,11 +302,10 @@ def check(
     no_history: bool,
     form: str,
 ) -> int:
-    """Execute every runbook on every recorded case that names it, and judge all of them.
+    """Run every runbook on every recorded case that names it, and compare with the expected answers.
 
-    A case that names no runbook is judged by its diagnosis alone.
-
-    The folder given by --out gets index.html, the executed notebooks, junit.xml and results.json.
+    A case without a runbook is only diagnosed. The folder of --out gets index.html, the executed notebooks, junit.xml
+    and results.json.
     """
     requests = _plan(only, runbooks=runbooks, cases=cases, timeout_s=timeout or _TIMEOUT_S)
     inputs = {"only": list(only), "runbooks": runbooks, "cases": cases, "timeout_s": timeout or _TIMEOUT_S}
