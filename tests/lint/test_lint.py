@@ -20,7 +20,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Case, Evidence, Expectation, IssueRef
 from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.core.views import elements
-from vllm_runbooks.core.views.styled import laid_out
+from vllm_runbooks.core.views.styled import laid_out, plain
 from vllm_runbooks.lint import calls, checking, config_files, knowledge, moves
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.lint.records import ChangedDefault, CommandRelease, Fix, Issue, Launch, Linted, Migrated, SourceLine
@@ -984,14 +984,28 @@ def test_a_line_is_shown_without_its_secrets() -> None:
     assert sum(line.startswith("1 | ") for line in lines) == 2
 
 
-def test_what_is_left_is_a_line_each() -> None:
-    """Errors and warnings; what is only worth knowing is not told there."""
+def test_what_is_left_is_shown_without_infos() -> None:
+    """Errors and warnings, and how many are fixed and left."""
     assert render.issues.wrong(FOUND.issues) == [FAULT, MENDED]
-    assert render.issues.left(FOUND.issues) == [
-        "left: 3:14: error: 100% wrong,\\nno: such [option.unknown]",
-        "left: 4:1: warning: A blank <b> \\x1b[31m [shell.blank]",
-    ]
-    assert render.issues.left((KNOWN,)) == []
+    text = plain([*render.issues.left_view(FOUND, "a.sh"), render.issues.fixed_line(FOUND.issues, (FAULT, KNOWN))])
+    assert [line for line in text.split("\n") if "-->" in line] == [" --> a.sh:3:14", " --> a.sh:4:1"]
+    assert text.endswith("\nFixed 1, 1 left.")
+    assert render.issues.left_view(replace(FOUND, issues=(KNOWN,)), "a.sh") == []
+
+
+def test_fix_shows_what_remains_as_lint_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error with the corrected lines and carets, then the counts in one line."""
+    script = tmp_path / "bad.sh"
+    script.write_text("vllm serve m --host ::1 \\\n  --swap-space 4 \\\n  --enable-auto-tool-choice\n")
+    assert cli.run(["lint", "--fix", "--vllm", "0.19.0", str(script)]) == 1
+    out, err = capsys.readouterr()
+    assert out == "vllm serve m --host ::1 \\\n  --enable-auto-tool-choice\n"
+    assert err.startswith("error[option.conflict]: ")
+    assert f" --> {script} (corrected):2:3\n  |\n2 |   --enable-auto-tool-choice\n  |   ^^^^" in err
+    assert err.endswith("\n\nFixed 1, 1 left.\n")
+    target = tmp_path / "good.sh"
+    assert cli.run(["lint", "--fix", "--vllm", "0.19.0", str(script), "-o", str(target)]) == 1
+    assert f" --> {target}:2:3\n" in capsys.readouterr().err
 
 
 def test_annotations_are_escaped_as_github_reads_them() -> None:

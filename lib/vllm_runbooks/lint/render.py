@@ -6,7 +6,7 @@ import difflib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -213,12 +213,15 @@ def wrong(issues: Sequence[Issue]) -> list[Issue]:
     return [issue for issue in issues if issue.severity is not IssueSeverity.INFO]
 
 
-def left(issues: Sequence[Issue]) -> list[str]:
-    """Lines with the errors and warnings that remain in a written text."""
-    return [
-        one_line(f"left: {issue.line}:{issue.column}: {issue.severity.value}: {issue.message} [{issue.rule}]")
-        for issue in wrong(issues)
-    ]
+def left_view(result: Linted, name: str) -> list[TextBlock]:
+    """The errors and warnings that remain in a written text."""
+    return paragraphs(replace(result, issues=tuple(wrong(result.issues))), name)
+
+
+def fixed_line(before: Sequence[Issue], after: Sequence[Issue], lang: str | None = None) -> Line:
+    """The number of errors and warnings that a corrected text no longer has, and of those that it has."""
+    fixed, rest = (Counter(issue.rule for issue in wrong(issues)) for issues in (before, after))
+    return Line(Wording(lang)("Fixed {count}, {rest} left.", count=(fixed - rest).total(), rest=rest.total()))
 
 
 def is_mended(linted: Linted) -> bool:

@@ -82,8 +82,10 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
         elif form == "text":
             output.write_script(view.merged(checked).fixed or "")
         again = script_checking.lint_scripts(dict.fromkeys(texts, mended), toolchain=version, folders=folders)
-        for line in render_issues.left([issue for linted in again.values() for issue in linted.issues]):
-            click.echo(line, err=True)
+        ((path, rest),), linted = view.shown(again, redact.redact_name).items(), next(iter(checked.values()))
+        name = f"{path} (corrected)" if out is None else redact.redact_name(str(out))
+        fixed = render_issues.fixed_line(linted.issues, rest.issues, linted.lang)
+        terminal.remark([*render_issues.left_view(rest, name), fixed])
     if form == "json":
         output.write_json(to_json(view.merged(checked)))
     elif not fix:

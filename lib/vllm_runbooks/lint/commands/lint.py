@@ -209,6 +209,7 @@ def _show_fixed(
 ) -> None:
     """Print the corrected text; what it leaves unfixed goes to standard error."""
     from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.redaction import redact
     from vllm_runbooks.lint import checking, knowledge
     from vllm_runbooks.lint import render as render_issues
 
@@ -224,8 +225,11 @@ def _show_fixed(
         output.write_script(linted.fixed or "")
         if linted.fixed != mended:
             output.say("secrets are replaced in what is printed; -o FILE writes the script with its own")
-    for line in render_issues.left(settings.reported(checking.lint_text(mended, **options).issues, rules)):
-        click.echo(line, err=True)
+    again = checking.lint_text(mended, **options)
+    rest = replace(again, issues=settings.reported(again.issues, rules))
+    name = options["name"] + " (corrected)" if out is None else str(out)
+    summary = render_issues.fixed_line(settings.reported(linted.issues, rules), rest.issues, linted.lang)
+    terminal.remark([*render_issues.left_view(rest, redact.redact_name(name)), summary])
 
 
 @click.command(epilog=given.examples("migrate launch.sh --from 0.11.0 --to 0.19.0 -o launch-0.19.sh"))
