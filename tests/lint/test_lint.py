@@ -993,6 +993,23 @@ def test_what_is_left_is_shown_without_infos() -> None:
     assert render.issues.left_view(replace(FOUND, issues=(KNOWN,)), "a.sh") == []
 
 
+@pytest.mark.parametrize(
+    ("launch", "vllm", "notes"),
+    [
+        ("Qwen/Qwen3-8B --enable-auto-tool-choice", "0.19.0", ("For Qwen/Qwen3-8B, use --tool-call-parser hermes.",)),
+        ("house/m --enable-auto-tool-choice", "0.7.3", ("--tool-call-parser accepts ", "granite, ", ", pythonic.")),
+        ("house/m --enable-reasoning", "0.7.3", ("--reasoning-parser accepts deepseek_r1.",)),
+        ("house/m --enable-log-outputs", "0.12.0", ()),
+    ],
+)
+def test_a_required_option_is_named_with_its_values(launch: str, vllm: str, notes: tuple[str, ...]) -> None:
+    """Those for the model if known, else all of the release; an option without a list has none."""
+    issues = checking.lint_text(f"vllm serve {launch}\n", vllm=vllm).issues
+    (issue,) = (issue for issue in issues if "requires" in issue.message)
+    assert all(note in issue.notes[0] for note in notes)
+    assert len(issue.notes) == bool(notes)
+
+
 def test_fix_shows_what_remains_as_lint_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On standard error with the corrected lines and carets, then the counts in one line."""
     script = tmp_path / "bad.sh"

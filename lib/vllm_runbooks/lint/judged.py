@@ -242,6 +242,9 @@ class LintedText:
                     yield replace(hit, edits=made, is_call=True)
             else:
                 for hit in option_rules.of_start(self.page, launch, parsed, data, tables):
+                    if message := hit.says.get("message"):
+                        needed = meaning.needed_values(self._command(launch, parsed), message, data)
+                        hit = replace(hit, says={**hit.says, **needed})  # noqa: PLW2901 - the same hit, with more to say
                     # What the shell makes of a fault in the script is told as that fault: nobody meant those words.
                     # Where a command may run with the fault, it is told once that this one does not.
                     cause = next((fault for fault in cut if hit.start < fault.end and fault.start < hit.end), None)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import posixpath
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vllm_runbooks.catalog.options import ENTRIES, SERVERS
+from vllm_runbooks.catalog.options import ENTRIES, SERVERS, ReleaseData
 from vllm_runbooks.catalog.specs import Capability, Fits, Gpu, HostGpu, Model, ParserFit
 from vllm_runbooks.catalog.support import Support
 
@@ -530,6 +531,26 @@ def _others(
     fitting = {other: table for other, table in fits.items() if table.has(model)}
     reads_the_same = fit.marks and any(table.marks == fit.marks for table in fitting.values())
     return None if reads_the_same else " or ".join(sorted(fitting.keys() & available or fitting)) or None
+
+
+_REQUIRED = re.compile(r"\brequires (--[a-z-]{1,80})", re.ASCII)
+
+
+def needed_values(command: LaunchFacts, message: str, data: ReleaseData) -> dict[str, str]:
+    """The option that a message requires, with its values for the model; all values if those are unknown."""
+    required = _REQUIRED.search(message)
+    option = data.by_dest.get(required[1][2:].replace("-", "_")) if required else None
+    if required is None or option is None:
+        return {}
+    support, fits, model = command.support, command.fits, command.model.id if command.model else command.name
+    available, written_for = {
+        "tool_call_parser": (support.tool_parsers, fits.tool_parsers if fits else {}),
+        "reasoning_parser": (support.reasoning_parsers, fits.reasoning_parsers if fits else {}),
+    }.get(option.dest, (frozenset(map(str, option.choices or option.hints)), {}))
+    fitting = sorted(name for name in available & written_for.keys() if model and written_for[name].has(model))
+    if model and fitting:
+        return {"model": model, "fitting": " or ".join(f"{required[1]} {name}" for name in fitting)}
+    return {"needed": required[1], "known": _listed(available)} if available else {}
 
 
 def _belonging(command: LaunchFacts) -> Iterator[BrokenRule]:
