@@ -83,7 +83,7 @@ def test_a_wrong_word_is_told_with_what_is_right(capsys: pytest.CaptureFixture[s
         ("lint none.sh", "none.sh: no such file, folder or recorded case; "),
         ("lint run.sh none.sh", "none.sh: no such file"),
         ("lint none.sh run.sh", "none.sh: no such file"),
-        ("lint folder", "folder: holds no case.yaml; give a script"),
+        ("lint folder", "folder: holds no script; give a folder"),
         ("lint binary", "binary: is a program, not text; give a script"),
         ("lint pipe", "pipe: is a pipe that nobody writes into; give a script"),
         ("convert none.sh --to shell", "none.sh: no such file"),

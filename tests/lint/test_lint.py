@@ -248,7 +248,6 @@ def test_a_command_is_given_behind_two_dashes(capsys: pytest.CaptureFixture[str]
         (("{a}", "--vllm", "banana"), "'banana' is no version of vLLM"),
         (("{a}", "--gpus", "A100"), "A100"),
         (("{a}", "--python", "/nowhere/python"), "--python /nowhere/python: cannot be run"),
-        (("{folder}",), "holds no case.yaml"),
     ],
 )
 def test_what_cannot_be_read_is_status_2(
@@ -1008,6 +1007,61 @@ def test_a_required_option_is_named_with_its_values(launch: str, vllm: str, note
     (issue,) = (issue for issue in issues if "requires" in issue.message)
     assert all(note in issue.notes[0] for note in notes)
     assert len(issue.notes) == bool(notes)
+
+
+def test_a_log_is_for_diagnose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 2, where nothing was checked; a page that quotes a log is none."""
+    text = "INFO 11-21 08:33:15 [api_server.py:1] vLLM API server version 0.19.0\n"
+    for name, status in (("serve.log", 2), ("out", 2), ("notes.md", 0)):
+        path = tmp_path / name
+        path.write_text(text)
+        assert cli.run(["lint", str(path)]) == status
+        out, err = capsys.readouterr()
+        said = f"vllm-runbooks: {path}: is a log, not a script; use vllm-runbooks diagnose {path}\n"
+        assert (out, err) == ("", said) if status else "nothing was checked" in out
+
+
+def test_the_scripts_of_a_folder_are_linted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those below it, too; logs and hidden files are none of them."""
+    (tmp_path / "b").mkdir()
+    for name in ("a.sh", "b/Dockerfile", "b/.c.sh", "b/d.log"):
+        (tmp_path / name).write_text("vllm serve m --no-such 1\n")
+    assert cli.run(["lint", str(tmp_path), "--select", "option", "--vllm", "0.19.0"]) == 1
+    out = capsys.readouterr().out
+    assert re.findall(r"--> (.*):1:\d", out) == [str(tmp_path / "a.sh")]
+    assert " in 1 launch of 2 files, " in out
+    (tmp_path / "a.sh").unlink()
+    (tmp_path / "b" / "Dockerfile").unlink()
+    assert cli.run(["lint", str(tmp_path)]) == 2
+    assert f"{tmp_path}: holds no script; give a folder with .sh" in capsys.readouterr().err
+
+
+def test_an_unknown_release_is_named_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Above the issues; their messages name the release that was checked."""
+    script = tmp_path / "a.sh"
+    script.write_text("vllm serve m --host ::1 --no-such 1\n")
+    for asked, data, which in (("99.1", options.known_releases()[-1], "newest"), ("0.1.0", "0.6.6", "oldest")):
+        for extra in ((), ("--fix",)):
+            assert cli.run(["lint", str(script), "--vllm", asked, *extra]) == 1
+            captured = capsys.readouterr()
+            text = captured.err if extra else captured.out
+            head = f"vLLM {asked} is unknown; checked with the data of {data}, the {which} known.\n\nerror["
+            assert text.startswith(head)
+            assert f": vLLM {data} has no option --no-such." in text
+    (tmp_path / ".vllm-runbooks.toml").write_text('vllm = "0.19.0"\n')
+    for release, said in ([], "settings: .vllm-runbooks.toml"), (["--vllm", "0.19.0"], "given"):
+        assert cli.run(["lint", str(script), *release]) == 1
+        out = capsys.readouterr().out
+        assert out.startswith("error[")
+        assert out.endswith(f", checked for vLLM 0.19.0 ({said}).\n")
+
+
+def test_issues_beyond_the_most_are_counted() -> None:
+    """The last line says how many are not shown, as does a warning for programs."""
+    text = "".join(f"vllm serve m --host ::1 --no-such{n} 1\n" for n in range(502))
+    linted = checking.lint_text(text, vllm="0.19.0")
+    assert linted.issues[0].message == "Not shown: 2 more issues."
+    assert "Found 500 errors and 1 warning; 2 more not shown in 502 launches, " in render.issues.headline(linted)
 
 
 def test_fix_shows_what_remains_as_lint_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

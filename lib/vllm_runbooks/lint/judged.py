@@ -325,7 +325,7 @@ class LintedText:
         )
         for judgement in meaning.rules_broken(command):
             if judgement.rule in meaning.OF_ONE_OPTION:
-                yield Hit(judgement.rule, loose.start, loose.end, {**judgement.says, "vllm": data.asked})
+                yield Hit(judgement.rule, loose.start, loose.end, {**judgement.says, "vllm": data.checked})
 
     @cached_property
     def _quantization(self) -> dict[str, Mapping[str, Mapping[str, Any]]]:
@@ -375,7 +375,7 @@ class LintedText:
         if index is not None and self.knowledge.tables.get(judgement.rule, {}).get("removes"):
             edits = editing.edits(self.page, launch, [Edit("remove", judgement.dests[0])], self.data(launch))
         where = self._where(launch, index, judgement) if index is not None else ""
-        says = {**judgement.says, "vllm": self.data(launch).asked}
+        says = {**judgement.says, "vllm": self.data(launch).checked}
         return Hit(judgement.rule, from_, to, says, edits, where=where, is_call=launch.entry in CALLS)
 
     def _is_private(self, launch: WrittenLaunch, parsed: Parsed, judgement: meaning.BrokenRule) -> bool:
@@ -409,7 +409,7 @@ class LintedText:
                 continue
             opinions = ask(entry, [[word.value or "" for word in launch.words] for launch, _ in launches])
             for (launch, parsed), opinion in zip(launches, opinions, strict=True):
-                says = {"asked": opinion.vllm, "says": opinion.says, "vllm": self.data(launch).asked}
+                says = {"asked": opinion.vllm, "says": opinion.says, "vllm": self.data(launch).checked}
                 if opinion.stage is not None:
                     yield Hit("parser.refuses", launch.start, launch.end, says)
                 is_comparable = options.load(opinion.vllm).version == self.data(launch).version
