@@ -358,7 +358,7 @@ def test_the_next_question_repeats_the_options(capsys: pytest.CaptureFixture[str
     """How many GPUs are needed depends on them; a secret among them is not repeated."""
     words = ("plan", "deepseek-ai/DeepSeek-V3", "--gpus", "2xRTX3090", "--no-calibration", "--env", "A=it's")
     _, out, _ = run(capsys, *words, "--max-model-len", "8k")
-    line = next(line for line in out.split("\n") if "--find gpus" in line)
+    line = next(line for line in out.replace(" \\\n         ", "").split("\n") if "--find gpus" in line)
     assert line.endswith("""--find gpus --max-model-len 8k --env 'A=it'"'"'s' --no-calibration""")
 
     _, out, _ = run(capsys, *words, "--api-key", "sk-ours-0123456789abcdef")

@@ -53,7 +53,7 @@ def _suited(blocks: Iterable[TextBlock], stream: TextIO) -> str:
     return plain(blocks)
 
 
-_LONGEST_COMMAND = 96
+_LONGEST_COMMAND = 400
 
 
 def again(option: str, *, is_repeatable: bool = True) -> str:

@@ -273,7 +273,7 @@ class _BoundedTable:
 
 @dataclass(frozen=True, slots=True)
 class _Below:
-    """A text and a command behind it; below it, unbroken, where there is no room."""
+    """A text and a command behind it; below it where there is no room, in lines that a shell joins."""
 
     text: Styled
     command: Styled
@@ -283,7 +283,14 @@ class _Below:
         line = self.text + self.command
         if columns.width(str(line)) <= _width(layout):
             return [line]
-        return [self.text.part(0, len(str(self.text).rstrip())), self.indent + self.command]
+        parts = [""]
+        for word in shell_words(str(self.command)):
+            if parts[-1] and columns.width(f"{self.indent}{parts[-1]} {word} \\") > _width(layout):
+                parts[-1] += " \\"
+                parts.append("  ")
+            parts[-1] += f" {word}" if parts[-1].strip() else word
+        below = [styled(self.indent) + styled(part, Tone.COMMAND) for part in parts]
+        return [self.text.part(0, len(str(self.text).rstrip())), *below]
 
 
 @dataclass(frozen=True, slots=True)
