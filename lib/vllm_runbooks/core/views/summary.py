@@ -356,6 +356,16 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}{ending * (number != 1)}"
 
 
+def first_clauses(text: str, most: int, signs: str = ";:,") -> str:
+    """The first clauses of a text, as far as there is space for them; `signs` end a clause."""
+    line = ""
+    for clause in re.split(rf"(?<=[{signs}]) |(?<=；)", " ".join(text.split())):
+        if line and len(line) + len(clause) > most and line.count("`") % 2 == 0:
+            break
+        line += f" {clause}" if line else clause
+    return line.rstrip(f" {signs}；")
+
+
 def rest_step(parts: Sequence[str], again: str, between: str = ", ") -> Step | None:
     """The way to what a summary leaves out, by the command that shows it; None without one."""
     text = between.join(parts)
