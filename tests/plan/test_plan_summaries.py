@@ -88,8 +88,11 @@ def test_a_model_that_does_not_fit_has_the_cheapest_changes_with_which_it_does()
 
     assert lines[0] == "DOES NOT FIT   Llama-3.3-70B-Instruct · 4\u00d7 L40S · vLLM 0.33.0 · context 131,072"
     text = " ".join(" ".join(lines[1:3]).split())
-    assert re.match(r"One request of 131,072 tokens needs 10\.0 GiB of KV cache per GPU, 6\.\d\d GiB are left", text)
+    why = r"One request of 131,072 tokens needs 10\.0 GiB of KV cache per GPU, 6\.\d\d GiB are left \((TP [^)]*)\)"
+    of_layout = re.match(why, text)
     rows = [line for line in lines if re.match(r"  [1-9]  ", line)]
+    assert of_layout is not None
+    assert rows[0].startswith(f"  1  {of_layout[1]}, --max-model-len ")
     assert len(rows) == 3
     first = re.match(
         r"  1  (?:TP 4|TP 2 PP 2), --max-model-len (\d+) +([\d,]+) +([\d.]+)  longer requests are ", rows[0]
