@@ -24,6 +24,7 @@ from vllm_runbooks.core.views.styled import laid_out, plain
 from vllm_runbooks.lint import calls, checking, config_files, knowledge, moves
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.lint.records import ChangedDefault, CommandRelease, Fix, Issue, Launch, Linted, Migrated, SourceLine
+from vllm_runbooks.lint.selection import Selection
 from vllm_runbooks.lint.several_launches import together
 from vllm_runbooks.reading import documents, sources
 from vllm_runbooks.runbooks import case_files
@@ -1062,6 +1063,41 @@ def test_issues_beyond_the_most_are_counted() -> None:
     linted = checking.lint_text(text, vllm="0.19.0")
     assert linted.issues[0].message == "Not shown: 2 more issues."
     assert "Found 500 errors and 1 warning; 2 more not shown in 502 launches, " in render.issues.headline(linted)
+
+
+COUNTED_GPUS = """\
+services:
+  a:
+    image: vllm/vllm-openai
+    command: --model m{size}
+    deploy:
+      resources: {{reservations: {{devices: [{{count: 2, capabilities: [gpu]}}]}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "notes"),
+    [
+        (
+            "a.sh",
+            "export CUDA_VISIBLE_DEVICES=0,1\nvllm serve m{size}\n",
+            ("They are set by CUDA_VISIBLE_DEVICES=0,1.",),
+        ),
+        ("a.sh", "docker run --gpus=2 vllm/vllm-openai{size}\n", ("They are set by --gpus=2.",)),
+        (
+            "compose.yaml",
+            COUNTED_GPUS,
+            (),
+        ),
+    ],
+)
+def test_too_few_gpus_are_told_with_what_sets_them(name: str, text: str, notes: tuple[str, ...]) -> None:
+    """As it is written; a bare number says nothing."""
+    selection = Selection(("meaning.more-gpus-than-given",))
+    text = text.format(size=" --tensor-parallel-size 4")
+    (issue,) = checking.lint_text(text, name=name, vllm="0.19.0", selection=selection).issues
+    assert issue.message.startswith("The parallel sizes need 4 GPUs, and this start has 2.")
+    assert issue.notes == notes
 
 
 def test_fix_shows_what_remains_as_lint_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

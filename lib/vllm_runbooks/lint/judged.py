@@ -27,7 +27,7 @@ from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.arguments.words import config_words
 from vllm_runbooks.reading.deployment import editing
-from vllm_runbooks.reading.documents.starts import LooseOption, WrittenLaunch
+from vllm_runbooks.reading.documents.starts import Gpus, LooseOption, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 
 _IDLE = "option.without-effect"
@@ -344,6 +344,7 @@ class LintedText:
             cards=self.cards,
             devices=launch.gpus.devices if launch.gpus else None,
             device_count=launch.gpus.count if launch.gpus else None,
+            devices_origin=self._origin(launch.gpus) if launch.gpus else "",
             environment={name: setting.value.value for name, setting in launch.environment.items()},
             entry=launch.entry,
             is_elided=launch.is_elided or any(role.option == "--config" for role in parsed.roles),
@@ -357,6 +358,11 @@ class LintedText:
             methods=self._quantization["methods"],
             formats=self._quantization["formats"],
         )
+
+    def _origin(self, gpus: Gpus) -> str:
+        """Text that sets the GPUs of a launch; empty for a bare number, which does not say what it is of."""
+        text = " ".join(self.text[gpus.start : gpus.end].split())
+        return text if any(sign.isalpha() for sign in text) else ""
 
     def _placed(self, launch: WrittenLaunch, parsed: Parsed, judgement: meaning.BrokenRule) -> Hit:
         """Locate a broken rule: at its option, else its variable, else the launch."""

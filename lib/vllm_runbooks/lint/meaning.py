@@ -57,6 +57,8 @@ class LaunchFacts:
     devices: tuple[str, ...] | None = None
     """Visible GPUs by index or UUID; None if unknown."""
     device_count: int | None = None
+    devices_origin: str = ""
+    """Text that sets the visible GPUs, such as a variable with its value."""
     environment: Mapping[str, str | None] = field(default_factory=dict)
     """Variables; None for an unknown value."""
     entry: str = "serve"
@@ -249,7 +251,8 @@ def _number_of_gpus(command: LaunchFacts) -> Iterator[BrokenRule]:
         seen = len(command.cards)
     dests = tuple(dest for dest in _PARALLEL if dest in command.flags) or ("tensor_parallel_size",)
     if seen is not None and needed > seen and not (len(hosts) > 1 and _is_ray(command) is not False):
-        yield _broken("meaning.more-gpus-than-given", *dests, needed=needed, given=seen)
+        origin = {"origin": command.devices_origin} if command.visible is not None and command.devices_origin else {}
+        yield _broken("meaning.more-gpus-than-given", *dests, needed=needed, given=seen, **origin)
     elif command.visible is not None and needed < command.visible and not command.is_elided:
         names = (*dests, *({"CUDA_VISIBLE_DEVICES"} & command.environment.keys()))
         figures = {"needed": needed, "given": command.visible, "unused": command.visible - needed}
