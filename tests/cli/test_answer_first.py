@@ -14,17 +14,18 @@ from command_line import run
 from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.console import terminal
-from vllm_runbooks.core.records import Outcome, Severity
+from vllm_runbooks.core.records import Outcome, Severity, Verdict
+from vllm_runbooks.core.views import text_width
 from vllm_runbooks.core.views.styled import Layout, Tone, laid_out, plain
-from vllm_runbooks.core.views.summary import Statement, Summary, summary_view
+from vllm_runbooks.core.views.summary import WIDEST, Statement, Summary, first_clauses, summary_view
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.history import command as history_command
 from vllm_runbooks.history import render as history_render
-from vllm_runbooks.history.records import Trend, TrendPoint
+from vllm_runbooks.history.records import HistoryEntry, Trend, TrendPoint
 from vllm_runbooks.host import inspection, leftovers
 from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.host import summaries as host_summaries
-from vllm_runbooks.host.finding_views import as_sentence, first_clauses
+from vllm_runbooks.host.finding_views import as_sentence
 from vllm_runbooks.host.leftovers import Leftover
 from vllm_runbooks.host.nodes import loading as node_loading
 from vllm_runbooks.host.nodes import summaries as node_summaries
@@ -165,7 +166,7 @@ def test_nodes_of_which_not_everything_is_known_are_unknown() -> None:
     many = replace(cluster, nodes=cluster.nodes * 10, environments=cluster.environments * 10)
     text = plain(summary_view(node_summaries.summarize(many)))
     assert text.startswith("OK       20 nodes · ")
-    assert "# and on 16 more nodes: --explain" in text
+    assert "# and on 16 more nodes\n" in text
 
 
 def test_a_server_that_is_down_names_the_check_that_proves_it() -> None:
@@ -252,7 +253,7 @@ JOB = folders.cases_dir() / "edge10-qwen3-vl-4b"
     [(("check", "compiled.txt"), 1, "2 PROBLEMS   ", "edge10.tree_not_renamed"),
      (("judge", "results-float.txt", "results-quantised.txt"), 1, "LOST     qwen3 ", "-0.0437 to -0.0209"),
      (("judge", "results-float.txt", "results-quantised.txt", "--threshold", "0.5"), 0, "KEPT     ", "mmlu"),
-     (("preflight", "compile", "--snapshot", "host.json"), 1, "1 PROBLEM   before compile · ", "  Note  1 more: ")],
+     (("preflight", "compile", "--snapshot", "host.json"), 1, "1 PROBLEM   before compile · ", "  Note  1 more note.")],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )  # fmt: skip
 def test_a_step_to_the_chip_is_answered_in_one_screen(
@@ -361,6 +362,25 @@ def test_a_server_s_log_is_summed_up() -> None:
 
     assert "  Log   failed: CUDA out of memory (serve.log)" in lines
     assert "SERVER.log" not in "\n".join(lines)
+
+
+def test_the_history_begins_with_what_failed() -> None:
+    """Of how many runs; a long reason is cut where a summary ends, short ones are not."""
+    entries = [
+        HistoryEntry(f"{n:012x}", "run", "single-gpu-oom on a-case", "2026-11-21T08:00:00Z", 12.5, verdict, "why " * 40)
+        for n, verdict in enumerate((Verdict.FAIL, Verdict.PASS, Verdict.ERROR, Verdict.FAIL))
+    ]
+    for some, about in (
+        (entries, "3 of 4 runs failed (2 fail, 1 error)"),
+        (entries[:1], "1 of 1 run failed (1 fail)"),
+        (entries[1:2], "1 run: 1 pass"),
+    ):
+        assert history_render.summary_of(some).about == (about,)
+        lines = history_render.listed(some).split("\n")
+        assert len(lines) == len(some) + 1
+        assert max(map(len, lines)) == (WIDEST if len(some) > 1 or some[0].verdict is Verdict.FAIL else len(lines[1]))
+    long = replace(entries[1], subject="漢" * 99)
+    assert text_width.width(history_render.listed([long]).split("\n")[1]) in (WIDEST - 1, WIDEST)
 
 
 def test_numbers_that_have_no_space_in_a_terminal_are_named() -> None:

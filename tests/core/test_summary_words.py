@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from rows import in_one_test
 from vllm_runbooks.core.views.styled import Layout, Tone, laid_out, plain
 from vllm_runbooks.core.views.summary import (
+    WIDEST,
+    Step,
     SuggestedFix,
     Summary,
     concurrency_text,
@@ -42,6 +44,19 @@ HOSTILE = [
 def test_a_command_is_split_between_its_words_only(text: str, words: list[str]) -> None:
     """Quotes of both kinds and backslashes are kept, an option stays with its value."""
     assert shell_words(text) == words
+
+
+def test_a_long_command_is_broken_as_a_shell_joins_it() -> None:
+    """Below its text, between options; one that has space stays on its line."""
+    words = ["vllm-runbooks", "plan", "org/model", *(f"--option-{n} 'a value'" for n in range(9))]
+    command = " ".join(words)
+    lines = plain(summary_view(Summary("OK", Tone.GOOD, (), more=Step("", "All figures", command)))).split("\n")
+    at = lines.index("  All figures:")
+    assert max(map(len, lines)) <= WIDEST
+    assert shlex.split("\n".join(lines[at + 1 :]).replace("\\\n", "")) == shlex.split(command)
+    assert all(line.endswith(" \\") for line in lines[at + 1 : -1])
+    short = plain(summary_view(Summary("OK", Tone.GOOD, (), more=Step("", "All figures", "plan m"))))
+    assert short.endswith("  All figures: plan m")
 
 
 @given(st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(codec="utf-8"), max_size=9)), max_size=6))

@@ -14,8 +14,8 @@ from vllm_runbooks.catalog.records import Condition, RemedyText
 from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Case, Document, Evidence, Expectation
-from vllm_runbooks.core.records import Answer, Edit, Facts, Finding, Level, Outcome, Verdict
-from vllm_runbooks.diagnosis import diagnosing, remedies, several_logs
+from vllm_runbooks.core.records import Answer, Checks, Edit, Facts, Finding, Level, Outcome, Remedy, Verdict
+from vllm_runbooks.diagnosis import diagnosing, memory, remedies, several_logs
 from vllm_runbooks.diagnosis import expected as diagnosis_expected
 from vllm_runbooks.diagnosis.answer import answer
 from vllm_runbooks.lint import judged, knowledge
@@ -473,6 +473,29 @@ def test_of_many_files_the_first_are_named() -> None:
 
     assert render.answers.outcome(diagnose(*few)).plain.startswith("rank0.log, rank1.log, rank2.log, rank3.log, rank4")
     assert "rank3.log and 56 more  ·" in render.answers.outcome(diagnose(*many)).plain
+
+
+class RecordedMemory(memory.PlannedMemory):
+    """Remembers the last one that a diagnosis made."""
+
+    last: RecordedMemory
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        RecordedMemory.last = self
+
+
+def test_memory_now_and_with_a_fix_is_corrected_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change that changes nothing leaves both the same; nothing is planned twice."""
+    monkeypatch.setattr("vllm_runbooks.diagnosis.answer.PlannedMemory", RecordedMemory)
+    diagnosing.diagnose(sources.load("qwen-2x24gb-mp-glued"))
+    planned = RecordedMemory.last
+    same = Edit("set", "max_model_len", planned.options[0]["max_model_len"])
+    for edit in (same, Edit("set", "max_num_seqs", 2), same):
+        change = planned.change(Remedy("t", "c", (edit,), None, Checks("unknown", "unknown", "unknown")))
+        assert change is not None
+        assert (change[0] == change[1]) == (edit is same)
+    assert len(planned._budgets) == 2
 
 
 def test_a_fix_is_read_and_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,7 +182,8 @@ def test_the_way_to_the_rest_is_a_command_that_works(monkeypatch: pytest.MonkeyP
         (["diagnose", "--", "-a.log"], "vllm-runbooks diagnose --explain -- -a.log"),
         (["diagnose", "a\nb.log"], "add --explain"),
         (["plan", "m", "--api-key", "sk-abcdefghijklmnopqrstuvwx"], "add --explain"),
-        (["diagnose", "x" * 90], "add --explain"),
+        (["diagnose", "x" * 90], f"vllm-runbooks diagnose {'x' * 90} --explain"),
+        (["diagnose", "x" * 400], "add --explain"),
     ):
         monkeypatch.setattr(sys, "argv", ["vllm-runbooks", *words])
         assert terminal.again("--explain") == line

@@ -461,7 +461,9 @@ def test_a_corrected_text_is_printed_or_written(tmp_path: Path, capsys: pytest.C
     assert status == 1
     assert "--quant_type awq" in out
     assert PASSWORDS[0] not in out + err
-    assert "left: 5:1: error: docker is given a password" in err
+    assert ": docker is given a password" in err
+    assert f"{source} (corrected):5:1\n" in err
+    assert err.endswith("\nFixed 1, 2 left.\n")
     status, out, err = run(capsys, "edge10", "lint", "--fix", str(source), "-o", str(target))
     assert (out, "wrote" in err) == ("", True)
     assert target.read_text("utf-8") == before.replace("gptq", "awq")

@@ -23,6 +23,9 @@ from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.toolchains import Toolchain
 from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.views.styled import plain
+from vllm_runbooks.core.views.summary import summary_view
+from vllm_runbooks.edge10 import summaries
 from vllm_runbooks.edge10.jobs import job as jobs
 from vllm_runbooks.edge10.jobs import making, names, steps
 from vllm_runbooks.edge10.jobs.records import EdgeJob
@@ -884,6 +887,17 @@ def test_the_description_may_lie_among_what_is_made(tmp_path: Path) -> None:
     assert steps.COMPILE in found.written
     assert steps.JOB not in found.written
     assert mine.read_text(encoding="utf-8").startswith("# mine")
+
+
+def test_more_problems_than_are_shown_lead_to_the_rest(tmp_path: Path) -> None:
+    """Their number, and the command that shows all; without more there is none."""
+    path = tmp_path / "job.yaml"
+    path.write_text(f"{LLM}context: 8196\n", encoding="utf-8")
+    result = making.make(str(path), tmp_path / "out")
+    for count in (1, 9):
+        many = replace(result, problems=result.problems * count)
+        text = plain(summary_view(summaries.summarize_made(many, again="make --explain")))
+        assert ("All problems and notes: make --explain" in text) == (count > 1)
 
 
 def test_problems_end_with_the_status_that_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

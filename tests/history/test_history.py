@@ -986,7 +986,7 @@ def test_the_history_is_listed_shown_and_followed(capsys: pytest.CaptureFixture[
     first, second = start("0.32.0", kv_gib=1.5), start("0.32.0", kv_gib=2.5)
 
     listed = printed(capsys, "history").splitlines()
-    assert listed[0] == "OK       3 entries: 3 pass"
+    assert listed[0] == "OK       3 runs: 3 pass"
     assert [line.split()[0] for line in listed[2:]] == ["id", second, first, check]
     assert len(printed(capsys, "history", "--subject", "a on *").splitlines()) == 4
     shown = printed(capsys, "show", check[:6])
@@ -994,13 +994,13 @@ def test_the_history_is_listed_shown_and_followed(capsys: pytest.CaptureFixture[
     assert "a on b" in shown
     assert "\nInputs\n  " in printed(capsys, "show", first)
     trend = printed(capsys, "history", "trend", "Qwen/Qwen3-8B").splitlines()
-    assert trend[0] == "PASS     Qwen/Qwen3-8B · 2 entries: 2 pass · kv_cache_gib 1.5 to 2.5"
+    assert trend[0] == "PASS     Qwen/Qwen3-8B · 2 runs: 2 pass · kv_cache_gib 1.5 to 2.5"
     assert trend[2].split()[-1] == "kv_cache_gib"
     assert [line.split()[-1] for line in trend[3:]] == ["1.5", "2.5"]
     with history.opened(say=told) as kept_:
         failed = kept_.add("run", "c on d", Verdict.FAIL, "it differs", inputs={}, results={}, seconds=1.0)
     listed = printed(capsys, "history").splitlines()
-    assert listed[0].startswith("1 FAILED ")
+    assert listed[0] == "FAILED   1 of 4 runs failed (1 fail)"
     assert listed[-1] == f"  Next  vllm-runbooks show {failed}"
 
 

@@ -20,10 +20,11 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Case, Evidence, Expectation, IssueRef
 from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.core.views import elements
-from vllm_runbooks.core.views.styled import laid_out
+from vllm_runbooks.core.views.styled import laid_out, plain
 from vllm_runbooks.lint import calls, checking, config_files, knowledge, moves
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.lint.records import ChangedDefault, CommandRelease, Fix, Issue, Launch, Linted, Migrated, SourceLine
+from vllm_runbooks.lint.selection import Selection
 from vllm_runbooks.lint.several_launches import together
 from vllm_runbooks.reading import documents, sources
 from vllm_runbooks.runbooks import case_files
@@ -248,7 +249,6 @@ def test_a_command_is_given_behind_two_dashes(capsys: pytest.CaptureFixture[str]
         (("{a}", "--vllm", "banana"), "'banana' is no version of vLLM"),
         (("{a}", "--gpus", "A100"), "A100"),
         (("{a}", "--python", "/nowhere/python"), "--python /nowhere/python: cannot be run"),
-        (("{folder}",), "holds no case.yaml"),
     ],
 )
 def test_what_cannot_be_read_is_status_2(
@@ -984,14 +984,135 @@ def test_a_line_is_shown_without_its_secrets() -> None:
     assert sum(line.startswith("1 | ") for line in lines) == 2
 
 
-def test_what_is_left_is_a_line_each() -> None:
-    """Errors and warnings; what is only worth knowing is not told there."""
+def test_what_is_left_is_shown_without_infos() -> None:
+    """Errors and warnings, and how many are fixed and left."""
     assert render.issues.wrong(FOUND.issues) == [FAULT, MENDED]
-    assert render.issues.left(FOUND.issues) == [
-        "left: 3:14: error: 100% wrong,\\nno: such [option.unknown]",
-        "left: 4:1: warning: A blank <b> \\x1b[31m [shell.blank]",
-    ]
-    assert render.issues.left((KNOWN,)) == []
+    text = plain([*render.issues.left_view(FOUND, "a.sh"), render.issues.fixed_line(FOUND.issues, (FAULT, KNOWN))])
+    assert [line for line in text.split("\n") if "-->" in line] == [" --> a.sh:3:14", " --> a.sh:4:1"]
+    assert text.endswith("\nFixed 1, 1 left.")
+    assert render.issues.left_view(replace(FOUND, issues=(KNOWN,)), "a.sh") == []
+
+
+@pytest.mark.parametrize(
+    ("launch", "vllm", "notes"),
+    [
+        ("Qwen/Qwen3-8B --enable-auto-tool-choice", "0.19.0", ("For Qwen/Qwen3-8B, use --tool-call-parser hermes.",)),
+        ("house/m --enable-auto-tool-choice", "0.7.3", ("--tool-call-parser accepts ", "granite, ", ", pythonic.")),
+        ("house/m --enable-reasoning", "0.7.3", ("--reasoning-parser accepts deepseek_r1.",)),
+        ("house/m --enable-log-outputs", "0.12.0", ()),
+    ],
+)
+def test_a_required_option_is_named_with_its_values(launch: str, vllm: str, notes: tuple[str, ...]) -> None:
+    """Those for the model if known, else all of the release; an option without a list has none."""
+    issues = checking.lint_text(f"vllm serve {launch}\n", vllm=vllm).issues
+    (issue,) = (issue for issue in issues if "requires" in issue.message)
+    assert all(note in issue.notes[0] for note in notes)
+    assert len(issue.notes) == bool(notes)
+
+
+def test_a_log_is_for_diagnose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 2, where nothing was checked; a page that quotes a log is none."""
+    text = "INFO 11-21 08:33:15 [api_server.py:1] vLLM API server version 0.19.0\n"
+    for name, status in (("serve.log", 2), ("out", 2), ("notes.md", 0)):
+        path = tmp_path / name
+        path.write_text(text)
+        assert cli.run(["lint", str(path)]) == status
+        out, err = capsys.readouterr()
+        said = f"vllm-runbooks: {path}: is a log, not a script; use vllm-runbooks diagnose {path}\n"
+        assert (out, err) == ("", said) if status else "nothing was checked" in out
+
+
+def test_the_scripts_of_a_folder_are_linted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those below it, too; logs and hidden files are none of them."""
+    (tmp_path / "b").mkdir()
+    for name in ("a.sh", "b/Dockerfile", "b/.c.sh", "b/d.log"):
+        (tmp_path / name).write_text("vllm serve m --no-such 1\n")
+    assert cli.run(["lint", str(tmp_path), "--select", "option", "--vllm", "0.19.0"]) == 1
+    out = capsys.readouterr().out
+    assert re.findall(r"--> (.*):1:\d", out) == [str(tmp_path / "a.sh")]
+    assert " in 1 launch of 2 files, " in out
+    (tmp_path / "a.sh").unlink()
+    (tmp_path / "b" / "Dockerfile").unlink()
+    assert cli.run(["lint", str(tmp_path)]) == 2
+    assert f"{tmp_path}: holds no script; give a folder with .sh" in capsys.readouterr().err
+
+
+def test_an_unknown_release_is_named_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Above the issues; their messages name the release that was checked."""
+    script = tmp_path / "a.sh"
+    script.write_text("vllm serve m --host ::1 --no-such 1\n")
+    for asked, data, which in (("99.1", options.known_releases()[-1], "newest"), ("0.1.0", "0.6.6", "oldest")):
+        for extra in ((), ("--fix",)):
+            assert cli.run(["lint", str(script), "--vllm", asked, *extra]) == 1
+            captured = capsys.readouterr()
+            text = captured.err if extra else captured.out
+            head = f"vLLM {asked} is unknown; checked with the data of {data}, the {which} known.\n\nerror["
+            assert text.startswith(head)
+            assert f": vLLM {data} has no option --no-such." in text
+    (tmp_path / ".vllm-runbooks.toml").write_text('vllm = "0.19.0"\n')
+    for release, said in ([], "settings: .vllm-runbooks.toml"), (["--vllm", "0.19.0"], "given"):
+        assert cli.run(["lint", str(script), *release]) == 1
+        out = capsys.readouterr().out
+        assert out.startswith("error[")
+        assert out.endswith(f", checked for vLLM 0.19.0 ({said}).\n")
+
+
+def test_issues_beyond_the_most_are_counted() -> None:
+    """The last line says how many are not shown, as does a warning for programs."""
+    text = "".join(f"vllm serve m --host ::1 --no-such{n} 1\n" for n in range(502))
+    linted = checking.lint_text(text, vllm="0.19.0")
+    assert linted.issues[0].message == "Not shown: 2 more issues."
+    assert "Found 500 errors and 1 warning; 2 more not shown in 502 launches, " in render.issues.headline(linted)
+
+
+COUNTED_GPUS = """\
+services:
+  a:
+    image: vllm/vllm-openai
+    command: --model m{size}
+    deploy:
+      resources: {{reservations: {{devices: [{{count: 2, capabilities: [gpu]}}]}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "notes"),
+    [
+        (
+            "a.sh",
+            "export CUDA_VISIBLE_DEVICES=0,1\nvllm serve m{size}\n",
+            ("They are set by CUDA_VISIBLE_DEVICES=0,1.",),
+        ),
+        ("a.sh", "docker run --gpus=2 vllm/vllm-openai{size}\n", ("They are set by --gpus=2.",)),
+        (
+            "compose.yaml",
+            COUNTED_GPUS,
+            (),
+        ),
+    ],
+)
+def test_too_few_gpus_are_told_with_what_sets_them(name: str, text: str, notes: tuple[str, ...]) -> None:
+    """As it is written; a bare number says nothing."""
+    selection = Selection(("meaning.more-gpus-than-given",))
+    text = text.format(size=" --tensor-parallel-size 4")
+    (issue,) = checking.lint_text(text, name=name, vllm="0.19.0", selection=selection).issues
+    assert issue.message.startswith("The parallel sizes need 4 GPUs, and this start has 2.")
+    assert issue.notes == notes
+
+
+def test_fix_shows_what_remains_as_lint_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error with the corrected lines and carets, then the counts in one line."""
+    script = tmp_path / "bad.sh"
+    script.write_text("vllm serve m --host ::1 \\\n  --swap-space 4 \\\n  --enable-auto-tool-choice\n")
+    assert cli.run(["lint", "--fix", "--vllm", "0.19.0", str(script)]) == 1
+    out, err = capsys.readouterr()
+    assert out == "vllm serve m --host ::1 \\\n  --enable-auto-tool-choice\n"
+    assert err.startswith("error[option.conflict]: ")
+    assert f" --> {script} (corrected):2:3\n  |\n2 |   --enable-auto-tool-choice\n  |   ^^^^" in err
+    assert err.endswith("\n\nFixed 1, 1 left.\n")
+    target = tmp_path / "good.sh"
+    assert cli.run(["lint", "--fix", "--vllm", "0.19.0", str(script), "-o", str(target)]) == 1
+    assert f" --> {target}:2:3\n" in capsys.readouterr().err
 
 
 def test_annotations_are_escaped_as_github_reads_them() -> None:

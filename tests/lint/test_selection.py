@@ -90,7 +90,7 @@ def test_what_is_left_to_fix_is_what_the_profile_reports(capsys: pytest.CaptureF
     script.write_text("export VLLM_ATTENTION_BACKEND=FLASHINFER\nvllm serve m --host 127.0.0.1\n")
     for profile, count in (("default", 1), ("min", 0)):
         assert cli.run(["lint", "--vllm", "0.19.0", "--fix", "--profile", profile, str(script)]) == 0
-        assert capsys.readouterr().err.count("left: 1:8: warning: ") == count
+        assert capsys.readouterr().err.count("warning[environment.removed]: ") == count
 
 
 @pytest.mark.parametrize("form", ["json", "sarif", "github"])

@@ -88,8 +88,11 @@ def test_a_model_that_does_not_fit_has_the_cheapest_changes_with_which_it_does()
 
     assert lines[0] == "DOES NOT FIT   Llama-3.3-70B-Instruct · 4\u00d7 L40S · vLLM 0.33.0 · context 131,072"
     text = " ".join(" ".join(lines[1:3]).split())
-    assert re.match(r"One request of 131,072 tokens needs 10\.0 GiB of KV cache per GPU, 6\.\d\d GiB are left", text)
+    why = r"One request of 131,072 tokens needs 10\.0 GiB of KV cache per GPU, 6\.\d\d GiB are left \((TP [^)]*)\)"
+    of_layout = re.match(why, text)
     rows = [line for line in lines if re.match(r"  [1-9]  ", line)]
+    assert of_layout is not None
+    assert rows[0].startswith(f"  1  {of_layout[1]}, --max-model-len ")
     assert len(rows) == 3
     first = re.match(
         r"  1  (?:TP 4|TP 2 PP 2), --max-model-len (\d+) +([\d,]+) +([\d.]+)  longer requests are ", rows[0]
@@ -358,7 +361,7 @@ def test_the_next_question_repeats_the_options(capsys: pytest.CaptureFixture[str
     """How many GPUs are needed depends on them; a secret among them is not repeated."""
     words = ("plan", "deepseek-ai/DeepSeek-V3", "--gpus", "2xRTX3090", "--no-calibration", "--env", "A=it's")
     _, out, _ = run(capsys, *words, "--max-model-len", "8k")
-    line = next(line for line in out.split("\n") if "--find gpus" in line)
+    line = next(line for line in out.replace(" \\\n         ", "").split("\n") if "--find gpus" in line)
     assert line.endswith("""--find gpus --max-model-len 8k --env 'A=it'"'"'s' --no-calibration""")
 
     _, out, _ = run(capsys, *words, "--api-key", "sk-ours-0123456789abcdef")

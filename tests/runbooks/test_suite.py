@@ -879,6 +879,7 @@ def test_run_reports_the_verdict(shelf: list[str], tmp_path: Path, capfd: pytest
     assert capfd.readouterr().out.splitlines() == [
         "FAIL failing on a-case: found it",
         f"Executed notebook: {tmp_path / 'out/failing.ipynb'}",
+        f"Report: {tmp_path / 'out/index.html'}",
     ]
 
 
@@ -1054,5 +1055,6 @@ def test_run_begins_with_the_summary(capfd: pytest.CaptureFixture[str], tmp_path
     assert status == 0
     assert lines[0].startswith("FAILED   startup.log · vLLM 0.32.0")
     assert "port.in_use" in lines[2]
-    assert lines[-2].startswith("PASS single-gpu-oom on tiny-cpu-port-in-use")
-    assert lines[-1] == f"Executed notebook: {tmp_path / 'single-gpu-oom.ipynb'}"
+    assert lines[-3].startswith("PASS single-gpu-oom on tiny-cpu-port-in-use")
+    assert lines[-2] == f"Executed notebook: {tmp_path / 'single-gpu-oom.ipynb'}"
+    assert lines[-1] == f"Report: {tmp_path / 'index.html'}"

@@ -178,6 +178,11 @@ class ReleaseData:
     records: Mapping[str, Any] = field(repr=False)
     """By "kind name"; see `docs/releases.md`."""
 
+    @property
+    def checked(self) -> str:
+        """The release to name in messages: the one asked for, unless it is older or newer than any that is known."""
+        return self.version if self.is_beyond or self.is_before else self.asked
+
     def of(self, kind: str) -> dict[str, Any]:
         start = f"{kind} "
         return {key[len(start) :]: value for key, value in self.records.items() if key.startswith(start)}

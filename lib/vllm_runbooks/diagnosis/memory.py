@@ -76,6 +76,7 @@ class PlannedMemory:
         environment = base.found.environment if base is not None and base.found is not None else {}
         values = {name: setting.value.value for name, setting in environment.items()}
         self.environment = {name: value for name, value in values.items() if value is not None}
+        self._budgets: dict[str, Budget] = {}
 
     @cached_property
     def model(self) -> PlannedModel | str:
@@ -181,6 +182,13 @@ class PlannedMemory:
         name = self.devices[0].name
         return calibration.calibrator(calibration.shipped().rows, tuple(replace(row, gpu=name) for row in residuals))
 
+    def _calibrated(self, model: PlannedModel, options: Mapping[str, Any]) -> Budget:
+        """The corrected plan of the launch with these options, made once."""
+        key = json.dumps(options, sort_keys=True, default=repr)
+        if key not in self._budgets:
+            self._budgets[key] = self.place.budget(model, options, self._calibrate)
+        return self._budgets[key]
+
     def fitting(
         self, remedies: Sequence[Remedy], *, is_completed: bool = False
     ) -> tuple[tuple[Remedy, ...], tuple[str, ...]]:
@@ -226,7 +234,7 @@ class PlannedMemory:
         if self._is_refuted:
             return None, "the plan says that this start fails before it gets as far as it got"
         try:
-            made = self.place.budget(model, self._edited(remedy), self._calibrate)
+            made = self._calibrated(model, self._edited(remedy))
         except _UNREADABLE:
             return None, "the change has a form that no plan takes"
         return self._verdict(made, before)
@@ -235,9 +243,9 @@ class PlannedMemory:
         """Planned memory before and after a remedy; None if it changes none, or either is unknown."""
         if isinstance(self.planned, str) or not any(edit.name in _OF_MEMORY for edit in remedy.edits):
             return None
-        model, before = self.planned
+        model = self.planned[0]
         try:
-            uses = _use(before), _use(self.place.budget(model, self._edited(remedy), self._calibrate))
+            uses = _use(self._calibrated(model, self.options[0])), _use(self._calibrated(model, self._edited(remedy)))
         except _UNREADABLE:
             return None
         return None if uses[0] is None or uses[1] is None else (uses[0], uses[1])
@@ -248,7 +256,7 @@ class PlannedMemory:
         phases = {phase.name for start in self.starts for phase in start.timeline}
         if isinstance(self.planned, str) or phases.isdisjoint(_AFTER_THE_CACHE):
             return False
-        return self.place.budget(self.planned[0], self.options[0], self._calibrate).fits is False
+        return self._calibrated(self.planned[0], self.options[0]).fits is False
 
     def _verdict(self, made: Budget, before: Budget) -> tuple[bool | None, str]:
         from vllm_runbooks.plan import actual, inverse
@@ -289,7 +297,7 @@ class PlannedMemory:
                 calibrate=self._calibrate,
             )
             way = next((way for way in ways if way.fits), None)
-            if way is None or place.budget(model, {**self.options[0], **way.changes}, self._calibrate).fits:
+            if way is None or self._calibrated(model, {**self.options[0], **way.changes}).fits:
                 return None  # where the further change helps without it, this one is of no use
         except _UNREADABLE:
             return None

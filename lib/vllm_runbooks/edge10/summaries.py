@@ -121,7 +121,9 @@ def summarize_made(made: MadeJob, *, again: str = "") -> Summary:
         )
         omitted = len(made.problems) - len(problems)
         steps += [Step("Note", f"{count_of(omitted, 'more problem')} in this file.")] if omitted > 0 else []
-        return Summary("NOT MADE", Tone.BAD, (name,), statements=problems, steps=tuple(steps))
+        is_cut = omitted > 0 or len(made.doubts) > _MOST_NOTES
+        more = Step("", "All problems and notes", again) if is_cut and again else None
+        return Summary("NOT MADE", Tone.BAD, (name,), statements=problems, steps=tuple(steps), more=more)
     state, tone = ("MADE", Tone.GOOD) if not (made.issues or made.doubts) else ("DOUBTS", Tone.WARN)
     dies = count_of(made.job.dies, "die")
     files = f"{count_of(len(made.files), 'file')} in {made.folder} ({len(made.written)} written)"
@@ -151,5 +153,5 @@ def summarize_models(report: ModelSupportReport, *, is_list: bool) -> Summary:
 def _notes(texts: Sequence[str]) -> tuple[Step, ...]:
     """The first notes, and how many more there are."""
     omitted = len(texts) - _MOST_NOTES
-    more = [Step("Note", f"{omitted} more: --explain")] if omitted > 0 else []
+    more = [Step("Note", f"{count_of(omitted, 'more note')}.")] if omitted > 0 else []
     return (*(Step("Note", visible(finding_views.flat(text))) for text in texts[:_MOST_NOTES]), *more)

@@ -10,16 +10,19 @@ from typing import Any
 
 from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.core.views import text_width
 from vllm_runbooks.core.views.drawing import LINES, NARROW, caption, narrow, rule, tick_step
 from vllm_runbooks.core.views.elements import BLUE, badge, cut, heading, html_table, remark, tag
 from vllm_runbooks.core.views.styled import GROUNDS, VERDICTS, Styled, Table, TextBlock, Tone, Words, plain, styled
-from vllm_runbooks.core.views.summary import Step, Summary
+from vllm_runbooks.core.views.summary import WIDEST, Step, Summary, count_of
 from vllm_runbooks.history.records import Differing, EntryDifferences, HistoryEntry, Trend, TrendPoint
 
 _UNKNOWN = "unknown"
 _DEEPEST = 8
 
 
+_LEAST = 20
+"""Least columns of a subject."""
 _LISTED = ("id", "begun (UTC)", "kind", "verdict", "took", "subject")
 
 
@@ -29,30 +32,33 @@ def listed(entries: Sequence[HistoryEntry]) -> str:
 
 
 def listed_view(entries: Sequence[HistoryEntry]) -> list[TextBlock]:
-    """A line for each entry, with the reason unless it passed."""
-    rows = []
-    for item in entries:
-        id_, began, kind, _, took, about = _cells(item)
-        rows.append((id_, began, kind, _styled_verdict(item), took, about))
+    """A line for each entry, with the reason unless it passed, as wide as a summary."""
+    cells = [_cells(item) for item in entries]
+    columns = zip(_LISTED, *cells, strict=True)
+    room = WIDEST - sum(max(map(text_width.width, column)) + 2 for column in list(columns)[:-1])
+    rows: list[Sequence[Words]] = [
+        [*row[:3], _styled_verdict(item), row[4], text_width.cut(visible(row[5]), max(room, _LEAST))]
+        for item, row in zip(entries, cells, strict=True)
+    ]
     return [Table(_head(*_LISTED), rows)]
 
 
 def summary_of(entries: Sequence[HistoryEntry]) -> Summary:
-    """How many entries there are, and how many of them failed; the newest that failed is the next to look at."""
+    """How many runs there are, and how many of them failed; the newest that failed is the next to look at."""
     bad = [item for item in entries if _is_bad(item.verdict)]
-    state, tone = (f"{len(bad)} FAILED", Tone.BAD) if bad else ("OK", Tone.GOOD)
-    steps = (Step("Next", "", f"vllm-runbooks show {bad[0].id}"),) if bad else ()
-    return Summary(
-        state, tone, (f"{_entries(len(entries))}: {_counts(item.verdict for item in entries)}",), steps=steps
-    )
+    if not bad:
+        return Summary("OK", Tone.GOOD, (_runs(item.verdict for item in entries),))
+    text = f"{len(bad):,} of {count_of(len(entries), 'run')} failed ({_counts(item.verdict for item in bad)})"
+    return Summary("FAILED", Tone.BAD, (text,), steps=(Step("Next", "", f"vllm-runbooks show {bad[0].id}"),))
 
 
 def _is_bad(verdict: Verdict | None) -> bool:
     return verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.INTERRUPTED)
 
 
-def _entries(number: int) -> str:
-    return f"{number} {'entry' if number == 1 else 'entries'}"
+def _runs(verdicts: Iterable[Verdict | None]) -> str:
+    known = list(verdicts)
+    return f"{count_of(len(known), 'run')}: {_counts(known)}"
 
 
 def _counts(verdicts: Iterable[Verdict | None]) -> str:
@@ -157,7 +163,7 @@ def summary_of_trend(subject_trend: Trend, facts: Sequence[str], others: Sequenc
         if values and values[0] != values[-1]:
             moved.append(f"{name} {_number(values[0])} to {_number(values[-1])}")
     tone = VERDICTS[last.verdict] if last.verdict is not None else Tone.HINT
-    counts = f"{_entries(len(points))}: {_counts(point.verdict for point in points)}"
+    counts = _runs(point.verdict for point in points)
     steps = (Step("Note", f"More numbers moved: --fact {', --fact '.join(others)}"),) if others else ()
     return Summary(_verdict(last.verdict).upper(), tone, (subject_trend.subject, counts, *moved), steps=steps)
 
@@ -166,13 +172,16 @@ def summary_of_difference(comparison: EntryDifferences) -> Summary:
     """Whether the results differ, and how much else does."""
     significant = sum(differing.is_significant for differing in comparison.results)
     parts = [
-        f"{len(values) or 'no'} {noun}{'s' * (len(values) != 1)} differ{'s' * (len(values) == 1)}"
+        _differing(len(values), noun)
         for noun, values in (("input", comparison.inputs), ("environment value", comparison.environment))
     ]
     if not significant:
         return Summary("SAME", Tone.GOOD, ("the results are the same, but for times", *parts))
-    results = f"{significant} result{'s' * (significant != 1)} differ{'s' * (significant == 1)}"
-    return Summary("DIFFERS", Tone.WARN, (results, *parts))
+    return Summary("DIFFERS", Tone.WARN, (_differing(significant, "result"), *parts))
+
+
+def _differing(number: int, noun: str) -> str:
+    return f"{count_of(number, noun) if number else f'no {noun}s'} differ{'s' * (number == 1)}"
 
 
 _MEMORY = "_gib"

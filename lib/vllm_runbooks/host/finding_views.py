@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
@@ -13,7 +12,7 @@ from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import Severity
 from vllm_runbooks.core.views import elements
 from vllm_runbooks.core.views.styled import GROUNDS, SEVERITIES, Prose, Table, TextBlock, Tone, Words, bulleted, styled
-from vllm_runbooks.core.views.summary import Statement, Step, count_of, rest_step, sentence_of
+from vllm_runbooks.core.views.summary import Statement, Step, count_of, first_clauses, rest_step, sentence_of
 
 _MOST_STATEMENTS, _MOST_EXPLAINED = 3, 2
 _MOST_TEXT, _MOST_EFFECT, _MOST_OF_SEVERAL = 300, 220, 72
@@ -117,13 +116,3 @@ def flat(text: str) -> str:
 def as_sentence(text: str, *, names: Sequence[str] = (), end: str = ".") -> str:
     """A text with a capital and a full stop; a name or a value at its beginning stays."""
     return sentence_of(flat(text), names=names, end=end)
-
-
-def first_clauses(text: str, most: int) -> str:
-    """The first clauses of an effect, as far as there is space for them."""
-    line = ""
-    for clause in re.split(r"(?<=[;:,]) ", " ".join(text.split())):
-        if line and len(line) + len(clause) > most and line.count("`") % 2 == 0:
-            break
-        line += f" {clause}" if line else clause
-    return line.rstrip(" ,;:")

@@ -119,7 +119,7 @@ class _SettingRules:
 
     def _of_name(self, setting: Setting, data: ReleaseData) -> Hit | None:
         name = setting.name
-        says = {"name": name, "vllm": data.asked}
+        says = {"name": name, "vllm": data.checked}
         row = self._wrong_name(setting, data)
         if row:
             edits = tuple(self._renamed(setting, row["instead"]))
@@ -215,7 +215,7 @@ class _SettingRules:
         value = setting.value.value
         if value is None or len(value) > _MAX_VALUE:
             return
-        says = {"name": setting.name, "value": value[:_MAX_SHOWN], "vllm": data.asked}
+        says = {"name": setting.name, "value": value[:_MAX_SHOWN], "vllm": data.checked}
         fault = self._value_fault(setting, value, data)
         if fault is not None:
             edits = tuple(put(setting.value, 0, fault.intended)) if fault.intended else ()

@@ -27,7 +27,7 @@ from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.arguments.words import config_words
 from vllm_runbooks.reading.deployment import editing
-from vllm_runbooks.reading.documents.starts import LooseOption, WrittenLaunch
+from vllm_runbooks.reading.documents.starts import Gpus, LooseOption, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 
 _IDLE = "option.without-effect"
@@ -242,6 +242,9 @@ class LintedText:
                     yield replace(hit, edits=made, is_call=True)
             else:
                 for hit in option_rules.of_start(self.page, launch, parsed, data, tables):
+                    if message := hit.says.get("message"):
+                        needed = meaning.needed_values(self._command(launch, parsed), message, data)
+                        hit = replace(hit, says={**hit.says, **needed})  # noqa: PLW2901 - the same hit, with more to say
                     # What the shell makes of a fault in the script is told as that fault: nobody meant those words.
                     # Where a command may run with the fault, it is told once that this one does not.
                     cause = next((fault for fault in cut if hit.start < fault.end and fault.start < hit.end), None)
@@ -322,7 +325,7 @@ class LintedText:
         )
         for judgement in meaning.rules_broken(command):
             if judgement.rule in meaning.OF_ONE_OPTION:
-                yield Hit(judgement.rule, loose.start, loose.end, {**judgement.says, "vllm": data.asked})
+                yield Hit(judgement.rule, loose.start, loose.end, {**judgement.says, "vllm": data.checked})
 
     @cached_property
     def _quantization(self) -> dict[str, Mapping[str, Mapping[str, Any]]]:
@@ -341,6 +344,7 @@ class LintedText:
             cards=self.cards,
             devices=launch.gpus.devices if launch.gpus else None,
             device_count=launch.gpus.count if launch.gpus else None,
+            devices_origin=self._origin(launch.gpus) if launch.gpus else "",
             environment={name: setting.value.value for name, setting in launch.environment.items()},
             entry=launch.entry,
             is_elided=launch.is_elided or any(role.option == "--config" for role in parsed.roles),
@@ -354,6 +358,11 @@ class LintedText:
             methods=self._quantization["methods"],
             formats=self._quantization["formats"],
         )
+
+    def _origin(self, gpus: Gpus) -> str:
+        """Text that sets the GPUs of a launch; empty for a bare number, which does not say what it is of."""
+        text = " ".join(self.text[gpus.start : gpus.end].split())
+        return text if any(sign.isalpha() for sign in text) else ""
 
     def _placed(self, launch: WrittenLaunch, parsed: Parsed, judgement: meaning.BrokenRule) -> Hit:
         """Locate a broken rule: at its option, else its variable, else the launch."""
@@ -372,7 +381,7 @@ class LintedText:
         if index is not None and self.knowledge.tables.get(judgement.rule, {}).get("removes"):
             edits = editing.edits(self.page, launch, [Edit("remove", judgement.dests[0])], self.data(launch))
         where = self._where(launch, index, judgement) if index is not None else ""
-        says = {**judgement.says, "vllm": self.data(launch).asked}
+        says = {**judgement.says, "vllm": self.data(launch).checked}
         return Hit(judgement.rule, from_, to, says, edits, where=where, is_call=launch.entry in CALLS)
 
     def _is_private(self, launch: WrittenLaunch, parsed: Parsed, judgement: meaning.BrokenRule) -> bool:
@@ -406,7 +415,7 @@ class LintedText:
                 continue
             opinions = ask(entry, [[word.value or "" for word in launch.words] for launch, _ in launches])
             for (launch, parsed), opinion in zip(launches, opinions, strict=True):
-                says = {"asked": opinion.vllm, "says": opinion.says, "vllm": self.data(launch).asked}
+                says = {"asked": opinion.vllm, "says": opinion.says, "vllm": self.data(launch).checked}
                 if opinion.stage is not None:
                     yield Hit("parser.refuses", launch.start, launch.end, says)
                 is_comparable = options.load(opinion.vllm).version == self.data(launch).version

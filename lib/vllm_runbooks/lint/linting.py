@@ -14,7 +14,7 @@ from vllm_runbooks.lint.hits import Edits
 from vllm_runbooks.lint.judged import Ask, Knowledge, LintedText, LintRequest, OtherPrograms, parsed_by
 from vllm_runbooks.lint.records import ChangedDefault, Linted, Migrated
 from vllm_runbooks.lint.secrecy import Secrets
-from vllm_runbooks.lint.told import issues, launches
+from vllm_runbooks.lint.told import MAX_ISSUES, issues, launches
 from vllm_runbooks.reading import documents
 from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.deployment import editing
@@ -39,7 +39,8 @@ def lint(text: str, knowledge: Knowledge, request: LintRequest, *, fix: bool = F
     secrets = Secrets(*judged.readings, *(mended.readings if fix else ()))
     fixed = secrets.hidden(mended.text) if fix else None
     found_issues = tuple(issues(judged, secrets))
-    return Linted(judged.release, found_issues, tuple(launches(judged, secrets)), fixed, knowledge.lang)
+    left_out = max(0, len(judged.hits) - MAX_ISSUES)
+    return Linted(judged.release, found_issues, tuple(launches(judged, secrets)), fixed, knowledge.lang, left_out)
 
 
 def mended(text: str, knowledge: Knowledge, request: LintRequest) -> str:

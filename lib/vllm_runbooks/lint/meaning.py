@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import posixpath
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vllm_runbooks.catalog.options import ENTRIES, SERVERS
+from vllm_runbooks.catalog.options import ENTRIES, SERVERS, ReleaseData
 from vllm_runbooks.catalog.specs import Capability, Fits, Gpu, HostGpu, Model, ParserFit
 from vllm_runbooks.catalog.support import Support
 
@@ -56,6 +57,8 @@ class LaunchFacts:
     devices: tuple[str, ...] | None = None
     """Visible GPUs by index or UUID; None if unknown."""
     device_count: int | None = None
+    devices_origin: str = ""
+    """Text that sets the visible GPUs, such as a variable with its value."""
     environment: Mapping[str, str | None] = field(default_factory=dict)
     """Variables; None for an unknown value."""
     entry: str = "serve"
@@ -248,7 +251,8 @@ def _number_of_gpus(command: LaunchFacts) -> Iterator[BrokenRule]:
         seen = len(command.cards)
     dests = tuple(dest for dest in _PARALLEL if dest in command.flags) or ("tensor_parallel_size",)
     if seen is not None and needed > seen and not (len(hosts) > 1 and _is_ray(command) is not False):
-        yield _broken("meaning.more-gpus-than-given", *dests, needed=needed, given=seen)
+        origin = {"origin": command.devices_origin} if command.visible is not None and command.devices_origin else {}
+        yield _broken("meaning.more-gpus-than-given", *dests, needed=needed, given=seen, **origin)
     elif command.visible is not None and needed < command.visible and not command.is_elided:
         names = (*dests, *({"CUDA_VISIBLE_DEVICES"} & command.environment.keys()))
         figures = {"needed": needed, "given": command.visible, "unused": command.visible - needed}
@@ -530,6 +534,26 @@ def _others(
     fitting = {other: table for other, table in fits.items() if table.has(model)}
     reads_the_same = fit.marks and any(table.marks == fit.marks for table in fitting.values())
     return None if reads_the_same else " or ".join(sorted(fitting.keys() & available or fitting)) or None
+
+
+_REQUIRED = re.compile(r"\brequires (--[a-z-]{1,80})", re.ASCII)
+
+
+def needed_values(command: LaunchFacts, message: str, data: ReleaseData) -> dict[str, str]:
+    """The option that a message requires, with its values for the model; all values if those are unknown."""
+    required = _REQUIRED.search(message)
+    option = data.by_dest.get(required[1][2:].replace("-", "_")) if required else None
+    if required is None or option is None:
+        return {}
+    support, fits, model = command.support, command.fits, command.model.id if command.model else command.name
+    available, written_for = {
+        "tool_call_parser": (support.tool_parsers, fits.tool_parsers if fits else {}),
+        "reasoning_parser": (support.reasoning_parsers, fits.reasoning_parsers if fits else {}),
+    }.get(option.dest, (frozenset(map(str, option.choices or option.hints)), {}))
+    fitting = sorted(name for name in available & written_for.keys() if model and written_for[name].has(model))
+    if model and fitting:
+        return {"model": model, "fitting": " or ".join(f"{required[1]} {name}" for name in fitting)}
+    return {"needed": required[1], "known": _listed(available)} if available else {}
 
 
 def _belonging(command: LaunchFacts) -> Iterator[BrokenRule]:

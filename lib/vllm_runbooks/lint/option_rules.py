@@ -64,7 +64,7 @@ def of_call(
         if is_adapted and problem.kind == "unknown":
             continue
         keyword = places[problem.keyword]
-        says = {**problem.says, "option": problem.keyword, "vllm": data.asked}
+        says = {**problem.says, "option": problem.keyword, "vllm": data.checked}
         rule = _RULES.get(problem.kind, f"option.{problem.kind}")
         if problem.kind == "unknown":
             others = _OtherNames(data, tables, frozenset(data.parameters.get(launch.entry, ())))
@@ -77,7 +77,7 @@ def of_call(
     values = {keyword.name: keyword.value for keyword in launch.keywords if keyword.is_known}
     for name, more in _senseless(values, data, tables):
         if name not in reported:
-            says = {"option": name, "vllm": data.asked, **more}
+            says = {"option": name, "vllm": data.checked, **more}
             yield Hit("option.refused-value", places[name].name_start, places[name].end, says)
 
 
@@ -247,7 +247,7 @@ class _OptionRules:
             if at and dest not in reported:
                 index = deployment.behind(self.parsed, at[-1]) - 1
                 word, option = self.words[index], self._name(at[-1])
-                says = {"option": option, "value": word.value or "", "vllm": self.data.asked, **more}
+                says = {"option": option, "value": word.value or "", "vllm": self.data.checked, **more}
                 yield Hit("option.refused-value", word.start, word.end, says, (), self.is_loose)
 
     @cached_property
@@ -283,7 +283,7 @@ class _OptionRules:
     def _named(self, problem: Problem, name_facts: _NameFacts) -> Hit:
         index = problem.option_word or 0
         word = self.words[index]
-        says = {"option": self._name(index), "written": _written(word), "vllm": self.data.asked, **name_facts.says}
+        says = {"option": self._name(index), "written": _written(word), "vllm": self.data.checked, **name_facts.says}
         return Hit(name_facts.rule, word.start, word.end, says, self._replaced(index, name_facts), self.is_loose)
 
     def _hit(self, problem: Problem) -> Hit:
@@ -291,7 +291,7 @@ class _OptionRules:
         more = {"nearest": near[0]} if near and problem.kind == "unknown" else {}
         word = None if problem.word is None else self.words[problem.word]
         start, end = (word.start, word.end) if word else (self.whole.start, self.whole.end)
-        says = {**problem.says, "vllm": self.data.asked, **more}
+        says = {**problem.says, "vllm": self.data.checked, **more}
         for name, index in (("value", problem.word), ("written", problem.option_word)):
             if index is not None and self.words[index].value is not None:
                 says.setdefault(name, self.words[index].value or "")

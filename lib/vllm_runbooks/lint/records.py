@@ -62,6 +62,8 @@ class CommandRelease:
     """"given", "image", "log", "newest" or "toolchain" (which evaluates with it)."""
     data: str
     """The release whose generated data is used: the same, else the nearest."""
+    file: str | None = field(default=None, metadata=UNPRINTED)
+    """Name of the settings file with the release."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ class Linted:
     """The whole text with every fix made, secrets replaced; None where nothing is to be fixed."""
     lang: str | None = field(default=None, metadata=OMIT_NONE)
     """Language of the messages where it is not English."""
+    left_out: int = field(default=0, metadata=UNPRINTED)
+    """Number of issues that are not among `issues`, which are the gravest of very many."""
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ import difflib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
+from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.languages import LANGUAGES, Wording, joined, told_in
 from vllm_runbooks.catalog.records import Rule
 from vllm_runbooks.core.display import RenderedView, one_line, visible
@@ -42,6 +43,8 @@ _HIDDEN = (
     " ({count} style remark hidden; --profile strict shows it)",
     " ({count} style remarks hidden; --profile strict shows them)",
 )
+_BEYOND = "vLLM {version} is unknown; checked with the data of {data}, the newest known."
+_BEFORE = "vLLM {version} is unknown; checked with the data of {data}, the oldest known."
 _SIGNS = {"-": Tone.BAD, "+": Tone.GOOD, "@": Tone.FAINT}
 _DIFFERENCE = {"-": RED, "+": GREEN, "@": GREY}
 _SOURCES = {
@@ -74,7 +77,10 @@ def _summary(results: Sequence[Linted | Migrated], *, is_fixable: bool = False, 
     if not issues:
         remarks = say(_HIDDEN[hidden != 1], count=hidden) if hidden else ""
         return styled(say("No problems found"), Tone.GOOD) + remarks + scope
-    return issue_total(issues, results[0].lang, is_fixable=is_fixable) + scope
+    total = issue_total(issues, results[0].lang, is_fixable=is_fixable)
+    left_out = sum(result.left_out for result in results if isinstance(result, Linted))
+    more = say("; {count} more not shown", count=f"{left_out:,}") if left_out else ""
+    return total + more + scope
 
 
 def issue_total(issues: Sequence[Issue], lang: str | None = None, *, is_fixable: bool = True) -> Styled:
@@ -89,7 +95,8 @@ def release(result: Linted | Migrated) -> str:
     """The release that was checked, and how it is known."""
     vllm, say = result.vllm, Wording(result.lang)
     nearest = "" if vllm.data == vllm.version else say("; checked with the data of {version}", version=vllm.data)
-    source = say(_SOURCES[vllm.source]) + nearest
+    source = say("settings: {file}", file=vllm.file) if vllm.file else say(_SOURCES[vllm.source])
+    source += nearest
     return say("vLLM {version} ({source})", version=vllm.version, source=source)
 
 
@@ -100,8 +107,21 @@ def text(result: Linted | Migrated, name: str) -> str:
 
 def view(results: Mapping[str, Linted | Migrated], *, hidden: int = 0) -> list[TextBlock]:
     """Issues of files for a terminal, then their number; `hidden` are those of style that the profile leaves out."""
-    blocks = [block for name, result in results.items() for block in paragraphs(result, name)]
+    blocks = unknown_releases([*results.values()])
+    blocks += [block for name, result in results.items() for block in paragraphs(result, name)]
     return [*blocks, SentenceLines(_summary([*results.values()], is_fixable=True, hidden=hidden), "  ")]
+
+
+def unknown_releases(results: Sequence[Linted | Migrated]) -> list[TextBlock]:
+    """A line for each release that is older or newer than any known, with the release whose data was used."""
+    lines: dict[str, TextBlock] = {}
+    for result in results:
+        vllm, nearest = result.vllm, options.nearest(result.vllm.version)
+        if nearest.is_beyond or nearest.is_before:
+            text = _BEYOND if nearest.is_beyond else _BEFORE
+            sentence = Wording(result.lang)(text, version=vllm.version, data=vllm.data)
+            lines[vllm.version] = SentenceLines(styled(sentence, Tone.WARN), "  ")
+    return [*lines.values(), BLANK] if lines else []
 
 
 def paragraphs(result: Linted | Migrated, name: str) -> list[TextBlock]:
@@ -213,12 +233,15 @@ def wrong(issues: Sequence[Issue]) -> list[Issue]:
     return [issue for issue in issues if issue.severity is not IssueSeverity.INFO]
 
 
-def left(issues: Sequence[Issue]) -> list[str]:
-    """Lines with the errors and warnings that remain in a written text."""
-    return [
-        one_line(f"left: {issue.line}:{issue.column}: {issue.severity.value}: {issue.message} [{issue.rule}]")
-        for issue in wrong(issues)
-    ]
+def left_view(result: Linted, name: str) -> list[TextBlock]:
+    """The errors and warnings that remain in a written text."""
+    return paragraphs(replace(result, issues=tuple(wrong(result.issues))), name)
+
+
+def fixed_line(before: Sequence[Issue], after: Sequence[Issue], lang: str | None = None) -> Line:
+    """The number of errors and warnings that a corrected text no longer has, and of those that it has."""
+    fixed, rest = (Counter(issue.rule for issue in wrong(issues)) for issues in (before, after))
+    return Line(Wording(lang)("Fixed {count}, {rest} left.", count=(fixed - rest).total(), rest=rest.total()))
 
 
 def is_mended(linted: Linted) -> bool:

@@ -52,6 +52,8 @@ class LintSettings:
     profile: str | None = None
     vllm: str | None = None
     gpus: str | None = None
+    file: str | None = None
+    """Name of the file with these settings."""
 
     def over(self, other: LintSettings) -> LintSettings:
         """These settings, and those of the other that are not set here."""
@@ -155,7 +157,7 @@ def _table(path: Path) -> Mapping[str, Any] | None:
 
 
 def _settings(table: Mapping[str, Any], path: Path, rules: Collection[str]) -> LintSettings:
-    keys = [field.name.replace("_", "-") for field in fields(LintSettings)]
+    keys = [field.name.replace("_", "-") for field in fields(LintSettings) if field.name != "file"]
     values: dict[str, Any] = {}
     for key, value in table.items():
         where = f"{path}: {one_line(key[:60])}"
@@ -175,4 +177,4 @@ def _settings(table: Mapping[str, Any], path: Path, rules: Collection[str]) -> L
         values[key.replace("-", "_")] = value
     if "gpus" in values and os.path.isfile(path.parent / values["gpus"]):  # noqa: PTH113 - a long value is no file
         values["gpus"] = str(path.parent / values["gpus"])
-    return LintSettings(**values)
+    return LintSettings(**values, file=path.name)

@@ -113,7 +113,7 @@ def _most_serious(judged: FixableText) -> list[Hit]:
     order = list(IssueSeverity)
     rules = judged.knowledge.rules
     most_serious = sorted(judged.hits, key=lambda hit: order.index(severity(rules[hit.rule], hit)))[:MAX_ISSUES]
-    more = Hit(_TOO_MUCH, 0, 0, {"what": f"{len(judged.hits) - MAX_ISSUES} more issues"})
+    more = Hit(_TOO_MUCH, 0, 0, {"count": f"{len(judged.hits) - MAX_ISSUES:,}"})
     note = [more] if _TOO_MUCH in rules else []
     return [*note, *sorted(most_serious, key=lambda hit: (hit.start, hit.end, hit.rule))]
 

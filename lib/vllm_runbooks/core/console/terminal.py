@@ -10,8 +10,10 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
+
+import click
 
 from vllm_runbooks.core.console import output
 from vllm_runbooks.core.display import visible
@@ -36,14 +38,22 @@ _NARROWEST, _WIDEST, _READABLE = 40, 200, 100
 
 def show(blocks: Iterable[TextBlock]) -> None:
     """Write a view to standard output as suits what that is."""
-    stream = output.opened()
+    output.write(_suited(blocks, output.opened()))
+
+
+def remark(blocks: Iterable[TextBlock]) -> None:
+    """Write a view to standard error, where standard output has a document; errors while printing are ignored."""
+    with suppress(OSError, ValueError):
+        click.echo(_suited(blocks, sys.stderr), err=True, color=True)
+
+
+def _suited(blocks: Iterable[TextBlock], stream: TextIO) -> str:
     if stream.isatty() or _is_forced():
-        output.write(_shown(laid_out(blocks, layout(_columns(stream))), is_coloured=_is_coloured(stream)))
-    else:
-        output.write(plain(blocks))
+        return _shown(laid_out(blocks, layout(_columns(stream))), is_coloured=_is_coloured(stream))
+    return plain(blocks)
 
 
-_LONGEST_COMMAND = 96
+_LONGEST_COMMAND = 400
 
 
 def again(option: str, *, is_repeatable: bool = True) -> str:

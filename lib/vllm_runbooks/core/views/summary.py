@@ -276,7 +276,7 @@ class _BoundedTable:
 
 @dataclass(frozen=True, slots=True)
 class _Below:
-    """A text and a command behind it; below it, unbroken, where there is no room."""
+    """A text and a command behind it; below it where there is no room, in lines that a shell joins."""
 
     text: Styled
     command: Styled
@@ -286,7 +286,14 @@ class _Below:
         line = self.text + self.command
         if columns.width(str(line)) <= _width(layout):
             return [line]
-        return [self.text.part(0, len(str(self.text).rstrip())), self.indent + self.command]
+        parts = [""]
+        for word in shell_words(str(self.command)):
+            if parts[-1] and columns.width(f"{self.indent}{parts[-1]} {word} \\") > _width(layout):
+                parts[-1] += " \\"
+                parts.append("  ")
+            parts[-1] += f" {word}" if parts[-1].strip() else word
+        below = [styled(self.indent) + styled(part, Tone.COMMAND) for part in parts]
+        return [self.text.part(0, len(str(self.text).rstrip())), *below]
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +357,16 @@ def count_of(number: int, noun: str) -> str:
     """A number with its noun, as in "2 GPUs"."""
     ending = "es" if noun.endswith(("s", "x")) else "s"
     return f"{number:,} {noun}{ending * (number != 1)}"
+
+
+def first_clauses(text: str, most: int, signs: str = ";:,") -> str:
+    """The first clauses of a text, as far as there is space for them; `signs` end a clause."""
+    line = ""
+    for clause in re.split(rf"(?<=[{signs}]) |(?<=；)", " ".join(text.split())):
+        if line and len(line) + len(clause) > most and line.count("`") % 2 == 0:
+            break
+        line += f" {clause}" if line else clause
+    return line.rstrip(f" {signs}；")
 
 
 def rest_step(parts: Sequence[str], again: str, between: str = ", ") -> Step | None:

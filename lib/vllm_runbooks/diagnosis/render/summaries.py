@@ -20,6 +20,7 @@ from vllm_runbooks.core.views.summary import (
     certainty,
     check_marks,
     concurrency_text,
+    first_clauses,
     rest_step,
     sentence_of,
     short_model_name,
@@ -245,7 +246,8 @@ def _fix(answer: Answer, say: Wording, *, has_command: bool) -> SuggestedFix | N
 def remedy_fix(remedy: Remedy, say: Wording, *, has_command: bool, is_release_known: bool = True) -> SuggestedFix:
     """A remedy as the fix of a summary, with its cost and validations."""
     is_free = remedy.cost.strip(".").lower() == "none"
-    cost = "" if is_free else say("Cost: {cost}", cost=_short_cost(remedy.cost, say))
+    clauses = first_clauses(remedy.cost, _MOST_COST, ";").rstrip(".。")
+    cost = "" if is_free else say("Cost: {cost}", cost=f"{clauses}{say('.')}")
     if not remedy.edits:
         return SuggestedFix(sentence_of(remedy.title), cost, is_command=False)
     checks = remedy.checks
@@ -257,17 +259,6 @@ def remedy_fix(remedy: Remedy, say: Wording, *, has_command: bool, is_release_kn
             note = say("Give --command FILE, --gpus and --vllm to have the fix checked and written out.")
     command = remedy.command if has_command and remedy.command is not None else ""
     return SuggestedFix(option_text(remedy.edits), cost, marks, note, command=command)
-
-
-def _short_cost(cost: str, say: Wording) -> str:
-    """The first clauses of a cost; the rest is behind `--explain`."""
-    kept = ""
-    for clause in re.split(r"(?<=[;；])\s*", cost):
-        if kept and len(kept) + len(clause) > _MOST_COST:
-            break
-        kept += f" {clause}" if kept else clause
-    kept = kept.rstrip(" ;；")
-    return kept if kept.endswith((".", "。")) else f"{kept}{say('.')}"
 
 
 def _memory(answer: Answer, say: Wording) -> Iterator[NamedMemory]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -11,19 +9,11 @@ import click
 from vllm_runbooks.catalog import complete
 from vllm_runbooks.catalog import console as catalog_options
 from vllm_runbooks.core.console import given, output, terminal
-from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
 from vllm_runbooks.edge10.options import VERSION
-from vllm_runbooks.lint.commands.lint import folder_of
+from vllm_runbooks.lint.commands.lint import folder_of, scripts_in
 
 _INSTEAD = "give a script, settings or a page of a step, a folder of them, or - for standard input"
-_SUFFIXES = frozenset((".py", ".sh", ".bash", ".yaml", ".yml", ".md", ".ipynb", ".json", ".txt"))
-"""Suffixes of the files of a folder that are read."""
-_NAMES = ("Dockerfile", "Containerfile")
-_MAX_FILES = 200
-_MAX_DEPTH = 3
-_MAX_BYTES = 1_000_000
-"""Largest file of a folder that is read."""
 
 
 @click.command(
@@ -64,7 +54,7 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
         raise click.UsageError("- is given twice, and standard input can be read once.")
     if out is not None and not fix:
         raise click.UsageError("-o writes the corrected text; give --fix as well.")
-    names = list(dict.fromkeys(name for path in files for name in _files(path)))
+    names = list(dict.fromkeys(name for path in files for name in scripts_in(path)))
     if fix and len(names) > 1:
         raise click.UsageError("give one file for --fix.")
     read = sources.read_rewritable if fix else sources.read_text
@@ -82,8 +72,10 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
         elif form == "text":
             output.write_script(view.merged(checked).fixed or "")
         again = script_checking.lint_scripts(dict.fromkeys(texts, mended), toolchain=version, folders=folders)
-        for line in render_issues.left([issue for linted in again.values() for issue in linted.issues]):
-            click.echo(line, err=True)
+        ((path, rest),), linted = view.shown(again, redact.redact_name).items(), next(iter(checked.values()))
+        name = f"{path} (corrected)" if out is None else redact.redact_name(str(out))
+        fixed = render_issues.fixed_line(linted.issues, rest.issues, linted.lang)
+        terminal.remark([*render_issues.left_view(rest, name), fixed])
     if form == "json":
         output.write_json(to_json(view.merged(checked)))
     elif not fix:
@@ -95,26 +87,3 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
     return int(
         any(LintSettings().is_failed(linted.issues) for linted in checked.values()) or len(unknown) == len(checked)
     )
-
-
-def _files(name: str) -> Iterator[str]:
-    if name == "-" or not Path(name).is_dir():
-        yield name
-        return
-    paths = []
-    for folder, below, file_names in os.walk(name):
-        depth = len(Path(folder).relative_to(name).parts)
-        below[:] = (
-            [] if depth >= _MAX_DEPTH else sorted(file_name for file_name in below if not file_name.startswith("."))
-        )
-        for file_name in sorted(file_names):
-            path = Path(folder, file_name)
-            is_script = path.suffix.lower() in _SUFFIXES or file_name.startswith(_NAMES)
-            is_plain = is_script and not file_name.startswith(".") and not path.is_symlink()
-            if is_plain and path.is_file() and path.stat().st_size <= _MAX_BYTES:
-                paths.append(str(path))
-            if len(paths) > _MAX_FILES:
-                raise InputError(f"{name}: holds more than {_MAX_FILES} scripts; name those that belong together")
-    if not paths:
-        raise InputError(f"{name}: holds no script; give a folder with .py, .sh, .yaml, .md or .ipynb files")
-    yield from paths

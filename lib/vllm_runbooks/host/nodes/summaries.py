@@ -87,7 +87,7 @@ def _environments(cluster: CheckedCluster) -> SuggestedFix | None:
         variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in node.variables.items())
         lines += [visible(cut(f"# {node.node}", _MAX_NAME)).replace("\n", " "), f"export {variables}"]
     omitted = len(cluster.environments) - _MOST_EXPORTS
-    lines += [f"# and on {count_of(omitted, 'more node')}: --explain"] if omitted > 0 else []
+    lines += [f"# and on {count_of(omitted, 'more node')}"] if omitted > 0 else []
     return SuggestedFix("", is_command=False, command="\n".join(lines))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vllm_runbooks.catalog import complete
-from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.files import store
 from vllm_runbooks.lint.commands import GPUS, release
 
@@ -35,10 +35,12 @@ def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: in
 
     Exit status: 0 no problem found, 1 a problem, 2 invalid input, or the form cannot express it.
     """
+    from vllm_runbooks.core.redaction.redact import redact_name
     from vllm_runbooks.lint import checking
     from vllm_runbooks.lint import render as render_issues
     from vllm_runbooks.lint.selection import LintSettings
     from vllm_runbooks.reading import sources
+    from vllm_runbooks.reading.deployment.forms import FILES
 
     name = output.STDIN if file == "-" else file
     text = sources.read_text(file)
@@ -50,8 +52,7 @@ def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: in
         output.write_script(done.text)
     for line in _remarks(done, to, start):
         click.echo(line, err=True)
-    for line in render_issues.left(done.linted.issues):
-        click.echo(line, err=True)
+    terminal.remark(render_issues.left_view(done.linted, redact_name(str(out or FILES[to]))))
     output.say(render_issues.headline(done.linted))
     return int(LintSettings().is_failed(done.linted.issues))
 

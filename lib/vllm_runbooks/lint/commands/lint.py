@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ class _WithCommand(click.Command):
         "lint -- vllm serve Qwen/Qwen3-8B --max-model-len 8k",
     ),
 )
-@click.argument("files", nargs=-1, metavar="[FILE…|-] [-- COMMAND…]", type=complete.SCRIPT)
+@click.argument("files", nargs=-1, metavar="[FILE|FOLDER…|-] [-- COMMAND…]", type=complete.SCRIPT)
 @release("--vllm", text="Release to check for (default: the image's tag, else the newest).")
 @GPUS
 @click.option("--select", metavar="RULE…", multiple=True, help="Rules or groups to apply, as in option.unknown,shell.")
@@ -96,7 +97,7 @@ def lint(
 ) -> int:
     """Check vLLM commands in scripts, manifests, programs and pages against a release.
 
-    Give files, `-` for standard input, or the command itself as `-- vllm serve …`. Settings come from
+    Give files, folders, `-` for standard input, or the command itself as `-- vllm serve …`. Settings come from
     .vllm-runbooks.toml or pyproject.toml in the file's folder or above.
 
     Exit status: 0 no error, 1 an error (see --fail-on), 2 invalid input.
@@ -146,10 +147,13 @@ def lint(
         for name in named
     }
     checked = {name: checking.lint_text(text, **options[name], **asks) for name, text in named.items()}
+    if command_line.vllm is None:
+        checked = {name: _with_file_of_release(linted, settings[name]) for name, linted in checked.items()}
     if is_command and not checked[_COMMAND].deployments and not checked[_COMMAND].issues:
         if not context.meta[_BEHIND]:
             sources.read_text(files[0])  # meant as a file, then: says why it cannot be read
         raise InputError("the command behind -- starts no vLLM that is known; write it as vllm serve MODEL …")
+    _refuse_logs(files, named, checked)
     hidden, is_failed = 0, False
     for name, linted in checked.items():
         reported = settings[name].reported(linted.issues, rules)
@@ -195,13 +199,70 @@ def _read_inputs(files: tuple[str, ...], *, is_rewritten: bool) -> tuple[dict[st
     if files.count("-") > 1:
         raise click.UsageError("- is given twice, and standard input can be read once.")
     is_behind = click.get_current_context().meta[_BEHIND]
-    if (is_behind or len(files) > 1) and not Path(files[0]).is_file() and files[0] != "-":
+    are_files = Path(files[0]).is_file() or files[0] == "-" or all(Path(name).exists() for name in files)
+    if (is_behind or len(files) > 1) and not are_files:
         text = f"{shlex.join(files)}\n"
         if text.encode("utf-8", "replace").decode() != text:
             raise InputError("the command behind -- holds bytes that are no UTF-8; write it anew, or give it as a file")
         return {_COMMAND: text}, True
-    read = sources.read_rewritable if is_rewritten and len(files) == 1 else sources.read_text
-    return {(output.STDIN if name == "-" else name): read(name) for name in files}, False
+    is_case = len(files) == 1 and Path(files[0], "case.yaml").is_file()
+    names = files if is_case else tuple(dict.fromkeys(name for path in files for name in scripts_in(path)))
+    read = sources.read_rewritable if is_rewritten and len(names) == 1 else sources.read_text
+    return {(output.STDIN if name == "-" else name): read(name) for name in names}, False
+
+
+_SUFFIXES = frozenset((".py", ".sh", ".bash", ".yaml", ".yml", ".md", ".ipynb", ".json", ".txt", ".service", ".sbatch"))
+"""Suffixes of the files of a folder that are read."""
+_NAMES = ("Dockerfile", "Containerfile")
+_MAX_FILES = 200
+_MAX_DEPTH = 3
+_MAX_BYTES = 1_000_000
+"""Largest file of a folder that is read."""
+
+
+def scripts_in(name: str) -> Iterator[str]:
+    """The scripts in a folder and those below it; a name that is no folder itself."""
+    if name == "-" or not Path(name).is_dir():
+        yield name
+        return
+    paths = []
+    for folder, below, file_names in os.walk(name):
+        depth = len(Path(folder).relative_to(name).parts)
+        below[:] = (
+            [] if depth >= _MAX_DEPTH else sorted(file_name for file_name in below if not file_name.startswith("."))
+        )
+        for file_name in sorted(file_names):
+            path = Path(folder, file_name)
+            is_script = path.suffix.lower() in _SUFFIXES or file_name.startswith(_NAMES)
+            is_plain = is_script and not file_name.startswith(".") and not path.is_symlink()
+            if is_plain and path.is_file() and path.stat().st_size <= _MAX_BYTES:
+                paths.append(str(path))
+            if len(paths) > _MAX_FILES:
+                raise InputError(f"{name}: holds more than {_MAX_FILES} scripts; name those that belong together")
+    if not paths:
+        raise InputError(f"{name}: holds no script; give a folder with .sh, .py, .yaml, .service, .md or .ipynb files")
+    yield from paths
+
+
+def _refuse_logs(files: tuple[str, ...], named: dict[str, str], checked: dict[str, Linted]) -> None:
+    """Refuse a file that starts nothing and is the log of a launch, unless its name says that it is of another kind."""
+    from vllm_runbooks.catalog import load as catalog
+    from vllm_runbooks.reading import sources, startup_log
+    from vllm_runbooks.reading.documents import formats
+
+    for path in files:
+        name = output.STDIN if path == "-" else path
+        linted, text = checked.get(name), named.get(name, "")
+        is_other = formats.is_named(name) and not name.lower().endswith(".log")
+        if linted is None or linted.deployments or linted.issues or is_other or not text.strip():
+            continue
+        if startup_log.read(sources.paste(text), catalog.load_catalog()):
+            diagnose = terminal.command_line("diagnose", path) or "vllm-runbooks diagnose"
+            raise InputError(f"{name}: is a log, not a script; use {diagnose}")
+
+
+def _with_file_of_release(linted: Linted, settings: LintSettings) -> Linted:
+    return replace(linted, vllm=replace(linted.vllm, file=settings.file)) if settings.vllm is not None else linted
 
 
 def folder_of(name: str) -> Path | None:
@@ -214,6 +275,7 @@ def _show_fixed(
 ) -> None:
     """Print the corrected text; what it leaves unfixed goes to standard error."""
     from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.redaction import redact
     from vllm_runbooks.lint import checking, knowledge
     from vllm_runbooks.lint import render as render_issues
 
@@ -229,8 +291,12 @@ def _show_fixed(
         output.write_script(linted.fixed or "")
         if linted.fixed != mended:
             output.say("secrets are replaced in what is printed; -o FILE writes the script with its own")
-    for line in render_issues.left(settings.reported(checking.lint_text(mended, **options).issues, rules)):
-        click.echo(line, err=True)
+    again = checking.lint_text(mended, **options)
+    rest = replace(again, issues=settings.reported(again.issues, rules))
+    name = options["name"] + " (corrected)" if out is None else str(out)
+    summary = render_issues.fixed_line(settings.reported(linted.issues, rules), rest.issues, linted.lang)
+    unknown = render_issues.unknown_releases([rest])
+    terminal.remark([*unknown, *render_issues.left_view(rest, redact.redact_name(name)), summary])
 
 
 @click.command(epilog=given.examples("migrate launch.sh --from 0.11.0 --to 0.19.0 -o launch-0.19.sh"))

@@ -83,7 +83,8 @@ def summarize(
     if isinstance(answer, Plan) and answer.found is not None and answer.fits is not False:
         sentences.append(_found_text(answer.found))
     rejected = f"vLLM {answer.vllm.version} rejects every layout of these GPUs."
-    sentences.append(_sentence(best) if best is not None else rejected)
+    explained = _of_first_change(plans, remedies) or best
+    sentences.append(_sentence(explained) if explained is not None else rejected)
     name, fix = _run(best, remedies)
     parts = [count_of(others, "other layout")] if others > 0 else []
     return Summary(
@@ -133,6 +134,12 @@ def _context(plan: Plan | None) -> Iterator[str]:
 
 
 # ---- the answer in words
+
+
+def _of_first_change(plans: Sequence[Plan], remedies: Sequence[PlanRemedy]) -> Plan | None:
+    """The plan that the first change is made to, whose layout is not always that of the best plan."""
+    name = _layout_of(remedies[0]) if remedies else ""
+    return next((plan for plan in plans if layout_text(plan) == name), None)
 
 
 def _sentence(plan: Plan) -> str:
@@ -309,12 +316,15 @@ def _table(remedies: Sequence[PlanRemedy]) -> SummaryTable:
     return SummaryTable(head, tuple(rows), frozenset((2, 3)), f"* requests of {tokens:,} tokens")
 
 
-def _change_text(remedy: PlanRemedy, *, has_several: bool) -> str:
+def _layout_of(remedy: PlanRemedy) -> str:
     ranks: Ranks = remedy.budget.settings.ranks
-    layout = _sizes_text(ranks.tensor, ranks.pipeline, ranks.data, remedy.copies)
+    return _sizes_text(ranks.tensor, ranks.pipeline, ranks.data, remedy.copies)
+
+
+def _change_text(remedy: PlanRemedy, *, has_several: bool) -> str:
     parts = [f"{remedy.gpus} GPUs"] if remedy.gpus is not None else []
     parts += [short_model_name(remedy.checkpoint)] if remedy.checkpoint else []
-    parts += [layout] if has_several or remedy.gpus is not None else []
+    parts += [_layout_of(remedy)] if has_several or remedy.gpus is not None else []
     return ", ".join([*parts, *(_option_text(name, value) for name, value in remedy.changes.items())])
 
 

@@ -8,6 +8,7 @@ import json
 import sys
 from collections import deque
 from dataclasses import replace
+from difflib import get_close_matches
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -234,6 +235,7 @@ def run(
             output.write(f"Kept from earlier runs: {', '.join(reused)}")
         if result.notebook:
             output.write(f"Executed notebook: {out / result.notebook}")
+        output.write(f"Report: {out / 'index.html'}")
     return _status([result])
 
 
@@ -405,7 +407,9 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
         ]
     for pattern in only:
         if not fnmatch.filter(ids, pattern):
-            hint = suggestion(pattern, ids, f"there are {', '.join(sorted(ids))}", cutoff=0.5)
+            nearest = ", ".join(get_close_matches(pattern, sorted(ids), n=3, cutoff=0))
+            everything = f"the nearest are {nearest}; `vllm-runbooks list` shows the runbooks, {shelf} has the cases"
+            hint = suggestion(pattern, ids, everything, cutoff=0.5)
             raise InputError(f"--only {pattern or '(nothing)'}: no runbook or case has this id; {hint}")
     if not requests:
         raise InputError("check: no recorded case names one of these runbooks; add it to `runbooks` in a case.yaml")
