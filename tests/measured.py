@@ -250,14 +250,14 @@ def _row(name: str, offs: Sequence[Off]) -> list[str]:
 
 
 def _summary() -> str:
-    rows = [_row("weights on a card, GiB", weights()), _row("memory for the KV cache, GiB", caches())]
+    rows = [_row("weights per GPU, GiB", weights()), _row("KV cache per GPU, GiB", caches())]
     names = {
-        "tokens": "tokens in the printed memory",
-        "blocks": "blocks in the printed memory",
-        "concurrency": "requests in the printed memory",
+        "tokens": "tokens for the printed memory",
+        "blocks": "blocks for the printed memory",
+        "concurrency": "requests for the printed memory",
     }
     rows += [_row(name, [off for off in counts() if off.figure == figure]) for figure, name in names.items()]
-    return _table(["", "starts", *(f"within {100 * step:g} %" for step in _STEPS), "median", "worst"], rows)
+    return _table(["", "launches", *(f"within {100 * step:g} %" for step in _STEPS), "median", "worst"], rows)
 
 
 class _Era(NamedTuple):
@@ -274,8 +274,8 @@ class _Era(NamedTuple):
 
 
 _ERAS = (
-    _Era("the older engine, to 0.8", True, (), (1,)),
-    _Era("0.8 to 0.16", False, (), (0, 17)),
+    _Era("V0 engine, up to 0.8", True, (), (1,)),
+    _Era("V1 engine, 0.8 to 0.16", False, (), (0, 17)),
     _Era("0.17 to 0.20", False, (0, 17), (0, 21)),
     _Era("0.21 and later", False, (0, 21), (1,)),
 )
@@ -299,8 +299,8 @@ def _unknown() -> str:
             why.setdefault(f"`{architecture}`", set()).add(name)
     many = sum(map(len, why.values()))
     return (
-        f"Of {len(whole)} models whose whole configuration the catalog has, {len(whole) - many} have every term on"
-        f" vLLM 0.25.1. The others are of {', '.join(sorted(why))}."
+        f"Of the {len(whole)} models with a complete configuration in the catalog, {len(whole) - many} have every term"
+        f" on vLLM 0.25.1. The others: {', '.join(sorted(why))}."
     )
 
 
@@ -340,36 +340,23 @@ def _sources() -> str:
     return _table(["start", "model", "vLLM", "card", "GiB printed", "what is assumed", "source"], lines)
 
 
-def tables() -> str:
+def summary() -> str:
     """The generated part of the page."""
     inside = [sum(off.holds for off in each) for each in (weights(), caches())]
-    said = (
-        f"Between its own low and high the planner has {inside[0]} of {len(weights())} printed weights and"
-        f" {inside[1]} of {len(caches())} printed sizes of the cache."
+    bands = (
+        f"{inside[0]} of {len(weights())} printed weights and {inside[1]} of {len(caches())} printed KV caches lie"
+        " between the plan's low and high."
     )
-    parts = (
-        "### In short",
-        _summary(),
-        said,
-        "### By release",
-        "How many figures were compared, and the one that is furthest off.",
-        _eras(),
-        "### Models",
-        _unknown(),
-        "### Memory for the KV cache, GiB on the poorest card",
-        _caches(),
-        "### The starts",
-        _sources(),
-    )
-    return "\n\n".join(parts)
+    eras = "Number of figures compared, and the largest error:"
+    return f"{_summary()}\n\n{bands}\n\n{eras}\n\n{_eras()}\n\n{_unknown()}"
 
 
 def main() -> None:
-    """Print the tables, or write them into the page."""
-    if sys.argv[1:] != ["--docs"]:
-        sys.stdout.write(tables() + "\n")
-        return
-    write_between(PAGE, _BEGIN, _END, tables())
+    """Print all tables, or write the summary into the page."""
+    if sys.argv[1:] == ["--docs"]:
+        write_between(PAGE, _BEGIN, _END, summary())
+    else:
+        sys.stdout.write(f"{summary()}\n\n{_caches()}\n\n{_sources()}\n")
 
 
 if __name__ == "__main__":

@@ -182,7 +182,7 @@ def test_nine_printed_figures_in_ten_lie_between_low_and_high() -> None:
 
 def test_the_page_shows_what_is_reckoned() -> None:
     """Every figure between the marks of the page comes from the starts and from the planner as it is."""
-    assert measured.tables() in PAGE.read_text(encoding="utf-8")
+    assert measured.summary() in PAGE.read_text(encoding="utf-8")
 
 
 def test_our_rows_beside_the_peers_are_what_the_planner_says() -> None:
