@@ -94,8 +94,8 @@ def test_the_headline_counts_checks_by_what_they_came_to() -> None:
     mine = run(case=None, reason="running: nothing wrong", outcome="running", root_cause=None)
     page = render_report(results(run(), run("error"), run("fail", reason="class: expected ok, got x"), mine))
 
-    assert "1 check not as expected, 1 no verdict, 1 as expected, 1 no problem found" in Tags(page).text
-    assert badges(page) == ["not as expected", "no verdict", "as expected", "no problem found"]
+    assert "1 check not as expected, 1 not checked, 1 as expected, 1 no problem found" in Tags(page).text
+    assert badges(page) == ["not as expected", "not checked", "as expected", "no problem found"]
 
 
 def test_a_run_is_shown_with_its_diagnosis_and_its_check() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,10 +89,10 @@ def test_the_card_of_a_passing_check_does_not_say_failed() -> None:
     """The failure is the diagnosis, with its certainty; the check is as expected; text is escaped."""
     evidence = sources.load("autoglm-3090-video-oom")
     judgement = diagnosing.judge(diagnosing.diagnose(evidence), evidence)
-    html = _card(judgement, verdict_fields(document(judgement)))
+    html = _card(judgement, judgement.reason)
 
     assert judgement.verdict is Verdict.PASS
     assert "●●● confirmed" in html
     assert ">as expected</span>" in html
     assert "failed" not in html.lower()
-    assert "<script>" not in _card(judgement, verdict_fields({"verdict": "fail", "reason": "<script>"}))
+    assert "<script>" not in _card(replace(judgement, verdict=Verdict.FAIL), "<script>")

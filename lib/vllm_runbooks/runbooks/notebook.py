@@ -24,7 +24,7 @@ from vllm_runbooks.core.record_forms import document, record
 from vllm_runbooks.core.records import Parameter, Runbook, RunbookVerdict, Verdict
 from vllm_runbooks.core.views.elements import badge, tag
 from vllm_runbooks.core.views.styled import GROUNDS, VERDICTS
-from vllm_runbooks.runbooks.verdict_fields import VerdictFields, verdict_fields
+from vllm_runbooks.runbooks.verdict_fields import verdict_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,7 +141,7 @@ def conclude(judgement: RunbookVerdict, *, stop_on_fail: bool) -> None:
     diagnosis = "  ".join(filter(None, (fields.diagnosis or "none", fields.certainty)))
     check = ": ".join(filter(None, (fields.check, fields.detail)))
     plain = f"Diagnosis: {diagnosis}\nCheck: {check}"
-    display({JUDGEMENT_MIME: data, "text/html": _card(judgement, fields), "text/plain": plain}, raw=True)
+    display({JUDGEMENT_MIME: data, "text/html": _card(judgement, reason), "text/plain": plain}, raw=True)
     if judgement.verdict is Verdict.FAIL and is_stopping:
         raise VerdictFailed(f"{judgement.case or 'verdict'}: {reason}; set stop_on_fail = False to go on")
 
@@ -190,20 +190,13 @@ def parse_judgement(data: Any) -> RunbookVerdict | None:
     return replace(judgement, reason=" ".join(judgement.reason.split())) if is_valid else None
 
 
-def _card(judgement: RunbookVerdict, fields: VerdictFields) -> str:
+def _card(judgement: RunbookVerdict, reason: str) -> str:
+    fields = verdict_fields({**document(judgement), "reason": reason})
     colour = GROUNDS[VERDICTS[judgement.verdict]]
-    diagnosis = " ".join(
-        filter(
-            None,
-            [
-                tag("b", html.escape(fields.diagnosis or "none")),
-                tag("span", html.escape(fields.certainty), "opacity:.75;white-space:nowrap")
-                if fields.certainty
-                else "",
-                tag("code", html.escape(fields.symptom)) if fields.symptom else "",
-            ],
-        )
-    )
+    diagnosis = tag("b", html.escape(fields.diagnosis or "none"))
+    if fields.symptom:
+        dots = tag("span", html.escape(fields.certainty), "opacity:.75")
+        diagnosis += f" {dots} {tag('code', html.escape(fields.symptom))}"
     others = [finding.title for finding in judgement.findings if finding.symptom != fields.symptom]
     rows = [
         ("Diagnosis", diagnosis),

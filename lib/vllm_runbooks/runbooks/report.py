@@ -222,7 +222,7 @@ def _findings(run: Mapping[str, Any], fields: VerdictFields) -> str:
 def _evidence(run: Mapping[str, Any], page_name: str | None) -> str:
     notebook = _notebook_name(run)
     if not notebook:
-        return "&ndash;"
+        return ""
     read = f'<a href="{safe(page_name)}">Read</a> ' if page_name else ""
     return f'{read}<a href="{safe(notebook)}" download>Notebook</a>'
 

@@ -21,7 +21,7 @@ class CheckState(StrEnum):
 
     NOT_AS_EXPECTED = "not as expected"
     PROBLEM_FOUND = "problem found"
-    ERROR = "no verdict"
+    ERROR = "not checked"
     INTERRUPTED = "interrupted"
     SKIPPED = "skipped"
     AS_EXPECTED = "as expected"
