@@ -31,7 +31,7 @@ def keep(folder: Path, *runs: dict[str, Any], began: str = "2026-01-01") -> None
         (run("fail"), run("pass"), RunChange.FIXED),
         (run("pass", "a"), run("pass", "b"), RunChange.OTHER_DIAGNOSIS),
         (run("pass", "a"), run("pass", "a", seconds=3), RunChange.UNCHANGED),
-        (run("pass"), run("pass", node="two"), RunChange.FIRST_RUN),
+        (run("pass"), run("pass", node="two"), RunChange.NEW_CASE),
         (run("pass"), run("interrupted"), RunChange.NOT_FINISHED),
         (run("pass"), run("skipped"), RunChange.NOT_FINISHED),
         (run("error", case=None, refused=True), run("error", case=None, refused=True), RunChange.STILL_FAILING),

@@ -58,6 +58,10 @@ CAUSE = {"root_cause": {"symptom": "port.in_use", "class": "port"}, "findings": 
             "healthy (ready)", "", CheckState.NO_PROBLEM_FOUND,
             "2 copies answered 16 of 16 requests; no expectation recorded",
         ),
+        (
+            {"verdict": "pass", "case": "k", "reason": "as expected: a.b, a.c-d, b.c_d, c.d"},
+            "4 findings: a.b, a.c-d, b.c_d and others", "", CheckState.AS_EXPECTED, "",
+        ),
         ({"verdict": "error", "reason": "the kernel died"}, "", "", CheckState.ERROR, "the kernel died"),
         ({"verdict": "skipped", "reason": "no GPU"}, "", "", CheckState.SKIPPED, "no GPU"),
         ({"verdict": "newer"}, "", "", CheckState.ERROR, ""),

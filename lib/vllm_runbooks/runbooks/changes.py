@@ -28,7 +28,7 @@ class RunChange(StrEnum):
     NOT_FINISHED = "not finished"
     FIXED = "fixed"
     OTHER_DIAGNOSIS = "diagnosis changed"
-    FIRST_RUN = "first run"
+    NEW_CASE = "new cases"
     UNCHANGED = "unchanged"
 
 
@@ -63,7 +63,7 @@ def compare(run: Mapping[str, Any], previous: Mapping[RunKey, Mapping[str, Any]]
         is_new = before is None or before.get("verdict") not in _BAD
         return RunChange.NEW_FAILURE if is_new else RunChange.STILL_FAILING
     if before is None:
-        return RunChange.FIRST_RUN
+        return RunChange.NEW_CASE
     if before.get("verdict") in _BAD:
         return RunChange.FIXED
     return RunChange.UNCHANGED if _diagnosis(before) == _diagnosis(run) else RunChange.OTHER_DIAGNOSIS

@@ -39,7 +39,7 @@ _CHANGE_STYLES = {
     RunChange.NOT_FINISHED: "interrupted",
     RunChange.FIXED: "pass",
     RunChange.OTHER_DIAGNOSIS: "error",
-    RunChange.FIRST_RUN: "skipped",
+    RunChange.NEW_CASE: "skipped",
     RunChange.UNCHANGED: "skipped",
 }
 

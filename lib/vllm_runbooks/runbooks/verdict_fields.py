@@ -46,6 +46,8 @@ _NO_EXPECTATION = "no expectation recorded"
 _AS_EXPECTED = "as expected: "
 _DIFFERENCE_WORDS = ("expected", "not judged")
 """One of these is in each difference that `core.expected` and its callers write."""
+_MOST_NAMES = 3
+_NAME = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)+")
 _SAID_BY_OUTCOME = (": nothing wrong", ": no cause could be established")
 _UNJUDGED = {
     Verdict.ERROR: CheckState.ERROR,
@@ -95,7 +97,15 @@ def _diagnosis(run: Mapping[str, Any], otherwise: str) -> tuple[str, str, str]:
         known = Outcome(outcome) if isinstance(outcome, str) else None
         if known is not None:
             return f"{'healthy' if known.is_healthy else 'no cause found'} ({known.value})", "", ""
-    return otherwise, "", ""
+    return _shortened(otherwise), "", ""
+
+
+def _shortened(text: str) -> str:
+    """A long list of findings as their number and the first of them."""
+    names = text.split(", ")
+    if len(names) <= _MOST_NAMES or not all(map(_NAME.fullmatch, names)):
+        return text
+    return f"{len(names)} findings: {', '.join(names[:_MOST_NAMES])} and others"
 
 
 def _fit(run: Mapping[str, Any]) -> str:
