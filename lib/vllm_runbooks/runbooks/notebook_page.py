@@ -97,8 +97,8 @@ def _values(notebook: Mapping[str, Any]) -> Iterator[tuple[str, object, object, 
     """Each declared parameter: name, value of this run, default and help."""
     metadata = notebook.get("metadata")
     papermill = metadata.get("papermill") if isinstance(metadata, dict) else None
-    given = papermill.get("parameters") if isinstance(papermill, dict) else None
-    injected = given if isinstance(given, dict) else {}
+    parameters = papermill.get("parameters") if isinstance(papermill, dict) else None
+    injected = parameters if isinstance(parameters, dict) else {}
     try:
         declared = declared_parameters(notebook, Path("notebook"))
     except (InputError, KeyError):

@@ -49,7 +49,6 @@ class EvidencePage:
     """The page of a notebook."""
 
     name: str
-    html: str
     is_diagnosis_only: bool
 
 
@@ -78,8 +77,7 @@ def write_report(out_dir: Path) -> Path:
     pages = {}
     for run in runs:
         notebook = _readable_notebook(out_dir, run)
-        if notebook and (evidence := _evidence_page(out_dir / notebook, run, links)):
-            store(out_dir / evidence.name, evidence.html)
+        if notebook and (evidence := _write_page(out_dir / notebook, run, links)):
             pages[notebook] = evidence
     index = out_dir / "index.html"
     store(index, render_report(results, pages=pages, previous=previous_runs(out_dir)))
@@ -121,13 +119,16 @@ def _report_row(
     return _ReportRow(run, fields, compare(run, previous), evidence.name if evidence else None)
 
 
-def _evidence_page(path: Path, run: Mapping[str, Any], links: Mapping[str, str]) -> EvidencePage | None:
+def _write_page(path: Path, run: Mapping[str, Any], links: Mapping[str, str]) -> EvidencePage | None:
+    """Write a notebook's page beside it; None if it is no notebook."""
     try:
         notebook = json.loads(path.read_text(encoding="utf-8"))
         html = render_notebook(notebook, run, links)
-        return EvidencePage(_page_name(path.name), html, executes_nothing(notebook))
+        evidence = EvidencePage(_page_name(path.name), executes_nothing(notebook))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+    store(path.with_name(evidence.name), html)
+    return evidence
 
 
 def _nodes(results: Mapping[str, Any], entries: Sequence[_ReportRow]) -> str:
@@ -326,11 +327,11 @@ def _table(rows: Sequence[_ReportRow], *, is_compared: bool) -> str:
 def _time(text: object) -> str:
     """A timestamp to read, in its own time zone."""
     try:
-        moment = datetime.fromisoformat(str(text))
+        timestamp = datetime.fromisoformat(str(text))
     except ValueError:
         return safe(text)
-    zone = moment.tzname() or ""
-    return f"<time>{safe(f'{moment:%Y-%m-%d %H:%M} {zone}'.strip())}</time>"
+    zone = timestamp.tzname() or ""
+    return f"<time>{safe(f'{timestamp:%Y-%m-%d %H:%M} {zone}'.strip())}</time>"
 
 
 def _seconds(run: Mapping[str, Any]) -> float:

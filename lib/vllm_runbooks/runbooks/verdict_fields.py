@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -93,10 +92,9 @@ def _diagnosis(run: Mapping[str, Any], otherwise: str) -> tuple[str, str, str]:
         finding = next((item for item in listed if item.get("symptom") == symptom), {})
         level = next((level for level in Level if level == finding.get("level")), None)
         return str(finding.get("title") or symptom), certainty(level, level.value) if level else "", symptom
-    with suppress(ValueError):
-        known = Outcome(outcome) if isinstance(outcome, str) else None
-        if known is not None:
-            return f"{'healthy' if known.is_healthy else 'no cause found'} ({known.value})", "", ""
+    state = next((state for state in Outcome if state == outcome), None)
+    if state is not None:
+        return f"{'healthy' if state.is_healthy else 'no cause found'} ({state.value})", "", ""
     return _shortened(otherwise), "", ""
 
 
