@@ -316,11 +316,14 @@ def test_parameters_are_stored_with_the_run(ran: Ran) -> None:
 
 @pytest.mark.slow
 def test_the_verdict_is_shown_for_people_too(ran: Ran) -> None:
-    """One output holds the record, a line and a card; what a log said is no HTML in it."""
+    """One output holds the record, two lines and a card; what a log said is no HTML in it."""
     data = [output["data"] for output in ran.outputs("failing") if output["output_type"] == "display_data"]
 
     assert len(data) == 1
-    assert "".join(data[0]["text/plain"]) == "FAIL k: found <b>it</b>"
+    assert "".join(data[0]["text/plain"]).splitlines() == [
+        "Diagnosis: A title  ●●● confirmed",
+        "Check: problem found: found <b>it</b>; no expectation recorded",
+    ]
     assert "found &lt;b&gt;it&lt;/b&gt;" in "".join(data[0]["text/html"])
 
 
