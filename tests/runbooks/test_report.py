@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 from html.parser import HTMLParser
@@ -10,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from vllm_runbooks.core.display import NOTHING_MIME
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.runbooks.report import render_notebook, render_report, write_report
+from vllm_runbooks.runbooks.notebook_page import render_notebook
+from vllm_runbooks.runbooks.report import render_report, write_report
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from vllm_runbooks.runbooks.changes import RunKey
 
 HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(1)>\"'><a href='javascript:alert(1)'>\x1b[31m\x00\x07"
 
@@ -65,47 +70,100 @@ class Tags(HTMLParser):
 
 
 def assert_is_inert(page: str) -> None:
-    """No script, no handler, no address outside the folder, no control character."""
+    """No script but the page's, no handler, no address outside the folder but https, no control character."""
     read = Tags(page)
-    assert not read.tags & {"script", "iframe", "object", "embed", "link", "form", "base", "svg", "video", "audio"}
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    assert page.count("<script") == len(scripts) == 1
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    assert f"default-src 'none'; script-src 'sha256-{digest}';" in page
+    assert not read.tags & {"iframe", "object", "embed", "link", "form", "base", "svg", "video", "audio"}
     assert not [name for name, _ in read.attributes if name.startswith("on")]
     for name, value in read.attributes:
         if name in ("src", "href"):
-            assert re.match(r"data:image/(png|jpeg);base64,[A-Za-z0-9+/=]*$|[A-Za-z0-9_.-]+$", value), value
+            assert re.match(r"data:image/(png|jpeg);base64,[A-Za-z0-9+/=]*$|#?[A-Za-z0-9_.-]+$|https://", value), value
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", page)
     assert "url(" not in page
-    assert "default-src 'none'" in page
 
 
-def test_the_page_says_how_many_ended_how() -> None:
-    """The headline counts, and what needs attention comes first."""
-    page = render_report(results(run(), run("error"), run("fail"), run(), run("skipped"), run("interrupted")))
-
-    badges = re.findall(r'class="badge \w+">(\w+)<', page)
-    assert "2 passed, 1 failed, 1 could not be judged, 1 interrupted, 1 skipped" in Tags(page).text
-    assert badges == ["fail", "error", "interrupted", "skipped", "pass", "pass"]
+def badges(page: str) -> list[str]:
+    return re.findall(r'class="badge \w+">([\w ]+)<', page)
 
 
-def test_a_run_is_shown_with_its_cause() -> None:
-    """Names, outcome, cause with title and class, findings and duration stand in its row."""
-    text = Tags(render_report(results(run("fail", seconds=71.4, reason="class differs")))).text
+def test_the_headline_counts_checks_by_what_they_came_to() -> None:
+    """Runs that need attention come first, in the headline and in the table."""
+    mine = run(case=None, reason="running: nothing wrong", outcome="running", root_cause=None)
+    page = render_report(results(run(), run("error"), run("fail", reason="class: expected ok, got x"), mine))
 
-    for shown in (
+    assert "1 check not as expected, 1 not checked, 1 as expected, 1 no problem found" in Tags(page).text
+    assert badges(page) == ["not as expected", "not checked", "as expected", "no problem found"]
+
+
+def test_a_run_is_shown_with_its_diagnosis_and_its_check() -> None:
+    """Names, title, certainty and symptom of the cause, what differs, other findings and duration are in its row."""
+    finding = {"symptom": "env.old", "class": "env", "title": "Old driver", "severity": "hint", "level": "possible"}
+    page = render_report(
+        results(run("fail", seconds=71.4, reason="class: expected ok, got x", findings=[*run()["findings"], finding]))
+    )
+
+    for text in (
         "startup-triage",
         "single-gpu-oom",
-        "failed",
+        "the launch failed",
         "KV cache cannot hold one request",
+        "●●● confirmed",
         "memory.kv_cache",
-        "fatal, confirmed",
+        "1 more finding",
+        "Old driver hint, possible",
         "1 min 11 s",
-        "class differs",
+        "class: expected ok, got x",
     ):
-        assert shown in text
+        assert text in Tags(page).text
+
+
+def test_a_check_that_passes_does_not_say_failed() -> None:
+    """A case that expects a failed launch passes: the failure is its diagnosis."""
+    page = render_report(results(run(reason="as expected: failed, memory.kv_cache")))
+
+    assert badges(page) == ["as expected"]
+    assert "as expected: failed" not in page
+
+
+def test_a_case_without_a_runbook_is_named_diagnosis_only() -> None:
+    """Nothing but its diagnosis was checked."""
+    text = Tags(render_report(results(run(runbook="(no runbook)")))).text
+
+    assert "Diagnosis only single-gpu-oom" in text
 
 
 def test_an_empty_suite_has_a_page() -> None:
-    """Nothing was asked for, and the page says so."""
-    assert "No run was asked for" in render_report(results())
+    """No run was requested, and the page says so."""
+    assert "No runs were requested" in render_report(results())
+
+
+def earlier(verdict: str, case: str, **more: Any) -> tuple[RunKey, dict[str, Any]]:
+    key = ("startup-triage", case, "")
+    return key, run(verdict, case=case, began="2026-11-22T18:03:00+00:00") | more
+
+
+def test_the_first_screen_says_what_changed_since_the_last_run() -> None:
+    """Each number is a link to its runs, which are grouped by what changed, new failures first."""
+    previous = dict([earlier("pass", "a"), earlier("fail", "b"), earlier("pass", "c"), earlier("pass", "d")])
+    now = [run(case="c"), run(case="d"), run(case="b"), run("fail", case="a", reason="class: expected ok, got x")]
+    page = render_report(results(*now), previous=previous)
+
+    assert "Since the last run, 2026-11-22 18:03 UTC" in Tags(page).text
+    assert re.findall(r'href="#([a-z-]+)"><strong>(\d+)</strong> ([a-z ]+)<', page) == [
+        ("new-failures", "1", "new failure"),
+        ("fixed", "1", "fixed"),
+        ("unchanged", "2", "unchanged"),
+    ]
+    assert re.findall(r'<tbody id="([a-z-]+)">', page) == ["new-failures", "fixed", "unchanged"]
+
+
+def test_a_first_run_says_that_there_is_nothing_to_compare_with() -> None:
+    """In one line; a log of one's own is another question each time, and is compared with nothing."""
+    assert "No earlier run in this folder to compare with." in render_report(results(run()))
+    assert "earlier run" not in render_report(results(run(case=None)))
 
 
 @pytest.mark.parametrize("field", ["runbook", "case", "verdict", "outcome", "reason", "notebook"])
@@ -145,10 +203,10 @@ def shown(**data: Any) -> dict[str, Any]:
 
 
 def test_a_notebook_is_readable_without_jupyter() -> None:
-    """Prose, code, printed text and errors are there; tables, cards and pictures as they were shown."""
+    """Printed text and errors are there; tables, cards and pictures as they were shown; code is folded."""
     notebook = {
         "cells": [
-            cell("# Meaning\n\nRead `this` **first**.\n\n```\n# not a heading\n```\n", kind="markdown"),
+            cell("# Meaning\n\nRead `this` **first**.", kind="markdown"),
             cell(
                 "answer = diagnose(evidence)",
                 {"output_type": "stream", "name": "stdout", "text": ["one\n", "\x1b[31mtwo\x1b[0m\n"]},
@@ -158,14 +216,104 @@ def test_a_notebook_is_readable_without_jupyter() -> None:
         ]
     }
 
-    page = render_notebook(notebook, title="startup-triage", verdict="pass", reason="fine")
+    page = render_notebook(notebook, run())
 
-    assert "<h2>Meaning</h2><p>Read <code>this</code> <strong>first</strong>.</p>" in page
-    for text in ("# not a heading", "answer = diagnose(evidence)", "one\ntwo", "card", "ValueError: x"):
+    for text in ("Meaning", "one\ntwo", "card", "ValueError: x"):
         assert text in Tags(page).text
+    assert re.search(r"<details class=code><summary>Code</summary><pre[^>]*>answer = diagnose\(evidence\)</pre>", page)
     # A wide one scrolls in its frame: the keyboard reaches it, and it has a name.
     assert '<div class=shown tabindex="0" role="group" aria-label="Output"><b>card</b></div>' in page
     assert_is_inert(page)
+
+
+def test_the_summary_comes_before_prose_and_parameters() -> None:
+    """Title, two fields, first output; what precedes it in the notebook is folded below it."""
+    parameters = cell("live: bool = False  # on this host\nlog: str = ''  # a file")
+    parameters["metadata"] = {"tags": ["parameters"]}
+    injected = cell("log = 'x.log'")
+    injected["metadata"] = {"tags": ["injected-parameters"]}
+    notebook = {
+        "metadata": {"papermill": {"parameters": {"log": "x.log"}}},
+        "cells": [
+            cell("# Out of memory\n\nWhat it is for.", kind="markdown"),
+            parameters,
+            injected,
+            cell("answer", shown(text_html="<b>summary</b>")),
+            cell("## 1. Memory\n\nText.", kind="markdown"),
+            cell("nothing", shown(**{NOTHING_MIME: "", "text_plain": "-"})),
+            cell("## 2. Time", kind="markdown"),
+            cell("time", shown(text_html="<b>time</b>")),
+        ],
+    }
+
+    page = render_notebook(notebook, run())
+
+    assert re.search(
+        r"<h1>Out of memory</h1>.*Diagnosis.*Check.*summary.*About this runbook.*Parameters.*1. Time", page
+    )
+    assert "What it is for." in page
+    assert "Memory" not in page
+    assert "log = " not in page
+    assert [re.sub("<[^>]*>", " ", row).split() for row in re.findall("<th scope=row>.*?</tr>", page)] == [
+        ["live", "False", "on", "this", "host"],
+        ["log", "&#x27;x.log&#x27;", "set", "a", "file"],
+    ]
+
+
+def test_a_run_on_an_own_log_is_diagnosis_only_unless_it_was_live(tmp_path: Path) -> None:
+    """A runbook that can launch servers says that it did not, on its page and in the index."""
+    parameters = cell("live: bool = False")
+    parameters["metadata"] = {"tags": ["parameters"]}
+    for name, live in (("dry", False), ("live", True)):
+        notebook = {"metadata": {"papermill": {"parameters": {"live": live}}}, "cells": [parameters]}
+        (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    own = [run("fail", case=None, reason="it does not fit", notebook=f"{name}.ipynb") for name in ("dry", "live")]
+    (tmp_path / "results.json").write_text(json.dumps(results(*own)), encoding="utf-8")
+
+    page = write_report(tmp_path).read_text(encoding="utf-8")
+
+    assert page.count("diagnosis only; no expectation recorded") == 1
+    assert "diagnosis only" in (tmp_path / "dry.html").read_text(encoding="utf-8")
+    assert "diagnosis only" not in (tmp_path / "live.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("markdown", "html"),
+    [
+        ("### Third", "<h3>Third</h3>"),
+        ("- a\n- *b*\n  1. c", "<ul>\n<li>a</li>\n<li><em>b</em>\n<ol>\n<li>c</li>\n</ol>\n</li>\n</ul>"),
+        ("| a | b |\n|---|--:|\n| 1 | `2` |", '<td style="text-align:right"><code>2</code></td>'),
+        ("```sh\n# no heading\n```", "<pre><code># no heading\n</code></pre>"),
+        ("[docs](https://docs.vllm.ai/x)", '<a href="https://docs.vllm.ai/x" rel="noopener">docs</a>'),
+        ("[next](is-it-healthy.ipynb)", '<a href="is-it-healthy--k.html" rel="noopener">next</a>'),
+        ("[gone](other.ipynb)", '<a rel="noopener">gone</a>'),
+        ("[up](../secret.html)", '<a rel="noopener">up</a>'),
+        ("[host](//evil.example/x)", '<a rel="noopener">host</a>'),
+        ("[http](http://evil.example/x)", '<a rel="noopener">http</a>'),
+        ("![picture](https://evil.example/x.png)", "<p>picture</p>"),
+        ("<b onload=x>bold</b>", "&lt;b onload=x&gt;bold&lt;/b&gt;"),
+    ],
+)
+def test_markdown_is_rendered(markdown: str, html: str) -> None:
+    """Headings with their level, lists, tables, fences and safe links; HTML in it is text."""
+    links = {"is-it-healthy.ipynb": "is-it-healthy--k.html"}
+    page = render_notebook({"cells": [cell(markdown, kind="markdown")]}, run(), links)
+
+    assert html in page
+    assert_is_inert(page)
+
+
+def test_a_link_to_a_runbook_leads_to_its_page_in_the_report(tmp_path: Path) -> None:
+    """A runbook that was executed as well is read in the same report."""
+    for name, text in (("one--k", "[two](two.ipynb)"), ("two--k", "text")):
+        notebook = {"cells": [cell(text, kind="markdown")]}
+        (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    runs = [run(runbook=name, case="k", notebook=f"{name}--k.ipynb") for name in ("one", "two")]
+    (tmp_path / "results.json").write_text(json.dumps(results(*runs)), encoding="utf-8")
+
+    write_report(tmp_path)
+
+    assert '<a href="two--k.html" rel="noopener">two</a>' in (tmp_path / "one--k.html").read_text(encoding="utf-8")
 
 
 def test_a_hostile_notebook_stays_text() -> None:
@@ -187,7 +335,7 @@ def test_a_hostile_notebook_stays_text() -> None:
     ]
     cells[2]["id"] = HOSTILE
 
-    page = render_notebook({"cells": cells}, title=HOSTILE, verdict=HOSTILE, reason=HOSTILE)
+    page = render_notebook({"cells": cells}, run(**dict.fromkeys(("runbook", "case", "verdict", "reason"), HOSTILE)))
 
     assert_is_inert(page)
     assert page.count("<img ") == 1
@@ -195,9 +343,9 @@ def test_a_hostile_notebook_stays_text() -> None:
 
 def test_a_long_output_is_cut_with_a_word_about_it() -> None:
     """A page stays one that a browser can show."""
-    page = render_notebook({"cells": [cell("", {"output_type": "stream", "text": "x" * 300_000})]}, title="t")
+    page = render_notebook({"cells": [cell("", {"output_type": "stream", "text": "x" * 300_000})]}, run())
 
-    assert len(page) < 220_000
+    assert len(page) < 230_000
     assert "100000 more characters are in the notebook" in page
 
 
@@ -212,7 +360,7 @@ def test_the_report_is_made_from_the_folder_alone(tmp_path: Path) -> None:
     page = index.read_text(encoding="utf-8")
 
     assert sorted(path.name for path in tmp_path.glob("*.html")) == ["good.html", "index.html"]
-    assert re.findall(r'href="([^"]*)"', page)[2:] == ["good.html", "good.ipynb", "bad.ipynb"]
+    assert re.findall(r'href="([^"]*)"', page)[2:5] == ["good.html", "good.ipynb", "bad.ipynb"]
     assert_is_inert(page)
     assert_is_inert((tmp_path / "good.html").read_text(encoding="utf-8"))
 

@@ -32,7 +32,8 @@ from vllm_runbooks.core.records import CauseRef, Verdict
 from vllm_runbooks.host.processes import TAG, sweep
 from vllm_runbooks.runbooks import bench, steps, suite, worker
 from vllm_runbooks.runbooks.notebook import JUDGEMENT_MIME
-from vllm_runbooks.runbooks.suite import NO_RUNBOOK, RunbookRequest, run_all
+from vllm_runbooks.runbooks.suite import RunbookRequest, run_all
+from vllm_runbooks.runbooks.verdict_fields import NO_RUNBOOK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -315,11 +316,14 @@ def test_parameters_are_stored_with_the_run(ran: Ran) -> None:
 
 @pytest.mark.slow
 def test_the_verdict_is_shown_for_people_too(ran: Ran) -> None:
-    """One output holds the record, a line and a card; what a log said is no HTML in it."""
+    """One output holds the record, two lines and a card; what a log said is no HTML in it."""
     data = [output["data"] for output in ran.outputs("failing") if output["output_type"] == "display_data"]
 
     assert len(data) == 1
-    assert "".join(data[0]["text/plain"]) == "FAIL k: found <b>it</b>"
+    assert "".join(data[0]["text/plain"]).splitlines() == [
+        "Diagnosis: A title  ●●● confirmed",
+        "Check: problem found: found <b>it</b>; no expectation recorded",
+    ]
     assert "found &lt;b&gt;it&lt;/b&gt;" in "".join(data[0]["text/html"])
 
 
@@ -624,6 +628,16 @@ def test_names_of_cases_lead_nowhere_else(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["index.html", "junit.xml", "out", "results.json"]
 
 
+def test_a_run_is_compared_with_the_last_one_into_the_same_folder(tmp_path: Path) -> None:
+    """What the folder's results said of a case is kept; the report says what changed."""
+    earlier = {"runs": [{"runbook": "r", "case": "k", "verdict": "pass"}], "began": "2026-01-02T03:04:05+00:00"}
+    (tmp_path / "results.json").write_text(json.dumps(earlier), encoding="utf-8")
+
+    for change in ("1</strong> new failure<", "1</strong> still failing<"):
+        run_all([RunbookRequest("r", Path(), "k", refused="its evidence cannot be read")], out=tmp_path)
+        assert change in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
 def test_control_characters_do_not_break_the_xml(tmp_path: Path) -> None:
     """A reason may quote a log; what XML cannot hold is left out."""
     run_all([RunbookRequest("r", Path(), "c\x00\ud800", refused="a \x1b[31m<b>&\x07 \ufffe")], out=tmp_path)
@@ -751,7 +765,7 @@ def test_check_judges_a_case_that_names_no_runbook(
     assert "3 pass, 2 fail" in printed.out.splitlines()
     listed = ET.parse(tmp_path / "out/junit.xml").iter("testcase")  # noqa: S314 - our own file
     assert (NO_RUNBOOK, "lone-case") in [(case.get("classname"), case.get("name")) for case in listed]
-    assert f"<strong>{NO_RUNBOOK}</strong> <span class=case>lone-case</span>" in (
+    assert "<strong>Diagnosis only</strong> <span class=case>lone-case</span>" in (
         tmp_path / "out/index.html"
     ).read_text(encoding="utf-8")
 

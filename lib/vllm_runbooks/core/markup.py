@@ -1,8 +1,15 @@
-"""Clean the HTML of a notebook's outputs: nothing in it may run, load, link or pose as a part of the page."""
+"""Clean the HTML of a notebook's outputs and Markdown: nothing in it may run, load or pose as a part of the page."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 # What HTML of an output may hold: the elements and properties that `render` modules and `runbooks.notebook` write, and
 # nothing that loads, links or runs. `id` and `class` are left out as well, so that an output cannot pose as a part of
@@ -57,3 +64,51 @@ def _safe_attribute(element: str, attribute: str, value: str) -> str | None:  # 
     # nh3 chooses by property, and would let `background: url(…)` load something.
     matches = (_DECLARATION.fullmatch(part) for part in value.split(";"))
     return ";".join(f"{m[1]}:{m[2].strip()}" for m in matches if m and m[1] in _PROPERTIES) or None
+
+
+_PROSE_TAGS = {
+    *("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "hr", "br", "a", "em", "strong", "s"),
+    *("code", "pre", "table", "thead", "tbody", "tr", "th", "td"),
+}
+
+
+def markdown_html(source: str, links: Mapping[str, str]) -> str:
+    """Markdown as HTML that can neither run nor load anything.
+
+    HTML in it is text and pictures are their descriptions.
+
+    Args:
+        source: Text of a cell.
+        links: Where relative links lead, by what is written; other links than these and https are text.
+    """
+    import nh3
+
+    def safe(element: str, attribute: str, value: str) -> str | None:
+        if attribute == "href":
+            return value if value.startswith("https://") else links.get(value)
+        return _safe_attribute(element, attribute, value)
+
+    return str(
+        nh3.clean(
+            _markdown().render(source),
+            tags=_PROSE_TAGS,
+            attributes={"a": {"href"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}},
+            attribute_filter=safe,
+            filter_style_properties={"text-align"},
+            link_rel="noopener",
+            url_schemes={"https"},
+        )
+    )
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    parser.add_render_rule("image", _description)
+    return parser
+
+
+def _description(_: object, tokens: Sequence[Any], index: int, *_more: object) -> str:
+    return escape(str(tokens[index].content))

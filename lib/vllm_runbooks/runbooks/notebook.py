@@ -22,7 +22,9 @@ from vllm_runbooks.core.display import SCHEMA
 from vllm_runbooks.core.errors import InputError, VerdictFailed, suggestion
 from vllm_runbooks.core.record_forms import document, record
 from vllm_runbooks.core.records import Parameter, Runbook, RunbookVerdict, Verdict
+from vllm_runbooks.core.views.elements import badge, tag
 from vllm_runbooks.core.views.styled import GROUNDS, VERDICTS
+from vllm_runbooks.runbooks.verdict_fields import verdict_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +65,7 @@ def load_runbook(path: str | Path) -> Runbook:
         title=title,
         summary=summary,
         path=str(path),
-        parameters=_parameters(notebook, path),
+        parameters=declared_parameters(notebook, path),
         symptoms=tuple(meta["symptoms"]),
         side_effects=meta["side_effects"],
         needs_gpu=meta["needs_gpu"],
@@ -135,12 +137,11 @@ def conclude(judgement: RunbookVerdict, *, stop_on_fail: bool) -> None:
         raise InputError(f"stop_on_fail: {error}") from None
     reason = " ".join(judgement.reason.split()) or "no reason given"
     data = {"schema": SCHEMA, **document(judgement), "reason": reason}
-    where = f" {judgement.case}" if judgement.case else ""
-    plain = f"{judgement.verdict.upper()}{where}: {reason}"
-    display(
-        {JUDGEMENT_MIME: data, "text/html": _card(judgement, reason), "text/plain": plain},
-        raw=True,
-    )
+    fields = verdict_fields(data)
+    diagnosis = "  ".join(filter(None, (fields.diagnosis or "none", fields.certainty)))
+    check = ": ".join(filter(None, (fields.check, fields.detail)))
+    plain = f"Diagnosis: {diagnosis}\nCheck: {check}"
+    display({JUDGEMENT_MIME: data, "text/html": _card(judgement, reason), "text/plain": plain}, raw=True)
     if judgement.verdict is Verdict.FAIL and is_stopping:
         raise VerdictFailed(f"{judgement.case or 'verdict'}: {reason}; set stop_on_fail = False to go on")
 
@@ -190,25 +191,28 @@ def parse_judgement(data: Any) -> RunbookVerdict | None:
 
 
 def _card(judgement: RunbookVerdict, reason: str) -> str:
+    fields = verdict_fields({**document(judgement), "reason": reason})
     colour = GROUNDS[VERDICTS[judgement.verdict]]
+    diagnosis = tag("b", html.escape(fields.diagnosis or "none"))
+    if fields.symptom:
+        dots = tag("span", html.escape(fields.certainty), "opacity:.75")
+        diagnosis += f" {dots} {tag('code', html.escape(fields.symptom))}"
+    others = [finding.title for finding in judgement.findings if finding.symptom != fields.symptom]
     rows = [
-        ("Case", judgement.case),
-        ("Outcome", judgement.outcome),
-        ("Root cause", judgement.root_cause and f"{judgement.root_cause.symptom} ({judgement.root_cause.class_})"),
-        ("Findings", "; ".join(finding.title for finding in judgement.findings)),
+        ("Diagnosis", diagnosis),
+        ("Check", f"{badge(fields.check, colour)} {html.escape(fields.detail)}".rstrip()),
+        ("Case", html.escape(judgement.case or "")),
+        ("Other findings", html.escape("; ".join(others))),
     ]
-    details = "".join(
-        f'<div style="margin-top:4px"><span style="opacity:.75">{label}</span> {html.escape(str(value))}</div>'
-        for label, value in rows
+    label = "text-align:left;vertical-align:top;padding:3px 16px 3px 0;font-weight:400;opacity:.75;white-space:nowrap"
+    body = "".join(
+        f'<tr><th style="{label}">{name}</th><td style="text-align:left;padding:3px 0">{value}</td></tr>'
+        for name, value in rows
         if value
     )
-    return (
-        f'<div style="border:1px solid rgba(128,128,128,.4);border-left:4px solid {colour};border-radius:6px;'
-        f'padding:10px 14px;margin:4px 0;max-width:60em;line-height:1.45">'
-        f'<span style="background:{colour};color:#fff;border-radius:4px;padding:2px 8px;font-weight:600">'
-        f"{judgement.verdict.upper()}</span> "
-        f'<span style="font-weight:600">{html.escape(reason)}</span>{details}</div>'
-    )
+    table = tag("table", tag("tbody", body), "border-collapse:collapse;font-size:15px;line-height:1.45")
+    style = f"border:1px solid #8886;border-left:4px solid {colour};border-radius:6px;padding:8px 16px;margin:4px 0"
+    return tag("div", table, f"{style};max-width:60em")
 
 
 def _read_notebook(path: Path) -> dict[str, Any]:
@@ -278,7 +282,7 @@ def _title_and_summary(notebook: Mapping[str, Any], path: Path) -> tuple[str, st
     return heading[1].strip(), sentence[0] if sentence else paragraph
 
 
-def _parameters(notebook: Mapping[str, Any], path: Path) -> tuple[Parameter, ...]:
+def declared_parameters(notebook: Mapping[str, Any], path: Path) -> tuple[Parameter, ...]:
     """Read the parameters cell: only lines of `name: type = literal  # help`."""
     tagged = [cell for cell in notebook["cells"] if _is_tagged_code(cell, "parameters")]
     if len(tagged) != 1:

@@ -40,12 +40,11 @@ from vllm_runbooks.host.nodes.records import Difference, NodePart
 from vllm_runbooks.host.processes import TAG, sweep
 from vllm_runbooks.runbooks import steps
 from vllm_runbooks.runbooks.bench import Bench, Gate, module, temporary_folder
+from vllm_runbooks.runbooks.changes import keep_previous
 from vllm_runbooks.runbooks.notebook import parse_judgement
 from vllm_runbooks.runbooks.report import write_report
 from vllm_runbooks.runbooks.worker import one_line
 
-NO_RUNBOOK = "(no runbook)"
-"""Runbook id of a case without one."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 Progress = Callable[["RunbookRequest", RunResult | None], None]
@@ -205,6 +204,9 @@ class Suite:
                 (self.out / name).unlink(missing_ok=True)
                 request = self.requests[index]
                 steps.clear(self.steps_of(index), all_of_them=not (request.is_resumed or request.step))
+            keep_previous(self.out)
+        except NotStoredError as error:
+            raise InputError(f"{error}; give another folder with --out") from None
         except OSError as error:
             raise InputError(f"{self.out}: cannot be used ({error.strerror}); give another folder with --out") from None
         self._save(final=True)

@@ -374,7 +374,8 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
     """Pair runbooks with their cases, and cases without runbooks with none; broken ones become refused runs."""
     from vllm_runbooks.catalog.folders import cases_dir
     from vllm_runbooks.runbooks.case_files import load_case
-    from vllm_runbooks.runbooks.suite import NO_RUNBOOK, RunbookRequest
+    from vllm_runbooks.runbooks.suite import RunbookRequest
+    from vllm_runbooks.runbooks.verdict_fields import NO_RUNBOOK
 
     good, bad = _inspect_all(runbooks)
     # Shipped cases name shipped runbooks: beside a folder of the user's own those are none of their business.
