@@ -20,7 +20,7 @@ PARTS = {
 }
 """Name, fill, hatch and ink: neighbours differ in lightness, and the light ones in hatch, so that grey is enough."""
 _SUMS = {
-    "used": ("needed beside the KV cache", "#2f6099", "", LIGHT_INK),
+    "used": ("needed without the KV cache", "#2f6099", "", LIGHT_INK),
     "beyond": ("beyond the GPU's memory", "#cf222e", "/", LIGHT_INK),
     "allocated by PyTorch": ("allocated by PyTorch", "#2f6099", "", LIGHT_INK),
     "reserved by PyTorch, unallocated": ("reserved by PyTorch, unallocated", "#9db4d6", "/", _DARK_INK),

@@ -221,7 +221,7 @@ def _label(name: str) -> str:
 
 
 def _bar(use: MemoryUse) -> str:
-    """Memory of one GPU: what is needed beside the KV cache, and the cache; "▓" beyond the GPU's end."""
+    """Memory of one GPU: what is needed without the KV cache, and the cache; "▓" beyond the GPU's end."""
     scale = _BAR / max(use.total_gib, use.used_gib)
     used = max(1, round(min(use.used_gib, use.total_gib) * scale))
     beyond = max(0, round((use.used_gib - use.total_gib) * scale))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from html import escape
 
 from vllm_runbooks.core.display import RenderedView
-from vllm_runbooks.core.records import MemoryUse
 from vllm_runbooks.core.views import drawing
+from vllm_runbooks.core.views.drawing import NARROW
 from vllm_runbooks.core.views.elements import AMBER, GREEN, GREY, RED, badge, cells, cut, html_table, prose, quoted, tag
-from vllm_runbooks.core.views.memory_parts import legend, segment
+from vllm_runbooks.core.views.memory_parts import part_name, segment, swatch
 from vllm_runbooks.core.views.styled import GROUNDS, plain
 from vllm_runbooks.core.views.summary import NamedMemory, Statement, Step, SuggestedFix, Summary, summary_view
 
@@ -17,7 +17,6 @@ _FAINT = "opacity:.75;font-size:13px"
 _LABEL = "padding:2px 14px 2px 0;vertical-align:top;text-align:left;font-weight:600;white-space:nowrap"
 _TEXT = "padding:2px 0;vertical-align:top;text-align:left;overflow-wrap:anywhere"
 _MOST_QUOTED = 240
-_BAR_LEFT, _BAR_WIDTH, _BAR_ROW = 44.0, 420.0, 44.0
 
 
 def rendered(summary: Summary) -> RenderedView:
@@ -77,29 +76,28 @@ def memory_bars(memory: tuple[NamedMemory, ...]) -> str:
     if not memory:
         return ""
     longest = max(max(named.use.total_gib, named.use.used_gib) for named in memory)
-    shapes: list[str] = []
-    for number, named in enumerate(memory):
-        shapes += _bar(named, number * _BAR_ROW, _BAR_WIDTH / longest)
-    title = "; ".join(f"{named.name}: {named.text}" for named in memory)
-    names, bottom = legend(("used", "kv_cache"), _BAR_ROW * len(memory) + 12, width=drawing.WIDTH)
-    return drawing.picture([*shapes, names], bottom, title)
+    rows = [
+        tag("div", f"{tag('b', escape(named.name))} {escape(named.text)}", "font-size:13px;margin-top:4px")
+        + _bar(named, (NARROW - 2) / longest)
+        for named in memory
+    ]
+    legend = " ".join(f"{swatch(part)} {escape(part_name(part))}" for part in ("used", "kv_cache"))
+    return "".join([*rows, tag("div", legend, _FAINT)])
 
 
-def _bar(named: NamedMemory, y: float, scale: float) -> list[str]:
-    use: MemoryUse = named.use
+def _bar(named: NamedMemory, scale: float) -> str:
+    use = named.use
     used, end = min(use.used_gib, use.total_gib) * scale, use.total_gib * scale
     beyond = max(0.0, use.used_gib - use.total_gib) * scale
     cache = min(max(0.0, use.kv_cache_gib or 0.0), use.total_gib - min(use.used_gib, use.total_gib)) * scale
-    x = _BAR_LEFT
-    return [
-        drawing.caption(0, y + 15, named.name),
-        drawing.rect(x, y, end, drawing.BAR, drawing.HAIR, title=f"GPU: {use.total_gib:.2f} GiB"),
-        segment("used", x, y, used, drawing.BAR, title=f"needed beside the KV cache: {use.used_gib:.2f} GiB"),
-        segment("kv_cache", x + used, y, cache, drawing.BAR, title=f"KV cache: {use.kv_cache_gib or 0:.2f} GiB"),
-        segment("beyond", x + end, y, beyond, drawing.BAR, title="beyond the end of the GPU") if beyond else "",
-        drawing.rule(x + end, y - 2, x + end, y + drawing.BAR + 2, colour="currentColor", thick=2),
-        drawing.caption(x, y + drawing.BAR + 14, named.text, size=12, faint=True),
+    shapes = [
+        drawing.rect(0, 2, end, drawing.BAR, drawing.HAIR, title=f"GPU: {use.total_gib:.2f} GiB"),
+        segment("used", 0, 2, used, drawing.BAR, title=f"needed without the KV cache: {use.used_gib:.2f} GiB"),
+        segment("kv_cache", used, 2, cache, drawing.BAR, title=f"KV cache: {use.kv_cache_gib or 0:.2f} GiB"),
+        segment("beyond", end, 2, beyond, drawing.BAR, title="beyond the end of the GPU") if beyond else "",
+        drawing.rule(end, 0, end, drawing.BAR + 4, colour="currentColor", thick=2),
     ]
+    return drawing.narrow(shapes, drawing.BAR + 4, f"{named.name}: {named.text}")
 
 
 def _statement(statement: Statement) -> str:
