@@ -6,7 +6,7 @@ python tests/mutants.py --report results.jsonl                     the score by 
 Places are drawn evenly over all places of the core that an operator of cosmic-ray can change, and one of the changes at
 each. A mutant is killed when a test fails or runs five times as long as it should: the default tests that run its
 line, in forks of one process; then those of its package's slow tests; then, in a process of its own, the default tests
-that name its package. Left out is what does not run: annotations, and caches that only save time.
+of its package and those that name its module. Left out is what does not run: annotations and caches.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import difflib
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -152,11 +153,15 @@ def mutated(source: str, change: Change) -> str:
     return mutate_code(source, get_operator(change.operator)(**dict(change.arguments)), change.occurrence) or source
 
 
-def tests_of(package: str) -> list[str]:
-    """Files of tests that name a package or lie in the folder of its name."""
-    files = sorted((ROOT / "tests").glob("*/test_*.py"))
-    named = [path for path in files if path.parent.name == package or f"vllm_runbooks.{package}" in path.read_text()]
-    return [path.relative_to(ROOT).as_posix() for path in sorted(named, key=lambda path: path.parent.name != package)]
+def tests_of(module: str) -> list[str]:
+    """Files of tests in the folder of a module's package, then those that name the module."""
+    package, name = module.partition("/")[0], Path(module).stem
+    dotted = ".".join(Path("vllm_runbooks", module).with_suffix("").parts).removesuffix(".__init__")
+    parent = dotted.rpartition(".")[0]
+    importing = re.compile(rf"{re.escape(dotted)}\b|from {re.escape(parent)} import [^\n]*\b{name}\b")
+    files = sorted((ROOT / "tests").glob("*/test_*.py"), key=lambda path: (path.parent.name != package, path))
+    named = [path for path in files if path.parent.name == package or importing.search(path.read_text("utf-8"))]
+    return [path.relative_to(ROOT).as_posix() for path in named]
 
 
 def lines_of(source: str, place: Place) -> tuple[int, int]:
@@ -297,9 +302,12 @@ def _tried(bench: Bench, mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bo
         by_package[_package(mutant.place.module)].append(number)
     for package, numbers in sorted(by_package.items()):
         yield from screened(numbers, _SLOW, [f"tests/{package}"])
-        files = tests_of(package)
-        limit = _PATIENCE * bench.seconds(files) + 10
-        yield from ((left[number], bench.is_killed(left[number], files, limit)) for number in numbers if number in left)
+    seconds: dict[tuple[str, ...], float] = {}
+    for mutant in left.values():
+        files = tuple(tests_of(mutant.place.module))
+        if files not in seconds:
+            seconds[files] = bench.seconds(files)
+        yield mutant, bench.is_killed(mutant, files, _PATIENCE * seconds[files] + 10)
 
 
 def run(chosen: Sequence[tuple[Place, Change]], jobs: int, out: Path) -> None:
