@@ -156,7 +156,9 @@ def test_a_text_holds_no_english_without_a_mark() -> None:
         found = next(answers(symptom), None)
         if found is None:
             continue
-        quotes = [line for finding in found.findings for quote in finding.evidence for line in quote.text.split("\n")]
+        evidence = [quote for finding in found.findings for quote in finding.evidence]
+        evidence += [found.first_error] if found.first_error else []
+        quotes = [line for quote in evidence for line in quote.text.split("\n")]
         fills = [value for finding in found.findings for value in finding.captures.values()]
         if found.root_cause is None or found.root_cause.symptom != symptom.id:
             continue

@@ -121,10 +121,10 @@ def test_logs_of_two_nodes_are_told_together() -> None:
     one = nodes_evidence.read(str(folders.cases_dir() / "two-nodes-no-host-ip" / "node0.log"))
 
     assert [name for name in ("node0.log", "node1.log") if name not in nodes_evidence.logged(found).plain] == []
-    assert "announces an address" in nodes_evidence.cause(found).plain
+    assert "announces an unreachable address" in nodes_evidence.cause(found).plain
     assert "Set VLLM_HOST_IP on every node" in nodes_evidence.remedies(found).plain
     assert "the log of node 1 is not here" in " ".join(nodes_evidence.remedies(one).plain.split())
-    assert "If one host was meant" in nodes_evidence.remedies(told(LOG)).plain
+    assert "If you need several nodes" in nodes_evidence.remedies(told(LOG)).plain
 
 
 @pytest.mark.parametrize(

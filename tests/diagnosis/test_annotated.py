@@ -50,7 +50,7 @@ def test_the_cause_and_the_noise_are_marked_by_words() -> None:
     assert answer.root_cause
     first = answer.root_cause.evidence[0]
     assert f"> {first.line:>6}  " in shown.plain
-    assert "▼ notice: The engine died" in shown.plain  # the cause stands in another log
+    assert "▼ notice: Engine process died" in shown.plain  # the cause stands in another log
     assert "[harmless] (EngineCore pid=8329) WARNING" in shown.plain
     assert ">notice</span>" in shown.html
     assert ">harmless</span>" in shown.html

@@ -263,7 +263,7 @@ def test_a_notice_beside_an_unexplained_error_points_to_it() -> None:
         assert cause(found).symptom == "engine.dead_wrapper"
         assert cause(found).do_first.startswith("Start from the first error that no symptom explains")
         assert found.findings[0] == cause(found)
-    assert "Get the whole output" in cause(diagnose(WRAPPED)).do_first
+    assert "Collect the complete output" in cause(diagnose(WRAPPED)).do_first
 
 
 def test_facts_of_several_logs_complete_each_other() -> None:
@@ -444,7 +444,7 @@ def test_a_remedy_says_nothing_that_is_not_known() -> None:
 @pytest.mark.parametrize(
     ("gpus", "said"),
     [
-        ("8xRTX3090", "This start takes 1 of 8; 7 are free for it."),
+        ("8xRTX3090", "This launch uses 1 of 8 GPUs; 7 are free."),
         ("RTX3090", None),
         (None, None),
     ],
