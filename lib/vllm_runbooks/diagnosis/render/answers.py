@@ -53,7 +53,8 @@ def summary(answer: Answer, *, gpus: str = "", runbook: str = "") -> RenderedVie
     if runbook and symptom is not None and symptom.runbook and symptom.runbook != runbook:
         step = Step("Open", "the runbook for this cause", runbook=symptom.runbook, is_first=True)
         record = replace(record, steps=(step, *record.steps))
-    return rendered(record)
+    card = rendered(record)
+    return _in_its_language(answer, card.plain, card.html)
 
 
 def text(answer: Answer) -> str:
@@ -220,18 +221,21 @@ def _notes_view(notes: Sequence[str], say: Wording) -> list[TextBlock]:
     return headed(say("NOTE" if len(notes) == 1 else "NOTES"), [Prose(note) for note in notes])
 
 
-def _in_its_language(answer: Answer, plain: str, html: str) -> RenderedView:
+def _in_its_language(answer: Answer, plain: str, html: str, *, is_nothing: bool = False) -> RenderedView:
     """The answer, marked with its language if that differs from the page's, for fonts and screen readers."""
-    return RenderedView(
-        plain, html if answer.lang is None else f'<div lang="{LANGUAGES[answer.lang].tag}">{html}</div>'
-    )
+    marked = html if answer.lang is None else f'<div lang="{LANGUAGES[answer.lang].tag}">{html}</div>'
+    return RenderedView(plain, marked, is_nothing=is_nothing)
+
+
+def _nothing(answer: Answer, text: str) -> RenderedView:
+    return _in_its_language(answer, text, RenderedView.nothing(text).html, is_nothing=True)
 
 
 def starts(answer: Answer) -> RenderedView:
     """Every launch in the text, its lines and its outcome, if there are several."""
     say = Wording(answer.lang)
     if len(answer.starts) < 2:
-        return RenderedView.nothing(_headline(answer))
+        return _nothing(answer, _headline(answer))
     rows = [
         [
             str(number),
@@ -306,7 +310,7 @@ def checks(answer: Answer) -> RenderedView:
         text = say("Nothing to confirm: the start is healthy, there is no root cause.")
         if not answer.outcome.is_healthy:
             text = say.joined("Nothing to confirm: no root cause is known.", answer_words.lead(answer))
-        return RenderedView.nothing(text)
+        return _nothing(answer, text)
     marks = (
         ("✓", "fits", finding.conditions.matched),
         ("✗", "speaks against it", finding.conditions.mismatched),
@@ -368,7 +372,7 @@ def facts(answer: Answer) -> RenderedView:
     rows = answer_words.fact_rows(answer.facts, say)
     if not rows:
         text = say("The text holds none of vLLM's figures (weights, KV cache, concurrency).")
-        return RenderedView.nothing(text)
+        return _nothing(answer, text)
     plain = "\n".join(f"{name}: {value}" for name, value in rows)
     html = html_table([say("figure"), say("printed")], [[escape(n), escape(v)] for n, v in rows])
     if ranks := answer_words.rank_rows(answer.ranks, say):
@@ -385,7 +389,7 @@ def others(answer: Answer) -> RenderedView:
     left_out = answer_words.left_out(answer) if answer.hidden else say("Nothing was left out.")
     if not rest:
         text = say.joined("Nothing else was found.", left_out)
-        return RenderedView.nothing(text)
+        return _nothing(answer, text)
     rows = [
         [
             badge(say(f.severity.value), GROUNDS[SEVERITIES[f.severity]]),
@@ -408,7 +412,7 @@ def memory(answer: Answer) -> RenderedView:
     total, tried = (printed_gib(captures, name) for name in ("total", "tried"))
     if not total or tried is None:
         text = say("The text states no memory figures for the moment of the failure.")
-        return RenderedView.nothing(text)
+        return _nothing(answer, text)
     parts = answer_words.memory_parts(captures, total)
     chart = stacked([(name, value) for name, value in parts if name != "free"], total)
     rows = [
