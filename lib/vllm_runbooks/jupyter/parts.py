@@ -40,7 +40,7 @@ def said(line: str, tone: str = RED) -> RenderedView | None:
 
 def answered(source: str) -> RenderedView | None:
     """Which of the inputs is answered; None clears it."""
-    text = f"Answered: {source}" if source else ""
+    text = f"Answer for {source}" if source else ""
     return RenderedView(text, tag("div", escape(visible(text)), "font-size:13px;opacity:.85")) if text else None
 
 
