@@ -14,7 +14,6 @@ from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import RunbookVerdict
-from vllm_runbooks.core.views.summary_html import rendered
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.diagnosis.render import annotated, answers, log_steps
 from vllm_runbooks.reading import evidence, sources
@@ -128,12 +127,11 @@ def report_on(request: LogRequest) -> LogReport:
         answer = log.answer
         if not answer.starts and not answer.findings:
             raise InputError(f"{_source(request)}: not the log of a vLLM launch; give the output of the server")
-        summary = answers.summary_record(answer, gpus=log.gpus, runbook=request.runbook)
-        fix = summary.fix
+        fix = answers.summary_record(answer, gpus=log.gpus).fix
         return LogReport(
             source=_source(request),
             diagnosed=replace(log, evidence=evidence),
-            summary=rendered(summary),
+            summary=answers.summary(answer, gpus=log.gpus, runbook=request.runbook),
             fix=(fix.command or fix.change) if fix is not None and fix.is_command else "",
             details=None if request.runbook else _details(log),
             steps=tuple(view(log) for view in request.steps),

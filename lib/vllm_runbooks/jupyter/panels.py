@@ -161,12 +161,12 @@ def runs(subject: str = "") -> Any:
     return _panel("runs", subject=subject)
 
 
-def offered(panel: str, otherwise: RenderedView, **arguments: Any) -> Any:
+def offered(panel: str, otherwise: RenderedView | None = None, **arguments: Any) -> Any:
     """A panel if somebody can use it, else a plain view: headless runs store no widgets.
 
     Args:
         panel: One of `PANELS`.
-        otherwise: The same content as a plain view.
+        otherwise: The same content as a plain view; None if the runbook shows it elsewhere.
         arguments: Arguments of the panel.
 
     Raises:
@@ -174,7 +174,9 @@ def offered(panel: str, otherwise: RenderedView, **arguments: Any) -> Any:
     """
     if panel not in PANELS:
         raise InputError(f"{panel}: is no panel; give {', '.join(sorted(PANELS)[:-1])} or {max(PANELS)}")
-    return _panel(panel, **arguments) if _is_usable() else otherwise
+    if _is_usable():
+        return _panel(panel, **arguments)
+    return RenderedView.nothing("The panel is shown in JupyterLab.") if otherwise is None else otherwise
 
 
 def is_attended() -> bool:

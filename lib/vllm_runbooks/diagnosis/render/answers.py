@@ -48,7 +48,8 @@ def summary(answer: Answer, *, gpus: str = "", runbook: str = "") -> RenderedVie
         gpus: GPUs of the launch as the user named them.
         runbook: The runbook that shows it.
     """
-    return rendered(summary_record(answer, gpus=gpus, runbook=runbook))
+    card = rendered(summary_record(answer, gpus=gpus, runbook=runbook))
+    return _in_its_language(answer, card.plain, card.html)
 
 
 def summary_record(answer: Answer, *, gpus: str = "", runbook: str = "") -> Summary:
