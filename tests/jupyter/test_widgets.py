@@ -271,6 +271,9 @@ def test_marks_cover_the_words_that_are_wrong() -> None:
     lines = text.split("\n")
     marked = {lines[m.line - 1][m.column - 1 : m.end_column - 1]: m for m in told.marks}
     assert marked["--max-model-length"].severity == "error"
+    assert told.summary
+    assert told.summary.plain.startswith("1 ERROR  text · vLLM 0.19.0")
+    assert "Fix" not in told.summary.plain  # the panel has the corrected text below
     assert "--max-model-len" in told.fixed
     assert told.placed
     assert "^ column 3: error: vLLM 0.19.0 has no option --max-model-length" in told.placed.plain
@@ -281,10 +284,13 @@ def test_marks_cover_the_words_that_are_wrong() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("vllm serve m --host 127.0.0.1 --max-model-length 4096\n", "The corrected text"),
-        ("vllm serve m --max-model-length 4096\n", "The corrected text: 1 of what is wrong is left to you"),
-        ("vllm serve m --dtype int3 --port 99999\n", "Nothing is mended: 3 of what is wrong are left to you"),
-        ("vllm serve m --host 127.0.0.1\n", "Nothing to mend"),
+        ("vllm serve m --host 127.0.0.1 --max-model-length 4096\n", "Corrected text"),
+        ("vllm serve m --max-model-length 4096\n", "Corrected text; 1 problem needs your decision"),
+        (
+            "vllm serve m --dtype int3 --port 99999\n",
+            "Nothing can be fixed automatically; 3 problems need your decision",
+        ),
+        ("vllm serve m --host 127.0.0.1\n", "Nothing to fix"),
     ],
 )
 def test_a_corrected_text_says_what_is_left_in_it(text: str, said: str) -> None:
@@ -316,6 +322,16 @@ def test_a_recorded_host_is_shown_with_the_card_to_take() -> None:
     assert told.findings
     assert cards.report_on("nothing-of-this-name").error.count("\n") == 0
     assert "host-8xa100-shared" in cards.recorded()
+
+
+def test_a_host_without_a_gpu_is_one_line(tmp_path: Path) -> None:
+    """What is missing and what can be done; no empty tables."""
+    bare = json.loads((folders.cases_dir() / "host-1xa100" / "inventory.json").read_text(encoding="utf-8"))
+    path = tmp_path / "cpu.json"
+    path.write_text(json.dumps({**bare, "gpus": [], "no_gpus_reason": "no NVIDIA\ndriver answers"}), encoding="utf-8")
+    told = cards.report_on(str(path))
+    assert told.error == ("No GPU found: no NVIDIA driver answers; name a snapshot of another host to see its GPUs.")
+    assert (told.cards, told.chosen) == (None, None)
 
 
 def test_a_watched_card_tells_how_its_memory_moved(tmp_path: Path) -> None:
@@ -462,7 +478,7 @@ def test_a_runbook_follows_its_panel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "1.0/79.25 GiB" in failure.value
     assert str(log.judge().root_cause.symptom) == "mem.free_below_utilization"
     assert rb.widgets.log("autoglm-3090-video-oom", runbook="start-here") is log
-    again = log.step(rb.render.log_steps.failure)
+    again: Any = log.step(rb.render.log_steps.failure)
     assert again.value == failure.value
     assert rb.widgets.log("tiny-cpu-served", runbook="start-here") is not log
 
@@ -480,6 +496,7 @@ def test_headless_runs_show_the_plain_view() -> None:
     plain = RenderedView("said", "<p>said</p>")
     assert rb.widgets.is_attended() is False
     assert rb.widgets.offered("diagnose", plain, evidence="tiny-cpu-served") is plain
+    assert rb.widgets.offered("commands", text="vllm serve m").is_nothing
 
 
 def test_without_ipywidgets_one_line_says_what_to_install() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
+from vllm_runbooks.catalog.languages import Wording
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.core.views.styled import Tone
@@ -23,38 +22,30 @@ def summarize(linted: Linted, name: str) -> Summary:
         linted: The result.
         name: The text, as it is to be named.
     """
-    counts = Counter(issue.severity for issue in linted.issues)
+    say = Wording(linted.lang)
     problems = sorted(issues.wrong(linted.issues), key=lambda issue: issue.severity is not IssueSeverity.ERROR)
-    launches = count_of(len(linted.deployments), "launch")
-    state = _state(linted, counts)
-    named = {IssueSeverity.INFO} if state[1] is not Tone.BAD else {IssueSeverity.WARNING, IssueSeverity.INFO}
-    others = [
-        count_of(counts[severity], severity.value) for severity in IssueSeverity if severity in named & set(counts)
-    ]
-    if not problems:
-        models = ", ".join(dict.fromkeys(launch.model or "an unknown model" for launch in linted.deployments))
-        sentence = (
-            f"{launches} of {models}: no problems found." if models else "It launches no vLLM: nothing was checked."
-        )
-        return Summary(*state, (name, issues.release(linted), *others), sentence)
-    return Summary(
-        *state,
-        (name, issues.release(linted), launches, *others),
-        statements=tuple(map(_statement, problems[:_MOST_STATEMENTS])),
-        fix=_fix(linted),
-    )
+    tone = Tone.GOOD if linted.deployments else Tone.WARN
+    state, sentence, gravest = "NO PROBLEMS", "", list[Issue]()
+    if problems:
+        tone = _MARKS[problems[0].severity][1]
+        gravest = [issue for issue in problems if issue.severity is problems[0].severity]
+        state = issues.counted(gravest, linted.lang).upper()
+    elif not linted.deployments:
+        state, sentence = "NO LAUNCH", say("No vLLM launch found; nothing was checked.")
+    else:
+        sentence = f"{say('No problems found')}{say('.')}"
+    rest = [issue for issue in linted.issues if issue not in gravest]
+    count = len(linted.deployments)
+    launches = say("{count} launch" if count == 1 else "{count} launches", count=count)
+    others = [issues.counted(rest, linted.lang)] if rest else []
+    about = (name, issues.release(linted), *([launches] if count else []), *others)
+    statements = tuple(map(_statement, problems[:_MOST_STATEMENTS]))
+    return Summary(state, tone, about, sentence, statements, _fix(linted) if problems else None)
 
 
 def summary(linted: Linted, name: str) -> RenderedView:
     """The summary in a card."""
     return rendered(summarize(linted, name))
-
-
-def _state(linted: Linted, counts: Counter[IssueSeverity]) -> tuple[str, Tone]:
-    for severity, (_, tone) in _MARKS.items():
-        if counts[severity]:
-            return count_of(counts[severity], severity.value).upper(), tone
-    return ("NO PROBLEMS", Tone.GOOD) if linted.deployments else ("NO LAUNCH", Tone.WARN)
 
 
 def _statement(issue: Issue) -> Statement:

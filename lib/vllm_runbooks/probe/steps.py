@@ -23,7 +23,7 @@ def problems(health: Health) -> list[StepText]:
 
 
 def _proof(finding: ServingFinding) -> str:
-    return sentence_of("; ".join(proof.message for proof in finding.proofs) or f"`{finding.id}`")
+    return ("; ".join(proof.message for proof in finding.proofs) or f"`{finding.id}`").rstrip(".") + "."
 
 
 def fixes(health: Health) -> list[StepText]:
