@@ -22,6 +22,7 @@ class HtmlView(ipywidgets.HTML):
 
     def __init__(self, view: RenderedView | None = None) -> None:
         super().__init__(layout=ipywidgets.Layout(width="100%", height="auto", margin="0"))
+        self.add_class("vr-view")
         self.show(view)
 
     def show(self, view: RenderedView | None) -> None:
