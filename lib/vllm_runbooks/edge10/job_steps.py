@@ -37,16 +37,16 @@ def summary(report: JobReport) -> RenderedView:
 def summarize(report: JobReport) -> Summary:
     """Summarize a job."""
     by_part = _by_part(report)
-    found = [statement for statements in by_part.values() for statement in statements]
+    problems = [statement for statements in by_part.values() for statement in statements]
     unknown = list(evidence.unestablished(report))
     first = [statements[0] for statements in by_part.values() if statements]
     answer = report.log
     state = ("OK", Tone.GOOD) if not unknown else ("UNKNOWN", Tone.WARN)
-    if found:
-        tone = Tone.BAD if any(statement.tone is Tone.BAD for statement in found) else Tone.WARN
-        state = (count_of(len(found), "problem").upper(), tone)
+    if problems:
+        tone = Tone.BAD if any(statement.tone is Tone.BAD for statement in problems) else Tone.WARN
+        state = (count_of(len(problems), "problem").upper(), tone)
     counts = ", ".join(f"{name} {len(statements)}" for name, statements in by_part.items() if statements)
-    notes = [f"By part: {counts}."] if len(found) > _MOST_STATEMENTS else []
+    notes = [f"By part: {counts}."] if len(problems) > _MOST_STATEMENTS else []
     notes += (
         [f"Not established: {unknown[0]}" + (f" and {len(unknown) - 1} more." if unknown[1:] else ".")]
         if unknown
@@ -57,7 +57,7 @@ def summarize(report: JobReport) -> Summary:
     return Summary(
         *state,
         tuple(_about(report)),
-        "" if found else "No problems found.",
+        "" if problems else "No problems found.",
         tuple(first[:_MOST_STATEMENTS]),
         fix=log_summaries.summarize(answer).fix if isinstance(answer, Answer) and by_part["log"] else None,
         steps=tuple(Step("Note", note) for note in notes),
@@ -122,7 +122,7 @@ def _of_description(job: ReadJob | str) -> list[Statement]:
 
 
 def _of_findings(checked: CheckedHost | CheckedFolder | str) -> list[Statement]:
-    found: Sequence[RuleFinding] = () if isinstance(checked, str) else checked.findings
+    findings: Sequence[RuleFinding] = () if isinstance(checked, str) else checked.findings
     return [
         Statement(
             "✗" if finding.severity is Severity.FATAL else "!",
@@ -134,7 +134,7 @@ def _of_findings(checked: CheckedHost | CheckedFolder | str) -> list[Statement]:
             effect=sentence_of(finding.effect),
             action=sentence_of(finding.do),
         )
-        for finding in sorted(found, key=lambda finding: finding.severity is not Severity.FATAL)
+        for finding in sorted(findings, key=lambda finding: finding.severity is not Severity.FATAL)
         if finding.severity is not Severity.HINT
     ]
 
@@ -142,9 +142,9 @@ def _of_findings(checked: CheckedHost | CheckedFolder | str) -> list[Statement]:
 def _of_scripts(report: JobReport) -> list[Statement]:
     if isinstance(report.scripts, str):
         return []
-    found = [(name, issue) for name, linted in report.scripts.items() for issue in issues.wrong(linted.issues)]
+    located = [(name, issue) for name, linted in report.scripts.items() for issue in issues.wrong(linted.issues)]
     statements = []
-    for name, issue in sorted(found, key=lambda pair: pair[1].severity is not IssueSeverity.ERROR):
+    for name, issue in sorted(located, key=lambda pair: pair[1].severity is not IssueSeverity.ERROR):
         is_error = issue.severity is IssueSeverity.ERROR
         first, *notes = issues.sentences(issue)
         statements.append(

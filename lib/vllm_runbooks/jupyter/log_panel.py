@@ -125,10 +125,10 @@ class LogPanel(parts.BasePanel):
         """A step of the runbook, which follows the log of the panel."""
         if view in self._steps:
             self._steps.pop(view).close()
-        shown = self._steps[view] = parts.HtmlView()
+        followed = self._steps[view] = parts.HtmlView()
         log = self._report.diagnosed
-        shown.show(view(log) if log is not None else None)
-        return shown
+        followed.show(view(log) if log is not None else None)
+        return followed
 
     def judge(self) -> RunbookVerdict:
         """The verdict on the log of the panel.

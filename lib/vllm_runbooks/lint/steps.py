@@ -37,20 +37,20 @@ def correction(linted: Linted) -> list[StepText]:
     texts = [replace(_text(warning), do="") for warning in warnings[:_MOST_ISSUES]]
     if not fixed:
         return texts
-    left = f"{count_of(len(rest), 'problem')} remain: they need a value or a decision of yours." if rest else ""
+    decide = f"{count_of(len(rest), 'problem')} remain: they need a value or a decision of yours." if rest else ""
     fact = f"{fixed} of {count_of(len(linted.issues), 'issue')} are fixed in this text; comments and order stay."
-    return [StepText(fact, left, command=(linted.fixed or "").rstrip("\n")), *texts]
+    return [StepText(fact, decide, command=(linted.fixed or "").rstrip("\n")), *texts]
 
 
 def migration(moved: Migrated) -> StepText:
     """What another release rejects, and which defaults it changed."""
     count = len(moved.changed_defaults)
-    found = issues.counted(moved.issues) if moved.issues else "no problems"
-    fact = f"For {issues.release(moved)}: {found}; {count_of(count, 'default')} changed."
-    kept = sum(change.explicit for change in moved.changed_defaults)
+    counts = issues.counted(moved.issues) if moved.issues else "no problems"
+    fact = f"For {issues.release(moved)}: {counts}; {count_of(count, 'default')} changed."
+    explicit = sum(change.explicit for change in moved.changed_defaults)
     so = (
-        f"The rewritten text sets {kept} of them to the former value, so that nothing changes by itself."
-        if kept
+        f"The rewritten text sets {explicit} of them to the former value, so that nothing changes by itself."
+        if explicit
         else ""
     )
     return StepText(fact, so)

@@ -62,9 +62,9 @@ def verification(log: DiagnosedLog) -> RenderedView:
 
 def runbook(log: DiagnosedLog) -> RenderedView:
     """The runbook or command that goes on from the cause, with all observations and their runbooks."""
-    known = entrances()
+    entries = entrances()
     return step(
-        entrance_views.leading(known, log.answer), {"All symptoms and their runbooks": entrance_views.every(known)}
+        entrance_views.leading(entries, log.answer), {"All symptoms and their runbooks": entrance_views.every(entries)}
     )
 
 
