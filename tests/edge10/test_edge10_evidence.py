@@ -75,7 +75,11 @@ def test_made_files_are_a_job_with_nothing_wrong(tmp_path: Path) -> None:
     for part in ("host", "quantised", "accuracy", "compiled", "logged"):
         shown = getattr(rb.edge10_evidence, part)(told)
         assert "name" in shown.plain
-        assert shown.html == f"<p>{shown.plain}</p>"
+        assert shown.is_nothing
+    summary = rb.render.edge10_steps.summary(told).plain
+    assert summary.startswith("OK ")
+    assert "Not given, so not checked: log, host, checkpoint, compiled model, accuracy." in summary
+    assert rb.step(rb.render.edge10_steps.host(told), {"The whole host": rb.edge10_evidence.host(told)}).is_nothing
 
 
 def test_a_folder_has_its_artefacts_by_the_names_that_the_job_gives_them(tmp_path: Path) -> None:
@@ -159,7 +163,7 @@ def test_a_description_that_contradicts_itself_makes_nothing(tmp_path: Path) -> 
     found = rb.edge10_evidence.made(told)
 
     assert "job.yaml:3" in rb.edge10_evidence.job(told).plain
-    assert found == "The description contradicts itself or the toolchain: mend what is wrong with it first."
+    assert found == "The description contradicts itself or the toolchain: fix it first."
     assert rb.edge10_evidence.made_shown(told, found).plain.startswith("Nothing is made.")
     assert rb.edge10_evidence.write(found, "x", apply=True).plain.startswith("Nothing is written.")
     assert "finding edge10.job: found, not expected" in rb.edge10_evidence.judge(told).reason
@@ -197,7 +201,7 @@ def test_nothing_is_written_without_being_asked_for(tmp_path: Path) -> None:
     told = rb.edge10_evidence.read(CASE)
     files, out = rb.edge10_evidence.made(told), tmp_path / "out"
 
-    assert rb.edge10_evidence.write(files, str(out), apply=False).plain == "Nothing is written, since apply is False."
+    assert rb.edge10_evidence.write(files, str(out), apply=False).plain == "Nothing is written: apply is False."
     assert not out.exists()
     rb.edge10_evidence.write(files, str(out), apply=True)
     (out / "5-compile.py").write_text("mine\n")
@@ -255,3 +259,63 @@ def test_a_case_of_a_job_holds_a_description() -> None:
     recorded = [folder.name for folder in folders.cases_dir().iterdir() if (folder / "job.yaml").is_file()]
 
     assert CASE in recorded
+
+
+def test_the_summary_of_a_job_begins_with_the_failed_step() -> None:
+    """The state counts all problems; the cause in the log comes first, with its fix, then the first of each part."""
+    record = rb.render.edge10_steps.summarize(rb.edge10_evidence.read(CASE))
+
+    assert (record.state, record.about) == ("17 PROBLEMS", (CASE, "Qwen/Qwen3-VL-4B", "edge10-1.1.7", "4 dies"))
+    assert [each.id for each in record.statements] == [
+        "edge10.devices_mixed", "edge10.host_toolkit_missing", "edge10.compile-threads",
+    ]  # fmt: skip
+    assert record.fix is not None
+    assert record.fix.change.startswith("Set COMPILE_THREAD to 1")
+    assert [each.text for each in record.steps] == [
+        "By part: log 1, host 1, scripts 11, checkpoint 1, compiled model 2, accuracy 1."
+    ]
+
+
+def test_each_step_of_a_job_says_what_is_wrong_and_what_to_do() -> None:
+    """The cause and its fix, the host's repair, the scripts' errors before their warnings, missing files, the loss."""
+    told = rb.edge10_evidence.read(CASE)
+    steps_of = rb.render.edge10_steps
+
+    assert "COMPILE_THREAD" in steps_of.log(told)[1].fact
+    (host,) = steps_of.host(told)
+    assert "`edge10.host_toolkit_missing`" in host.fact
+    assert "apt install nvidia-container-toolkit" in host.do
+    scripts = steps_of.scripts(told)
+    assert scripts[0].fact.startswith("compile.py:11:1: With a GPU")
+    assert scripts[-1].fact == "3 more problems below."
+    assert [each.fact.partition(" ")[0] for each in steps_of.artefacts(told)] == [
+        "Qwen3-VL-4B-Instruct-AWQ/preprocessor_config.json", "4die/visual",
+        "4die/batch_1/seqlen_96/llm_prefill_die3.so",
+    ]  # fmt: skip
+    assert "Do not compile" in steps_of.accuracy(told).do
+    made_files = rb.edge10_evidence.made(told)
+    assert steps_of.files(made_files, apply=False).do == "Set `apply` to write them."
+    assert steps_of.files("no description", apply=False).so == "no description"
+
+
+def test_a_part_without_problems_says_so(tmp_path: Path) -> None:
+    """Scripts that were made are fine; an unread host is neither fine nor faulty; a chain tells where it ended."""
+    told = made(tmp_path / "job")
+    steps_of = rb.render.edge10_steps
+
+    assert [each.fact for each in steps_of.scripts(told)] == ["No problems found in the scripts."]
+    assert steps_of.accuracy(told) is None
+    assert steps_of.log(told) == []
+    assert steps_of.chain(None) is None
+    assert (
+        steps_of.chain(OpenChain("m", (), no_accuracy_reason="EvalScope ended")).fact == "No verdict: EvalScope ended."
+    )
+
+
+def test_a_description_is_a_problem_with_its_line(tmp_path: Path) -> None:
+    """Secrets in it are replaced, and an unknown part is not called wrong."""
+    (tmp_path / "job.yaml").write_text("model: Qwen/Qwen3-1.7B\ndies: 4\nremap: [0, 1, 2, 2]\n")
+    record = rb.render.edge10_steps.summarize(rb.edge10_evidence.read("", job=str(tmp_path / "job.yaml")))
+
+    assert (record.state, record.statements[0].place) == ("1 PROBLEM", "job.yaml:3")
+    assert record.statements[0].action

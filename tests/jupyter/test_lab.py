@@ -161,7 +161,7 @@ def test_a_log_is_diagnosed_without_a_mouse(browser: Browser, origin: str) -> No
         log.focus()
         page.evaluate("navigator.clipboard.writeText('vLLM cannot start')")
         page.keyboard.press("Control+V")
-        page.get_by_text("No cause was found in this text").first.wait_for()
+        page.get_by_text("not the log of a vLLM launch").first.wait_for()
         page.keyboard.press("Control+A")
         page.keyboard.press("Delete")
         page.get_by_text("Out of memory in the vision").first.wait_for()
@@ -173,11 +173,11 @@ def test_a_log_is_diagnosed_without_a_mouse(browser: Browser, origin: str) -> No
                     "document.activeElement.getAttribute('aria-label') || document.activeElement.textContent.trim()"
                 )
             )
-            if reached[-1] == "Copy the command":
+            if reached[-1] == "Copy the fix":
                 break
         controls = ["Upload logs", "or a file of this host, or a recorded case", "Clear", "vLLM", "GPUs", "language"]
         assert [name.partition(" (")[0] for name in reached] == [
-            *controls, "The log, with its lines marked", "Copy the command",
+            *controls, "The whole command", "Copy the fix",
         ]  # fmt: skip
         page.keyboard.press("Enter")
         page.get_by_text("copied", exact=True).wait_for()
@@ -213,6 +213,57 @@ def test_a_long_log_is_read_while_the_page_goes_on(browser: Browser, origin: str
         assert page.get_by_text("Reading …").is_visible()
         page.get_by_text("mem.free_below_utilization").first.wait_for(timeout=120_000)
         page.get_by_text("Reading …").wait_for(state="hidden")
+        _clean(visit)
+
+
+def test_a_long_read_is_cancelled(browser: Browser, origin: str, tmp_path: Path) -> None:
+    """A button appears while a log is read, and ends that in one line."""
+    noise = "(APIServer pid=1) INFO 11-20 08:03:55 [loggers.py:127] Engine 000: nothing of note, said again\n"
+    (tmp_path / "long.log").write_text(noise * 400_000 + BUSY, encoding="utf-8")
+    with jupyter_lab.shown(browser, origin, "long.ipynb") as visit:
+        page = visit.page
+        jupyter_lab.settled(page)
+        cancel = page.get_by_role("button", name="Cancel")
+        assert not cancel.is_visible()
+        page.get_by_placeholder("path, or recorded case").fill(str(tmp_path / "long.log"))
+        page.keyboard.press("Tab")
+        cancel.click()
+        page.get_by_text("long.log: reading was cancelled").wait_for()
+        cancel.wait_for(state="hidden")
+        _clean(visit)
+
+
+def test_the_cause_is_in_the_middle_of_the_marked_log(browser: Browser, origin: str) -> None:
+    """Nobody has to scroll the frame of the log to it, for the first log and for the next."""
+    is_inside = """() => {
+        const frame = document.querySelector('.vr-scrolled'), cause = frame.querySelector('[data-cause]');
+        if (!cause) return false;
+        const outer = frame.getBoundingClientRect(), inner = cause.getBoundingClientRect();
+        return inner.top >= outer.top && inner.bottom <= outer.bottom;
+    }"""
+    with jupyter_lab.shown(browser, origin, "diagnose.ipynb") as visit:
+        visit.page.get_by_text("Out of memory in the vision").first.wait_for()
+        visit.page.wait_for_function(is_inside)
+        visit.page.get_by_placeholder("path, or recorded case").fill("qwen-a100-shared-gpu-race")
+        visit.page.keyboard.press("Tab")
+        visit.page.get_by_text("Answer for qwen-a100-shared-gpu-race").wait_for()
+        visit.page.wait_for_function(is_inside)
+        _clean(visit)
+
+
+def test_a_runbook_answers_what_its_panel_is_given(browser: Browser, origin: str) -> None:
+    """A paste into start-here changes the summary and every step below it."""
+    wants = ("clipboard-read", "clipboard-write")
+    with jupyter_lab.shown(browser, origin, "start-here.ipynb", height=6000, permissions=wants) as visit:
+        page = visit.page
+        jupyter_lab.settled(page)
+        page.get_by_text("Limit video to 0").first.wait_for()
+        page.evaluate("text => navigator.clipboard.writeText(text)", BUSY)
+        page.get_by_placeholder("Paste the log here").click()
+        page.keyboard.press("Control+V")
+        page.get_by_text("Answer for pasted text").wait_for()
+        page.get_by_text("The cheapest fix: Free the memory").wait_for()
+        assert page.locator(".jp-OutputArea-output", has_text="Limit video to 0").count() == 0
         _clean(visit)
 
 
@@ -296,10 +347,10 @@ def test_a_long_paste_is_sent_as_a_file(browser: Browser, origin: str) -> None:
         page.evaluate("() => new Promise(requestAnimationFrame)")
         assert time.monotonic() - began < scaled(3)
         page.get_by_text("mem.free_below_utilization").first.wait_for(timeout=60_000)
-        page.get_by_text("Answered: the pasted text").wait_for()
+        page.get_by_text("Answer for pasted text").wait_for()
         assert log.input_value() == ""
         log.fill(f"{secret}\nvLLM cannot start")
-        page.get_by_text("No cause was found in this text").first.wait_for()
+        page.get_by_text("not the log of a vLLM launch").first.wait_for()
         saved = page.evaluate(
             """async () => {
                 const panel = window.jupyterapp.shell.currentWidget;

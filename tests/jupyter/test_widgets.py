@@ -44,6 +44,8 @@ def _texts(told: Any) -> Iterator[RenderedView]:
     for value in vars(told).values():
         if isinstance(value, RenderedView):
             yield value
+        elif isinstance(value, logs.LogDetails):
+            yield from _texts(value)
         elif isinstance(value, tuple):
             yield from (
                 part for each in value if isinstance(each, tuple) for part in each if isinstance(part, RenderedView)
@@ -54,23 +56,25 @@ def _texts(told: Any) -> Iterator[RenderedView]:
 
 
 def test_a_pasted_log_is_told_whole() -> None:
-    """The cause, the log with its lines marked, and what would confirm it stand in one answer."""
+    """The summary comes first; the log with its cause marked and what would confirm it stand below."""
     told = logs.report_on(logs.LogRequest(pasted=BUSY))
     assert told.error == ""
-    assert told.cause
-    assert "mem.free_below_utilization" in told.cause.plain
-    assert told.log
-    assert "▼ cause" in told.log.plain
-    assert told.checks
-    assert told.timeline
+    assert told.summary
+    assert told.summary.plain.startswith("FAILED   pasted text")
+    assert "mem.free_below_utilization" in told.summary.plain
+    assert told.details
+    assert "▼ cause" in told.details.log.plain
+    assert "<div data-cause " in told.details.log.html
 
 
 def test_each_way_out_has_the_command_that_is_copied() -> None:
-    """It is the command that was checked, to the letter, and the view above it says who checked it."""
+    """It is the command that was checked, to the letter; the first is what the summary's button copies."""
     told = logs.report_on(logs.LogRequest(name="autoglm-3090-video-oom"))
     answer = diagnosing.diagnose(sources.load("autoglm-3090-video-oom"))
-    assert [way.command for way in told.ways] == [way.command or "" for way in answer.remedies]
-    assert "Checked by the linter, the planner." in told.ways[0].shown.plain
+    assert told.details
+    assert [way.command for way in told.details.ways] == [way.command or "" for way in answer.remedies]
+    assert "Checked by the linter, the planner." in told.details.ways[0].shown.plain
+    assert told.fix == answer.remedies[0].command
 
 
 def test_files_that_are_handed_over_are_one_start() -> None:
@@ -80,10 +84,27 @@ def test_files_that_are_handed_over_are_one_start() -> None:
         logs.Upload("b.log.gz", gzip.compress(BUSY.encode())),
     )
     told = logs.report_on(logs.LogRequest(uploads=files, name="tiny-cpu-served"))
-    assert told.log
-    assert "b.log.gz" in told.log.plain
-    assert told.cause
-    assert "mem.free_below_utilization" in told.cause.plain
+    assert told.details
+    assert "b.log.gz" in told.details.log.plain
+    assert told.summary
+    assert "mem.free_below_utilization" in told.summary.plain
+
+
+def test_steps_of_a_runbook_show_the_log_of_the_request() -> None:
+    """Each view is about the same log as the summary, and the panel does not repeat them."""
+    views = (rb.render.log_steps.failure, rb.render.log_steps.fixes)
+    told = logs.report_on(logs.LogRequest(pasted=BUSY, runbook="start-here", steps=views))
+    assert told.diagnosed
+    assert told.steps == tuple(view(told.diagnosed) for view in views)
+    assert "Free the memory" in told.steps[1].plain
+    assert told.details is None
+
+
+def test_reading_ends_when_it_is_cancelled() -> None:
+    """A long log is given up at its next piece, in one line."""
+    request = logs.LogRequest(pasted=BUSY)
+    request.cancelled.set()
+    assert logs.report_on(request).error == "pasted text: reading was cancelled"
 
 
 @pytest.mark.parametrize(
@@ -91,6 +112,7 @@ def test_files_that_are_handed_over_are_one_start() -> None:
     [
         (logs.LogRequest(name="nothing-of-this-name"), "no such file, folder or recorded case"),
         (logs.LogRequest(name="probe-healthy"), "a running server as observed"),
+        (logs.LogRequest(pasted="hello, world"), "pasted text, 12 characters: not the log of a vLLM launch"),
         (logs.LogRequest(pasted=BUSY, start=7), "the text holds one start"),
         (logs.LogRequest(pasted=BUSY, vllm="soon"), "soon"),
         (logs.LogRequest(pasted=BUSY, gpus="8xWHAT"), "WHAT"),
@@ -249,6 +271,9 @@ def test_marks_cover_the_words_that_are_wrong() -> None:
     lines = text.split("\n")
     marked = {lines[m.line - 1][m.column - 1 : m.end_column - 1]: m for m in told.marks}
     assert marked["--max-model-length"].severity == "error"
+    assert told.summary
+    assert told.summary.plain.startswith("1 ERROR  text · vLLM 0.19.0")
+    assert "Fix" not in told.summary.plain  # the panel has the corrected text below
     assert "--max-model-len" in told.fixed
     assert told.placed
     assert "^ column 3: error: vLLM 0.19.0 has no option --max-model-length" in told.placed.plain
@@ -259,10 +284,13 @@ def test_marks_cover_the_words_that_are_wrong() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("vllm serve m --host 127.0.0.1 --max-model-length 4096\n", "The corrected text"),
-        ("vllm serve m --max-model-length 4096\n", "The corrected text: 1 of what is wrong is left to you"),
-        ("vllm serve m --dtype int3 --port 99999\n", "Nothing is mended: 3 of what is wrong are left to you"),
-        ("vllm serve m --host 127.0.0.1\n", "Nothing to mend"),
+        ("vllm serve m --host 127.0.0.1 --max-model-length 4096\n", "Corrected text"),
+        ("vllm serve m --max-model-length 4096\n", "Corrected text; 1 problem needs your decision"),
+        (
+            "vllm serve m --dtype int3 --port 99999\n",
+            "Nothing can be fixed automatically; 3 problems need your decision",
+        ),
+        ("vllm serve m --host 127.0.0.1\n", "Nothing to fix"),
     ],
 )
 def test_a_corrected_text_says_what_is_left_in_it(text: str, said: str) -> None:
@@ -294,6 +322,16 @@ def test_a_recorded_host_is_shown_with_the_card_to_take() -> None:
     assert told.findings
     assert cards.report_on("nothing-of-this-name").error.count("\n") == 0
     assert "host-8xa100-shared" in cards.recorded()
+
+
+def test_a_host_without_a_gpu_is_one_line(tmp_path: Path) -> None:
+    """What is missing and what can be done; no empty tables."""
+    bare = json.loads((folders.cases_dir() / "host-1xa100" / "inventory.json").read_text(encoding="utf-8"))
+    path = tmp_path / "cpu.json"
+    path.write_text(json.dumps({**bare, "gpus": [], "no_gpus_reason": "no NVIDIA\ndriver answers"}), encoding="utf-8")
+    told = cards.report_on(str(path))
+    assert told.error == ("No GPU found: no NVIDIA driver answers; name a snapshot of another host to see its GPUs.")
+    assert (told.cards, told.chosen) == (None, None)
 
 
 def test_a_watched_card_tells_how_its_memory_moved(tmp_path: Path) -> None:
@@ -422,11 +460,43 @@ def test_hostile_text_is_never_markup(tmp_path: Path) -> None:
     assert [html for html in shown if "<img" in html or "<script" in html] == []
 
 
+def test_a_runbook_follows_its_panel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is pasted is what its steps and its verdict are about; running the cell again keeps it."""
+    _installed()
+    monkeypatch.setattr(rb.widgets, "is_attended", lambda: True)
+    log: Any = rb.widgets.log("autoglm-3090-video-oom", runbook="start-here")
+    failure, runbook = log.step(rb.render.log_steps.failure), log.step(rb.render.log_steps.runbook)
+    assert log.summary() is log
+    assert "Out of memory in the vision" in failure.value
+    assert "single-gpu-oom" in runbook.value
+    assert log.judge().case == "autoglm-3090-video-oom"
+    log._named.value = ""
+    assert (failure.value, runbook.value) == ("", "")
+    with pytest.raises(InputError, match="the panel: has no log"):
+        log.judge()
+    log._pasted.value = BUSY
+    assert "1.0/79.25 GiB" in failure.value
+    assert str(log.judge().root_cause.symptom) == "mem.free_below_utilization"
+    assert rb.widgets.log("autoglm-3090-video-oom", runbook="start-here") is log
+    again: Any = log.step(rb.render.log_steps.failure)
+    assert again.value == failure.value
+    assert rb.widgets.log("tiny-cpu-served", runbook="start-here") is not log
+
+
+def test_a_headless_runbook_is_about_its_parameters() -> None:
+    """No widget is stored: summary, steps and verdict are those of the evidence."""
+    log = rb.widgets.log("autoglm-3090-video-oom", runbook="start-here")
+    assert log.summary().plain.startswith("FAILED   startup.log")
+    assert "single-gpu-oom" in log.step(rb.render.log_steps.runbook).plain
+    assert log.judge().verdict is Verdict.PASS
+
+
 def test_headless_runs_show_the_plain_view() -> None:
     """Nobody is there to use a panel, so none is stored; the plain view is what is shown."""
     plain = RenderedView("said", "<p>said</p>")
     assert rb.widgets.is_attended() is False
     assert rb.widgets.offered("diagnose", plain, evidence="tiny-cpu-served") is plain
+    assert rb.widgets.offered("commands", text="vllm serve m").is_nothing
 
 
 def test_without_ipywidgets_one_line_says_what_to_install() -> None:
@@ -519,7 +589,7 @@ def test_what_breaks_off_is_said_in_place_of_the_old_answer(monkeypatch: pytest.
     """A fault of our own is one line, in every panel, and no answer to what was asked before stands beside it."""
     _installed()
     panels = [
-        (rb.widgets.diagnose("autoglm-3090-video-oom"), "_named", "_cause", (logs, "_evidence")),
+        (rb.widgets.diagnose("autoglm-3090-video-oom"), "_named", "_summary", (logs, "_evidence")),
         (rb.widgets.plan(), "_context", "_overview", (settings, "_report_on")),
         (rb.widgets.commands("vllm serve m --x"), "_text", "_placed", (scripts, "report_on")),
         (rb.widgets.runs(), "_subject", "_entries", (entries, "report_on")),
@@ -573,12 +643,12 @@ def test_a_saved_state_holds_nothing_that_was_pasted() -> None:
     log = "\n".join([f"INFO --api-key {secret}", hidden, *["INFO"] * 9, BUSY])
     panel = rb.widgets.diagnose()
     panel._pasted._hear(None, {"text": log}, [])
-    assert "mem.free_below_utilization" in panel._cause.value
-    assert "the pasted text" in panel._source.value
+    assert "mem.free_below_utilization" in panel._summary.value
+    assert "pasted text" in panel._source.value
     at = datetime.now(UTC)
     content = memoryview(log.encode())
     panel._files.value = ({"name": "a.log", "type": "", "size": len(content), "content": content, "last_modified": at},)
-    assert "the uploaded a.log" in panel._source.value
+    assert "uploaded a.log" in panel._source.value
     commands = rb.widgets.commands(f"vllm serve m --api-key {secret} --max-model-length 4096\n")
     assert commands._text.marks
     saved = json.dumps(Widget.get_manager_state(), default=str)
@@ -594,10 +664,10 @@ def test_a_panel_tells_in_the_language_that_is_chosen(monkeypatch: pytest.Monkey
     _installed()
     monkeypatch.setenv("VLLM_RUNBOOKS_LANG", "zh")
     panel = rb.widgets.diagnose("autoglm-3090-video-oom")
-    assert "视觉、视频或音频编码器显存不足" in panel._cause.value
-    assert "失败" in panel._outcome.value
+    assert "视觉、视频或音频编码器显存不足" in panel._summary.value
+    assert "失败" in panel._summary.value
     panel._lang.value = "en"
-    assert "Out of memory in the vision, video or audio encoder" in panel._cause.value
+    assert "Out of memory in the vision, video or audio encoder" in panel._summary.value
     commands = rb.widgets.commands("vllm serve m --max-model-length 4096", lang="zh")
     assert "没有选项" in commands._placed.value
     with pytest.raises(InputError, match="no language"):

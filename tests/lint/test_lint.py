@@ -16,6 +16,7 @@ from vllm_runbooks import cli, render
 from vllm_runbooks.catalog import folders, options
 from vllm_runbooks.catalog.specs import DefaultReviews
 from vllm_runbooks.core.console import terminal
+from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Case, Evidence, Expectation, IssueRef
 from vllm_runbooks.core.records import IssueSeverity
@@ -1193,7 +1194,7 @@ def test_a_notebook_has_the_issues_as_a_table() -> None:
     ]
     tones = [re.findall(r"background:([^;]*);", row) for row in rows]
     assert tones == [[elements.RED], [elements.AMBER], [elements.BLUE]]
-    assert re.findall("<th[^>]*>([^<]*)</th>", shown.html) == ["place", "", "what is wrong", "mended"]
+    assert re.findall("<th[^>]*>([^<]*)</th>", shown.html) == ["place", "", "issue", "fixable"]
     bare = render.issues.table(replace(FOUND, issues=()))
     assert bare.html == "<p>No problems found in 1 launch, checked for vLLM 0.19.0 (given).</p>"
 
@@ -1212,8 +1213,7 @@ def test_a_notebook_has_what_is_started() -> None:
     ]  # fmt: skip
     assert shown.html.endswith("</table><p>vLLM 0.19.0 (given)</p>")
     none = render.issues.starts(replace(FOUND, deployments=(), vllm=replace(JUDGED, version="<b>", data="<b>")))
-    assert none.plain == "No start of vLLM was found (vLLM <b> (given))."
-    assert none.html == "<p>No start of vLLM was found (vLLM &lt;b&gt; (given)).</p>"
+    assert none == RenderedView.nothing("No vLLM launch found (vLLM <b> (given)).")
 
 
 NEW_DEFAULTS = (
@@ -1257,7 +1257,7 @@ def test_a_notebook_has_the_migration() -> None:
     assert shown.html.endswith("</span>\n c</pre>")
     whole = render.issues.migration(replace(MOVED, issues=(MENDED,), changed_defaults=(), diff=""))
     assert whole.plain.split("\n")[0].endswith("The rewritten text fixes 1 of them.")
-    assert whole.html.endswith("<p>No default of these commands changed.</p><p>Nothing to mend.</p>")
+    assert "<p>No default of these launches changed.</p>" in whole.html
 
 
 def test_a_notebook_has_the_difference_that_fixes_make() -> None:
@@ -1267,7 +1267,7 @@ def test_a_notebook_has_the_difference_that_fixes_make() -> None:
     assert shown.plain == "--- given\n+++ corrected\n@@ -1,2 +1,2 @@\n a\n-b\n+c"
     for same in (None, "a\nb\n"):
         none = render.issues.difference("a\nb\n", replace(FOUND, fixed=same))
-        assert (none.plain, none.html) == ("nothing to mend", "<p>Nothing to mend.</p>")
+        assert none == RenderedView.nothing("Nothing to fix.")
     script = render.issues.script("a < b\n")
     assert (script.plain, script.html) == ("a < b\n", '<pre style="white-space:pre-wrap">a &lt; b\n</pre>')
 

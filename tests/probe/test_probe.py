@@ -1209,10 +1209,62 @@ def test_a_recorded_server_is_judged_as_its_case_expects(name: str, capsys: pyte
     text = rb.render.health.text(found, catalog.serving())
     assert text.startswith(("PASS  ", "FAIL  "))
     assert f"  vLLM {found.vllm.version or 'unknown'}  " in text
-    for view in (rb.render.health.outcome, rb.render.health.rungs, rb.render.health.findings, rb.render.health.load):
+    assert rb.render.health.summary(found, catalog.serving()).html.startswith("<div")
+    for view in (rb.render.health.rungs, rb.render.health.findings, rb.render.health.load):
         assert view(found).plain
         assert view(found).html
     assert "<svg" in rb.render.health.figures(found, catalog.serving()).html or not found.observation.samples
+
+
+def test_the_steps_of_a_degraded_server_go_from_proof_to_fix_to_verification() -> None:
+    """Each problem with its proof; the fixes with their costs; what clients get; how to confirm the cause."""
+    found, steps = rb.health(rb.load("probe-kv-pressure")), rb.render.health_steps
+    problems, fixes = steps.problems(found), steps.fixes(found)
+
+    assert [text.fact.partition(":")[0] for text in problems] == [
+        "The KV cache is too small for what runs, so requests are preempted",
+        "More requests come than the server computes at once",
+    ]
+    assert "preemptions 1.94 per second" in problems[0].fact
+    assert problems[0].do
+    assert fixes[0].fact.endswith("(`--max-num-seqs 1`).")
+    assert fixes[0].so.startswith("Cost: requests wait in the queue instead")
+    assert fixes[1].fact.startswith("Or: ")
+    checks = steps.health_checks(found)
+    assert checks.fact.startswith("7 of 8 health checks passed. `tools` failed: /v1/chat/completions")
+    assert checks.so == "The server is ready; only requests of this kind fail."
+    load = steps.load(found, catalog.serving())
+    assert "100.0% KV cache in use" in load.fact
+    assert "28 of 36 were answered; the first token came after 1.29 s (median)." in load.fact
+    assert "`vllm-runbooks diff`" in steps.following(found).do
+
+
+@pytest.mark.parametrize(
+    ("name", "check", "command"),
+    [
+        ("probe-engine-killed", "3 of 5 health checks passed. `token` failed", "vllm-runbooks diagnose SERVER.log"),
+        ("probe-wrong-key", "3 of 4 health checks passed. `models` failed: /v1/models: 401", ""),
+        ("probe-not-vllm", "1 of 3 health checks passed. `server` failed: no sign of a vLLM", ""),
+    ],
+)
+def test_the_check_that_proves_the_cause_is_named(name: str, check: str, command: str) -> None:
+    """Not one before it that fails as well; the log is asked for only where the server is down."""
+    found, steps = rb.health(rb.load(name)), rb.render.health_steps
+
+    assert steps.health_checks(found).fact.startswith(check)
+    assert steps.health_checks(found).so == "The server is not ready."
+    assert steps.following(found).command == command
+
+
+def test_a_healthy_server_has_no_problem_to_show_and_is_checked_again_later() -> None:
+    """Steps with nothing to say are nothing, and the next one schedules this check."""
+    found, steps = rb.health(rb.load("probe-healthy")), rb.render.health_steps
+
+    assert (steps.problems(found), steps.fixes(found)) == ([], [])
+    assert steps.following(found).command.startswith("vllm-runbooks schedule add health")
+    unseen = replace(found, facts={}, observation=replace(found.observation, health_checks=(), load=None))
+    assert steps.health_checks(unseen) is None
+    assert steps.load(unseen, catalog.serving()) is None
 
 
 def test_another_finding_than_expected_is_told() -> None:
@@ -1291,8 +1343,11 @@ def test_text_of_a_server_is_no_markup_and_steers_no_terminal(capsys: pytest.Cap
         found: Health = judging.health(seen(port))
 
     assert "\x1b" not in out
-    for view in (rb.render.health.outcome, rb.render.health.rungs, rb.render.health.findings):
+    for view in (rb.render.health.rungs, rb.render.health.findings):
         assert "<script" not in view(found).html
+    steps = rb.render.health_steps
+    texts = [*steps.problems(found), *steps.fixes(found), steps.health_checks(found), steps.following(found)]
+    assert "<script" not in rb.render.health.summary(found, catalog.serving()).html + rb.step(texts, {}).html
     assert "<script" not in rb.render.health.figures(found, catalog.serving()).html
 
 

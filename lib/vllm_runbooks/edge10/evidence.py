@@ -1,6 +1,6 @@
 """A job for an edge chip with what ran its steps and what they left, recorded or in a folder, judged as a whole.
 
-What is not given is said in its place, and judged nowhere.
+A part that is not given is not checked.
 """
 
 from __future__ import annotations
@@ -321,7 +321,7 @@ def _logged(named: Sequence[_Source]) -> Answer | str:
 
 
 def _view(part: _Part | str, view: Callable[[_Part], RenderedView]) -> RenderedView:
-    return RenderedView.said(part) if isinstance(part, str) else view(part)
+    return RenderedView.nothing(part) if isinstance(part, str) else view(part)
 
 
 def job(report: JobReport) -> RenderedView:
@@ -367,14 +367,14 @@ def made(report: JobReport) -> steps.JobFiles | str:
     if isinstance(report.job, str):
         return report.job
     if report.job.job is None:
-        return "The description contradicts itself or the toolchain: mend what is wrong with it first."
+        return "The description contradicts itself or the toolchain: fix it first."
     return steps.make_files(report.job.job, report.facts)
 
 
 def made_shown(report: JobReport, files: steps.JobFiles | str) -> RenderedView:
     """Show the files that were made, and what the linters report about them."""
     if isinstance(files, str):
-        return RenderedView.said(f"Nothing is made. {files}")
+        return RenderedView.nothing(f"Nothing is made. {files}")
     return pages.made(files.files, files.texts, making.judged(files.texts, report.facts))
 
 
@@ -388,9 +388,9 @@ def write(files: steps.JobFiles | str, folder: str, *, apply: bool) -> RenderedV
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
     check_texts(folder=folder)
     if isinstance(files, str):
-        return RenderedView.said(f"Nothing is written. {files}")
+        return RenderedView.nothing(f"Nothing is written. {files}")
     if not apply:
-        return RenderedView.said("Nothing is written, since apply is False.")
+        return RenderedView.nothing("Nothing is written: apply is False.")
     if not folder.strip():
         raise InputError("folder is empty; name the folder that the files are to be written into")
     written = making.store_made(files, Path(folder))
@@ -419,7 +419,7 @@ def judge(report: JobReport, chain: OpenChain | None = None) -> RunbookVerdict:
     parts = (report.job, report.host, report.scripts, report.quantised, report.compiled, report.accuracy, report.log)
     if chain is None and all(isinstance(part, str) for part in parts):
         raise InputError("nothing of a job is given; name a recorded job or a folder in evidence, or a part of it")
-    findings, unknown = list(_wrong(report)), list(_open(report))
+    findings, unknown = list(_wrong(report)), list(unestablished(report))
     compared = chain.accuracy if chain is not None else None
     if chain is not None and compared is None:
         unknown.append(f"the chain of open parts: {chain.no_accuracy_reason}")
@@ -464,7 +464,8 @@ def _serious(part: CheckedHost | CheckedFolder | str) -> Iterator[tuple[str, str
             yield finding.id, finding.text
 
 
-def _open(report: JobReport) -> Iterator[str]:
+def unestablished(report: JobReport) -> Iterator[str]:
+    """What could not be checked in the parts that were given."""
     if isinstance(report.host, CheckedHost) and report.host.ok is None:
         yield from (f"{fact.fact} of the host ({fact.reason})" for fact in report.host.unknown)
     if not isinstance(report.scripts, str):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError, RunbooksError
-from vllm_runbooks.lint import checking
+from vllm_runbooks.core.views.summary_html import rendered
+from vllm_runbooks.lint import checking, summaries
 from vllm_runbooks.lint import render as issues
 from vllm_runbooks.lint.records import Linted
 from vllm_runbooks.reading import sources
@@ -43,6 +44,7 @@ class CommandReport:
 
     error: str = ""
     marks: tuple[Mark, ...] = ()
+    summary: RenderedView | None = None
     placed: RenderedView | None = None
     """The text with each issue below its line."""
     mended: str = ""
@@ -67,6 +69,8 @@ def report_on(request: CommandRequest) -> CommandReport:
         return CommandReport(error=str(error))
     return CommandReport(
         marks=tuple(_marks(request.text, linted)),
+        # The corrected text has its own place in the panel.
+        summary=rendered(replace(summaries.summarize(linted, "text"), fix=None)),
         placed=issues.in_place(script, linted),
         mended=issues.mended(linted),
         fixed=(linted.fixed or "") if issues.is_mended(linted) else "",

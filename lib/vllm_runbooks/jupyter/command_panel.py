@@ -8,7 +8,7 @@ from vllm_runbooks.jupyter import asking, page_parts, parts
 from vllm_runbooks.jupyter import command_model as scripts
 from vllm_runbooks.jupyter import plan_model as settings
 
-_ANY = "as the text says, else the newest"
+_ANY = "from the text, else the newest"
 
 
 class CommandPanel(parts.BasePanel):
@@ -24,13 +24,13 @@ class CommandPanel(parts.BasePanel):
             value=gpus, options=settings.cards(), placeholder="unknown", continuous_update=False
         )
         self._lang = parts.language(lang)
-        self._error, self._placed = parts.HtmlView(), parts.HtmlView()
+        self._error, self._summary, self._placed = parts.HtmlView(), parts.HtmlView(), parts.HtmlView()
         self._fixed, self._difference, self._starts = parts.HtmlView(), parts.HtmlView(), parts.HtmlView()
         self._copy = page_parts.Copy(label="Copy the corrected text")
         half = ipywidgets.Layout(width="480px", max_width="100%", margin="0 20px 8px 0", flex="1 1 320px")
         super().__init__(
             "Commands",
-            "what is wrong with a command, before it runs; nothing of it is run",
+            "checks a command before you launch it; nothing is executed",
             [
                 parts.row(
                     parts.field("vLLM", self._vllm, "260px"),
@@ -39,6 +39,7 @@ class CommandPanel(parts.BasePanel):
                 ),
                 self._text,
                 self._error,
+                self._summary,
                 ipywidgets.Box(
                     [
                         ipywidgets.VBox([self._placed], layout=half),
@@ -46,7 +47,7 @@ class CommandPanel(parts.BasePanel):
                     ],
                     layout=ipywidgets.Layout(flex_flow="row wrap", align_items="flex-start"),
                 ),
-                parts.folds(("The difference", self._difference), ("What the text starts", self._starts)),
+                parts.folds(("Difference", self._difference), ("Launches as vLLM's parser reads them", self._starts)),
             ],
         )
         later = asking.Later(self._update, lambda line: self._show(scripts.CommandReport(line)))
@@ -61,6 +62,7 @@ class CommandPanel(parts.BasePanel):
     def _show(self, report: scripts.CommandReport) -> None:
         self._error.show(parts.said(report.error))
         self._text.marks = [mark._asdict() for mark in report.marks]
+        self._summary.show(report.summary)
         self._placed.show(report.placed)
         self._fixed.show(parts.corrected(report.mended, report.fixed) if report.placed else None)
         self._copy.text = report.fixed

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.core.display import RenderedView
+from vllm_runbooks.core.display import RenderedView, one_line
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.evidence import SNAPSHOT
+from vllm_runbooks.core.views.elements import cut
 from vllm_runbooks.host import inventory
 from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.host import render as inventories
@@ -71,7 +72,11 @@ class GpuWatch:
 
 
 def _shown(inspected: Inspected) -> GpuReport:
-    return GpuReport("", inventories.host(inspected), inventories.chosen(inspected), inventories.findings(inspected))
+    findings = inventories.findings(inspected)
+    if inspected.recommendation is None:
+        reason = one_line(cut(inspected.no_gpus_reason or "none is listed", 400))
+        return GpuReport(f"No GPU found: {reason}; name a snapshot of another host to see its GPUs.", findings=findings)
+    return GpuReport("", inventories.host(inspected), inventories.chosen(inspected), findings)
 
 
 def recorded() -> list[str]:

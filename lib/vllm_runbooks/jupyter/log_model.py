@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 from vllm_runbooks.catalog import folders, options
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.records import RunbookVerdict
 from vllm_runbooks.diagnosis import diagnosing
-from vllm_runbooks.diagnosis.render import annotated, answers, starts
+from vllm_runbooks.diagnosis.render import annotated, answers, log_steps
 from vllm_runbooks.reading import evidence, sources
 
 MAX_UPLOAD = 64 << 20
 """Most bytes of files or characters of text in a message; a larger log is given by its path."""
+
+
+LogView = Callable[[log_steps.DiagnosedLog], RenderedView]
 
 
 class Upload(NamedTuple):
@@ -40,6 +46,12 @@ class LogRequest:
     """Number of the launch from 1; 0: the last."""
     lang: str | None = None
     """None: the default of `catalog.load.language`."""
+    runbook: str = ""
+    """The runbook that the panel drives: its steps show the details."""
+    steps: tuple[LogView, ...] = ()
+    """Views of the same log."""
+    cancelled: threading.Event = field(default_factory=threading.Event, compare=False)
+    """Set to stop reading."""
 
 
 class ShownFix(NamedTuple):
@@ -50,6 +62,21 @@ class ShownFix(NamedTuple):
 
 
 @dataclass(frozen=True)
+class LogDetails:
+    """What the panel shows below the summary."""
+
+    log: RenderedView
+    ways: tuple[ShownFix, ...]
+    cause: RenderedView
+    """Why, and what to do first."""
+    checks: RenderedView
+    timeline: RenderedView
+    facts: RenderedView
+    others: RenderedView
+    launches: RenderedView
+
+
+@dataclass(frozen=True)
 class LogReport:
     """Content of the panel."""
 
@@ -57,20 +84,36 @@ class LogReport:
     """Why there is no answer, in one line."""
     source: str = ""
     """Which of the inputs is diagnosed."""
-    outcome: RenderedView | None = None
-    cause: RenderedView | None = None
-    log: RenderedView | None = None
-    timeline: RenderedView | None = None
-    advice: RenderedView | None = None
-    ways: tuple[ShownFix, ...] = ()
-    checks: RenderedView | None = None
-    others: RenderedView | None = None
-    facts: RenderedView | None = None
-    starts: int = 0
-    """Number of launches in the text."""
+    diagnosed: log_steps.DiagnosedLog | None = None
+    summary: RenderedView | None = None
+    fix: str = ""
+    """The first fix to copy: the whole command if it is known, else the change."""
+    details: LogDetails | None = None
+    """None if the steps of a runbook show them."""
+    steps: tuple[RenderedView, ...] = ()
+    """What the requested views show."""
 
 
 NOTHING = LogReport()
+
+
+class FixedLog:
+    """The log of a runbook without a panel: that of its parameters."""
+
+    def __init__(self, log: log_steps.DiagnosedLog, runbook: str) -> None:
+        self._log, self._runbook = log, runbook
+
+    def summary(self) -> RenderedView:
+        """State, cause and first fix."""
+        return answers.summary(self._log.answer, gpus=self._log.gpus, runbook=self._runbook)
+
+    def step(self, view: LogView) -> RenderedView:
+        """A step about the log."""
+        return view(self._log)
+
+    def judge(self) -> RunbookVerdict:
+        """The verdict on the log."""
+        return diagnosing.judge(self._log.answer, self._log.evidence)
 
 
 def report_on(request: LogRequest) -> LogReport:
@@ -79,28 +122,52 @@ def report_on(request: LogRequest) -> LogReport:
         return NOTHING
     try:
         evidence = _evidence(request)
-        answer = diagnosing.diagnose(
-            evidence, start=request.start or None, gpus=request.gpus.strip() or None, lang=request.lang
+        cancellable = _cancellable(evidence, request.cancelled)
+        log = log_steps.diagnosed(cancellable, gpus=request.gpus.strip(), start=request.start, lang=request.lang)
+        answer = log.answer
+        if not answer.starts and not answer.findings:
+            raise InputError(f"{_source(request)}: not the log of a vLLM launch; give the output of the server")
+        fix = answers.summary_record(answer, gpus=log.gpus).fix
+        return LogReport(
+            source=_source(request),
+            diagnosed=replace(log, evidence=evidence),
+            summary=answers.summary(answer, gpus=log.gpus, runbook=request.runbook),
+            fix=(fix.command or fix.change) if fix is not None and fix.is_command else "",
+            details=None if request.runbook else _details(log),
+            steps=tuple(view(log) for view in request.steps),
         )
-        read = diagnosing.read(evidence)
     except RunbooksError as error:
         return LogReport(error=str(error), source=_source(request))
+
+
+def _details(log: log_steps.DiagnosedLog) -> LogDetails:
+    answer = log.answer
     ways = [
         ShownFix(answers.way_out(n, way, answer.lang), way.command or "") for n, way in enumerate(answer.remedies, 1)
     ]
-    return LogReport(
-        source=_source(request),
-        outcome=answers.outcome(answer),
-        cause=answers.cause(answer),
-        log=annotated.log(answer, evidence.documents),
-        timeline=starts.timeline(read, start=request.start),
-        advice=answers.advice(answer) if answer.root_cause or not ways else None,
+    return LogDetails(
+        log=annotated.log(answer, log.evidence.documents),
         ways=tuple(ways),
+        cause=RenderedView.joined([answers.cause(answer), answers.advice(answer)]),
         checks=answers.checks(answer),
-        others=answers.others(answer),
+        timeline=log_steps.timeline(log),
         facts=answers.facts(answer),
-        starts=len(answer.starts),
+        others=answers.others(answer),
+        launches=answers.starts(answer),
     )
+
+
+def _cancellable(evidence: Evidence, cancelled: threading.Event) -> Evidence:
+    """Evidence whose documents raise InputError while they are read, once it is cancelled."""
+
+    def pieces(document: Document) -> Iterator[str]:
+        for piece in document.pieces():
+            if cancelled.is_set():
+                raise InputError(f"{document.name}: reading was cancelled")
+            yield piece
+
+    documents = tuple(replace(document, source=partial(pieces, document)) for document in evidence.documents)
+    return replace(evidence, documents=documents)
 
 
 def _evidence(request: LogRequest) -> Evidence:
@@ -120,10 +187,10 @@ def _evidence(request: LogRequest) -> Evidence:
 
 def _source(request: LogRequest) -> str:
     if request.uploads:
-        return f"the uploaded {', '.join(upload.name for upload in request.uploads)}"
+        return f"uploaded {', '.join(upload.name for upload in request.uploads)}"
     if request.pasted.strip():
-        return f"the pasted text, {len(request.pasted):,} characters"
-    return f"the file or case {request.name.strip()}"
+        return f"pasted text, {len(request.pasted):,} characters"
+    return request.name.strip()
 
 
 def _document(upload: Upload) -> Document:

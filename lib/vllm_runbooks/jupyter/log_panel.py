@@ -6,16 +6,37 @@ from typing import Any
 
 import ipywidgets
 
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import RunbookVerdict
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.jupyter import asking, page_parts, parts
 from vllm_runbooks.jupyter import log_model as logs
 
 
 class LogPanel(parts.BasePanel):
-    """Paste, upload or name a log; shows the cause, its evidence in the log, and the fixes."""
+    """Paste, upload or name a log; shows its summary, then the marked log and the rest, or the steps of a runbook.
+
+    Args:
+        evidence: A file or recorded case as its first content.
+        pasted: A log as its first content instead.
+        vllm: Release that wrote the log, if the log does not print it.
+        gpus: GPUs of the launch.
+        lang: Language of the answer; None: the default of `catalog.load.language`.
+        runbook: The runbook that it drives: its steps show the details.
+    """
 
     def __init__(
-        self, evidence: str = "", pasted: str = "", vllm: str = "", gpus: str = "", lang: str | None = None
+        self,
+        evidence: str = "",
+        pasted: str = "",
+        vllm: str = "",
+        gpus: str = "",
+        *,
+        lang: str | None = None,
+        runbook: str = "",
     ) -> None:
+        self._runbook = runbook
+        self._steps: dict[logs.LogView, parts.HtmlView] = {}
         self._pasted = page_parts.TextBox(
             value=pasted, placeholder="Paste the log here, from its first line to its last"
         )
@@ -23,42 +44,38 @@ class LogPanel(parts.BasePanel):
         self._named = ipywidgets.Combobox(
             value=evidence, options=logs.recorded(), placeholder="path, or recorded case", continuous_update=False
         )
-        self._vllm = ipywidgets.Text(value=vllm, placeholder="as the log says", continuous_update=False)
+        self._vllm = ipywidgets.Text(value=vllm, placeholder="from the log", continuous_update=False)
         self._gpus = ipywidgets.Text(value=gpus, placeholder="as in 2xRTX3090", continuous_update=False)
-        self._files = ipywidgets.FileUpload(multiple=True, description="Upload logs", tooltip="logs of one start")
+        self._files = ipywidgets.FileUpload(multiple=True, description="Upload logs", tooltip="logs of one launch")
         self._lang = parts.language(lang)
         self._start = ipywidgets.BoundedIntText(value=0, min=0, max=0)
-        self._start_field = parts.field("which start (0: the last)", self._start, "170px")
-        self._clear = parts.button("Clear", "forget the texts and the files")
-        self._working, self._source, self._error = parts.HtmlView(), parts.HtmlView(), parts.HtmlView()
-        self._outcome, self._cause, self._log, self._time = (parts.HtmlView() for _ in range(4))
-        self._advice, self._checks, self._others = parts.HtmlView(), parts.HtmlView(), parts.HtmlView()
-        self._facts = parts.HtmlView()
+        self._start_field = parts.field("launch (0: the last)", self._start, "170px")
+        self._clear = parts.button("Clear", "remove the texts and the files")
+        self._cancel = parts.button("Cancel", "stop reading")
+        self._working, self._source, self._error, self._summary = (parts.HtmlView() for _ in range(4))
+        self._copy = page_parts.Copy(label="Copy the fix")
+        self._log, self._cause, self._checks, self._time = (parts.HtmlView() for _ in range(4))
+        self._facts, self._others, self._launches = (parts.HtmlView() for _ in range(3))
         self._ways = parts.column(())
         self._made: list[_Way] = []
-        self._folds = parts.folds(
-            ("The start's own figures", self._facts),
-            ("What else was found", self._others),
-        )
-        self._answer = parts.column(
+        self._details = parts.column(
             [
-                self._outcome,
-                self._cause,
-                parts.heading("The log, with its lines marked"),
+                parts.heading("The log, marked"),
                 parts.scrolled(self._log, "420px"),
-                parts.heading("The start, step by step"),
-                self._time,
-                parts.heading("The ways out"),
-                self._advice,
-                self._ways,
-                parts.heading("What would confirm it"),
-                self._checks,
-                self._folds,
+                parts.folds(
+                    ("All fixes", self._ways),
+                    ("Why", self._cause),
+                    ("How to verify", self._checks),
+                    ("How far the launch got", self._time),
+                    ("Figures that vLLM printed", self._facts),
+                    ("Other findings", self._others),
+                    ("All launches in this log", self._launches),
+                ),
             ]
         )
         super().__init__(
             "Diagnose",
-            "a log of vLLM: its cause, the lines that prove it, and checked ways out",
+            "cause and fix of a failed launch, from its log",
             [
                 parts.field("log", self._pasted, "100%"),
                 parts.row(
@@ -72,14 +89,18 @@ class LogPanel(parts.BasePanel):
                     self._start_field,
                     parts.field("language", self._lang, "110px"),
                 ),
-                self._working,
+                parts.row(self._working, self._cancel),
                 self._source,
                 self._error,
-                self._answer,
+                self._summary,
+                self._copy,
+                self._details,
             ],
         )
+        self._request = self._asked()
+        self._wait("")
         asker = asking.Asker(
-            self._asked,
+            self._next_request,
             logs.report_on,
             self._show,
             wait=self._wait,
@@ -90,9 +111,35 @@ class LogPanel(parts.BasePanel):
         for field in (self._pasted, self._named):
             field.observe(self._give_up_files, "value")
         for field in (self._pasted, self._named, self._vllm, self._gpus, self._start, self._files, self._lang):
+            field.observe(self._stop_reading, "value")
             field.observe(asker, "value")
         self._clear.on_click(self._forget)
+        self._cancel.on_click(self._stop_reading)
         asker.now()
+
+    def summary(self) -> LogPanel:
+        """The panel, which begins with the summary of its log."""
+        return self
+
+    def step(self, view: logs.LogView) -> parts.HtmlView:
+        """A step of the runbook, which follows the log of the panel."""
+        if view in self._steps:
+            self._steps.pop(view).close()
+        followed = self._steps[view] = parts.HtmlView()
+        log = self._report.diagnosed
+        followed.show(view(log) if log is not None else None)
+        return followed
+
+    def judge(self) -> RunbookVerdict:
+        """The verdict on the log of the panel.
+
+        Raises:
+            InputError: It has none that can be read.
+        """
+        log = self._report.diagnosed
+        if log is None:
+            raise InputError(self._report.error or "the panel: has no log; paste, upload or name one")
+        return diagnosing.judge(log.answer, log.evidence)
 
     def _take(self, change: Any) -> None:
         """Keep the files in this process: a widget's value is saved with the notebook."""
@@ -111,45 +158,51 @@ class LogPanel(parts.BasePanel):
 
     def _asked(self) -> logs.LogRequest:
         texts = (self._pasted.value, self._named.value, self._vllm.value, self._gpus.value)
-        return logs.LogRequest(self._uploads, *texts, self._start.value, self._lang.value)
+        return logs.LogRequest(
+            self._uploads, *texts, self._start.value, self._lang.value, self._runbook, tuple(self._steps)
+        )
+
+    def _next_request(self) -> logs.LogRequest:
+        self._request = self._asked()
+        return self._request
+
+    def _stop_reading(self, _: Any) -> None:
+        self._request.cancelled.set()
 
     def _wait(self, words: str) -> None:
         self._working.show(parts.working(words))
+        for part in (self._working, self._cancel):
+            part.layout.display = None if words else "none"
 
     def _show(self, report: logs.LogReport) -> None:
-        self._source.show(parts.answered(report.source))
+        self._report = report
+        self._source.show(parts.answered(report.source if report.diagnosed else ""))
         self._error.show(parts.said(report.error))
-        self._answer.layout.display = None if report.cause else "none"
-        self._start.max = max(report.starts, self._start.value)
-        self._start_field.layout.display = None if report.starts > 1 or self._start.value else "none"
-        views = (
-            self._outcome,
-            self._cause,
-            self._log,
-            self._time,
-            self._advice,
-            self._checks,
-            self._others,
-            self._facts,
-        )
-        sections = (
-            report.outcome,
-            report.cause,
-            report.log,
-            report.timeline,
-            report.advice,
-            report.checks,
-            report.others,
-            report.facts,
-        )
+        self._summary.show(report.summary)
+        self._copy.text = report.fix
+        self._copy.layout.display = None if report.fix else "none"
+        launches = len(report.diagnosed.answer.starts) if report.diagnosed else 0
+        self._start.max = max(launches, self._start.value)
+        self._start_field.layout.display = None if launches > 1 or self._start.value else "none"
+        # A step may have been added while the log was read.
+        for number, step in enumerate(self._steps.values()):
+            step.show(report.steps[number] if number < len(report.steps) else None)
+        self._details.layout.display = None if report.details else "none"
+        views = (self._log, self._cause, self._checks, self._time, self._facts, self._others, self._launches)
+        details = report.details
+        sections = (None,) * len(views) if details is None else (
+            details.log, details.cause, details.checks, details.timeline, details.facts, details.others,
+            details.launches,
+        )  # fmt: skip
         for view, section in zip(views, sections, strict=True):
             view.show(section)
         # Views are used again: closed ones would leave their layouts in the kernel, answer after answer.
-        while len(self._made) < len(report.ways):
+        ways = details.ways if details else ()
+        while len(self._made) < len(ways):
             self._made.append(_Way())
-        for view, way in zip(self._made, report.ways, strict=False):
+        for view, way in zip(self._made, ways, strict=False):
             view.show(way)
-        self._ways.children = self._made[: len(report.ways)]
+        self._ways.children = self._made[: len(ways)]
 
 
 class _Way(ipywidgets.VBox):

@@ -17,8 +17,10 @@ from vllm_runbooks.core.errors import InputError
 
 if TYPE_CHECKING:
     from vllm_runbooks.host.nodes.records import CheckedCluster
+    from vllm_runbooks.jupyter.log_model import FixedLog
+    from vllm_runbooks.jupyter.log_panel import LogPanel
 
-__all__ = ["commands", "diagnose", "gpus", "is_attended", "nodes", "offered", "plan", "runs"]
+__all__ = ["commands", "diagnose", "gpus", "is_attended", "log", "nodes", "offered", "plan", "runs"]
 
 PANELS = {
     "diagnose": "log_panel:LogPanel",
@@ -28,6 +30,8 @@ PANELS = {
     "nodes": "node_panel:NodePanel",
     "runs": "run_panel:RunPanel",
 }
+_LOG_PANELS: dict[tuple[tuple[str, str], ...], LogPanel] = {}
+"""The panel that drives a runbook, by its arguments: in a kernel there is one."""
 
 
 def diagnose(evidence: str = "", *, pasted: str = "", vllm: str = "", gpus: str = "", lang: str | None = None) -> Any:
@@ -44,6 +48,36 @@ def diagnose(evidence: str = "", *, pasted: str = "", vllm: str = "", gpus: str 
         InputError: ipywidgets is not installed, or there is no such language.
     """
     return _panel("diagnose", evidence=evidence, pasted=pasted, vllm=vllm, gpus=gpus, lang=lang)
+
+
+def log(evidence: str = "", *, pasted: str = "", vllm: str = "", gpus: str = "", runbook: str) -> LogPanel | FixedLog:
+    """The log that a runbook is about: that of its panel, which answers what is pasted into it, if somebody can use it.
+
+    Its `summary`, each `step` and `judge` follow the panel; headless they are about the parameters. Running the cell
+    again with the same parameters keeps the panel with what was pasted.
+
+    Args:
+        evidence: A file or recorded case.
+        pasted: A log instead.
+        vllm: Release that wrote the log, if the log does not print it.
+        gpus: GPUs of the launch.
+        runbook: Id of the runbook.
+
+    Raises:
+        InputError: There is no such evidence and nobody to give another.
+    """
+    arguments = {"evidence": evidence, "pasted": pasted, "vllm": vllm, "gpus": gpus, "runbook": runbook}
+    if not _is_usable():
+        from vllm_runbooks.diagnosis.render import log_steps
+        from vllm_runbooks.jupyter.log_model import FixedLog
+        from vllm_runbooks.reading import sources
+
+        return FixedLog(log_steps.diagnosed(sources.load(evidence, pasted=pasted, vllm=vllm), gpus=gpus), runbook)
+    key = tuple(arguments.items())
+    if key not in _LOG_PANELS:
+        _LOG_PANELS.clear()
+        _LOG_PANELS[key] = _panel("diagnose", **arguments)
+    return _LOG_PANELS[key]
 
 
 def plan(
@@ -127,12 +161,12 @@ def runs(subject: str = "") -> Any:
     return _panel("runs", subject=subject)
 
 
-def offered(panel: str, otherwise: RenderedView, **arguments: Any) -> Any:
+def offered(panel: str, otherwise: RenderedView | None = None, **arguments: Any) -> Any:
     """A panel if somebody can use it, else a plain view: headless runs store no widgets.
 
     Args:
         panel: One of `PANELS`.
-        otherwise: The same content as a plain view.
+        otherwise: The same content as a plain view; None if the runbook shows it elsewhere.
         arguments: Arguments of the panel.
 
     Raises:
@@ -140,13 +174,19 @@ def offered(panel: str, otherwise: RenderedView, **arguments: Any) -> Any:
     """
     if panel not in PANELS:
         raise InputError(f"{panel}: is no panel; give {', '.join(sorted(PANELS)[:-1])} or {max(PANELS)}")
-    return _panel(panel, **arguments) if is_attended() and not extras.missing("the panels") else otherwise
+    if _is_usable():
+        return _panel(panel, **arguments)
+    return RenderedView.nothing("The panel is shown in JupyterLab.") if otherwise is None else otherwise
 
 
 def is_attended() -> bool:
     """Whether a person runs this cell: their front end allows a cell to ask for input, a headless executor does not."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return bool(getattr(getattr(shell, "kernel", None), "_allow_stdin", False))
+
+
+def _is_usable() -> bool:
+    return is_attended() and not extras.missing("the panels")
 
 
 def _panel(name: str, **arguments: Any) -> Any:

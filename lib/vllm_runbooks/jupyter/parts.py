@@ -22,6 +22,7 @@ class HtmlView(ipywidgets.HTML):
 
     def __init__(self, view: RenderedView | None = None) -> None:
         super().__init__(layout=ipywidgets.Layout(width="100%", height="auto", margin="0"))
+        self.add_class("vr-view")
         self.show(view)
 
     def show(self, view: RenderedView | None) -> None:
@@ -40,7 +41,7 @@ def said(line: str, tone: str = RED) -> RenderedView | None:
 
 def answered(source: str) -> RenderedView | None:
     """Which of the inputs is answered; None clears it."""
-    text = f"Answered: {source}" if source else ""
+    text = f"Answer for {source}" if source else ""
     return RenderedView(text, tag("div", escape(visible(text)), "font-size:13px;opacity:.85")) if text else None
 
 

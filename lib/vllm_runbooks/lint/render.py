@@ -131,7 +131,7 @@ def paragraphs(result: Linted | Migrated, name: str) -> list[TextBlock]:
     for issue in result.issues:
         tone, gutter = _TONES[issue.severity], " " * len(str(issue.line))
         head = styled(f"{issue.severity.value}[{issue.rule}]", tone)
-        first, *notes = _sentences(issue)
+        first, *notes = sentences(issue)
         blocks.append(SentenceLines(head + styled(f": {one_line(first)}", Tone.HEADING), "  "))
         blocks.append(Line(styled(f"{gutter}--> {one_line(name)}:{issue.line}:{issue.column}", Tone.FAINT)))
         label = _instead(issue, say)
@@ -149,7 +149,7 @@ def paragraphs(result: Linted | Migrated, name: str) -> list[TextBlock]:
     return blocks
 
 
-def _sentences(issue: Issue) -> list[str]:
+def sentences(issue: Issue) -> list[str]:
     """The message's sentences; the first with what is before it."""
     rest = joined(issue.notes)
     return [issue.message.removesuffix(rest).rstrip(), *issue.notes]
@@ -252,10 +252,10 @@ def is_mended(linted: Linted) -> bool:
 def mended(linted: Linted) -> str:
     """One line about the corrected text: fixed, or how much is left."""
     rest = len(wrong([issue for issue in linted.issues if issue.fix is None]))
-    summary = "The corrected text" if is_mended(linted) else "Nothing is mended"
+    summary = "Corrected text" if is_mended(linted) else "Nothing can be fixed automatically"
     if not rest:
-        return summary if is_mended(linted) else "Nothing to mend"
-    return f"{summary}: {rest} of what is wrong {'is' if rest == 1 else 'are'} left to you"
+        return summary if is_mended(linted) else "Nothing to fix"
+    return f"{summary}; {rest} {'problem needs' if rest == 1 else 'problems need'} your decision"
 
 
 def changes(migrated: Migrated) -> str:
@@ -386,7 +386,7 @@ def rows_of(issues: Sequence[Issue], tongue: str = "") -> str:
         f'<td style="text-align:left">{"yes" if issue.fix else ""}</td></tr>'
         for issue in issues
     )
-    names = ("what is wrong", "mended")
+    names = ("issue", "fixable")
     head = "<th>place</th><th></th>" + "".join(f'<th style="text-align:left">{name}</th>' for name in names)
     return f"<table><tr>{head}</tr>{rows}</table>" if rows else ""
 
@@ -400,7 +400,7 @@ def in_place(text: str, result: Linted | Migrated) -> RenderedView:
     for issue in result.issues:
         by_line.setdefault(issue.line, []).append(issue)
     lines = text.split("\n")
-    plain, html = [headline(result)], [f'<p style="font-weight:600">{escape(headline(result))}</p>']
+    plain, html = list[str](), list[str]()
     for number, line in enumerate(lines[:_MAX_PLACED], 1):
         plain.append(f"{number:>5}  {line}")
         wide = "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent;color:inherit;font-size:13px"
@@ -421,7 +421,7 @@ def in_place(text: str, result: Linted | Migrated) -> RenderedView:
 def _below(issue: Issue) -> str:
     tone = GROUNDS[_TONES[issue.severity]]
     style = f"{tinted(tone, '3px 0 3px 8px')};margin:2px 0 6px 0;font-size:13px"
-    mended = " · the corrected text mends it" if issue.fix else ""
+    mended = " · fixed in the corrected text" if issue.fix else ""
     message = f"{badge(issue.severity.value, tone)} <b>column {issue.column}</b> {prose(issue.message)}"
     rest = f'<span style="opacity:.8">{escape(issue.rule)}{mended}</span>'
     return f'<div style="{style};line-height:1.5">{message}<br>{rest}</div>'
@@ -435,8 +435,7 @@ def starts(linted: Linted) -> RenderedView:
     head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("model", "options", "environment"))
     release_line = release(linted)
     if not rows:
-        nothing = f"No start of vLLM was found ({release_line})."
-        return RenderedView(nothing, f"<p>{escape(nothing)}</p>")
+        return RenderedView.nothing(f"No vLLM launch found ({release_line}).")
     html = f"<table><tr>{head}</tr>{body}</table><p>{escape(release_line)}</p>"
     return RenderedView(f"{plain}\n{release_line}", html)
 
@@ -470,7 +469,7 @@ def migration(moved: Migrated) -> RenderedView:
         for change in moved.changed_defaults
     )
     head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("option", "default was", "is", "", ""))
-    defaults = f"<table><tr>{head}</tr>{rows}</table>" if rows else "<p>No default of these commands changed.</p>"
+    defaults = f"<table><tr>{head}</tr>{rows}</table>" if rows else "<p>No default of these launches changed.</p>"
     issues = [f"line:{issue.line}:{issue.column}: {issue.message}" for issue in rest]
     html = f"<p>{escape(summary)}</p>{rows_of(rest, _tongue(moved))}{defaults}"
     return RenderedView("\n".join([summary, *issues, changes(moved)]), html + _compared(moved.diff or None).html)
@@ -489,5 +488,5 @@ def _compared(body: str | None) -> RenderedView:
 
 def script(body: str | None) -> RenderedView:
     if body is None:
-        return RenderedView("nothing to mend", "<p>Nothing to mend.</p>")
+        return RenderedView.nothing("Nothing to fix.")
     return RenderedView(body, f'<pre style="white-space:pre-wrap">{escape(body)}</pre>')

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 from vllm_runbooks.catalog.serving import Serving
 from vllm_runbooks.core.display import RenderedView, visible
-from vllm_runbooks.core.records import Remedy, Verdict
+from vllm_runbooks.core.records import Remedy
 from vllm_runbooks.core.views.drawing import HAIR, LINES, WIDTH, caption, picture, rule, swatches, tick_step
-from vllm_runbooks.core.views.elements import GREEN, RED, Headline, badge, grid, heading, prose, remark, tag, verdict
+from vllm_runbooks.core.views.elements import badge, grid, heading, prose, remark, tag
 from vllm_runbooks.core.views.styled import (
     BLANK,
     GROUNDS,
@@ -28,10 +28,12 @@ from vllm_runbooks.core.views.styled import (
     plain,
     styled,
 )
+from vllm_runbooks.core.views.summary_html import rendered
 from vllm_runbooks.probe.records import FEWEST_P95, FEWEST_P99, Health, LoadMeasurement, ServingFinding
+from vllm_runbooks.probe.summaries import summarize
 from vllm_runbooks.probe.vitals import Figures, shown
 
-_RUNG = ("rung", "result", "took", "what was found")
+_RUNG = ("check", "result", "took", "details")
 _RESULTS = {"passed": Tone.GOOD, "failed": Tone.BAD, "skipped": Tone.FAINT}
 _DRAWN = ("running", "waiting", "kv_use")
 _HIGH, _LEFT, _TOP = 150.0, 44.0, 34.0
@@ -48,7 +50,7 @@ def view(health: Health, serving: Serving) -> list[TextBlock]:
     parts: list[list[TextBlock]] = [[SentenceLines(health.reason, first=answer + "  ")]]
     about = f"{seen.address}  model {seen.model or 'unknown'}  vLLM {release}  at {seen.timestamp}"
     parts.append([SentenceLines(styled(about, Tone.FAINT), "")])
-    parts.append(headed("RUNGS", _rungs_view(health)))
+    parts.append(headed("HEALTH CHECKS", _rungs_view(health)))
     if seen.samples:
         parts.append(headed("FIGURES", _figures_view(_figures(health, serving))))
     if seen.load is not None:
@@ -61,7 +63,7 @@ def view(health: Health, serving: Serving) -> list[TextBlock]:
 
 def _rungs_view(health: Health) -> list[TextBlock]:
     if not health.observation.health_checks:
-        return [Line("  No rung was tried.")]
+        return [Line("  No health check was tried.")]
     rows = [
         (name, styled(result, _RESULTS.get(result)), took, details)
         for name, result, took, details in _rung_rows(health)
@@ -82,15 +84,14 @@ def _notes(health: Health) -> list[str]:
     return notes
 
 
-def outcome(health: Health) -> RenderedView:
-    tone = GREEN if health.verdict is Verdict.PASS else RED
-    headline = Headline(health.verdict.value, health.reason)
-    return RenderedView(str(headline), verdict(headline, tone))
+def summary(health: Health, serving: Serving) -> RenderedView:
+    """State, cause and first fix."""
+    return rendered(summarize(health, serving))
 
 
 def rungs(health: Health) -> RenderedView:
     if not health.observation.health_checks:
-        return RenderedView.nothing("No rung was tried.")
+        return RenderedView.nothing("No health check was tried.")
     return grid(_RUNG, _rung_rows(health))
 
 
@@ -106,7 +107,7 @@ def _rung_rows(health: Health) -> list[tuple[str, str, str, str]]:
     ]
 
 
-_NO_FIGURES = "The server told no figures of itself."
+_NO_FIGURES = "The server reported no metrics."
 _Grid = tuple[list[str], list[list[str]], str]
 
 

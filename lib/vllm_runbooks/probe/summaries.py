@@ -35,7 +35,7 @@ def summarize(health: Health, serving: Serving, *, again: str = "") -> Summary:
     problems = [finding for finding in health.findings if finding.severity is not Severity.HINT]
     seen = health.observation
     return Summary(
-        *_state(health),
+        *state_of(health),
         tuple(_about(health)),
         "" if problems else " ".join(_healthy(health, serving)),
         tuple(_statement(finding, is_first=number == 0) for number, finding in enumerate(problems[:_MOST_STATEMENTS])),
@@ -46,7 +46,8 @@ def summarize(health: Health, serving: Serving, *, again: str = "") -> Summary:
     )
 
 
-def _state(health: Health) -> tuple[str, Tone]:
+def state_of(health: Health) -> tuple[str, Tone]:
+    """The state in a word: HEALTHY, DEGRADED, DOWN, REJECTED, NOT VLLM or UNKNOWN."""
     if health.cause is None:
         return ("UNKNOWN", Tone.WARN) if health.outcome is Outcome.UNKNOWN else ("HEALTHY", Tone.GOOD)
     if health.cause.severity is Severity.FATAL:
@@ -68,12 +69,16 @@ def _healthy(health: Health, serving: Serving) -> Iterator[str]:
     took = next((check.seconds for check in passed if check.name == "token"), None)
     if took is not None:
         yield f"One token after {shown(took, 's')}."
-    facts = {name: health.facts.get(name) for name in _IN_USE if name in serving.facts}
-    figures = [f"{shown(value, serving.facts[name].unit)} {serving.facts[name].says}" for name, value in facts.items()
-               if value is not None]  # fmt: skip
-    if figures:
+    if figures := figures_in_use(health, serving):
         yield f"{', '.join(figures)}."
     yield "No problems found." if health.outcome is not Outcome.UNKNOWN else "No request was answered or rejected."
+
+
+def figures_in_use(health: Health, serving: Serving) -> list[str]:
+    """Requests that run and wait, and the KV cache in use, as far as known."""
+    facts = {name: health.facts.get(name) for name in _IN_USE if name in serving.facts}
+    return [f"{shown(value, serving.facts[name].unit)} {serving.facts[name].says}" for name, value in facts.items()
+            if value is not None]  # fmt: skip
 
 
 def _statement(finding: ServingFinding, *, is_first: bool) -> Statement:

@@ -355,7 +355,7 @@ def short_model_name(model: str) -> str:
 
 def count_of(number: int, noun: str) -> str:
     """A number with its noun, as in "2 GPUs"."""
-    ending = "es" if noun.endswith(("s", "x")) else "s"
+    ending = "es" if noun.endswith(("s", "x", "ch")) else "s"
     return f"{number:,} {noun}{ending * (number != 1)}"
 
 

@@ -84,8 +84,7 @@ def log(answer: Answer, documents: Sequence[Document]) -> RenderedView:
     met = {row.mark.tone for _, rows in parts for row in rows if row.mark}
     tones = [tone for tone in _TONES if tone in met]
     if not tones:
-        note = "Nothing in this log is marked: no symptom of the catalog stands in it."
-        return RenderedView(note, tag("p", escape(note)))
+        return RenderedView.nothing("Nothing in this log is marked: it shows no symptom of the catalog.")
     is_one = len(parts) == 1
     plain = [line for name, rows in parts for line in (*([] if is_one else [name]), *map(_plain, rows))]
     html = [part for name, rows in parts for part in ("" if is_one else heading(name), *map(_html, rows))]
@@ -256,4 +255,6 @@ def _html(row: _LogRow) -> str:
     word = tag("span", badge(tone.word, tone.colour), "font-size:12px;margin-right:8px")
     label = tag("span", escape(cut(row.mark.label, 120)), "font-size:13px;font-weight:600") if row.mark.label else ""
     head = tag("div", word + label, "margin-bottom:2px") if label else word
-    return tag("div", head + line, f"{tinted(tone.colour, '4px 0 4px 8px')};margin:3px 0;line-height:1.5")
+    # By its attribute a panel finds the line to scroll to.
+    place = " data-cause" if tone in (_CAUSE, _NOTICE, _UNEXPLAINED) else ""
+    return f'<div{place} style="{tinted(tone.colour, "4px 0 4px 8px")};margin:3px 0;line-height:1.5">{head}{line}</div>'

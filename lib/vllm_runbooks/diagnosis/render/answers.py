@@ -31,7 +31,7 @@ from vllm_runbooks.core.views.styled import (
     plain,
     styled,
 )
-from vllm_runbooks.core.views.summary import Step, summary_view
+from vllm_runbooks.core.views.summary import Step, Summary, summary_view
 from vllm_runbooks.core.views.summary_html import command_html, folded, rendered
 from vllm_runbooks.diagnosis.render import words as answer_words
 from vllm_runbooks.diagnosis.render.figures import printed_gib
@@ -48,13 +48,18 @@ def summary(answer: Answer, *, gpus: str = "", runbook: str = "") -> RenderedVie
         gpus: GPUs of the launch as the user named them.
         runbook: The runbook that shows it.
     """
+    card = rendered(summary_record(answer, gpus=gpus, runbook=runbook))
+    return _in_its_language(answer, card.plain, card.html)
+
+
+def summary_record(answer: Answer, *, gpus: str = "", runbook: str = "") -> Summary:
+    """The record that `summary` shows."""
     record = summarize(answer, gpus=gpus, has_command=any(remedy.command for remedy in answer.remedies))
     symptom = load_catalog().symptoms.get(answer.root_cause.symptom) if answer.root_cause else None
     if runbook and symptom is not None and symptom.runbook and symptom.runbook != runbook:
         step = Step("Open", "the runbook for this cause", runbook=symptom.runbook, is_first=True)
         record = replace(record, steps=(step, *record.steps))
-    card = rendered(record)
-    return _in_its_language(answer, card.plain, card.html)
+    return record
 
 
 def text(answer: Answer) -> str:

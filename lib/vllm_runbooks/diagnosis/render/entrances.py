@@ -8,7 +8,8 @@ from html import escape
 from vllm_runbooks.catalog.records import Entrance
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.records import Answer
-from vllm_runbooks.core.views.elements import BLUE, badge, html_table, prose, tag, wrap
+from vllm_runbooks.core.views.elements import html_table, prose, tag, wrap
+from vllm_runbooks.core.views.runbook_steps import StepText
 
 _MAX_LINES = 2
 """Most printed lines of each entrance."""
@@ -18,27 +19,26 @@ def every(entrances: Sequence[Entrance]) -> RenderedView:
     """All entrances: the observation, possible causes, and the runbook or commands for it."""
     rows = [[_seen(entrance), _leads(entrance)] for entrance in entrances]
     plain = "\n\n".join("\n".join([entrance.sees, wrap(entrance.says), *_commands(entrance)]) for entrance in entrances)
-    return RenderedView(plain, html_table(("what do you see?", "what goes through it"), rows, widest="none"))
+    return RenderedView(plain, html_table(("symptom", "runbook and commands"), rows, widest="none"))
 
 
-def leading(entrances: Sequence[Entrance], answer: Answer) -> RenderedView:
-    """The entrances for an answer, the most specific first."""
+def leading(entrances: Sequence[Entrance], answer: Answer) -> StepText:
+    """What to open or run for an answer: of the matching entrances the most specific."""
     cause = answer.root_cause
-    matching = [entrance for entrance in entrances if cause and entrance.leads_to(cause.symptom)]
-    matching.sort(
-        key=lambda entrance: (
-            -max(len(name) for name in entrance.symptoms if cause and f"{cause.symptom}.".startswith(name))
-        )
-    )
+    if cause is None:
+        if answer.outcome.is_healthy:
+            return StepText("Nothing in this log needs a runbook.")
+        return StepText("No runbook matches without a cause.", do="Find what you see in the list below.")
+    matching = [entrance for entrance in entrances if entrance.leads_to(cause.symptom)]
     if not matching:
-        text = "No runbook goes through this; the ways out below are what there is." if cause else "Nothing is wrong."
-        text = text if cause or answer.outcome.is_healthy else "No cause is known; give the log up to its end."
-        return RenderedView(text, tag("p", escape(text)))
-    first = matching[0]
-    runbook = f" · runbook {first.runbook}" if first.runbook else ""
-    lines = [f"{first.sees}{runbook}", wrap(first.says), *_commands(first)]
-    html = tag("p", f"{badge('this is', BLUE)} {_seen(first)}", "max-width:80ch") + tag("div", _leads(first))
-    return RenderedView("\n".join(lines), html)
+        return StepText(f"`{cause.symptom}` has no runbook of its own; the fixes above are complete.")
+    first = max(matching, key=lambda entrance: _match_length(entrance, cause.symptom))
+    do = f"Open the runbook `{first.runbook}` with the same log." if first.runbook else "Run the command."
+    return StepText(f"This is “{first.sees}”.", first.says, do, "\n".join(first.commands))
+
+
+def _match_length(entrance: Entrance, symptom: str) -> int:
+    return max(len(name) for name in entrance.symptoms if f"{symptom}.".startswith(name))
 
 
 def _seen(entrance: Entrance) -> str:
@@ -54,7 +54,8 @@ def _seen(entrance: Entrance) -> str:
 
 
 def _leads(entrance: Entrance) -> str:
-    runbook = tag("div", f"runbook <code>{escape(entrance.runbook)}</code>") if entrance.runbook else ""
+    page = escape(entrance.runbook or "")
+    runbook = tag("div", f'runbook <a href="{page}.ipynb">{page}</a>') if page else ""
     return runbook + "".join(tag("div", tag("code", escape(command))) for command in entrance.commands)
 
 

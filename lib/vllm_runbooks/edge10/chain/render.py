@@ -15,8 +15,7 @@ _HEAD = ("link", "result", "wall", "CPU", "memory")
 def shown(chain: OpenChain | None) -> RenderedView:
     """Render a chain; None if none was run."""
     if chain is None:
-        text = "Nothing was run on this host: no chain was asked for."
-        return RenderedView(text, prose(text))
+        return RenderedView.nothing("The chain was not run: chain names no command.")
     rows = [(link.name, link.result.value, *_cost(link)) for link in chain.links]
     lines = [f"{link.name}: {link.message}" for link in chain.links]
     lines += [link.program.command for link in chain.links if link.program is not None]

@@ -29,14 +29,27 @@ function render({ model, el }) {
       frame.setAttribute("aria-label", frame.previousElementSibling.textContent.trim());
     }
   };
+  // The cause of a marked log stands in the middle of its frame, once for each log.
+  const seenCauses = new WeakSet();
+  const scrolled = (panel) => {
+    for (const cause of panel.querySelectorAll(".vr-scrolled [data-cause]")) {
+      const frame = cause.closest(".vr-scrolled");
+      if (seenCauses.has(cause) || !frame.clientHeight) continue;
+      seenCauses.add(cause);
+      if (cause !== frame.querySelector("[data-cause]")) continue;
+      const offset = cause.getBoundingClientRect().top - frame.getBoundingClientRect().top;
+      frame.scrollTop += offset - Math.max(0, (frame.clientHeight - cause.offsetHeight) / 2);
+    }
+  };
   const begin = () => {
     const panel = el.closest(".vr-panel");
     if (!panel) { waiting = setTimeout(begin, 100); return; }
     panel.setAttribute("role", "group");
     panel.setAttribute("aria-label", model.get("name"));
-    seen = new MutationObserver(() => named(panel));
-    seen.observe(panel, { childList: true, subtree: true });
-    named(panel);
+    const changed = () => { named(panel); scrolled(panel); };
+    seen = new MutationObserver(changed);
+    seen.observe(panel, { childList: true, subtree: true, attributes: true, attributeFilter: ["style"] });
+    changed();
   };
   const live = () => {
     clearInterval(beating);
