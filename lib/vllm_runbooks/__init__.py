@@ -139,6 +139,7 @@ _NAMESPACES: Mapping[str, Mapping[str, str]] = {
         "history": "history.render",
         "inventories": "host.render",
         "issues": "lint.render",
+        "launches": "diagnosis.render.launches",
         "plan_sections": "plan.render.sections",
         "plan_words": "plan.render.words",
         "plans": "plan.render.plans",

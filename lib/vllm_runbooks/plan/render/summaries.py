@@ -48,6 +48,8 @@ _REQUEST = 16_384
 """Tokens of a request in a comparison of changes, where all of them serve so many."""
 _COMMAND = 72
 """Columns of a command, which is indented by 8."""
+DEPLOY = "--deploy"
+"""The option that writes the files of all servers."""
 _NOTED = (ONE_GPU, UNKNOWN_CONTEXT, LEFT_OUT)
 """How reasons begin that belong to the answer."""
 _FOUND = {
@@ -357,7 +359,7 @@ def _steps(
             yield Step("Note", sentence_of(reason))
     has_several = best is not None and best.layout is not None and best.layout.replicas > 1
     if answer.fits and best is not None and best.layout is not None and has_several and not is_written:
-        yield Step("Next", f"--deploy DIR writes all {best.layout.replicas} servers, and nginx in front of them.")
+        yield Step("Next", f"{DEPLOY} DIR writes all {best.layout.replicas} servers, and nginx in front of them.")
     if answer.fits or remedies:
         return
     if best is not None and best.fits is None and not plan_words.option(best, "max_model_len"):
