@@ -107,5 +107,6 @@ def _speed(starts: Sequence[ServerRun]) -> FigureComparison:
         )
     if unsteady:
         why.append(f"no line of launch {' and '.join(unsteady)} covers an interval without idle time")
-    may = f"launches {first} and {second} differ in {', '.join(nearest) or 'nothing'} only"
+    pair = f"launches {first} and {second}"
+    may = f"{pair} differ only in {', '.join(nearest)}" if nearest else f"{pair} have the same settings"
     return FigureComparison(name, may=not why, why="; ".join(why) or may)
