@@ -240,10 +240,10 @@ def test_the_race_is_a_fact_with_what_follows(race: Evidence) -> None:
         "41.19 GiB was free before vLLM loaded the model, 41.64 GiB after profiling: free memory rose by 0.45 GiB."
     )
     assert "Another process released at least 0.45 GiB" in step.so
-    assert "With 41.19 of 79.25 GiB free, vLLM would reject any value above 0.519" in step.so
+    assert "With 41.19 of 79.25 GiB free, vLLM rejects a value above 0.519 before it loads the model." in step.so
     alone = render.starts.profiling(raced(race))
     assert alone is not None
-    assert "GiB free, vLLM would reject" not in alone.so
+    assert "GiB free, vLLM rejects" not in alone.so
     video = diagnosing.diagnose(sources.load("autoglm-3090-video-oom"))
     assert render.starts.profiling(video) == render.steps.failure(video)
 

@@ -182,7 +182,8 @@ def profiling(answer: Answer, evidence: Evidence | None = None, *, gpu_gib: floa
     total = gpu_total(answer.facts, evidence, gpu_gib)
     if total and before < total:
         highest = math.floor(before / total * 1000) / 1000
-        so += f" With {before:.2f} of {total:.2f} GiB free, vLLM would reject any value above {highest:.3f} at once."
+        free = f"{before:.2f} of {total:.2f} GiB"
+        so += f" With {free} free, vLLM rejects a value above {highest:.3f} before it loads the model."
     return StepText(f"{fact}free memory rose by {after - before:.2f} GiB.", so)
 
 

@@ -223,6 +223,10 @@ def requests_at_once(plan: Plan) -> float | None:
     return plan.total_concurrency if is_copied(plan) else plan.kv_cache.max_concurrency
 
 
+_FIGURE = NARROW / 3 - 78
+"""Pixels for the figure after a bar."""
+
+
 def layouts(plans: Sequence[Plan]) -> str:
     """Valid layouts below each other: KV cache per GPU, longest context and concurrency, each on its own scale.
 
@@ -238,7 +242,8 @@ def layouts(plans: Sequence[Plan]) -> str:
         ("concurrent requests", requests_at_once, ",.1f"),
     ]
     columns = [column for column in every if len({column[1](plan) for plan in fitting}) > 1] or every
-    pitch, bar, first = NARROW / 3, 78.0, 34
+    pitch, first = NARROW / len(columns), 34
+    bar = pitch - _FIGURE
     parts, sentences = [], []
     for number, (head, _, _) in enumerate(columns):
         parts.append(caption(number * pitch, 12, head, size=_SMALL, faint=True))

@@ -109,12 +109,12 @@ def on_one_gpu(plan: Plan | str) -> StepText | None:
     weights = next((term.expected_gib for term in rank.terms if term.name == "weights"), None)
     parts = []
     if weights is not None and rank.total_gib is not None:
-        parts.append(f"the weights need {weights:.1f} of {rank.total_gib:.1f} GiB on one {rank.gpu}")
-    if rank.available_gib is not None and cache.needed_gib is not None:
+        parts.append(f"the weights need {weights:.1f} GiB, one {rank.gpu} has {rank.total_gib:.1f} GiB")
+    if rank.available_gib is not None and rank.available_gib > 0 and cache.needed_gib is not None:
         context = plan_words.option(plan, "max_model_len")
         length = f" of {context:,} tokens" if isinstance(context, int) else ""
-        left = f"{rank.available_gib:.2f} GiB is" if rank.available_gib > 0 else "nothing is"
-        parts.append(f"{left} left for the KV cache, one request{length} needs {cache.needed_gib:.2f} GiB")
+        need = f"one request{length} needs {cache.needed_gib:.2f} GiB"
+        parts.append(f"{rank.available_gib:.2f} GiB is left for the KV cache, and {need}")
     fact = "; ".join(parts) or f"Calculated for one {rank.gpu}: {plan_words.headline(plan)}"
     so = {
         True: "One GPU is enough: more GPUs can run replicas, which send each other nothing.",
@@ -129,8 +129,12 @@ def choice(layouts: Layouts | str) -> StepText | None:
     if isinstance(layouts, str):
         return None
     ranked = plan_words.ranked(layouts)
-    if not ranked or layouts.fits is False:
+    if not ranked:
         return StepText(sentence_of(plan_words.layouts_headline(layouts).why))
+    if layouts.fits is False:
+        return StepText(
+            f"None of {count_of(len(ranked), 'valid layout')} fits. Closest: {summaries.sentence(ranked[0])}"
+        )
     listed, _ = plan_words.folded(ranked)
     first, others = listed[0], listed[1:2]
     count, context = plan_pictures.requests_at_once(first), plan_words.option(first, "max_model_len")
@@ -140,7 +144,15 @@ def choice(layouts: Layouts | str) -> StepText | None:
     so = [f"Whether it fits is uncertain: {plan_words.headline(first).why}."] if first.fits is None else []
     for plan in others:
         trade = next((reason for reason in plan.reasons if reason.startswith(_SERVES)), "")
-        so += [f"Next is {summaries.layout_text(plan)}, which {trade}.".replace(" x ", " \u00d7 ")] if trade else []
+        so += (
+            [
+                f"Next is {summaries.layout_text(plan)}, which {trade}.".replace("of 1 x ", "of ").replace(
+                    " x ", " \u00d7 "
+                )
+            ]
+            if trade
+            else []
+        )
     return StepText(fact, " ".join(so))
 
 
@@ -157,7 +169,7 @@ def deployment(made: Mapping[str, str], folder: str) -> StepText | None:
     proxy = "; nginx sends each request to the server with the fewest in flight" if "nginx.conf" in made else ""
     return StepText(
         f"{count_of(len(ports), 'server')} on {where}{proxy}.",
-        "Scripts, containers and systemd units start the same servers: use one of them.",
+        "The script, the containers and the systemd units are alternatives: use one of them.",
         f"Set `apply` to write the files to `{folder}`; no file is overwritten. Then run:",
         f"bash {shlex.quote(f'{folder}/start.sh')}",
     )

@@ -86,7 +86,7 @@ def summarize(
         sentences.append(_found_text(answer.found))
     rejected = f"vLLM {answer.vllm.version} rejects every layout of these GPUs."
     explained = _of_first_change(plans, remedies) or best
-    sentences.append(_sentence(explained) if explained is not None else rejected)
+    sentences.append(sentence(explained) if explained is not None else rejected)
     name, fix = _run(best, remedies)
     parts = [count_of(others, "other layout")] if others > 0 else []
     return Summary(
@@ -144,7 +144,7 @@ def _of_first_change(plans: Sequence[Plan], remedies: Sequence[PlanRemedy]) -> P
     return next((plan for plan in plans if layout_text(plan) == name), None)
 
 
-def _sentence(plan: Plan) -> str:
+def sentence(plan: Plan) -> str:
     """What the plan gives, or why it does not fit."""
     lead = f"{layout_text(plan)}: " if plan.layout is not None and sum(gpu.count for gpu in plan.gpus) > 1 else ""
     if plan.fits:
