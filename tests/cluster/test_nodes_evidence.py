@@ -237,6 +237,31 @@ def test_ray_joins_hosts_only_where_the_release_does_not() -> None:
     assert "VLLM_HOST_IP=10.77.0.2 " in new.made["start-node-b.sh"]
 
 
+def test_what_prevents_a_plan_over_the_nodes_is_said() -> None:
+    """An unknown model, or sizes that are no layout, are a fact; without nodes there is no step at all."""
+    asked, found = planned(PAIR)
+    cluster, log = told(PAIR), nodes_evidence.read("two-nodes-no-host-ip")
+    wrong = nodes_evidence.over_all(asked, found, tp=3, pp=5)
+    made, one = files_of(PAIR)
+
+    unknown = nodes_evidence.layout_facts(cluster, "set `model`", "set `model`")
+    assert unknown is not None
+    assert unknown.fact == "Not planned: set `model`."
+    best = nodes_evidence.layout_facts(cluster, asked, found)
+    assert best is not None
+    assert "ranks first of" in best.fact
+    (refused,) = nodes_evidence.launch_facts(asked, wrong, nodes_evidence.files(asked, wrong))
+    assert refused is not None
+    assert refused.fact.startswith("TP 3 PP 5 is no layout")
+    fits, executor = nodes_evidence.launch_facts(asked, one, made)
+    assert fits is not None
+    assert fits.fact.startswith("Calculated: fits: ")
+    assert executor == rb.render.start_files.executor(made.overview)
+    request = nodes_evidence.question(log)
+    assert nodes_evidence.layout_facts(log, request, "x") is None
+    assert nodes_evidence.launch_facts(request, "x", nodes_evidence.files(request, "x")) == []
+
+
 def test_every_node_has_lines_to_look_for() -> None:
     """Where each host writes its own log, each is told what it then holds."""
     asked, _ = planned(PAIR)

@@ -16,6 +16,7 @@ from vllm_runbooks.core.evidence import Case, CaseKind, Evidence
 from vllm_runbooks.core.records import Answer, Finding, RunbookVerdict, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.core.views.runbook_steps import StepText
+from vllm_runbooks.core.views.summary import sentence_of
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host.nodes import loading as node_loading
 from vllm_runbooks.host.nodes.records import CheckedCluster, Cluster, NodeFacts
@@ -174,7 +175,7 @@ def question(evidence: NodesEvidence, *, model: str = "", vllm: str = "", option
     logged_model, logged_options, release = _logged(evidence)
     name = model.strip() or logged_model or _seen(nodes)
     if not name:
-        return "neither the nodes nor a log tell the model; name it with model"
+        return "neither the nodes nor a log name the model; set `model`"
     try:
         request = planner.on_nodes(name, nodes, nodes.environments, vllm=vllm.strip() or release, arguments=arguments)
     except InputError as error:
@@ -229,6 +230,26 @@ def over_all(request: PlanningRequest | str, layouts: Layouts | str, *, tp: int 
     if plan_in_layout.fits is False:
         return f"{named} does not fit: {'; '.join(plan_in_layout.limits)}"
     return plan_in_layout
+
+
+def layout_facts(evidence: NodesEvidence, request: PlanningRequest | str, layouts: Layouts | str) -> StepText | None:
+    """The recommended layout, or what is missing for a plan over the nodes; None without nodes."""
+    from vllm_runbooks.plan.render import sections
+
+    if isinstance(request, str) and not isinstance(evidence.nodes, str):
+        return StepText(f"Not planned: {request}.")
+    return sections.choice(layouts)
+
+
+def launch_facts(request: PlanningRequest | str, plan: Plan | str, files: Files) -> list[StepText | None]:
+    """Whether one server over all nodes fits and what joins them, or why there are no files; none without nodes."""
+    from vllm_runbooks.plan.render import sections, start_files
+
+    if isinstance(request, str):
+        return []
+    if isinstance(files.overview, str):
+        return [StepText(sentence_of(files.overview))]
+    return [sections.conclusion(plan), start_files.executor(files.overview)]
 
 
 class Files(NamedTuple):
