@@ -143,6 +143,7 @@ _NAMESPACES: Mapping[str, Mapping[str, str]] = {
         "issue_steps": "lint.steps",
         "issue_summaries": "lint.summaries",
         "issues": "lint.render",
+        "launches": "diagnosis.render.launches",
         "log_steps": "diagnosis.render.log_steps",
         "plan_sections": "plan.render.sections",
         "plan_words": "plan.render.words",

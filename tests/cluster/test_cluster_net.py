@@ -612,15 +612,15 @@ def test_the_runbook_asks_a_ray_cluster(ring: Ring, short_folder: Path) -> None:
     cells = {cell["id"]: cell for cell in json.loads(page.read_text("utf-8"))["cells"]}
     shown = {
         name: "".join("".join(output.get("data", {}).get("text/plain", "")) for output in cells[name]["outputs"])
-        for name in ("show-nodes", "show-ways", "show-findings", "show-environments", "read-question")
+        for name in ("summary", "nodes-step", "ways-step", "layout-step")
     }
 
     assert done.returncode == 1, done.stdout + done.stderr  # without torch in Ray's Python no collective is run
     assert "FAIL" in done.stdout
     for host in ring.hosts:
         own = ring.address(host)
-        assert own in shown["show-nodes"]
-        assert f"{own}: export VLLM_HOST_IP={own} NCCL_SOCKET_IFNAME=v0" in shown["show-environments"]
-    assert "asked through Ray" in shown["show-nodes"]
-    assert "open" in shown["show-ways"]
-    assert "name it with model" in " ".join(shown["read-question"].split())
+        assert own in shown["nodes-step"]
+        assert f"{own}: export VLLM_HOST_IP={own} NCCL_SOCKET_IFNAME=v0" in shown["ways-step"]
+    assert "asked through Ray" in shown["summary"]
+    assert "open" in shown["ways-step"]
+    assert "name the model" in " ".join(shown["layout-step"].split())

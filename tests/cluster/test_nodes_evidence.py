@@ -61,7 +61,11 @@ def test_a_document_is_told_whole_from_either_side(name: str) -> None:
     judged = nodes_evidence.judge(found)
     assert (judged.verdict, judged.case) == (Verdict.PASS, name)
     assert "nodes.host_ip_shared" in judged.reason
-    assert len(nodes_evidence.claims(found)) == 4
+    views = nodes_evidence.log_views(found)
+    assert views["Claims of the recorded document, checked"].plain.count("\nWRONG ") == 3
+    (step,) = [text for text in nodes_evidence.log_facts(found) if text is not None]
+    assert step.fact == "All ranks run on a single host."
+    assert "If you need several nodes" in step.do
 
 
 def test_a_file_is_taken_for_what_it_holds(tmp_path: Path) -> None:
@@ -76,7 +80,7 @@ def test_a_file_is_taken_for_what_it_holds(tmp_path: Path) -> None:
         found = nodes_evidence.read(name)
         assert isinstance(found.nodes, CheckedCluster)
         assert found.answer is None
-        assert "No log of a start" in nodes_evidence.logged(found).plain
+        assert (nodes_evidence.log_facts(found), nodes_evidence.log_views(found)) == ([], {})
     wrapped = tmp_path / "container.log"
     lines = [{"log": f"{line}\n", "stream": "stdout"} for line in log.read_text("utf-8").splitlines()]
     wrapped.write_text("\n".join(map(json.dumps, lines)), "utf-8")
@@ -98,10 +102,13 @@ def test_what_has_no_nodes_says_so_in_every_view(tmp_path: Path) -> None:
     one = nodes_evidence.over_all(asked, rb.plan_evidence.layouts(asked))
     made = nodes_evidence.files(asked, one)
     views = [getattr(rb.render.clusters, name)(found.nodes) for name in ("nodes", "reach", "findings", "environments")]
-    views += [rb.render.plan_sections.asked(asked), rb.render.start_files.executor(made.told)]
-    views += [rb.render.start_files.steps(made.told), nodes_evidence.write(asked, one, str(tmp_path / "x"), apply=True)]
+    views += [rb.render.plan_sections.asked(asked), rb.render.start_files.steps(made.overview)]
+    views += [nodes_evidence.write(asked, one, str(tmp_path / "x"), apply=True)]
 
-    assert [view.plain for view in views if "no nodes are told with it" not in " ".join(view.plain.split())] == []
+    assert [view.plain for view in views if "a log without nodes" not in " ".join(view.plain.split())] == []
+    assert [view for view in views if not view.is_nothing] == []
+    assert rb.render.start_files.executor(made.overview) is None
+    assert rb.render.clusters.comparison(found.nodes) is rb.render.clusters.ways(found.nodes) is None
     assert nodes_evidence.confirmations(asked, one) == {}
     assert (made.made, made.of_ray) == ({}, {})
     assert not (tmp_path / "x").exists()
@@ -120,11 +127,24 @@ def test_logs_of_two_nodes_are_told_together() -> None:
     found = nodes_evidence.read("two-nodes-no-host-ip")
     one = nodes_evidence.read(str(folders.cases_dir() / "two-nodes-no-host-ip" / "node0.log"))
 
-    assert [name for name in ("node0.log", "node1.log") if name not in nodes_evidence.logged(found).plain] == []
-    assert "announces an unreachable address" in nodes_evidence.cause(found).plain
-    assert "Set VLLM_HOST_IP on every node" in nodes_evidence.remedies(found).plain
-    assert "the log of node 1 is not here" in " ".join(nodes_evidence.remedies(one).plain.split())
-    assert "If you need several nodes" in nodes_evidence.remedies(told(LOG)).plain
+    views = nodes_evidence.log_views(found)
+    assert [name for name in ("node0.log", "node1.log") if name not in views["All logs"].plain] == []
+    assert "announces an unreachable address" in str(nodes_evidence.log_facts(found)[0])
+    assert "Set VLLM_HOST_IP on every node" in views["All fixes"].plain
+    assert "the log of node 1 is not here" in " ".join(nodes_evidence.log_views(one)["All fixes"].plain.split())
+
+
+def test_the_summary_begins_with_what_is_wrong() -> None:
+    """A launch that failed comes before the nodes; one that came up on one host is no success over several."""
+    failed, both = nodes_evidence.read("two-nodes-no-host-ip"), told(NODES)
+
+    assert nodes_evidence.summary(failed).plain.startswith("UNKNOWN  node0.log, node1.log")
+    lines = nodes_evidence.summary(both).plain.splitlines()
+    assert lines[0].startswith("3 PROBLEMS   2 nodes: node-1 and node-2")
+    ready = next(number for number, line in enumerate(lines) if line.startswith("READY"))
+    assert "! All ranks run on a single host" in "\n".join(lines[ready:])
+    assert "No problems found" not in "\n".join(lines[ready:])
+    assert nodes_evidence.summary(nodes_evidence.read(PAIR)).plain.startswith("OK ")
 
 
 @pytest.mark.parametrize(
@@ -204,13 +224,42 @@ def test_ray_joins_hosts_only_where_the_release_does_not() -> None:
     """An old release gets Ray's scripts, one for each node; a newer one --nnodes, and none."""
     (old, _), (new, _) = files_of(NODES), files_of(PAIR)
 
-    assert isinstance(old.told, StartFiles)
+    assert isinstance(old.overview, StartFiles)
     assert list(old.of_ray) == ["ray-node-1.sh", "ray-node-2.sh"]
-    assert "joined by Ray" in rb.render.start_files.executor(old.told).plain
-    assert isinstance(new.told, StartFiles)
+    ray, nnodes = (rb.render.start_files.executor(files.overview) for files in (old, new))
+    assert ray
+    assert ray.fact == "Ray joins the nodes; the executor is `ray`."
+    assert isinstance(new.overview, StartFiles)
     assert new.of_ray == {}
-    assert "Ray is needless" in rb.render.start_files.executor(new.told).plain
+    assert nnodes
+    assert nnodes.fact == "`--nnodes` joins the nodes, without Ray; the executor is `mp`."
+    assert "Ray is needless" in nnodes.so
     assert "VLLM_HOST_IP=10.77.0.2 " in new.made["start-node-b.sh"]
+
+
+def test_what_prevents_a_plan_over_the_nodes_is_said() -> None:
+    """An unknown model, or sizes that are no layout, are a fact; without nodes there is no step at all."""
+    asked, found = planned(PAIR)
+    cluster, log = told(PAIR), nodes_evidence.read("two-nodes-no-host-ip")
+    wrong = nodes_evidence.over_all(asked, found, tp=3, pp=5)
+    made, one = files_of(PAIR)
+
+    unknown = nodes_evidence.layout_facts(cluster, "set `model`", "set `model`")
+    assert unknown is not None
+    assert unknown.fact == "Not planned: set `model`."
+    best = nodes_evidence.layout_facts(cluster, asked, found)
+    assert best is not None
+    assert "ranks first of" in best.fact
+    (refused,) = nodes_evidence.launch_facts(asked, wrong, nodes_evidence.files(asked, wrong))
+    assert refused is not None
+    assert refused.fact.startswith("TP 3 PP 5 is no layout")
+    fits, executor = nodes_evidence.launch_facts(asked, one, made)
+    assert fits is not None
+    assert fits.fact.startswith("Calculated: fits: ")
+    assert executor == rb.render.start_files.executor(made.overview)
+    request = nodes_evidence.question(log)
+    assert nodes_evidence.layout_facts(log, request, "x") is None
+    assert nodes_evidence.launch_facts(request, "x", nodes_evidence.files(request, "x")) == []
 
 
 def test_every_node_has_lines_to_look_for() -> None:

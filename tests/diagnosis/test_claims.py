@@ -723,9 +723,9 @@ def test_like_starts_may_be_compared_in_everything() -> None:
     found = spoken(full(1), full(2))
 
     assert [may for may, _ in found.values()] == [True] * 5
-    assert found["generation in tokens/s"][1] == "starts 1 and 2 differ in seed alone"
+    assert found["generation in tokens/s"][1] == "launches 1 and 2 differ only in seed"
     assert comparison.comparable([full(1)]) == []
-    assert spoken(full(1), full(1))["generation in tokens/s"][1] == "starts 1 and 2 differ in nothing alone"
+    assert spoken(full(1), full(1))["generation in tokens/s"][1] == "launches 1 and 2 have the same settings"
 
 
 def test_what_may_not_be_compared_is_said_with_its_numbers() -> None:
@@ -738,13 +738,13 @@ def test_what_may_not_be_compared_is_said_with_its_numbers() -> None:
 
     assert found["KV cache in tokens"] == (
         False,
-        "they are slots of one layer group: in start 2, 93,936 / 131,072 = 0.72, and vLLM itself says 6.96 requests",
+        "they are slots of one layer group: in launch 2, 93,936 / 131,072 = 0.72, but vLLM prints 6.96 requests",
     )
     assert found["concurrency"] == (False, "stated for requests of 100 and 131,072 tokens")
-    assert found["time to load"] == (False, "part of it is the download: in start 2, 8 of 9 s")
+    assert found["time to load"] == (False, "part of it is the download: in launch 2, 8 of 9 s")
     assert found["generation in tokens/s"][1] == (
-        "no two starts differ in one setting alone; starts 1 and 2 differ in model, seed; "
-        "no line of start 2 covers an interval that was busy throughout"
+        "no two launches differ in only one setting; launches 1 and 2 differ in model, seed; "
+        "no line of launch 2 covers an interval without idle time"
     )
 
 
@@ -756,8 +756,8 @@ def test_what_is_not_printed_leaves_the_comparison_open() -> None:
     assert [may for may, _ in found.values()] == [True, None, None, None, None]
     shown = render.starts.comparable([full(1), bare])
     assert "unknown" in shown.plain
-    assert render.starts.comparable([bare]).plain == "There is one start, and nothing to compare it with."
-    assert render.starts.comparable([]).plain == "The text holds no start of vLLM."
+    assert render.starts.comparable([bare]).plain == "There is only one launch, so nothing to compare."
+    assert render.starts.comparable([]).plain == "The text contains no launch of vLLM."
 
 
 def test_slots_are_compared_between_starts_of_one_model_alone() -> None:
@@ -770,13 +770,13 @@ def test_slots_are_compared_between_starts_of_one_model_alone() -> None:
     }
     one, other = full(1, **slots, model="a"), full(2, **slots, model="a")
 
-    assert spoken(one, other)["KV cache in tokens"] == (True, "they mean the same in every start")
+    assert spoken(one, other)["KV cache in tokens"] == (True, "they mean the same in every launch")
     assert spoken(full(1, kv_cache_tokens_meaning="full-length", model="a"), other)["KV cache in tokens"] == (
         False,
-        "they are slots of one layer group: in start 2, 20,000 / 8,000 = 2.50, and vLLM itself says 5 requests",
+        "they are slots of one layer group: in launch 2, 20,000 / 8,000 = 2.50, but vLLM prints 5 requests",
     )
     without = full(1, **{**slots, "max_concurrency_tokens": None}, max_model_len=4000, model="b")
-    assert "in start 1, 20,000 / 4,000 = 5.00" in spoken(without, other)["KV cache in tokens"][1]
+    assert "in launch 1, 20,000 / 4,000 = 5.00" in spoken(without, other)["KV cache in tokens"][1]
     assert (
         spoken(full(1, kv_cache_tokens_meaning=None), full(2, kv_cache_tokens_meaning=None))["KV cache in tokens"][0]
         is None
@@ -795,7 +795,7 @@ def test_concurrency_is_compared_for_requests_of_one_length() -> None:
             )
         )["concurrency"]
 
-    assert told((4096, 9), (4096, None)) == (True, "stated for requests of 4,096 tokens in every start")
+    assert told((4096, 9), (4096, None)) == (True, "stated for requests of 4,096 tokens in every launch")
     assert told((8192, None), (None, 4096)) == (False, "stated for requests of 4,096 and 8,192 tokens")
     assert told((8192, None), (None, None))[0] is None
     assert spoken(full(1), full(2, max_concurrency=None))["concurrency"][0] is None

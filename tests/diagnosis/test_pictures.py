@@ -135,13 +135,15 @@ def test_what_is_not_there_is_not_drawn(four: list[ServerRun]) -> None:
         start_pictures.throughputs([idle]),
     ] == [""] * 3
     assert render.starts.timelines([bare]).plain == "The text shows no phases with their times."
-    assert render.starts.memories([bare]).plain.startswith("The text holds none of vLLM's memory figures")
-    assert render.starts.throughputs([]).plain == "The text holds no periodic line with a throughput."
+    assert render.starts.memories([bare]).plain.startswith("The text contains none of vLLM's memory figures")
+    assert render.starts.throughputs([]).plain == "The text contains no periodic line with a throughput."
     assert (
-        render.starts.side_by_side([]).plain == render.starts.comparable([]).plain == "The text holds no start of vLLM."
+        render.starts.side_by_side([]).plain
+        == render.starts.comparable([]).plain
+        == "The text contains no launch of vLLM."
     )
     assert render.starts.settings([bare]).plain == "There is nothing to compare."
-    assert render.starts.settings([bare, bare]).plain == "The starts do not differ in any printed setting."
+    assert render.starts.settings([bare, bare]).plain == "The launches do not differ in any printed setting."
 
 
 def test_many_starts_are_cut_to_what_a_screen_holds(four: list[ServerRun]) -> None:
@@ -189,7 +191,7 @@ def test_tables_say_what_the_pictures_show(four: list[ServerRun]) -> None:
         "3 gemma-4-26B-A4B    25.70     24.45         0.95   51.51         1.36  79.25"
         in render.starts.memories(four, evidence).plain
     )
-    assert "The GPU's memory is not in this log" in render.starts.memories(four).plain
+    assert "The log does not print the GPU's memory" in render.starts.memories(four).plain
     assert "79.25" not in render.starts.memories(four, gpu_gib=96.0).plain
     assert (
         "2 gemma-4-26B-A4B              24               23  17.3 to 18.8       18.8"
@@ -218,15 +220,32 @@ def test_the_race_is_shown_with_the_logs_own_numbers(race: Evidence) -> None:
     """Free before and after, what was freed, and the budgets where the case or the caller knows the GPU."""
     shown = render.starts.free_memory(raced(race), race)
 
-    assert "freed meanwhile              +0.45" in shown.plain
-    assert "budget at utilisation 0.675  53.49" in shown.plain
+    assert "released meanwhile           +0.45" in shown.plain
+    assert "budget at utilization 0.675  53.49" in shown.plain
     assert ">+0.45 GiB</text>" in shown.html
     assert shown.html.count('stroke="currentColor"') == 3
     alone = render.starts.free_memory(raced(race))
     assert "no budget can be drawn" in alone.plain
     assert "GPU      " not in alone.plain
     given = render.starts.free_memory(raced(race), gpu_gib=48.0, utilizations=(0.5,))
-    assert "budget at utilisation 0.5  24.00" in given.plain
+    assert "budget at utilization 0.5  24.00" in given.plain
+
+
+def test_the_race_is_a_fact_with_what_follows(race: Evidence) -> None:
+    """Free memory before and after, that another process released the rest, and which utilization is left."""
+    step = render.starts.profiling(raced(race), race)
+
+    assert step is not None
+    assert step.fact == (
+        "41.19 GiB was free before vLLM loaded the model, 41.64 GiB after profiling: free memory rose by 0.45 GiB."
+    )
+    assert "Another process released at least 0.45 GiB" in step.so
+    assert "With 41.19 of 79.25 GiB free, vLLM rejects a value above 0.519 before it loads the model." in step.so
+    alone = render.starts.profiling(raced(race))
+    assert alone is not None
+    assert "GiB free, vLLM rejects" not in alone.so
+    video = diagnosing.diagnose(sources.load("autoglm-3090-video-oom"))
+    assert render.starts.profiling(video) == render.steps.failure(video)
 
 
 def test_other_failures_have_no_race_to_show(race: Evidence) -> None:
@@ -475,14 +494,14 @@ def test_terms_are_told_apart_without_colour() -> None:
 
 
 def test_layouts_are_compared_column_by_column() -> None:
-    """The best of each column is solid, what does not fit is said, and what is not legal has no row."""
+    """The recommended layout is solid, what does not fit is said, and what is not valid has no row."""
     svg = plan_pictures.layouts(LAID)
 
     for name in ("4 x TP 2", "TP 8", "2 x TP 2 · PP 2", "DP 8", "8 x 1 card", "as asked"):
-        assert f">{name}</text>" in svg
+        assert f">{name}{', recommended' * (name == '4 x TP 2')}</text>" in svg
     assert ">TP 3</text>" not in svg
     assert re.findall(r'fill="#3f7fc1"><title>([^<]*)<', svg) == [
-        "KV cache, GiB a card 17.9", "longest context 262,144", "requests at once 13.6",
+        "KV cache, GiB per GPU 8.6", "longest context 131,072", "concurrent requests 12.8",
     ]  # fmt: skip
     assert svg.count(">does not fit</text>") == 1
     assert svg.count(">unknown</text>") == 4
@@ -1138,24 +1157,37 @@ def test_layouts_are_drawn_to_the_pixel() -> None:
     ]
     assert listed(plan_pictures.layouts(rows)) == [
         (
-            "0 0 440 158: Layouts side by side. TP 2: KV cache, GiB a card 10.0, longest context 1,000, requests at "
-            "once 2.0. PP 2: KV cache, GiB a card 5.0, longest context unknown, requests at once 0.0. "
-            "DP 2: does not fit"
+            "0 0 440 158: Layouts side by side. TP 2, recommended: KV cache, GiB per GPU 10.0, longest context 1,000, "
+            "concurrent requests 2.0. PP 2: KV cache, GiB per GPU 5.0, longest context unknown, concurrent requests "
+            "0.0. DP 2: does not fit"
         ),
-        "12 at 0,12 faint: KV cache, GiB a card", "12 at 146.7,12 faint: longest context",
-        "12 at 293.3,12 faint: requests at once",
-        "13 at 0,34: TP 2", "rect 0,41 78x16 #3f7fc1: KV cache, GiB a card 10.0", "12 at 83,54: 10.0",
+        "12 at 0,12 faint: KV cache, GiB per GPU", "12 at 146.7,12 faint: longest context",
+        "12 at 293.3,12 faint: concurrent requests",
+        "13 at 0,34: TP 2, recommended", "rect 0,41 78x16 #3f7fc1: KV cache, GiB per GPU 10.0", "12 at 83,54: 10.0",
         "rect 146.7,41 78x16 #3f7fc1: longest context 1,000", "12 at 229.7,54: 1,000",
-        "rect 293.3,41 78x16 #3f7fc1: requests at once 2.0", "12 at 376.3,54: 2.0",
-        "13 at 0,80: PP 2", "rect 0,87 39x16 #3f7fc1 0.5: KV cache, GiB a card 5.0", "12 at 44,100: 5.0",
+        "rect 293.3,41 78x16 #3f7fc1: concurrent requests 2.0", "12 at 376.3,54: 2.0",
+        "13 at 0,80: PP 2", "rect 0,87 39x16 #3f7fc1 0.5: KV cache, GiB per GPU 5.0", "12 at 44,100: 5.0",
         "rect 146.7,87 0x16 #3f7fc1 0.5: longest context unknown", "12 at 146.7,100: unknown",
-        "rect 293.3,87 0x16 #3f7fc1 0.5: requests at once 0.0", "12 at 293.3,100: 0.0",
+        "rect 293.3,87 0x16 #3f7fc1 0.5: concurrent requests 0.0", "12 at 293.3,100: 0.0",
         "13 at 0,126: DP 2", "12 at 0,146 faint: does not fit",
     ]  # fmt: skip
     many = [planned(Layout(1, n, 1, 1), 1.0, 1, 1.0) for n in range(2, 15)]
     said = listed(plan_pictures.layouts([LAID[5], *many]))
-    assert [line.split(": ")[1] for line in said if line.startswith("13 at")] == [f"TP {n}" for n in range(2, 14)]
+    assert [line.split(": ")[1] for line in said if line.startswith("13 at")] == [
+        "TP 2, recommended", *(f"TP {n}" for n in range(3, 14))
+    ]  # fmt: skip
     assert plan_pictures.layouts([]) == ""
+
+
+def test_a_column_with_one_value_for_all_layouts_is_left_out() -> None:
+    """The context of all that fit is the same here: it tells nothing about which to choose."""
+    rows = [planned(Layout(1, 2, 1, 1), 10.0, 1000, 2.0), planned(Layout(1, 1, 2, 1), 5.0, 1000, 3.0)]
+    none = planned(Layout(1, 1, 1, 2), 1.0, 10, 0.0, fits=False)
+
+    drawn = plan_pictures.layouts([*rows, none])
+    assert "longest context" not in drawn
+    assert "KV cache, GiB per GPU" in drawn
+    assert "longest context" in plan_pictures.layouts(rows[:1])
 
 
 @pytest.mark.parametrize(

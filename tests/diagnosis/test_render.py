@@ -749,7 +749,7 @@ def test_tables_of_starts_leave_empty_what_is_not_printed() -> None:
     assert shown.plain.splitlines()[0].split() == [
         "GiB", "weights", "KV", "cache", "CUDA", "graphs", "budget", "budget", "left", "GPU",
     ]  # fmt: skip
-    assert "The budget, a mark in the picture" in shown.plain
+    assert "The budget (the mark in the picture)" in shown.plain
 
     rates = tuple(Throughput(n, 0.0, rate, 1, 0, None) for n, rate in enumerate((9.0, 4.5, 8.0), 1))
     shown = render.starts.throughputs([bare(throughput=rates), bare(), bare(throughput=rates[:1])])
@@ -772,16 +772,16 @@ def test_settings_are_shown_with_both_ends(value: object, shown: str) -> None:
 
 def test_comparisons_are_answered_with_a_reason() -> None:
     """Nothing is compared with one start or none."""
-    assert render.starts.comparable([bare()]).plain == "There is one start, and nothing to compare it with."
-    assert render.starts.comparable([]).plain == "The text holds no start of vLLM."
+    assert render.starts.comparable([bare()]).plain == "There is only one launch, so nothing to compare."
+    assert render.starts.comparable([]).plain == "The text contains no launch of vLLM."
     shown = render.starts.comparable([bare(), bare()])
     first = shown.plain.splitlines()[0]
-    assert first == "  weights and KV cache in GiB  yes      memory taken on the GPU: one measure in every start"
+    assert first == "  weights and KV cache in GiB  yes      memory used on the GPU, measured alike in every launch"
     assert cells_of(shown.html)[:3] == ["figure", "comparable", "why"]
     assert f"background:{elements.GREEN};" in cells_of(shown.html)[4]
     none = render.starts.side_by_side([bare(facts=Facts(weights_gib=4.0)), bare()]).plain.splitlines()
     assert none[2].split() == ["weights", "4", "GiB"]
-    assert none[-1] == "An empty cell: this start does not print the figure."
+    assert none[-1] == "Empty: not printed by this launch."
 
 
 @pytest.mark.parametrize(

@@ -1241,6 +1241,30 @@ def test_what_is_no_snapshot_at_all_is_refused(tmp_path: Path, capsys: pytest.Ca
     assert "holds no log; vllm-runbooks inventory reads it" in run(capsys, "diagnose", "host-1xa100")[2]
 
 
+def test_the_recommended_gpu_is_a_step() -> None:
+    """Its figures and how to choose it; a recorded host is named, as it is not the reader's own."""
+    shared = host_loading.inventory("host-8xa100-shared")
+    step, here_step = render.inventories.recommended(shared, snapshot="x"), render.inventories.recommended(shared)
+
+    assert step is not None
+    assert step.fact == "Use GPU 4: 79.2 GiB free, 0 % busy (recorded host `x`)."
+    assert step.so == "2 of 8 GPUs are suitable; of 4 too little is known."
+    assert step.command == "vllm-runbooks inventory --watch"
+    assert here_step is not None
+    assert here_step.do == "Set `CUDA_VISIBLE_DEVICES=4` for the launch."
+    assert here_step.command == ""
+
+
+def test_without_a_suitable_gpu_the_step_is_to_wait(tmp_path: Path) -> None:
+    """All GPUs compute for others; and a host without a GPU has no step."""
+    busy = {"name": "NVIDIA A100-SXM4-80GB", "total_mib": 81920, "used_mib": 80000, "busy_percent": 100}
+    step = render.inventories.recommended(host_loading.inventory(write(tmp_path, snapshot(busy))))
+
+    assert step is not None
+    assert (step.fact, step.do) == ("No GPU is suitable.", "Wait until one is free.")
+    assert render.inventories.recommended(host_loading.inventory(write(tmp_path, snapshot()))) is None
+
+
 HOSTILE = "<script>alert(1)</script>\x1b[2J\x1b]0;x\x07\u202eevil\nRecommended: GPU 9"
 
 

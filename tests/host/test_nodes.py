@@ -457,6 +457,36 @@ def test_what_differs_is_marked_by_a_word() -> None:
     assert "(differs)" not in render.clusters.nodes(pair()).plain
 
 
+def test_a_comparison_names_what_differs_and_what_is_wrong() -> None:
+    """The fact with its values by node, then the findings; of nodes that are alike that nothing differs."""
+    found = pair(lambda data: _node(data)["inventory"]["packages"].update(vllm="0.31.0"))
+    step, alike = render.clusters.comparison(found), render.clusters.comparison(pair())
+
+    assert step is not None
+    assert step.fact == "The nodes differ in vLLM (0.32.0: node-a; 0.31.0: node-b)."
+    assert "problem" in step.so
+    assert alike is not None
+    assert (alike.fact, alike.so) == ("Nothing that was compared differs.", "")
+    assert render.clusters.comparison("no nodes") is None
+
+
+def test_connections_that_are_not_open_are_named_with_what_follows() -> None:
+    """From which node to which, and that a launch hangs; where nobody measured, how to measure."""
+    closed = render.clusters.ways(pair(ways("node-b", "dropped", uses=("torch",))))
+    opened, unknown = render.clusters.ways(pair()), render.clusters.ways(node_loading.nodes("cluster-3090-h800"))
+
+    assert closed is not None
+    assert closed.fact == "Not open: node-b to node-a: dropped: 29500, others open."
+    assert "hangs" in closed.so
+    assert opened is not None
+    assert opened.fact.startswith("All nodes reach each other. Over all connections: at most 0.11 ms round trip")
+    assert opened.do.startswith("Set the variables below on each node")
+    assert unknown is not None
+    assert unknown.fact == "Which node reaches which was not measured."
+    assert unknown.command == "vllm-runbooks cluster check --hosts FILE --out nodes.json"
+    assert render.clusters.ways("no nodes") is None
+
+
 def test_the_text_tells_all_there_is() -> None:
     """Findings with effect and remedy, the matrix, what differs, the environments, what was not measured."""
     text = shown(pair(lambda data: data.pop("collectives"), case="cluster-port-dropped"))

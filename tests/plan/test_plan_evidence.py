@@ -280,3 +280,104 @@ def test_a_start_of_several_can_be_chosen() -> None:
     assert planned(plan_evidence.start(case)).model == "google/gemma-4-31B-it"
     with pytest.raises(InputError):
         plan_evidence.start(case, number=9)
+
+
+# ---- the steps of the runbook
+
+
+def test_the_summary_of_layouts_is_that_of_the_command_line() -> None:
+    """Whether it fits, what it serves and the command; without the option that writes files, which has its own step."""
+    _, asked, found = recorded()
+    text = str(render.plan_sections.summary(found, plan_evidence.remedies(asked, found)))
+
+    assert text.startswith("FITS     AutoGLM-Phone-9B · 8\u00d7 RTX3090 · vLLM 0.16.0 · context 25,480\n")
+    assert "80 concurrent requests of" in text
+    assert "--tensor-parallel-size 2" in text
+    assert "--deploy" not in text
+    assert str(render.plan_sections.summary("no model")).startswith("NOT PLANNED")
+    assert plan_evidence.remedies(asked, "no model") == ()
+
+
+def test_changes_are_in_the_summary_of_what_does_not_fit() -> None:
+    """One card is too small for a single request: what to change is said at once."""
+    _, asked, _ = recorded()
+    one = plan_evidence.on_cards(asked, 1)
+    found = plan_evidence.layouts(one)
+
+    text = str(render.plan_sections.summary(found, plan_evidence.remedies(one, found)))
+    assert text.startswith("DOES NOT FIT")
+    assert "--max-model-len" in text
+
+
+def test_one_gpu_is_a_fact_with_what_follows() -> None:
+    """What the weights leave, what one request needs, and whether to split."""
+    _, asked, _ = recorded()
+    step = render.plan_sections.on_one_gpu(plan_evidence.planned(plan_evidence.on_cards(asked, 1)))
+    short = replace(plan_evidence.on_cards(asked, 1), options={"max_model_len": 2048})
+    fits = render.plan_sections.on_one_gpu(plan_evidence.planned(short))
+
+    assert step is not None
+    assert step.fact == (
+        "The weights need 19.2 GiB, one RTX3090 has 23.7 GiB; 0.52 GiB is left for the KV cache, and one request of "
+        "25,480 tokens needs 0.97 GiB."
+    )
+    assert step.so == "One GPU is not enough: the model has to be split over several."
+    assert fits is not None
+    assert fits.so == "One GPU is enough: more GPUs can run replicas, which send each other nothing."
+    assert render.plan_sections.on_one_gpu("no model") is None
+
+
+def test_the_choice_names_the_next_layout_with_its_price() -> None:
+    """First the recommended one with its concurrency, then what the next one trades."""
+    _, asked, found = recorded()
+    step = render.plan_sections.choice(found)
+    nothing = render.plan_sections.choice(plan_evidence.layouts(plan_evidence.on_cards(asked, 1)))
+
+    assert step is not None
+    assert step.fact == "4 \u00d7 TP 2 ranks first of 20 valid layouts, with 80 concurrent requests of 25,480 tokens."
+    assert step.so == (
+        "Next is 2 \u00d7 TP 2 PP 2, which holds 1.4 times the requests of 4 \u00d7 TP 2, but a request goes through "
+        "more stages, one after the other."
+    )
+    assert nothing is not None
+    assert nothing.fact.startswith("None of 1 valid layout fits. Closest: One request of 25,480 tokens needs 0.97 GiB")
+    assert render.plan_sections.choice("no model") is None
+
+
+def test_the_deployment_says_what_its_files_start() -> None:
+    """Servers, ports and proxy, and the command that runs them."""
+    _, asked, found = recorded()
+    step = render.plan_sections.deployment(plan_evidence.deployed(asked, found), "my servers")
+    alone = render.plan_sections.deployment({"systemd/vllm-8000.service": ""}, "deployment")
+
+    assert step is not None
+    assert step.fact == (
+        "4 servers on ports 8000 to 8003; nginx sends each request to the server with the fewest in flight."
+    )
+    assert step.command == "bash 'my servers/start.sh'"
+    assert alone is not None
+    assert alone.fact == "1 server on port 8000."
+    assert render.plan_sections.deployment({}, "deployment") is None
+
+
+def test_the_lines_to_expect_have_their_planned_figures() -> None:
+    """And the command that shows the memory of each card."""
+    _, asked, found = recorded()
+    step = render.plan_sections.expected_lines(plan_evidence.confirmations(asked, found))
+
+    assert step is not None
+    assert step.fact.startswith("Each server has to print `Model loading took` 9.67 GiB (9.60 to 9.70); ")
+    assert step.command.startswith("nvidia-smi --id=0,1 --query-gpu=")
+    assert render.plan_sections.expected_lines({}) is None
+
+
+def test_the_recommended_layout_is_marked_in_the_ranking() -> None:
+    """With a word, not by color alone; a column in which all layouts are alike is left out."""
+    _, _, found = recorded()
+    fitting = replace(found, layouts=tuple(plan for plan in found.layouts if plan.fits))
+
+    html = render.plan_sections.ranking(fitting).html
+    assert re.search(r"<b>4 x TP 2</b> <span [^>]*>recommended</span>", html)
+    assert html.count(">recommended</span>") == 1
+    assert ">context</th>" not in html
+    assert ">context</th>" in render.plan_sections.ranking(found).html

@@ -312,7 +312,7 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
     )
     assert " ".join(said.split()).startswith(first)
     assert (
-        "  LAYOUT                FITS       CONTEXT     AT ONCE   KV GiB A CARD\n"
+        "  LAYOUT                FITS       CONTEXT  CONCURRENT  KV GiB PER GPU\n"
         "  2 x 1 card            yes         32,768   10,067.24            8.60\n"
         "      one answer uses both cards\n"
         "  TP 2                  yes         32,768    5,033.62            8.60\n"
@@ -637,7 +637,7 @@ def test_files_are_shown_whole_and_those_like_them_by_name() -> None:
     shown = render.plan_sections.files(made, "systemd/*")
 
     assert "systemd/a.service\n  [Unit]\n    " in shown.plain
-    assert "Like it, each with its own cards and port: systemd/b.service." in shown.plain
+    assert "The others differ only in GPUs and port: systemd/b.service." in shown.plain
     assert "events" not in shown.plain
     assert "<script" not in shown.html
     assert "alert(1)" in read(shown.html).text
@@ -653,12 +653,12 @@ def test_files_without_others_like_them_stand_alone() -> None:
     shown = render.plan_sections.files({"nginx.conf": "a  \n\n  b\n", "other": "c"}, "nginx.*")
 
     assert shown.plain == "nginx.conf\n  a\n\n    b\n"
-    assert "Like it" not in shown.html
+    assert "The others" not in shown.html
     three = render.plan_sections.files({"b": "1", "a": "2", "c": "3"}, "?")
-    assert three.plain == "b\n  1\n\nLike it, each with its own cards and port: a, c.\n"
-    assert "Like it, each with its own cards and port: a, c." in three.html
+    assert three.plain == "b\n  1\n\nThe others differ only in GPUs and port: a, c.\n"
+    assert "The others differ only in GPUs and port: a, c." in three.html
     none = render.plan_sections.files({"b": "1"}, "a")
-    assert none.plain == "None is written: there is one server, and nothing to share requests among."
+    assert none.plain == "Not written: there is one server, and nothing to share requests among."
 
 
 def test_what_confirms_a_split_is_said_once_for_those_alike() -> None:

@@ -67,11 +67,14 @@ def test_runbooks_are_stripped_and_their_cells_are_named(path: Path) -> None:
 
 @pytest.mark.parametrize("path", RUNBOOKS, ids=lambda p: p.stem)
 def test_runbooks_answer_first_and_then_go_step_by_step(path: Path) -> None:
-    """Title and impact, parameters, the summary; then numbered steps, each below its heading; the result comes last."""
+    """Title and impact, parameters, the summary; then numbered steps, each below its heading; the result comes last.
+
+    A panel has a cell of its own, below a heading without a number.
+    """
     listed = cells(path)
     kinds = [cell["cell_type"] for cell in listed]
     steps = [source(cell) for cell in listed[3:] if cell["cell_type"] == "markdown"]
-    headings = [re.match(r"## (?:(\d+)\. )?\S", text) for text in steps]
+    headings = [re.match(r"## (?:(\d+)\. )?\S", text) for text in steps if not text.startswith("### ")]
 
     assert kinds[:3] == ["markdown", "code", "code"]
     assert source(listed[0]).startswith("# ")

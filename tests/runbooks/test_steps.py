@@ -154,12 +154,31 @@ def test_a_name_that_is_no_file_name_is_refused(folder: Path, name: str) -> None
     assert not folder.exists()
 
 
-def test_every_step_of_a_runbook_is_called_as_its_cell() -> None:
-    """So that the one that is named is the one that is done."""
-    for path in sorted(folders.runbooks_dir().glob("*.ipynb")):
-        cells = {cell["id"]: "".join(cell["source"]) for cell in json.loads(path.read_text())["cells"]}
-        for name in load_runbook(path).steps:
-            assert f"rb.live.{name}(" in cells[name] or f'step="{name}"' in cells[name]
+@pytest.mark.parametrize(
+    ("runbook", "names"),
+    [
+        ("single-gpu-oom", ("start", "apply")),
+        ("shared-gpu-profiling", ("start", "apply")),
+        ("gpt-oss-gemma-a100", ("first", "second", "apply")),
+        ("split-over-8x3090", ("alone", "copies", "split")),
+        ("multi-node-ray", ()),
+    ],
+)
+def test_the_steps_of_a_runbook_are_those_that_its_calls_name(runbook: str, names: tuple[str, ...]) -> None:
+    """So that `--step` does the one that is named, wherever it is called."""
+    assert load_runbook(folders.runbooks_dir() / f"{runbook}.ipynb").steps == names
+
+
+@pytest.mark.parametrize("source", ["rb.live.check(serve)", "not python (", "live = start()"])
+def test_a_cell_without_a_named_step_is_a_step_itself(tmp_path: Path, source: str) -> None:
+    """By its id."""
+    notebook = json.loads((folders.runbooks_dir() / "single-gpu-oom.ipynb").read_text("utf-8"))
+    (cell,) = [cell for cell in notebook["cells"] if cell["id"] == "verification-step"]
+    cell["source"] = source
+    path = tmp_path / "single-gpu-oom.ipynb"
+    path.write_text(json.dumps(notebook), "utf-8")
+
+    assert load_runbook(path).steps == ("start", "verification-step")
 
 
 @pytest.fixture

@@ -347,6 +347,20 @@ def test_a_split_passes_when_all_of_it_is_proved(stage: Stage) -> None:
     assert row.split() == ["requests", "answered", "unknown", "6", "of", "6"]
     assert "Logs and results: /run/x." in render.guarded.fleet(replace(copied, folder="/run/x")).plain
     assert "Logs and results" not in render.guarded.fleet(copied).plain
+    step = render.guarded.measured(
+        {"alone": good, "replicas": replace(copied, measured=replace(load, tokens_per_s=24.0))}
+    )
+    assert step is not None
+    assert step.fact == (
+        "Alone: ready after 1.0 s, 6 of 6 requests answered, 12.0 tokens per second; replicas: 2 of 2 servers ready, "
+        "6 of 6 requests answered, 24.0 tokens per second."
+    )
+    assert step.so == "Replicas generated 2.00 times the tokens per second of alone."
+    failed = render.guarded.measured({"alone": never, "none": None})
+    assert failed is not None
+    assert failed.fact.startswith("Alone: never ready")
+    assert "it ended" in str(render.guarded.measured({"alone": unmeasured}))
+    assert render.guarded.measured({"alone": None}) is None
     assert "one alone: never ready" in live.judge_split(never, copied, good, [lines]).reason
     assert "not in the log: " in live.judge_split(good, copied, good, [bad]).reason
     told = [

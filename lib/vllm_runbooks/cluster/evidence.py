@@ -13,8 +13,10 @@ from vllm_runbooks.core import expected
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.evidence import Case, CaseKind, Evidence
-from vllm_runbooks.core.records import Answer, CheckedClaim, Finding, RunbookVerdict, Verdict
+from vllm_runbooks.core.records import Answer, Finding, RunbookVerdict, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.core.views.runbook_steps import StepText
+from vllm_runbooks.core.views.summary import sentence_of
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host.nodes import loading as node_loading
 from vllm_runbooks.host.nodes.records import CheckedCluster, Cluster, NodeFacts
@@ -27,7 +29,6 @@ from vllm_runbooks.reading import sources
 from vllm_runbooks.reading.deployment.confirmation import Confirmation
 from vllm_runbooks.runbooks import plan_evidence
 
-_NO_LOG = "No log of a start over these nodes is given; name those of all ranks in logs, separated by commas."
 _ONE_HOST = "dist.one_host"
 _BEGINNING = 4096
 _OBJECT = re.compile(r'[\ufeff\s]{0,1000}\{\s{0,1000}"(?P<name>[a-z_]{1,40})"', re.ASCII)
@@ -75,9 +76,7 @@ def read(
     return replace(result, case=loaded.case)
 
 
-_NO_NODES = (
-    "The evidence is a log, and no nodes are told with it: name what vllm-runbooks cluster check --out FILE wrote."
-)
+_NO_NODES = "The evidence is a log without nodes: name what vllm-runbooks cluster check --out FILE wrote."
 
 
 def _diagnosed(nodes: CheckedCluster | str, logs: Evidence | None, recorded: Evidence | None) -> NodesEvidence:
@@ -97,44 +96,60 @@ def _is_nodes(evidence: Evidence) -> bool:
     return match is not None and match["name"] in _FIELDS
 
 
-def logged(evidence: NodesEvidence) -> RenderedView:
-    """How the start that the logs tell of ended."""
+def summary(evidence: NodesEvidence) -> RenderedView:
+    """The nodes and the launch that the logs show, a card each; a launch that failed comes first."""
+    from vllm_runbooks.core.views.styled import Tone
+    from vllm_runbooks.core.views.summary import Statement
+    from vllm_runbooks.core.views.summary_html import rendered
     from vllm_runbooks.diagnosis.render import answers
+    from vllm_runbooks.diagnosis.render.summaries import summarize
+    from vllm_runbooks.host.nodes import summaries
 
-    if evidence.answer is None:
-        return RenderedView.said(_NO_LOG)
-    return answers.starts(evidence.answer) if len(evidence.answer.starts) > 1 else answers.outcome(evidence.answer)
+    answer = evidence.answer
+    parts = [] if isinstance(evidence.nodes, str) else [rendered(summaries.summarize(evidence.nodes))]
+    if answer is None:
+        return RenderedView.joined(parts)
+    alone = _alone(answer)
+    if alone is not None and answer.outcome.is_healthy:
+        notice = Statement("!", alone.title, Tone.WARN, id=alone.symptom, action=alone.do_first)
+        parts.append(rendered(replace(summarize(answer), tone=Tone.WARN, sentence="", statements=(notice,))))
+    else:
+        view = answers.summary(answer, runbook="multi-node-ray")
+        parts = [*parts, view] if answer.outcome.is_healthy else [view, *parts]
+    return RenderedView.joined(parts)
 
 
-def cause(evidence: NodesEvidence) -> RenderedView:
-    """Why it failed, and what else the logs show."""
-    from vllm_runbooks.diagnosis.render import answers
+def log_facts(evidence: NodesEvidence) -> list[StepText | None]:
+    """Why the launch of the logs failed, or that it ran on one host alone."""
+    from vllm_runbooks.diagnosis.render import steps
 
-    if evidence.answer is None:
-        return RenderedView.said(_NO_LOG)
-    return RenderedView.joined([answers.cause(evidence.answer), answers.others(evidence.answer)])
+    answer = evidence.answer
+    if answer is None:
+        return []
+    alone = _alone(answer)
+    one_host = StepText(f"{alone.title}.", alone.explanation, alone.do_first) if alone is not None else None
+    return [steps.failure(answer), one_host]
 
 
-def remedies(evidence: NodesEvidence) -> RenderedView:
-    """The ways out of what the logs show."""
-    from vllm_runbooks.core.views import elements
-    from vllm_runbooks.diagnosis.render import answers
+def log_views(evidence: NodesEvidence) -> dict[str, RenderedView]:
+    """The logs and what they show, by name; none without logs."""
+    from vllm_runbooks.diagnosis.render import annotated, answers, claims
 
-    if evidence.answer is None:
-        return RenderedView.said(_NO_LOG)
-    alone = _alone(evidence.answer)
-    if alone is not None and evidence.answer.root_cause is None:
-        return RenderedView(alone.do_first, elements.tag("p", elements.prose(alone.do_first), "max-width:80ch"))
-    return answers.remedies(evidence.answer)
+    answer, logs = evidence.answer, evidence.logs
+    if answer is None or logs is None:
+        return {}
+    return {
+        "The logs, marked": annotated.log(answer, logs.documents),
+        "All logs": answers.starts(answer),
+        "All fixes": answers.remedies(answer),
+        "What confirms and what refutes the cause": answers.checks(answer),
+        "Other findings": answers.others(answer),
+        "Claims of the recorded document, checked": claims.judged(diagnosing.judge_claims(logs)),
+    }
 
 
 def _alone(answer: Answer) -> Finding | None:
     return next((finding for finding in answer.findings if finding.symptom == _ONE_HOST), None)
-
-
-def claims(evidence: NodesEvidence) -> tuple[CheckedClaim, ...]:
-    """What the document says that the recorded log comes from, judged."""
-    return () if evidence.logs is None else diagnosing.judge_claims(evidence.logs)
 
 
 # ---- a plan over the cards of the nodes
@@ -160,7 +175,7 @@ def question(evidence: NodesEvidence, *, model: str = "", vllm: str = "", option
     logged_model, logged_options, release = _logged(evidence)
     name = model.strip() or logged_model or _seen(nodes)
     if not name:
-        return "neither the nodes nor a log tell the model; name it with model"
+        return "neither the nodes nor a log name the model; set `model`"
     try:
         request = planner.on_nodes(name, nodes, nodes.environments, vllm=vllm.strip() or release, arguments=arguments)
     except InputError as error:
@@ -217,17 +232,37 @@ def over_all(request: PlanningRequest | str, layouts: Layouts | str, *, tp: int 
     return plan_in_layout
 
 
+def layout_facts(evidence: NodesEvidence, request: PlanningRequest | str, layouts: Layouts | str) -> StepText | None:
+    """The recommended layout, or what is missing for a plan over the nodes; None without nodes."""
+    from vllm_runbooks.plan.render import sections
+
+    if isinstance(request, str) and not isinstance(evidence.nodes, str):
+        return StepText(f"Not planned: {request}.")
+    return sections.choice(layouts)
+
+
+def launch_facts(request: PlanningRequest | str, plan: Plan | str, files: Files) -> list[StepText | None]:
+    """Whether one server over all nodes fits and what joins them, or why there are no files; none without nodes."""
+    from vllm_runbooks.plan.render import sections, start_files
+
+    if isinstance(request, str):
+        return []
+    if isinstance(files.overview, str):
+        return [StepText(sentence_of(files.overview))]
+    return [sections.conclusion(plan), start_files.executor(files.overview)]
+
+
 class Files(NamedTuple):
     """A layout as files for each node, and what they are."""
 
     made: Mapping[str, str]
-    told: StartFiles | str
+    overview: StartFiles | str
     """Else why there are none."""
 
     @property
     def of_ray(self) -> Mapping[str, str]:
         """The scripts that join the nodes to a Ray cluster, where one is needed."""
-        nodes = () if isinstance(self.told, str) else self.told.nodes
+        nodes = () if isinstance(self.overview, str) else self.overview.nodes
         names = [f"ray-{node.node}.sh" for node in nodes]
         return {name: self.made[name] for name in names if name in self.made}
 
@@ -258,9 +293,9 @@ def write(request: PlanningRequest | str, plan: Plan | str, folder: str, *, appl
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
     check_texts(folder=folder)
     if isinstance(request, str) or isinstance(plan, str):
-        return RenderedView.said(f"Nothing is written: {plan if isinstance(plan, str) else request}.")
+        return RenderedView.nothing(f"Nothing is written: {plan if isinstance(plan, str) else request}.")
     if not apply:
-        return RenderedView.said("Nothing is written, since apply is False.")
+        return RenderedView.nothing("Nothing is written, since apply is False.")
     if not folder.strip():
         raise InputError("folder is empty; name the folder that the files are to be written into")
     written = planner.node_files(request, plan, Path(folder))

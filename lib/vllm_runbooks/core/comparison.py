@@ -21,6 +21,15 @@ def differing(starts: Sequence[ServerRun]) -> dict[str, list[Any]]:
     return {name: values for name, values in sorted(rows.items()) if any(value != values[0] for value in values)}
 
 
+def closest(starts: Sequence[ServerRun]) -> tuple[tuple[int, int], list[str]]:
+    """The numbers of the two runs, of at least two, that differ in the fewest engine settings, and these settings."""
+    apart = {
+        (first, second): [n for n in differing([starts[first - 1], starts[second - 1]]) if n not in FRONT_SETTINGS]
+        for first, second in combinations(range(1, len(starts) + 1), 2)
+    }
+    return min(apart.items(), key=lambda item: len(item[1]))
+
+
 def steady(samples: Sequence[Throughput]) -> list[bool]:
     """Whether each periodic line is an average over a time that was busy from its beginning to its end."""
     busy = [sample.running is not None and sample.running > 0 for sample in samples]
@@ -32,7 +41,7 @@ def comparable(starts: Sequence[ServerRun]) -> list[FigureComparison]:
         return []
     return [
         FigureComparison(
-            "weights and KV cache in GiB", may=True, why="memory taken on the GPU: one measure in every start"
+            "weights and KV cache in GiB", may=True, why="memory used on the GPU, measured alike in every launch"
         ),
         _tokens(starts),
         _concurrency(starts),
@@ -52,22 +61,22 @@ def _tokens(starts: Sequence[ServerRun]) -> FigureComparison:
         return FigureComparison(
             name,
             may=False,
-            why=f"they are slots of one layer group: in start {slots}, {tokens:,} / {context:,} = "
-            f"{tokens / context:.2f}, and vLLM itself says {facts.max_concurrency:g} requests",
+            why=f"they are slots of one layer group: in launch {slots}, {tokens:,} / {context:,} = "
+            f"{tokens / context:.2f}, but vLLM prints {facts.max_concurrency:g} requests",
         )
     if None in meanings:
-        return FigureComparison(name, may=None, why="a start does not print tokens, context and concurrency together")
-    return FigureComparison(name, may=True, why="they mean the same in every start")
+        return FigureComparison(name, may=None, why="a launch does not print tokens, context and concurrency together")
+    return FigureComparison(name, may=True, why="they mean the same in every launch")
 
 
 def _concurrency(starts: Sequence[ServerRun]) -> FigureComparison:
     contexts = {start.facts.max_concurrency_tokens or start.facts.max_model_len for start in starts}
     if None in contexts or any(start.facts.max_concurrency is None for start in starts):
-        return FigureComparison("concurrency", may=None, why="a start does not print it, or not for which context")
+        return FigureComparison("concurrency", may=None, why="a launch does not print it, or not for which context")
     lengths = [f"{length:,}" for length in sorted(length for length in contexts if length)]
     if len(lengths) > 1:
         return FigureComparison("concurrency", may=False, why=f"stated for requests of {' and '.join(lengths)} tokens")
-    return FigureComparison("concurrency", may=True, why=f"stated for requests of {lengths[0]} tokens in every start")
+    return FigureComparison("concurrency", may=True, why=f"stated for requests of {lengths[0]} tokens in every launch")
 
 
 def _load(starts: Sequence[ServerRun]) -> FigureComparison:
@@ -75,32 +84,29 @@ def _load(starts: Sequence[ServerRun]) -> FigureComparison:
     for number, start in enumerate(starts, 1):
         download = max((r.value for r in start.readings if r.name == "download_seconds"), default=None)
         if download and start.facts.load_seconds:
-            parts.append(f"in start {number}, {download:.0f} of {start.facts.load_seconds:.0f} s")
+            parts.append(f"in launch {number}, {download:.0f} of {start.facts.load_seconds:.0f} s")
     if parts:
         return FigureComparison("time to load", may=False, why=f"part of it is the download: {'; '.join(parts)}")
     if any(start.facts.load_seconds is None for start in starts):
-        return FigureComparison("time to load", may=None, why="a start does not print it")
+        return FigureComparison("time to load", may=None, why="a launch does not print it")
     return FigureComparison(
-        "time to load", may=True, why="no start downloaded the weights while loading; caches may differ"
+        "time to load", may=True, why="no launch downloaded the weights while loading; caches may differ"
     )
 
 
 def _speed(starts: Sequence[ServerRun]) -> FigureComparison:
     name = "generation in tokens/s"
     if any(start.facts.generation_tokens_per_s_max is None or not start.arguments for start in starts):
-        return FigureComparison(name, may=None, why="a start prints no throughput, or not its settings")
+        return FigureComparison(name, may=None, why="a launch prints no throughput, or not its settings")
     unsteady = [str(n) for n, s in enumerate(starts, 1) if not any(steady(s.throughput))]
-    apart = {
-        (first, second): [n for n in differing([starts[first - 1], starts[second - 1]]) if n not in FRONT_SETTINGS]
-        for first, second in combinations(range(1, len(starts) + 1), 2)
-    }
-    (first, second), nearest = min(apart.items(), key=lambda item: len(item[1]))
+    (first, second), nearest = closest(starts)
     why = []
     if len(nearest) > 1:
         why.append(
-            f"no two starts differ in one setting alone; starts {first} and {second} differ in {', '.join(nearest)}"
+            f"no two launches differ in only one setting; launches {first} and {second} differ in {', '.join(nearest)}"
         )
     if unsteady:
-        why.append(f"no line of start {' and '.join(unsteady)} covers an interval that was busy throughout")
-    may = f"starts {first} and {second} differ in {', '.join(nearest) or 'nothing'} alone"
+        why.append(f"no line of launch {' and '.join(unsteady)} covers an interval without idle time")
+    pair = f"launches {first} and {second}"
+    may = f"{pair} differ only in {', '.join(nearest)}" if nearest else f"{pair} have the same settings"
     return FigureComparison(name, may=not why, why="; ".join(why) or may)

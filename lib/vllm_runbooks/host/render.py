@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.views import elements
 from vllm_runbooks.core.views.elements import AMBER, GREEN, Headline, cut, prose
+from vllm_runbooks.core.views.runbook_steps import StepText
 from vllm_runbooks.core.views.styled import (
     BLANK,
     Line,
@@ -21,6 +22,7 @@ from vllm_runbooks.core.views.styled import (
     plain,
     styled,
 )
+from vllm_runbooks.core.views.summary import count_of
 from vllm_runbooks.host import finding_views
 from vllm_runbooks.host.finding_views import faint_table, finding_blocks, listed_numbers
 from vllm_runbooks.host.records import SHARED, GpuFacts, Inspected, Inventory, Recommendation
@@ -150,6 +152,34 @@ def chosen(host: Inspected) -> RenderedView:
     recommendation = _recommendation(host.recommendation)
     html = recommendation.html + "".join(map(elements.remark, remarks))
     return RenderedView("\n".join([recommendation.plain, *remarks]), html)
+
+
+def recommended(inspected: Inspected, *, snapshot: str = "") -> StepText | None:
+    """The GPU for the next launch with its figures, and how to use it; None without a GPU.
+
+    Args:
+        inspected: The host.
+        snapshot: Name of the snapshot that it was read from; empty if it is this host.
+    """
+    recommendation = inspected.recommendation
+    if recommendation is None:
+        return None
+    where = f" (recorded host `{snapshot}`)" if snapshot else ""
+    ranked = recommendation.ranked
+    suitable = [gpu for gpu in ranked if gpu.is_suitable]
+    unknown = sum(gpu.is_suitable is None for gpu in ranked)
+    count = f"{len(suitable)} of {count_of(len(ranked), 'GPU')} {'is' if len(suitable) == 1 else 'are'} suitable"
+    so = f"{count}{f'; of {unknown} too little is known' if unknown else ''}."
+    watch = "vllm-runbooks inventory --watch"
+    if recommendation.gpu is None:
+        return StepText(f"No GPU is suitable{where}.", so, "Wait until one is free.", watch)
+    best = next(gpu for gpu in ranked if gpu.index == recommendation.gpu)
+    figures = [f"{gib(best.free_mib)} free"]
+    figures += [f"{best.busy_percent:.0f} % busy"] if best.busy_percent is not None else []
+    figures += [f"memory moved by {best.memory_change_mib:,.0f} MiB"] if best.memory_change_mib is not None else []
+    do = f"Set `CUDA_VISIBLE_DEVICES={best.index}` for the launch"
+    do += ", after you have watched your own host:" if snapshot else "."
+    return StepText(f"Use GPU {best.index}: {', '.join(figures)}{where}.", so, do, watch if snapshot else "")
 
 
 def _headline(recommendation: Recommendation) -> Headline:

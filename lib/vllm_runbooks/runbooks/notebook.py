@@ -69,7 +69,7 @@ def load_runbook(path: str | Path) -> Runbook:
         symptoms=tuple(meta["symptoms"]),
         side_effects=meta["side_effects"],
         needs_gpu=meta["needs_gpu"],
-        steps=tuple(_name(cell) for cell in notebook["cells"] if _is_tagged_code(cell, "step")),
+        steps=tuple(name for cell in notebook["cells"] if _is_tagged_code(cell, "step") for name in _step_names(cell)),
     )
 
 
@@ -162,6 +162,32 @@ def read_judgement(notebook: Mapping[str, Any]) -> RunbookVerdict | None:
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
     return parse_judgement(judgements[0]) if len(judgements) == 1 else None
+
+
+def _step_names(cell: Mapping[str, Any]) -> list[str]:
+    """The names by which the calls of a cell keep their results; that of the cell if its calls name none."""
+    source = cell.get("source", "")
+    try:
+        tree = ast.parse(source if isinstance(source, str) else "".join(source))
+    except (SyntaxError, ValueError):
+        return [_name(cell)]
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    names = [
+        next((str(ast.literal_eval(word.value)) for word in call.keywords if _is_step(word)), call.func.attr)
+        for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset))
+        if isinstance(call.func, ast.Attribute)
+        and ast.unparse(call.func.value) == "rb.live"
+        and (call.func.attr in _STEP_CALLS or any(map(_is_step, call.keywords)))
+    ]
+    return names or [_name(cell)]
+
+
+_STEP_CALLS = ("start", "apply")
+"""Calls of `rb.live` that are a step of their name, unless they give another."""
+
+
+def _is_step(word: ast.keyword) -> bool:
+    return word.arg == "step" and isinstance(word.value, ast.Constant)
 
 
 def _is_tagged_code(cell: Mapping[str, Any], tag: str) -> bool:

@@ -28,6 +28,7 @@ from vllm_runbooks.plan import requests as plan_requests
 from vllm_runbooks.plan.budget import Budget, Device
 from vllm_runbooks.plan.inverse import WayOut
 from vllm_runbooks.plan.records import Layouts, Plan
+from vllm_runbooks.plan.remedies import PlanRemedy
 from vllm_runbooks.plan.requests import PlanningRequest
 from vllm_runbooks.reading.deployment.confirmation import Confirmation
 
@@ -144,6 +145,11 @@ def best(layouts: Layouts | str) -> Plan | str:
         return str(error)
 
 
+def remedies(request: PlanningRequest, layouts: Layouts | str) -> tuple[PlanRemedy, ...]:
+    """The cheapest changes with which a plan fits that does not; none if it fits, or nothing is planned."""
+    return () if isinstance(layouts, str) else planner.remedies(request, layouts)
+
+
 def deployed(
     request: PlanningRequest, layouts: Layouts | str, *, first_port: int = 8000, retries_posts: bool = False
 ) -> Mapping[str, str]:
@@ -177,9 +183,9 @@ def write(
     check_texts(folder=folder)
     plan = best(layouts)
     if isinstance(plan, str):
-        return RenderedView.said(f"Nothing is written: {plan}.")
+        return RenderedView.nothing(f"Nothing is written: {plan}.")
     if not apply:
-        return RenderedView.said("Nothing is written, since apply is False.")
+        return RenderedView.nothing("Nothing is written, since apply is False.")
     if not folder.strip():
         raise InputError("folder is empty; name the folder that the files are to be written into")
     written = planner.deploy(request, plan, Path(folder), first_port=first_port, retries_posts=retries_posts)

@@ -8,8 +8,9 @@ from html import escape
 
 from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.views.elements import cells, grid, html_table, joined, remark, tag
+from vllm_runbooks.core.views.runbook_steps import StepText
 from vllm_runbooks.core.views.styled import Tone, plain
-from vllm_runbooks.core.views.summary import Statement, Step, Summary, summary_view
+from vllm_runbooks.core.views.summary import Statement, Step, Summary, count_of, sentence_of, summary_view
 from vllm_runbooks.diagnosis.render.summaries import summarize
 from vllm_runbooks.probe.starts import (
     Attempt,
@@ -132,6 +133,44 @@ def compared(
         if tried and tried.measured and tried.measured.reason
     ]
     return grid(["", *(name for name, _ in starts)], rows, " ".join([below, *whys]))
+
+
+def measured(launches: Mapping[str, Guarded | Fleet | None]) -> StepText | None:
+    """How launches by name came up, and which answered the same load fastest; None if nothing was launched."""
+    made = {name: launch for name, launch in launches.items() if launch is not None}
+    if not made:
+        return None
+    loads = {name: _load_of(launch) for name, launch in made.items()}
+    rates = {name: load.tokens_per_s for name, load in loads.items() if load is not None and load.tokens_per_s}
+    ordered = sorted(rates, key=lambda name: rates[name], reverse=True)
+    fastest = [
+        f"{ordered[0]} generated {rates[ordered[0]] / rates[name]:.2f} times the tokens per second of {name}"
+        for name in ordered[1:]
+    ]
+    results = [f"{name}: {_result(launch, loads[name])}" for name, launch in made.items()]
+    return StepText(sentence_of("; ".join(results)), sentence_of("; ".join(fastest)))
+
+
+def _load_of(launch: Guarded | Fleet) -> LoadResult | None:
+    if isinstance(launch, Fleet):
+        return launch.measured
+    return launch.last.measured if launch.last is not None else None
+
+
+def _result(launch: Guarded | Fleet, load: LoadResult | None) -> str:
+    if isinstance(launch, Fleet):
+        ready = sum(server.last is not None and server.last.ready_s is not None for server in launch.servers)
+        state = f"{ready} of {count_of(len(launch.servers), 'server')} ready"
+    elif launch.last is None:
+        state = launch.failed_check or "nothing was started"
+    else:
+        tried = launch.last
+        state = f"ready after {tried.ready_s:.1f} s" if tried.ready_s is not None else _came_to(tried)
+    if load is None:
+        return state
+    figures = [f"{load.answered} of {load.requests} requests answered"] if load.answered is not None else [load.reason]
+    figures += [f"{load.tokens_per_s:,.1f} tokens per second"] if load.tokens_per_s is not None else []
+    return ", ".join([state, *figures])
 
 
 _LOAD = (

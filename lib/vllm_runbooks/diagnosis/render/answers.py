@@ -335,9 +335,11 @@ def remedies(answer: Answer) -> RenderedView:
     first = tag("p", f"<b>{begun}</b> {prose(finding.do_first)}", "max-width:80ch") if finding else ""
     noted = "".join(tag("p", f"<b>{say('Note.')}</b> {prose(note)}", "max-width:80ch") for note in answer.notes)
     below = f"\n\n{plain(_notes_view(answer.notes, say))}" if answer.notes else ""
+    if not answer.remedies and answer.outcome.is_healthy and not finding and not answer.notes:
+        return _nothing(answer, say("No change is needed."))
     if not answer.remedies:
-        unknown = say.joined("No way out is known.", answer_words.lead(answer))
-        text = say("No change is needed.") if answer.outcome.is_healthy else unknown
+        text = say.joined("No way out is known.", answer_words.lead(answer))
+        text = say("No change is needed.") if answer.outcome.is_healthy else text
         text = joined([begun, finding.do_first]) if finding else text
         return _in_its_language(answer, text + below, (first or tag("p", escape(text))) + noted)
     ways = [_way_out(number, remedy, say) for number, remedy in enumerate(answer.remedies, 1)]

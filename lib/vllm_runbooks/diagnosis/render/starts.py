@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -14,6 +15,8 @@ from vllm_runbooks.core.records import Answer, ServerRun
 from vllm_runbooks.core.views import start_pictures
 from vllm_runbooks.core.views.drawing import bars
 from vllm_runbooks.core.views.elements import GREEN, GREY, RED, badge, grid, html_table
+from vllm_runbooks.core.views.runbook_steps import StepText
+from vllm_runbooks.diagnosis.render import steps
 from vllm_runbooks.diagnosis.render.figures import FACT_NAMES, figure, gpu_total, printed_gib
 
 _SIDE_BY_SIDE = (
@@ -21,7 +24,7 @@ _SIDE_BY_SIDE = (
     "max_concurrency", "cuda_graph_gib", "cuda_graph_estimated_gib", "activation_gib", "non_torch_gib", "gpu_total_gib",
     "load_seconds", "startup_seconds", "generation_tokens_per_s_max",
 )  # fmt: skip
-_NO_START = "The text holds no start of vLLM."
+_NO_START = "The text contains no launch of vLLM."
 
 
 def timeline(starts: Sequence[ServerRun], *, start: int = 0) -> RenderedView:
@@ -54,7 +57,7 @@ def side_by_side(starts: Sequence[ServerRun]) -> RenderedView:
         if any(shown_facts := [figure(name, start.facts) for start in starts])
     ]
     outcomes = ["outcome", *(start.outcome.value for start in starts)]
-    return grid(head, [outcomes, *rows], "An empty cell: this start does not print the figure.")
+    return grid(head, [outcomes, *rows], "Empty: not printed by this launch.")
 
 
 def settings(starts: Sequence[ServerRun]) -> RenderedView:
@@ -65,10 +68,12 @@ def settings(starts: Sequence[ServerRun]) -> RenderedView:
         if name != "model_tag"  # the model once more
     ]
     if not rows:
-        text = "The starts do not differ in any printed setting." if len(starts) > 1 else "There is nothing to compare."
+        text = (
+            "The launches do not differ in any printed setting." if len(starts) > 1 else "There is nothing to compare."
+        )
         return RenderedView.nothing(text)
     head = ["setting", *(start_pictures.label(start, number) for number, start in enumerate(starts, 1))]
-    return grid(head, rows, "An empty cell: not set, so this release's default, or a value that is not printed.")
+    return grid(head, rows, "Empty: not set (the release's default applies), or not printed.")
 
 
 def _setting(value: Any) -> str:
@@ -106,7 +111,7 @@ def memories(starts: Sequence[ServerRun], evidence: Evidence | None = None, *, g
     totals = [gpu_total(start.facts, evidence, gpu_gib) for start in starts]
     picture = start_pictures.memories(starts, totals)
     if not picture:
-        text = "The text holds none of vLLM's memory figures (weights, KV cache)."
+        text = "The text contains none of vLLM's memory figures (weights, KV cache)."
         return RenderedView.nothing(text)
     rows = []
     for number, (start, total) in enumerate(zip(starts, totals, strict=True), 1):
@@ -120,11 +125,11 @@ def memories(starts: Sequence[ServerRun], evidence: Evidence | None = None, *, g
         rows.append([start_pictures.label(start, number), *("" if v is None else f"{v:.2f}" for v in figures)])
     head = ["GiB", "weights", "KV cache", "CUDA graphs", "budget", "budget left", "GPU"]
     note = (
-        "The budget, a mark in the picture, is utilisation times the GPU's memory. What it leaves beside weights and "
-        "KV cache goes to activations and other libraries, and in some releases to the CUDA graphs, too."
+        "The budget (the mark in the picture) is gpu_memory_utilization times the GPU's memory. Activations and other "
+        "libraries use what weights and KV cache leave of it, in some releases CUDA graphs as well."
     )
     if not any(totals):
-        note = "The GPU's memory is not in this log, so the budget and what is left of it are not known."
+        note = "The log does not print the GPU's memory, so the budget is unknown."
     table = grid(head, rows, note, is_numeric=True)
     return RenderedView(table.plain, picture + table.html)
 
@@ -133,7 +138,7 @@ def throughputs(starts: Sequence[ServerRun]) -> RenderedView:
     """Generated tokens per second of every launch over time, as a chart and in figures."""
     picture = start_pictures.throughputs(starts)
     if not picture:
-        text = "The text holds no periodic line with a throughput."
+        text = "The text contains no periodic line with a throughput."
         return RenderedView.nothing(text)
     rows = []
     for number, start in enumerate(starts, 1):
@@ -144,8 +149,8 @@ def throughputs(starts: Sequence[ServerRun]) -> RenderedView:
         rows.append([start_pictures.label(start, number), str(len(rates)), str(len(kept)), span if rates else "", best])
     head = ["tokens/s", "periodic lines", "busy throughout", "of these", "best line"]
     note = (
-        "Each line is an average over the time since the line before. A filled point was busy from one line to the "
-        "next; a hollow one may cover idle time as well, so the rate while it worked may have been higher."
+        "Each line is an average since the line before. A filled point covers no idle time; a hollow one may, so the "
+        "rate while busy may have been higher."
     )
     table = grid(head, rows, note, is_numeric=True)
     return RenderedView(table.plain, picture + table.html)
@@ -155,13 +160,36 @@ def comparable(starts: Sequence[ServerRun]) -> RenderedView:
     """Which figures of these launches may be compared, and why the others may not."""
     comparisons = comparison.comparable(starts)
     if not comparisons:
-        text = "There is one start, and nothing to compare it with." if starts else _NO_START
+        text = "There is only one launch, so nothing to compare." if starts else _NO_START
         return RenderedView.nothing(text)
     words = {True: "yes", False: "no", None: "unknown"}
     tones = {True: GREEN, False: RED, None: GREY}
     rows = [[escape(c.figure), badge(words[c.may], tones[c.may]), escape(c.why)] for c in comparisons]
     plain = "\n".join(f"  {c.figure:<28} {words[c.may]:<8} {c.why}" for c in comparisons)
     return RenderedView(plain, html_table(["figure", "comparable", "why"], rows))
+
+
+def profiling(answer: Answer, evidence: Evidence | None = None, *, gpu_gib: float = 0.0) -> StepText | None:
+    """How far free memory rose during profiling, and what that means; for another cause, what failed."""
+    before, after = _free_memory(answer)
+    if before is None or after is None or after <= before:
+        return steps.failure(answer)
+    fact = f"{before:.2f} GiB was free before vLLM loaded the model, {after:.2f} GiB after profiling: "
+    so = (
+        f"Another process released at least {after - before:.2f} GiB in between. The check compares only these two "
+        "readings, so `gpu_memory_utilization` has no part in it."
+    )
+    total = gpu_total(answer.facts, evidence, gpu_gib)
+    if total and before < total:
+        highest = math.floor(before / total * 1000) / 1000
+        free = f"{before:.2f} of {total:.2f} GiB"
+        so += f" With {free} free, vLLM rejects a value above {highest:.3f} before it loads the model."
+    return StepText(f"{fact}free memory rose by {after - before:.2f} GiB.", so)
+
+
+def _free_memory(answer: Answer) -> tuple[float | None, float | None]:
+    captures = dict(answer.root_cause.captures) if answer.root_cause else {}
+    return printed_gib(captures, "initial"), printed_gib(captures, "current")
 
 
 def free_memory(
@@ -172,17 +200,16 @@ def free_memory(
     utilizations: Sequence[float] = (0.9, 0.75, 0.675),
 ) -> RenderedView:
     """Free memory before and after profiling, as the assertion prints it, with what each budget would need."""
-    captures = dict(answer.root_cause.captures) if answer.root_cause else {}
-    before, after = (printed_gib(captures, name) for name in ("initial", "current"))
+    before, after = _free_memory(answer)
     if before is None or after is None:
         text = "The text does not state the free memory before and after profiling."
         return RenderedView.nothing(text)
     total = gpu_total(answer.facts, evidence, gpu_gib)
-    budgets = {f"utilisation {share:g}": share * total for share in utilizations} if total else {}
+    budgets = {f"utilization {share:g}": share * total for share in utilizations} if total else {}
     rows = [["free before profiling", f"{before:.2f}"], ["free after profiling", f"{after:.2f}"]]
-    rows.append(["freed meanwhile", f"{after - before:+.2f}"])
+    rows.append(["released meanwhile", f"{after - before:+.2f}"])
     rows += [[f"budget at {name}", f"{gib:.2f}"] for name, gib in budgets.items()]
     rows += [["GPU", f"{total:.2f}"]] if total else []
-    note = "" if total else "The GPU's memory is not in this log, so no budget can be drawn beside it."
+    note = "" if total else "The log does not print the GPU's memory, so no budget can be drawn."
     table = grid(["", "GiB"], rows, note, is_numeric=True)
     return RenderedView(table.plain, start_pictures.free_memory(before, after, total, budgets) + table.html)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.views import elements
 from vllm_runbooks.core.views.elements import AMBER, GREEN, GREY, RED, Headline, badge, cut, prose, remark, tag
+from vllm_runbooks.core.views.runbook_steps import StepText
 from vllm_runbooks.core.views.styled import (
     BLANK,
     Line,
@@ -260,14 +261,10 @@ def _offset(seconds: float | None) -> str | None:
     return None if seconds is None else f"{seconds:+.3g} s" if abs(seconds) >= 0.001 else "as that of who asked"
 
 
-def _sentence(text: str) -> RenderedView:
-    return RenderedView(text, prose(text))
-
-
 def nodes(checked: CheckedCluster | str, *, is_whole: bool = True) -> RenderedView:
     """The nodes, a column each, or why there are none; without `is_whole` only what differs, marked by a word."""
     if isinstance(checked, str):
-        return _sentence(checked)
+        return RenderedView.nothing(checked)
     head, ground = _head(checked), _OUTCOMES[checked.ok].ground
     picked = _picked(checked)
     every = [*map(_difference_fact, checked.differences), *(_facts(checked) if is_whole else ())]
@@ -367,10 +364,10 @@ def _marked(row: _FactRow) -> Iterator[str]:
 def reach(checked: CheckedCluster | str) -> RenderedView:
     """Which node reaches which, in words, for a notebook."""
     if isinstance(checked, str):
-        return _sentence(checked)
+        return RenderedView.nothing(checked)
     rows = matrix(checked)
     if not rows:
-        return _sentence("Which node reaches which was not measured.")
+        return RenderedView.nothing(_NO_WAYS)
     head = ["from, to", *_columns(checked)]
     cells = [[escape(source), *map(_way, ways)] for source, *ways in rows]
     speeds = _speeds(checked)
@@ -383,9 +380,9 @@ def reach(checked: CheckedCluster | str) -> RenderedView:
 def _speeds(cluster: CheckedCluster) -> list[str]:
     waits = [attempt.latency_ms for attempt in cluster.connections or () if attempt.latency_ms is not None]
     rates = [attempt.bandwidth_mbit_s for attempt in cluster.connections or () if attempt.bandwidth_mbit_s is not None]
-    limits = [f"at most {max(waits):.3g} ms there and back"] if waits else []
+    limits = [f"at most {max(waits):.3g} ms round trip"] if waits else []
     limits += [f"at least {min(rates):,.0f} Mbit/s"] if rates else []
-    return [f"Of all ways that were measured: {', '.join(limits)}."] if limits else []
+    return [f"Over all connections: {', '.join(limits)}."] if limits else []
 
 
 def _way(cell: str) -> str:
@@ -398,13 +395,15 @@ def _way(cell: str) -> str:
 def findings(checked: CheckedCluster | str) -> RenderedView:
     """What the nodes mean for a server over them, for a notebook."""
     if isinstance(checked, str):
-        return _sentence(checked)
+        return RenderedView.nothing(checked)
     unknown = _unmeasured_by_nodes(checked)
     below = [tag("p", escape(visible(line)), _PARAGRAPH) for line in unknown]
     html = "".join([elements.heading(_UNMEASURED), *below]) if unknown else ""
     lines = [f"{_UNMEASURED}. {line}" for line in unknown]
     if not checked.findings:
         sentence = f"{_head(checked).why}."
+        if not lines:
+            return RenderedView.nothing(sentence)
         return RenderedView("\n".join([sentence, *lines]), prose(sentence) + html)
     where = ((finding, _listed(finding.nodes)) for finding in checked.findings)
     table = finding_views.findings_table(where, "what it means, how it would look, and what to do")
@@ -423,6 +422,50 @@ def _unmeasured_by_nodes(cluster: CheckedCluster) -> list[str]:
     ]
 
 
+def comparison(checked: CheckedCluster | str) -> StepText | None:
+    """In what the nodes differ, and what could not be compared; None without nodes."""
+    if isinstance(checked, str):
+        return None
+    rows = [f"{visible(row.fact)} ({visible(cut(_values(row.values), 120))})" for row in checked.differences]
+    more = f" and in {_count(len(rows) - _MOST_ROWS, 'other fact')}" if len(rows) > _MOST_ROWS else ""
+    fact = f"The nodes differ in {', '.join(rows[:_MOST_ROWS])}{more}." if rows else _NOTHING_DIFFERS
+    problems = [f"`{finding.id}`" for finding in finding_views.problems(checked.findings)]
+    count = len({missing.fact for missing in checked.unmeasured})
+    so = [f"{_count(len(problems), 'problem')}: {', '.join(problems)}."] if problems else []
+    so += [f"{_count(count, 'fact')} could not be measured and may differ as well."] if count else []
+    return StepText(fact, " ".join(so))
+
+
+def ways(checked: CheckedCluster | str) -> StepText | None:
+    """Which nodes do not reach each other, and what that does to a launch; None without nodes."""
+    if isinstance(checked, str):
+        return None
+    rows = matrix(checked)
+    if not rows:
+        command = "vllm-runbooks cluster check --hosts FILE --out nodes.json"
+        do = "Measure it; ports are opened for seconds, and one all-reduce is run:"
+        return StepText(
+            _NO_WAYS, "A port that is blocked in one direction makes a launch hang without an error.", do, command
+        )
+    names = _columns(checked)
+    closed = [
+        f"{source} to {target}: {cell}"
+        for source, *cells in rows
+        for target, cell in zip(names, cells, strict=True)
+        if cell not in (SELF, Reachability.OPEN.value)
+    ]
+    if closed:
+        so = "vLLM starts on all nodes and then hangs: ranks wait for one that they cannot reach."
+        return StepText(f"Not open: {'; '.join(closed[:_MOST_ROWS])}.", so, "Open these ports in both directions.")
+    do = "Set the variables below on each node before vLLM or Ray starts." if checked.environments else ""
+    return StepText(" ".join(["All nodes reach each other.", *_speeds(checked)]), do=do)
+
+
+_MOST_ROWS = 4
+"""Differences and connections that a sentence names."""
+_NO_WAYS = "Which node reaches which was not measured."
+
+
 def exports(cluster: CheckedCluster) -> list[tuple[str, str]]:
     """The first nodes, each with its name and what it needs in its environment, as lines of a shell."""
     return [(_short(node.node), _exports(node.variables)) for node in cluster.environments[:_MOST]]
@@ -431,9 +474,9 @@ def exports(cluster: CheckedCluster) -> list[tuple[str, str]]:
 def environments(checked: CheckedCluster | str) -> RenderedView:
     """What each node needs in its environment, for a notebook."""
     if isinstance(checked, str):
-        return _sentence(checked)
+        return RenderedView.nothing(checked)
     if not checked.environments:
-        return _sentence(
+        return RenderedView.nothing(
             "The way from node to node is not known, so no environment is offered: "
             "`vllm-runbooks cluster check --ray ADDRESS`, or `--hosts FILE`, measures it."
         )

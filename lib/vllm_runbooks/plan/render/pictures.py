@@ -5,7 +5,7 @@ They are narrow: on a telephone the text keeps most of its size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from itertools import groupby
 
@@ -223,44 +223,50 @@ def requests_at_once(plan: Plan) -> float | None:
     return plan.total_concurrency if is_copied(plan) else plan.kv_cache.max_concurrency
 
 
-def layouts(plans: Sequence[Plan]) -> str:
-    """Legal layouts below each other: KV cache of a GPU, longest context and requests at once, each on its own scale.
+_FIGURE = NARROW / 3 - 78
+"""Pixels for the figure after a bar."""
 
-    The best of a column is solid. Empty where no layout is legal.
+
+def layouts(plans: Sequence[Plan]) -> str:
+    """Valid layouts below each other: KV cache per GPU, longest context and concurrency, each on its own scale.
+
+    The first one, which is recommended, is solid; a column with one value for all is left out. Empty without a layout.
     """
     rows = [plan for plan in plans if plan.legal is not False][:_MAX_LAYOUTS]
     if not rows:
         return ""
-    columns: list[tuple[str, list[float | None], str]] = [
-        ("KV cache, GiB a card", [plan.kv_cache.gib for plan in rows], ",.1f"),
-        ("longest context", [plan.kv_cache.longest_context for plan in rows], ",.0f"),
-        ("requests at once", [requests_at_once(plan) for plan in rows], ",.1f"),
+    fitting = [plan for plan in rows if plan.fits is not False]
+    every: list[tuple[str, Callable[[Plan], float | None], str]] = [
+        ("KV cache, GiB per GPU", lambda plan: plan.kv_cache.gib, ",.1f"),
+        ("longest context", lambda plan: plan.kv_cache.longest_context, ",.0f"),
+        ("concurrent requests", requests_at_once, ",.1f"),
     ]
-    pitch, bar, first = NARROW / 3, 78.0, 34
+    columns = [column for column in every if len({column[1](plan) for plan in fitting}) > 1] or every
+    pitch, first = NARROW / len(columns), 34
+    bar = pitch - _FIGURE
     parts, sentences = [], []
     for number, (head, _, _) in enumerate(columns):
         parts.append(caption(number * pitch, 12, head, size=_SMALL, faint=True))
     for row, plan in enumerate(rows):
         y = first + row * 46
-        parts.append(caption(0, y, layout_name(plan)))
+        name = f"{layout_name(plan)}, recommended" if row == 0 and plan.fits is not False else layout_name(plan)
+        parts.append(caption(0, y, name))
         if plan.fits is False:
             parts.append(caption(0, y + 20, "does not fit", size=_SMALL, faint=True))
-            sentences.append(f"{layout_name(plan)}: does not fit")
+            sentences.append(f"{name}: does not fit")
             continue
         figures = []
-        for number, (head, values, style) in enumerate(columns):
-            value, x = values[row], number * pitch
+        for number, (head, value_of, style) in enumerate(columns):
+            value, x = value_of(plan), number * pitch
             figure = "unknown" if value is None else format(value, style)
             figures.append(f"{head} {figure}")
-            best = max(
-                (v for v, p in zip(values, rows, strict=True) if v is not None and p.fits is not False), default=0
-            )
-            wide = bar * value / best if value and best else 0.0
-            strength = "" if value == best else ' opacity="0.5"'
+            most = max((v for v in map(value_of, fitting) if v is not None), default=0)
+            wide = bar * value / most if value and most else 0.0
+            strength = "" if row == 0 else ' opacity="0.5"'
             place = f'x="{x:.1f}" y="{y + 7:.1f}" width="{wide:.1f}" height="16"'
             parts.append(f'<rect {place} fill="{_HIGHLIGHT}"{strength}><title>{escape(figures[-1])}</title></rect>')
             parts.append(caption(x + wide + (5 if wide else 0), y + 20, figure, size=_SMALL))
-        sentences.append(f"{layout_name(plan)}: {', '.join(figures)}")
+        sentences.append(f"{name}: {', '.join(figures)}")
     return narrow(parts, first + len(rows) * 46 - 14, ". ".join(["Layouts side by side", *sentences]))
 
 

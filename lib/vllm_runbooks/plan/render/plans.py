@@ -14,6 +14,7 @@ from vllm_runbooks.core.views.elements import (
     GREEN,
     RED,
     Headline,
+    badge,
     heading,
     html_table,
     preformatted,
@@ -216,12 +217,12 @@ class _Ranked:
     def lines(self, layout: Layout) -> list[Styled]:
         is_narrow = layout.prose < _RANKING
         if self.cells is None:
-            head = f"  {'LAYOUT':<22}{'FITS':<6}{'CONTEXT':>12}{'AT ONCE':>12}{'KV GiB A CARD':>16}"
+            head = f"  {'LAYOUT':<22}{'FITS':<6}{'CONTEXT':>12}{'CONCURRENT':>12}{'KV GiB PER GPU':>16}"
             return [] if is_narrow else [styled(head, Tone.HEADING)]
         name, fits, context, at_once, gib = self.cells
         if is_narrow:
             sentence = (
-                styled(f"fits: {fits}", self.tone) + f", context {context}, at once {at_once}, KV GiB a card {gib}"
+                styled(f"fits: {fits}", self.tone) + f", context {context}, concurrent {at_once}, KV GiB per GPU {gib}"
             )
             return wrapped(sentence, layout.prose, "    ", f"  {name}: ")
         word = styled(f"{fits:<6}", self.tone)
@@ -339,16 +340,21 @@ def _layouts_html(layouts: Layouts) -> str:
 
 
 def ranking_html(legal: Sequence[Plan]) -> str:
-    """The layouts as a picture and a table, the best first; empty where there is none."""
+    """The layouts as a picture and a table, the recommended one first; columns with one value for all are left out."""
     if not legal:
         return ""
     listed, same = plan_words.folded(legal)
-    rows = [[*map(escape, plan_words.layout_cells(plan))] for plan in listed]
-    rows[0][0] = tag("b", rows[0][0])
-    head = ["layout", "fits", "context", "at once", "KV GiB a card"]
+    every = [[*map(escape, plan_words.layout_cells(plan))] for plan in listed]
+    kept = [n for n in range(len(_RANKED)) if n == 0 or len({row[n] for row in every}) > 1 or len(every) == 1]
+    rows = [[row[n] for n in kept] for row in every]
+    rows[0][0] = tag("b", rows[0][0]) + (f" {badge('recommended', GREEN)}" if listed[0].fits else "")
     why = ["; ".join(plan.reasons) for plan in listed]
-    table = html_table(head, rows, numeric=(2, 3, 4), below=why)
+    numeric = [at for at, n in enumerate(kept) if n > 1]
+    table = html_table([_RANKED[n] for n in kept], rows, numeric=numeric, below=why)
     return plan_pictures.layouts(listed) + table + (remark(same) if same else "")
+
+
+_RANKED = ("layout", "fits", "context", "concurrent requests", "KV GiB per GPU")
 
 
 def illegal_html(layouts: Layouts) -> list[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,9 +28,12 @@ from vllm_runbooks.core.views.elements import (
     wrap,
 )
 from vllm_runbooks.core.views.runbook_steps import StepText
-from vllm_runbooks.core.views.summary import sentence_of
+from vllm_runbooks.core.views.styled import Tone
+from vllm_runbooks.core.views.summary import Summary, concurrency_text, count_of, sentence_of
+from vllm_runbooks.core.views.summary_html import rendered
 from vllm_runbooks.plan.records import Layouts, Plan
-from vllm_runbooks.plan.render import plans
+from vllm_runbooks.plan.render import pictures as plan_pictures
+from vllm_runbooks.plan.render import plans, summaries
 from vllm_runbooks.plan.render import words as plan_words
 from vllm_runbooks.plan.terms import GIB, NOTHING, tried
 from vllm_runbooks.reading.documents import as_option
@@ -36,6 +41,7 @@ from vllm_runbooks.reading.documents import as_option
 if TYPE_CHECKING:
     from vllm_runbooks.plan.budget import Budget
     from vllm_runbooks.plan.inverse import WayOut
+    from vllm_runbooks.plan.remedies import PlanRemedy
     from vllm_runbooks.plan.requests import PlanningRequest
     from vllm_runbooks.reading.deployment.confirmation import Confirmation
 
@@ -85,6 +91,108 @@ def conclusion(plan: Plan | str) -> StepText | None:
     return None if isinstance(plan, str) else StepText(sentence_of(f"Calculated: {plan_words.headline(plan)}"))
 
 
+def summary(answer: Plan | Layouts | str, remedies: Sequence[PlanRemedy] = ()) -> RenderedView:
+    """A plan in a card: whether it fits, what it serves and its command, or the changes with which it fits."""
+    if isinstance(answer, str):
+        return rendered(Summary("NOT PLANNED", Tone.WARN, (), sentence_of(answer)))
+    record = summaries.summarize(answer, remedies)
+    # Below it, a runbook has a step of its own for the files.
+    steps = tuple(step for step in record.steps if not step.text.startswith(summaries.DEPLOY))
+    return rendered(replace(record, steps=steps))
+
+
+def on_one_gpu(plan: Plan | str) -> StepText | None:
+    """What the weights leave of one GPU, and whether the model has to be split; None if nothing is planned."""
+    if isinstance(plan, str):
+        return None
+    rank, cache = plan.per_gpu[0], plan.kv_cache
+    weights = next((term.expected_gib for term in rank.terms if term.name == "weights"), None)
+    parts = []
+    if weights is not None and rank.total_gib is not None:
+        parts.append(f"the weights need {weights:.1f} GiB, one {rank.gpu} has {rank.total_gib:.1f} GiB")
+    if rank.available_gib is not None and rank.available_gib > 0 and cache.needed_gib is not None:
+        context = plan_words.option(plan, "max_model_len")
+        length = f" of {context:,} tokens" if isinstance(context, int) else ""
+        need = f"one request{length} needs {cache.needed_gib:.2f} GiB"
+        parts.append(f"{rank.available_gib:.2f} GiB is left for the KV cache, and {need}")
+    fact = "; ".join(parts) or f"Calculated for one {rank.gpu}: {plan_words.headline(plan)}"
+    so = {
+        True: "One GPU is enough: more GPUs can run replicas, which send each other nothing.",
+        False: "One GPU is not enough: the model has to be split over several.",
+        None: "Whether one GPU is enough depends on what is unknown.",
+    }[plan.fits]
+    return StepText(sentence_of(fact), so)
+
+
+def choice(layouts: Layouts | str) -> StepText | None:
+    """The recommended layout with what it serves, and the next one with its trade-off; None if nothing is planned."""
+    if isinstance(layouts, str):
+        return None
+    ranked = plan_words.ranked(layouts)
+    if not ranked:
+        return StepText(sentence_of(plan_words.layouts_headline(layouts).why))
+    if layouts.fits is False:
+        return StepText(
+            f"None of {count_of(len(ranked), 'valid layout')} fits. Closest: {summaries.sentence(ranked[0])}"
+        )
+    listed, _ = plan_words.folded(ranked)
+    first, others = listed[0], listed[1:2]
+    count, context = plan_pictures.requests_at_once(first), plan_words.option(first, "max_model_len")
+    length = f" of {context:,} tokens" if isinstance(context, int) else ""
+    fact = f"{summaries.layout_text(first)} ranks first of {count_of(len(ranked), 'valid layout')}"
+    fact += f", with {concurrency_text(count)} concurrent requests{length}." if count is not None else "."
+    so = [f"Whether it fits is uncertain: {plan_words.headline(first).why}."] if first.fits is None else []
+    for plan in others:
+        trade = next((reason for reason in plan.reasons if reason.startswith(_SERVES)), "")
+        so += (
+            [
+                f"Next is {summaries.layout_text(plan)}, which {trade}.".replace("of 1 x ", "of ").replace(
+                    " x ", " \u00d7 "
+                )
+            ]
+            if trade
+            else []
+        )
+    return StepText(fact, " ".join(so))
+
+
+_SERVES = "holds "
+"""How the reason begins that compares a layout's concurrent requests with those of the first."""
+
+
+def deployment(made: Mapping[str, str], folder: str) -> StepText | None:
+    """What the files of a deployment start, and how to run them; None without files."""
+    ports = [port[1] for name in made if (port := _UNIT.fullmatch(name))]
+    if not ports:
+        return None
+    where = f"port {ports[0]}" if len(ports) == 1 else f"ports {ports[0]} to {ports[-1]}"
+    proxy = "; nginx sends each request to the server with the fewest in flight" if "nginx.conf" in made else ""
+    return StepText(
+        f"{count_of(len(ports), 'server')} on {where}{proxy}.",
+        "The script, the containers and the systemd units are alternatives: use one of them.",
+        f"Set `apply` to write the files to `{folder}`; no file is overwritten. Then run:",
+        f"bash {shlex.quote(f'{folder}/start.sh')}",
+    )
+
+
+_UNIT = re.compile(r"systemd/vllm-(\d{1,5})(?:-.*)?\.service")
+
+
+def expected_lines(checks: Mapping[str, Confirmation]) -> StepText | None:
+    """The planned figures that each server must print, and the first command that checks it; None without a layout."""
+    check = next(iter(checks.values()), None)
+    if check is None:
+        return None
+    figures = [f"`{line.text.rstrip(':')}` {line.expected}" for line in check.lines if line.expected]
+    each = "Each server has to print" if len(checks) > 1 else "The server has to print"
+    fact = f"{each} {'; '.join(figures)}." if figures else f"{each} `{check.lines[0].text}`."
+    look = next(iter(check.looks), None)
+    so = "If a line is missing, the layout did not take effect, whatever the command says."
+    if look is None:
+        return StepText(fact, so)
+    return StepText(fact, so, f"Look at {look.what}: {look.expected}.", shlex.join(look.words))
+
+
 def ranking(layouts: Layouts | str) -> RenderedView:
     """Every layout with its reasons, the best first, and those that the release rejects."""
     if isinstance(layouts, str):
@@ -101,7 +209,7 @@ def ranking(layouts: Layouts | str) -> RenderedView:
     return RenderedView(plain, "".join([*parts, *plans.illegal_html(layouts)]))
 
 
-_NONE = "None is written: there is one server, and nothing to share requests among."
+_NONE = "Not written: there is one server, and nothing to share requests among."
 
 
 def files(made: Mapping[str, str], pattern: str, otherwise: str = _NONE) -> RenderedView:
@@ -113,7 +221,7 @@ def files(made: Mapping[str, str], pattern: str, otherwise: str = _NONE) -> Rend
     if not names:
         return RenderedView.nothing(otherwise)
     first, others = names[0], names[1:]
-    more = f"Like it, each with its own cards and port: {', '.join(others)}." if others else ""
+    more = f"The others differ only in GPUs and port: {', '.join(others)}." if others else ""
     indented = "\n".join(f"  {line}".rstrip() for line in made[first].splitlines())
     plain = joined([f"{first}\n{indented}", *([wrap(more, "")] if more else [])])
     text_of = preformatted(made[first])
@@ -213,6 +321,28 @@ def beside(starts: Sequence[ServerRun], planned: Sequence[Plan | str]) -> Render
     return RenderedView(joined(plain), "".join(parts))
 
 
+def accuracy(starts: Sequence[ServerRun], planned: Sequence[Plan | str]) -> StepText | None:
+    """How far the plans of launches are from what these printed; None if nothing can be compared."""
+    figures = [
+        (number, figure)
+        for number, (start, plan) in enumerate(zip(starts, planned, strict=True), 1)
+        if isinstance(plan, Plan)
+        for figure in _figures(start, plan)
+    ]
+    if not figures:
+        return None
+    number, farthest = max(figures, key=lambda pair: abs(pair[1].off))
+    fact = (
+        f"Calculated from the settings alone, {count_of(len(figures), 'figure')} are within {abs(farthest.off):.1%} of "
+        f"what was printed; the farthest is {farthest.name} of launch {number}."
+    )
+    is_off = abs(farthest.off) > _CLOSE
+    so = "Something other than the printed settings ran, or another process used the GPU." if is_off else ""
+    return StepText(fact, so)
+
+
+_CLOSE = 0.03
+"""Plans of launches that ran as their log says are at most so far off."""
 _PLANNED_TONE = "#57606a"
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vllm_runbooks.core.display import RenderedView, visible
-from vllm_runbooks.core.views.elements import BLUE, Headline, heading, prose, tag, verdict
+from vllm_runbooks.core.views.elements import heading, prose, tag
+from vllm_runbooks.core.views.runbook_steps import StepText
 from vllm_runbooks.core.views.styled import Line, Prose, TextBlock, Tone, styled
+from vllm_runbooks.core.views.summary import sentence_of
 from vllm_runbooks.plan.records import StartFiles
 
 
@@ -39,35 +41,31 @@ def _blocks(summary: StartFiles) -> Iterator[TextBlock]:
             yield Prose(f"- {note}")
 
 
-def executor(summary: StartFiles | str) -> RenderedView:
-    """What joins the nodes, which executor a start takes, and which it takes by itself; else why there is none."""
+def executor(summary: StartFiles | str) -> StepText | None:
+    """What joins the nodes, and which executor vLLM uses; None without files."""
     if isinstance(summary, str):
-        return RenderedView(summary, prose(summary))
-    joined = {"ray": "Ray", "nnodes": "--nnodes", "": "nothing"}[summary.joined_by]
-    lead = Headline(f"joined by {joined}", f"executor {summary.executor or 'not known'}")
-    paragraphs = [f"{summary.reason}."]
-    paragraphs += (
-        [f"A start on one node that is given the sizes and nothing else: {summary.single_node_result}."]
-        if summary.single_node_result
-        else []
-    )
-    return RenderedView("\n".join([str(lead), *paragraphs]), verdict(lead, BLUE) + "".join(map(_paragraph, paragraphs)))
+        return None
+    joined = {
+        "ray": "Ray joins the nodes",
+        "nnodes": "`--nnodes` joins the nodes, without Ray",
+        "": "Nothing joins the nodes",
+    }
+    fact = f"{joined[summary.joined_by]}; the executor is `{summary.executor or 'unknown'}`."
+    single = summary.single_node_result
+    so = [sentence_of(summary.reason), *([f"With the parallel sizes alone, on one node: {single}."] if single else [])]
+    return StepText(fact, " ".join(so), "Copy each node's files to it and follow the steps below in order.")
 
 
 def steps(summary: StartFiles | str) -> RenderedView:
     """What to do in which order, and what is not known; else why there is nothing to do."""
     if isinstance(summary, str):
-        return RenderedView(summary, prose(summary))
+        return RenderedView.nothing(summary)
     lines = [f"{number}. {step}" for number, step in enumerate(summary.steps, 1)]
     html = _items("ol", summary.steps)
     if summary.notes:
-        html += heading("What is not known, or left to you") + _items("ul", summary.notes)
+        html += heading("Unknown, or left to you") + _items("ul", summary.notes)
     return RenderedView("\n".join([*lines, *(f"- {note}" for note in summary.notes)]), html)
 
 
 def _items(name: str, items: Sequence[str]) -> str:
     return tag(name, "".join(tag("li", prose(visible(item))) for item in items), "max-width:80ch;margin:4px 0")
-
-
-def _paragraph(text: str) -> str:
-    return tag("p", prose(visible(text)), "max-width:80ch;margin:4px 0")

@@ -48,6 +48,8 @@ _REQUEST = 16_384
 """Tokens of a request in a comparison of changes, where all of them serve so many."""
 _COMMAND = 72
 """Columns of a command, which is indented by 8."""
+DEPLOY = "--deploy"
+"""The option that writes the files of all servers."""
 _NOTED = (ONE_GPU, UNKNOWN_CONTEXT, LEFT_OUT)
 """How reasons begin that belong to the answer."""
 _FOUND = {
@@ -84,7 +86,7 @@ def summarize(
         sentences.append(_found_text(answer.found))
     rejected = f"vLLM {answer.vllm.version} rejects every layout of these GPUs."
     explained = _of_first_change(plans, remedies) or best
-    sentences.append(_sentence(explained) if explained is not None else rejected)
+    sentences.append(sentence(explained) if explained is not None else rejected)
     name, fix = _run(best, remedies)
     parts = [count_of(others, "other layout")] if others > 0 else []
     return Summary(
@@ -142,7 +144,7 @@ def _of_first_change(plans: Sequence[Plan], remedies: Sequence[PlanRemedy]) -> P
     return next((plan for plan in plans if layout_text(plan) == name), None)
 
 
-def _sentence(plan: Plan) -> str:
+def sentence(plan: Plan) -> str:
     """What the plan gives, or why it does not fit."""
     lead = f"{layout_text(plan)}: " if plan.layout is not None and sum(gpu.count for gpu in plan.gpus) > 1 else ""
     if plan.fits:
@@ -357,7 +359,7 @@ def _steps(
             yield Step("Note", sentence_of(reason))
     has_several = best is not None and best.layout is not None and best.layout.replicas > 1
     if answer.fits and best is not None and best.layout is not None and has_several and not is_written:
-        yield Step("Next", f"--deploy DIR writes all {best.layout.replicas} servers, and nginx in front of them.")
+        yield Step("Next", f"{DEPLOY} DIR writes all {best.layout.replicas} servers, and nginx in front of them.")
     if answer.fits or remedies:
         return
     if best is not None and best.fits is None and not plan_words.option(best, "max_model_len"):
