@@ -5,6 +5,7 @@ Only text between backticks is shown as code.
 
 from __future__ import annotations
 
+import json
 import re
 from html import escape
 from typing import TYPE_CHECKING
@@ -198,6 +199,16 @@ def last_verified(date: str, vllm: str | None) -> str:
     """When the page's facts were last verified, and with which release."""
     release = f" with vLLM {prose(vllm)}" if vllm else ""
     return aside(f"Last verified {prose(date)}{release}")
+
+
+def front(title: str, description: str, *, is_orphan: bool = False) -> str:
+    """The head of a page: its title and description for browsers and search engines.
+
+    An orphan is in no table of contents and has none.
+    """
+    quoted = [json.dumps(" ".join(printable(text).split())) for text in (title, description)]
+    orphan = "orphan: true\nhtml_theme.sidebar_secondary.remove: true\n" if is_orphan else ""
+    return f"---\n{orphan}page_title: {quoted[0]}\npage_description: {quoted[1]}\n---\n"
 
 
 def assembled(head: Iterable[str], sections: Iterable[tuple[str, Sequence[str]]], foot: Iterable[str] = ()) -> str:

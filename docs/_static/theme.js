@@ -17,6 +17,7 @@
   dark.addEventListener("change", () => apply(stored()));
   document.addEventListener("DOMContentLoaded", () => {
     const button = document.querySelector("#theme");
+    if (!button) return;
     const name = () => { button.textContent = `Theme: ${root.dataset.mode}`; };
     name();
     button.addEventListener("click", () => {
