@@ -24,6 +24,8 @@ smartquotes = False
 # Notebooks arrive executed and cleaned; nothing is ever executed here.
 nb_execution_mode = "off"
 nb_merge_streams = True
+nb_code_prompt_show = "Show the code"
+nb_code_prompt_hide = "Hide the code"
 # MyST-NB's own default loads two scripts from elsewhere; nothing on this site needs them.
 nb_ipywidgets_js = {}
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
@@ -52,6 +54,7 @@ html_sidebars = {"index": [], "gpus/**": [], "models/**": [], "search": []}
 # Light or dark as the reader's system says, until they choose.
 html_context = {"default_mode": "auto"}
 html_theme_options = {
+    "back_to_top_button": False,
     "navbar_start": [],
     "navbar_center": [],
     "navbar_end": [],

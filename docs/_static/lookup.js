@@ -153,7 +153,7 @@
     const line = nearest(entry, asked);
     if (line) {
       const shown = document.createElement("code");
-      shown.textContent = line;
+      shown.textContent = line.length > 160 ? `${line.slice(0, 159)}…` : line;
       link.append(shown);
     }
     item.append(link);

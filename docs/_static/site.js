@@ -29,7 +29,7 @@
   }
 
   const BLOCKS = ["console", "bash", "sh", "shell", "yaml", "json", "ini", "docker"].map((name) => `.highlight-${name} pre`);
-  for (const block of document.querySelectorAll(`pre[data-copy], .copied pre, ${BLOCKS.join(", ")}`)) {
+  for (const block of document.querySelectorAll(`pre[data-copy], ${BLOCKS.join(", ")}`)) {
     if (block.closest(".cell_input, .bad-example")) continue;
     const frame = document.createElement("div");
     frame.className = "copy-frame";

@@ -156,9 +156,8 @@ def examples() -> list[Question]:
         found += [
             script_question(f"{rule.id}:{n}", e.text, e.file, e.vllm, e.gpus)
             for n, e in enumerate(samples, 1)
-            # Those tell what an installed vLLM says; these programs are told apart from others by a toolchain's facts,
-            # which a page does not have.
-            if not rule.id.startswith(("parser.", "edge10."))
+            # What an installed vLLM reports is for `--python` alone.
+            if not rule.id.startswith("parser.")
         ]
     return found
 
@@ -265,6 +264,7 @@ def test_the_core_answers_alone_as_the_commands_do(library: Path, tmp_path: Path
         PLANS[2],
         *CHINESE,
         script_question("compose", compose, "compose.yaml", None, None),
+        next(each for each in examples() if each.id == "edge10.setting-too-late:1"),
         log_question("left-out", samples[0].text),
     ]
 

@@ -73,7 +73,7 @@ def addresses(page: Page, query: str) -> list[str]:
 
 @pytest.mark.slow
 def test_what_people_type_finds_the_right_page_first(found: Page) -> None:
-    """Of the twenty queries at least eighteen have the right page first, and every other has it among the first five."""
+    """At least eighteen of twenty queries have the right page first, the others have it among the first five."""
     ranked = {query: addresses(found, query) for query in QUERIES}
     first = [query for query, page in QUERIES.items() if ranked[query] and re.fullmatch(page, ranked[query][0])]
     later = [query for query in QUERIES if query not in first]

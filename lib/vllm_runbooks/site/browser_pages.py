@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import compiled, folders, host_commands, specs
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog.authored import rule_files, spec_files, table_files
+from vllm_runbooks.catalog.authored import rule_files, spec_files, table_files, toolchain_files
 from vllm_runbooks.core import user_folders
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.files import replace_folder
@@ -229,7 +229,7 @@ def _data() -> dict[str, bytes]:
         "rules": compiled.indexed("rules", root, compiled.rules_key, rule_files.compile_rules, lambda index: index),
         "specs": compiled.indexed("specs", root, specs.key, spec_files.compile_specs, lambda index: index),
     }
-    for name, compiler in table_files.compilers().items():
+    for name, compiler in {**table_files.compilers(), "toolchains": toolchain_files.compile_toolchains}.items():
         indexes[name], problems = compiler(root)
         if problems:
             raise RunbooksError("; ".join(problems))

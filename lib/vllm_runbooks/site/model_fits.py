@@ -21,7 +21,7 @@ COMMON_GPUS = ("RTX4090", "L40S", "A100-80GB", "H100-80GB", "H200", "B200")
 COMMON_MODELS = (
     "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.3-70B-Instruct", "Qwen/Qwen3-8B", "Qwen/Qwen3-32B",
     "Qwen/Qwen3-30B-A3B", "Qwen/Qwen2.5-VL-7B-Instruct", "openai/gpt-oss-20b", "openai/gpt-oss-120b",
-    "google/gemma-3-27b-it", "mistralai/Mistral-Small-24B-Instruct-2501", "deepseek-ai/DeepSeek-R1",
+    "google/gemma-3-27b-it", "mistralai/Mistral-7B-Instruct-v0.3", "deepseek-ai/DeepSeek-R1",
 )  # fmt: skip
 """Models that are first in the list, and that every GPU's page plans."""
 _COUNTS = (1, 2, 4, 8)
@@ -70,6 +70,11 @@ class ModelFit:
         return f"{self.count}x{self.gpu}"
 
     @property
+    def name(self) -> str:
+        """The GPUs for a reader."""
+        return f"{self.count}\N{MULTIPLICATION SIGN} {self.gpu}"
+
+    @property
     def address(self) -> str:
         """The page that plans in the browser, with this question."""
         fields = {"model": self.model, "gpus": self.gpus, "tp": self.count}
@@ -80,7 +85,7 @@ class ModelFit:
 
 @cache
 def fewest(model: str, gpu: str, most: int = _COUNTS[-1]) -> ModelFit:
-    """Plan a model on 1, 2, 4 and 8 GPUs of a kind, at most `most`, until it fits, if need be with a shorter context."""
+    """Plan a model on 1, 2, 4 and 8 GPUs of a kind, at most `most`, until it fits, maybe with a shorter context."""
     least, count, plan = 1, 1, None
     for count in (number for number in _COUNTS if number <= most):
         if count < least:
@@ -149,8 +154,8 @@ def bar(fit: ModelFit) -> str:
     parts = ((weights, "weights"), (rest, _REST), (cache_gib, "KV cache"), (beyond, "lacking"))
     text = f"Of {total:.1f} GiB: {', '.join(f'{name} {gib:.1f}' for gib, name in parts if gib)}"
     box = f'width="{_BAR_WIDTH:.0f}" height="{_BAR_HEIGHT:.0f}" viewBox="0 0 {_BAR_WIDTH:.0f} {_BAR_HEIGHT:.0f}"'
-    need = f"needs {weights + rest:.1f} of {total:.1f} GiB"
-    words_below = f"{need}, {cache_gib:.1f} for the KV cache" if cache_gib else need
+    need = f"{weights + rest:.1f} of {total:.1f} GiB"
+    words_below = f"{need}, KV cache {cache_gib:.1f}" if cache_gib else need
     picture = f'<svg {box} role="img"><title>{escape(text)}</title>{"".join(shapes)}</svg>'
     return f"{picture}<small>{words_below}</small>"
 
@@ -169,7 +174,7 @@ def legend() -> str:
 def verdict(fit: ModelFit) -> tuple[str, str]:
     """The verdict in words, and its class in the style sheet."""
     if fit.fits:
-        return ("✓ fits, shorter context", "amber") if fit.is_shortened else ("✓ fits", "green")
+        return ("✓ shorter context", "amber") if fit.is_shortened else ("✓ fits", "green")
     if fit.fits is None:
         return "? unknown", "grey"
     return f"✗ does not fit on {fit.count}", "red"

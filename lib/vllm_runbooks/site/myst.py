@@ -112,6 +112,14 @@ def raw(html: str) -> str:
     return f"```{{raw}} html\n{escaped}\n```"
 
 
+def filter_field(label: str, example: str) -> str:
+    """A field that hides what does not match, of the tables and lists below it; a script makes it work."""
+    return raw(
+        f'<div class="filter" hidden><label>{escape(label)} <input type="search" autocomplete="off" spellcheck="false" '
+        f'placeholder="{escape(example)}"></label> <span role="status"></span></div>'
+    )
+
+
 def badge(word: str) -> str:
     """A word as a badge, colored by the style sheet."""
     return f"[{word}]{{.mark .mark-{word}}}"

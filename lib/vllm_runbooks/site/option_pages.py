@@ -14,7 +14,7 @@ from typing import Any
 
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import OptionChange
-from vllm_runbooks.site.myst import aside, badge, code, contents, listed, prose, sentence, table
+from vllm_runbooks.site.myst import aside, badge, code, contents, filter_field, listed, prose, sentence, table
 
 _OWNERLESS = frozenset({"options", "positional arguments", None})
 """argparse's own names for options without a configuration class."""
@@ -152,6 +152,7 @@ def _index(kind: str, pages: Sequence[str]) -> str:
     parts = [
         "# Environment variables by release" if kind == "environment" else "# Options by release",
         intro,
+        filter_field(f"Filter {len(kind_entries)} {word}", "memory, cache, parallel"),
         f"By {'first letter' if kind == 'environment' else 'group'}: {' · '.join(by_page)}",
     ]
     for letter, members in letters.items():

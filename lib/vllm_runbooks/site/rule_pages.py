@@ -16,6 +16,7 @@ from vllm_runbooks.site.myst import (
     aside,
     badge,
     code,
+    filter_field,
     front,
     grouped,
     listed,
@@ -87,7 +88,8 @@ def rule_index(rules: Sequence[Rule]) -> str:
         "[Checking a command](../linting.md) says how they are asked for."
     )
     entries = {r.id: f"{badge(r.severity.value)} [{prose(r.title)}]({r.id}.md) {aside(code(r.id))}" for r in rules}
-    return "\n\n".join(["# Rules", intro, *grouped(entries, GROUPS, kind="rules")]) + "\n"
+    field = filter_field("Filter by words of the title or id", "quote, removed, tensor")
+    return "\n\n".join(["# Rules", intro, field, *grouped(entries, GROUPS, kind="rules")]) + "\n"
 
 
 def tell_by_linting(rule: str, example: RuleExample) -> str:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vllm_runbooks.catalog.languages import LANGUAGES
-from vllm_runbooks.catalog.records import Entrance, Role, Rule, Symptom
+from vllm_runbooks.catalog.records import Entrance, Rule, Symptom
 from vllm_runbooks.catalog.specs import Specs
-from vllm_runbooks.core.records import Runbook
+from vllm_runbooks.core.records import Role, Runbook
 from vllm_runbooks.site import bilingual, option_pages, spec_pages
 from vllm_runbooks.site.model_fits import COMMON_GPUS, COMMON_MODELS
 from vllm_runbooks.site.myst import printable, sentence
+from vllm_runbooks.site.symptom_pages import without_prefix
 
 if TYPE_CHECKING:
     import click
@@ -171,4 +172,4 @@ def _messages(symptom: Symptom) -> Iterator[str]:
     for example in symptom.examples:
         lines = [line.strip() for line in printable(example.text).splitlines() if line.strip()]
         kept = [line for line in lines if not any(mark in line for mark in _NO_MESSAGES)]
-        yield from (line[:_MAX_LINE] for line in kept[-2:])
+        yield from (without_prefix(line)[:_MAX_LINE] for line in kept[-2:])

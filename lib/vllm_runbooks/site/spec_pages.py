@@ -14,13 +14,18 @@ from vllm_runbooks.core.views.summary_html import summary_html
 from vllm_runbooks.plan.render.summaries import summarize
 from vllm_runbooks.site import model_fits
 from vllm_runbooks.site.model_fits import COMMON_GPUS, COMMON_MODELS, ModelFit
-from vllm_runbooks.site.myst import UNKNOWN, facts, front, listed, plain, printable, prose, raw, reference
+from vllm_runbooks.site.myst import UNKNOWN, facts, filter_field, front, listed, plain, printable, prose, raw, reference
 
 _LINKS = {"nvlink": "NVLink", "nvlink-bridge": "NVLink bridge between two, where one is fitted", "pcie": "PCIe"}
 _HOW = (
     "For each kind of GPU: the fewest of 1, 2, 4 and 8 with tensor parallelism on which the model fits with its whole "
     "context, or with at least 8,192 tokens of it. Defaults of the newest known release; [how memory is "
     "planned]({}planning.md)."
+)
+
+_ON_ONE = (
+    "With the whole context, or with at least 8,192 tokens of it; defaults of the newest known release. "
+    "[All models](../models/index.md), [how memory is planned](../planning.md)."
 )
 
 
@@ -92,14 +97,6 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str
     return f'<table class="table {kind}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
 
 
-def filter_field(label: str, example: str) -> str:
-    """A field that hides what does not match, of the tables and lists below it; a script makes it work."""
-    return (
-        f'<div class="filter" hidden><label>{escape(label)} <input type="search" autocomplete="off" spellcheck="false" '
-        f'placeholder="{escape(example)}"></label> <span role="status"></span></div>'
-    )
-
-
 def _fit_cells(fit: ModelFit, root: str) -> tuple[str, str, str, str, str]:
     text, tone = model_fits.verdict(fit)
     title = f' title="{escape(printable(fit.reason))}"' if fit.reason else ""
@@ -141,7 +138,7 @@ def _gpu_index(gpus: Sequence[Gpu]) -> str:
     parts = [
         front("GPUs for vLLM: memory and which models fit", description) + "# GPUs",
         intro,
-        raw(filter_field(f"Filter {len(gpus)} GPUs", "3090, Hopper, amd")),
+        filter_field(f"Filter {len(gpus)} GPUs", "3090, Hopper, amd"),
         raw(_table(head, rows, "catalog")),
     ]
     return "\n\n".join(parts) + "\n"
@@ -182,8 +179,7 @@ def gpu_page(gpu: Gpu, targets: Mapping[str, str]) -> str:
         front(f"{gpu.name} with vLLM: which models fit", description, is_orphan=True) + f"# {plain(gpu.name)}",
         "[All GPUs](index.md)",
         "## Which models fit on one",
-        "With the whole context, or with at least 8,192 tokens of it; defaults of the newest known release. "
-        "[All models](../models/index.md), [how memory is planned](../planning.md).",
+        _ON_ONE,
         raw(_table(head, rows, "fits") + model_fits.legend()),
         "## Facts",
         facts(details),
@@ -209,13 +205,13 @@ def _model_index(specs: Specs) -> str:
                 _link(model_address(name).removeprefix("models/"), name),
                 UNKNOWN if weights is None else f"{weights:.3g} GiB",
                 _quantity(model.max_positions) or UNKNOWN,
-                UNKNOWN if fit is None else escape(f"{fit.count}× {fit.gpu}"),
+                UNKNOWN if fit is None else escape(fit.name),
                 f'<span class="hidden-words">{escape(printable(words))}</span>',
             )
         )
     intro = (
-        "Common models come first. *Smallest* is the fewest common GPUs on which the model fits with its whole context, "
-        "else with a shorter one. Any other model is planned from a folder with its `config.json`: "
+        "Common models come first. *Smallest* is the fewest common GPUs on which the model fits with its whole "
+        "context, else with a shorter one. Any other model is planned from a folder with its `config.json`: "
         "`vllm-runbooks plan ./my-model --gpus 2xA100-80GB`."
     )
     description = (
@@ -224,7 +220,7 @@ def _model_index(specs: Specs) -> str:
     parts = [
         front("Models for vLLM: GPU memory that they need", description) + "# Models",
         intro,
-        raw(filter_field(f"Filter {len(names)} models", "llama 70b, qwen3 awq, mixtral")),
+        filter_field(f"Filter {len(names)} models", "llama 70b, qwen3 awq, mixtral"),
         raw(_table(["Model", "Weights", "Context", "Smallest", ""], rows, "catalog")),
     ]
     return "\n\n".join(parts) + "\n"
@@ -233,16 +229,16 @@ def _model_index(specs: Specs) -> str:
 def model_page(file: ModelFile, model: Model) -> str:
     """One model: the command for the smallest GPUs, memory on common GPUs, facts, source."""
     root = "../" * model_address(file.id).count("/")
-    fits = [model_fits.fewest(file.id, gpu) for gpu in COMMON_GPUS]
+    fits = [model_fits.fewest(file.id, name) for name in COMMON_GPUS]
     weights, best = model_fits.weights_gib(file.id), model_fits.best(file.id)
     size = "" if weights is None else f"{weights:.3g} GiB of weights"
-    counts = ", ".join(f"{fit.count}× {fit.gpu}" for fit in fits if fit.fits)
+    counts = ", ".join(fit.name for fit in fits if fit.fits)
     description = f"GPU memory of {file.id} with vLLM: {size or 'size unknown'}. Fits on {counts or 'no common GPU'}."
     modalities = None if model.modalities is None else ", ".join(("text", *model.modalities))
     reason = next((fit.reason for fit in fits if fit.reason), None)
     rows = [
         (
-            _link(f"{root}{gpu_address(fit.gpu)}", f"{fit.count}× {fit.gpu}" if fit.plan else fit.gpu),
+            _link(f"{root}{gpu_address(fit.gpu)}", fit.name if fit.plan else fit.gpu),
             *_fit_cells(fit, root),
         )
         for fit in fits

@@ -17,6 +17,7 @@ from vllm_runbooks.site import bilingual
 from vllm_runbooks.site.myst import (
     badge,
     code,
+    filter_field,
     front,
     grouped,
     listed,
@@ -44,9 +45,9 @@ _STEPS = {
     "share": "Set {} to {}, rounded down",
 }
 _PREFIX = re.compile(
-    r"^(?:\([^()]{1,60}\) {1,4})?(?:(?:INFO|WARNING|ERROR|CRITICAL|DEBUG) [\d-]{5,10} [\d:.,]{8,12} (?:\[[^\]]{1,80}\] ?){1,2})?"
+    r"^(?:\([^()]{1,60}\) {1,4})?"
+    r"(?:(?:INFO|WARNING|ERROR|CRITICAL|DEBUG) [\d-]{5,10} [\d:.,]{8,12} (?:\[[^\]]{1,80}\] ?){1,2})?"
 )
-"""What vLLM prints before a message: the process, then level, time and place."""
 _LONGEST_ERROR = 90
 GROUPS = {
     "attn": "Attention", "cli": "Command line", "cuda": "CUDA and driver", "edge10": "Edge10", "engine": "Engine",
@@ -119,7 +120,11 @@ def message(symptom: Symptom) -> str:
     """The error of the first example in a line, without the prefixes of its log; empty if there is none."""
     lines = [line.strip() for example in symptom.examples[:1] for line in printable(example.text).splitlines()]
     errors = [line for line in lines if re.search(r"Error|error|failed|Failed", line)]
-    line = next(iter(errors[-1:] or lines[-1:]), "")
+    return without_prefix(next(iter(errors[-1:] or lines[-1:]), ""))
+
+
+def without_prefix(line: str) -> str:
+    """A line of a log without what vLLM prints before a message: process, level, time and place."""
     return " ".join(_PREFIX.sub("", line).split())
 
 
@@ -156,8 +161,10 @@ def symptom_index(symptoms: Sequence[Symptom]) -> str:
     """All symptoms by group, with the tables of contents for the sidebar."""
     count = f"{len(symptoms)} faults" if len(symptoms) != 1 else "One fault"
     intro = (
-        f"{count} that the catalog knows, by the first word of the id. [What a diagnosis means](../reading.md) "
+        f"{count} that a diagnosis names, by the first word of the id. [What a diagnosis means](../reading.md) "
         "explains the badges; [adding a symptom](../authoring.md) takes ten minutes."
     )
+    head = front("vLLM errors and their causes", f"{count} of vLLM with causes, fixes and examples from logs.")
     entries = {s.id: f"{badge(s.severity.value)} [{prose(s.title)}]({s.id}.md)" for s in symptoms}
-    return "\n\n".join(["# Symptoms", intro, *grouped(entries, GROUPS, kind="symptoms")]) + "\n"
+    field = filter_field("Filter by words of the title", "memory, NCCL, port")
+    return "\n\n".join([f"{head}# Symptoms", intro, field, *grouped(entries, GROUPS, kind="symptoms")]) + "\n"
