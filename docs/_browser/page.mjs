@@ -135,11 +135,11 @@ function restore(state) {
   return true;
 }
 
-/** Keep the question in the address, so that it can be sent to somebody else. Of a log, no more than its answer. */
+/** Keep the question in the address, so that it can be sent to somebody else: no secret, and of a log only its answer. */
 function share(found) {
-  if (form.dataset.case || files.length) return;
-  const state = new URLSearchParams(doing === "diagnose" ? found.shared : SHARED
-    .map(({name, value}) => [name, value.trim()]).filter(([, value]) => value));
+  if (form.dataset.case || (files.length && doing !== "diagnose")) return;
+  const asked = Object.fromEntries(SHARED.map(({name, value}) => [name, value.trim()]).filter(([, value]) => value));
+  const state = new URLSearchParams({...asked, ...found.shared});
   const address = state.toString();
   const isLong = address.length > LONGEST_ADDRESS;
   history.replaceState(null, "", isLong || !address ? location.pathname : `#${address}`);
@@ -148,6 +148,7 @@ function share(found) {
 /** Say which symptom a link is about: whoever opens it has another log, or none. */
 function come(state) {
   const id = state.get("symptom") ?? "";
+  $("#about")?.remove();
   if (!/^[a-z0-9_]+(\.[a-z0-9_]+)+$/.test(id)) return;
   const link = document.createElement("a");
   link.href = `symptoms/${id}.html`;
@@ -157,7 +158,6 @@ function come(state) {
   const line = document.createElement("p");
   line.id = "about";
   line.append("This link is about ", link, `${rest}. Paste your log to check whether it has the same cause.`);
-  $("#about")?.remove();
   form.before(line);
 }
 

@@ -85,7 +85,7 @@ class BrowserAnswer:
     lang: str | None = None
     """HTML language of the headings; None: English."""
     shared: Mapping[str, str] = field(default_factory=dict)
-    """What the address of a page may tell about a log: its cause, outcome and release."""
+    """Values for the page's address, without secrets: of a log its cause, outcome and release, never its text."""
     text: str | None = None
     """The whole corrected script, with its secrets, for the user's own file."""
 
@@ -368,18 +368,20 @@ def lint(
     cards = _known().gpus(gpus) if gpus else None
     request = _lint.LintRequest(name, vllm or None, cards, named, _other_programs, reads_comments=True)
     linted = _lint.lint(text, knowledge, request, fix=True)
+    hidden = _lint.hidden(text, knowledge, request)
     parts = [(say("Findings"), render_issues.table(linted))]
     if linted.fixed is not None:
         parts += [
             (say("Corrected text"), render_issues.script(linted.fixed)),
-            (say("Difference"), render_issues.difference(_lint.hidden(text, knowledge, request), linted)),
+            (say("Difference"), render_issues.difference(hidden, linted)),
         ]
     parts.append((say.mark + say("What is started"), render_issues.starts(linted)))
     mended = _lint.mended(text, knowledge, request)
     status = int(LintSettings().is_failed(linted.issues))
     sections = tuple((title, part.html) for title, part in parts)
     outcome = "something is wrong" if status else "nothing is wrong"
-    return BrowserAnswer(to_json(linted), status, outcome, sections, _exact([linted.fixed]), _tag(tongue), text=mended)
+    exact, shared = _exact([linted.fixed]), {"text": hidden}
+    return BrowserAnswer(to_json(linted), status, outcome, sections, exact, _tag(tongue), shared, mended)
 
 
 def _other_programs(text: str, name: str) -> CompilePrograms | None:
@@ -428,7 +430,9 @@ def plan(
     remedies = plan_remedies.remedies(request, answer, _knowledge(), _known()) if answer.fits is not True else ()
     summary = summarize(answer, remedies, options=[*words, *_words(more)])
     sections = (("Answer", summary_html(summary)), ("Plan", render_plans.html(answer)))
-    return BrowserAnswer(to_json(answer), int(answer.fits is not True), _OUTCOMES[answer.fits], sections)
+    shared = {"more": redact.redact_text(more)} if more.strip() else {}
+    outcome = _OUTCOMES[answer.fits]
+    return BrowserAnswer(to_json(answer), int(answer.fits is not True), outcome, sections, shared=shared)
 
 
 def _model(files: Sequence[File]) -> Callable[[str], PlannedModel]:
