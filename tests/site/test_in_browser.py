@@ -767,7 +767,7 @@ def test_an_address_that_cannot_be_read_is_told(pages: Path, chromium: Browser) 
 
 @pytest.mark.slow
 def test_an_address_holds_the_question_and_never_a_log(pages: Path, chromium: Browser) -> None:
-    """Plan and check: whoever opens it has the same answer, without secrets. Diagnose: cause, outcome and release alone."""
+    """Plan and check: whoever opens it has the same answer, without secrets. Diagnose: cause, outcome, release."""
     secret = "hf_" + "abcdefghijKLMNOPQRST012345"
     with chrome.served(pages) as origin, chrome.opened(chromium, f"{origin}/plan.html") as visit:
         page = visit.page
