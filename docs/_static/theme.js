@@ -18,7 +18,12 @@
   document.addEventListener("DOMContentLoaded", () => {
     const button = document.querySelector("#theme");
     if (!button) return;
-    const name = () => { button.textContent = `Theme: ${root.dataset.mode}`; };
+    const name = () => {
+      const mode = root.dataset.mode;
+      button.textContent = mode.charAt(0).toUpperCase() + mode.slice(1);
+      button.title = `Theme: ${mode}`;
+      button.setAttribute("aria-label", `${button.textContent} theme`);
+    };
     name();
     button.addEventListener("click", () => {
       const modes = ["auto", "light", "dark"];

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from vllm_runbooks.catalog.records import Symptom
 from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.records import Edit, Role, Runbook
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.diagnosis.render import answers
@@ -109,7 +110,8 @@ def example_card(symptom: Symptom) -> str:
     if sample is None:
         return ""
     try:
-        answer = diagnosing.diagnose(evidence.pasted(sample.text, vllm=sample.vllm))
+        document = evidence.handed("example.log", sample.text.encode())
+        answer = diagnosing.diagnose(Evidence((document,), vllm=sample.vllm))
     except InputError:
         return ""
     is_answer = answer.root_cause is not None and answer.root_cause.symptom == symptom.id
