@@ -37,6 +37,9 @@
     frame.append(block, copyButton(block));
   }
 
+  // MyST-NB names the folded code of a runbook otherwise than it is shown.
+  for (const summary of document.querySelectorAll("details.above-input > summary")) summary.removeAttribute("aria-label");
+
   /* A field hides the rows and items after it that lack one of its words, and headings that are left without any. */
   for (const field of document.querySelectorAll(".filter")) {
     const input = field.querySelector("input"), count = field.querySelector("[role=status]");
