@@ -12,7 +12,7 @@
     bf16: ["bfloat16"], bfloat16: ["bf16"], fp16: ["float16", "half"], hf: ["huggingface", "hub"], huggingface: ["hub", "hf", "repository"],
     oom: ["memory"], tp: ["tensor"], pp: ["pipeline"], taken: ["use"], used: ["use"], refused: ["reject"], gpus: ["gpu"],
     card: ["gpu"], divide: ["divisible", "split"], supported: ["support"], unsupported: ["support"], crash: ["failed"],
-    fails: ["failed"], hang: ["hangs"], found: ["find", "missing", "wrong"], utilisation: ["utilization"], quantised: ["quantized"],
+    fails: ["failed"], hang: ["hangs"], found: ["find", "wrong"], utilisation: ["utilization"], quantised: ["quantized"],
   };
   const EMPTY = new Set(["a", "an", "and", "the", "of", "to", "is", "in", "on", "for", "it", "or", "with", "that", "be", "by",
     "at", "i", "my", "vllm", "error"]);
@@ -59,6 +59,7 @@
         add(entry.seen.slice(-1), OTHER);
         return {...entry, places,
           heads: [entry.title, ...entry.names, ...Object.values(entry.titles)].map(spaced),
+          printed: entry.lines.map(spaced),
           texts: [...entry.lines, ...entry.seen].map(spaced)};
       });
       const seen = new Map();
@@ -102,11 +103,13 @@
     const share = met / whole;
     const spaced = ` ${phrase} `;
     const head = Math.max(...entry.heads.map((text) => (text === spaced ? 3 : text.includes(spaced) ? 1 + spaced.length / text.length : 0)));
-    const isPrinted = phrase.length > 3 && entry.texts.some((text) => text.includes(spaced));
+    const isPrinted = phrase.length > 2 && entry.texts.some((text) => text.includes(spaced));
+    // A phrase that most of a symptom's lines have is what the symptom is about.
+    const usual = isPrinted ? entry.printed.filter((text) => text.includes(spaced)).length / (entry.printed.length + 2) : 0;
     // Words that stand in one sentence tell more than the same words all over a page.
     const near = Math.max(0, ...[...entry.heads, ...entry.texts].map((text) => asked.reduce((sum, word) =>
       sum + (has(text, word) ? Math.max(weigh(word), 1) : 0), 0) / whole));
-    points *= share * share * (1 + head + near + (isPrinted ? 0.6 : 0)) * entry.rank;
+    points *= share * share * (1 + head + near + (isPrinted ? 0.4 + 0.5 * usual : 0)) * entry.rank;
     return {entry, points, count, share, isWhole: head > 0 || isPrinted};
   }
 
