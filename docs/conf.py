@@ -24,6 +24,8 @@ smartquotes = False
 # Notebooks arrive executed and cleaned; nothing is ever executed here.
 nb_execution_mode = "off"
 nb_merge_streams = True
+nb_code_prompt_show = "Show the code"
+nb_code_prompt_hide = "Hide the code"
 # MyST-NB's own default loads two scripts from elsewhere; nothing on this site needs them.
 nb_ipywidgets_js = {}
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
@@ -31,28 +33,34 @@ myst_heading_anchors = 3
 # Links lead to pages and labels; nothing here documents code, whose domains are slow to ask.
 myst_ref_domains = ["std"]
 
+# Pages too short for a list of their headings.
+_BARE = ("index", "runbooks/index", "search", "gpus/index", "models/index")
+
 html_theme = "pydata_sphinx_theme"
 html_title = "vllm-runbooks"
 html_static_path = ["_static"]
-html_css_files = ["custom.css", "language.css"]
+html_css_files = ["header.css", "custom.css", "language.css"]
+# Its layout has the site's header, which the pages that run in the browser have as well.
+templates_path = ["_templates"]
 html_show_sourcelink = False
 html_copy_source = False
 html_use_index = False
 html_domain_indices = False
 html_favicon = "_static/favicon.svg"
-# The first says which language is shown, before anything is.
-html_js_files = ["language.js", ("lookup.js", {"defer": "defer"})]
+# The first two say which language and theme are shown, before anything is.
+html_js_files = ["language.js", "theme.js", ("lookup.js", {"defer": "defer"}), ("site.js", {"defer": "defer"})]
 # Pages with nothing beside them to choose from.
-html_sidebars = {"index": [], "gpus/index": [], "search": []}
+html_sidebars = {"index": [], "gpus/**": [], "models/**": [], "search": []}
 # Light or dark as the reader's system says, until they choose.
 html_context = {"default_mode": "auto"}
 html_theme_options = {
-    "logo": {"text": "vllm-runbooks"},
-    "navbar_align": "left",
-    "navbar_end": ["theme-switcher"],
-    "header_links_before_dropdown": 7,
+    "back_to_top_button": False,
+    "navbar_start": [],
+    "navbar_center": [],
+    "navbar_end": [],
+    "navbar_persistent": [],
     # Of the patterns that match a page, the last decides.
-    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "runbooks/index": [], "search": []},
+    "secondary_sidebar_items": {"**": ["page-toc"], **dict.fromkeys(_BARE, [])},
     "show_nav_level": 2,
     # A page deeper than that would get a switch in the sidebar, which has no name for a screen reader.
     "navigation_depth": 2,

@@ -101,7 +101,10 @@ function fill(list, values) {
   if (list && !list.childElementCount) list.append(...values.map((value) => option(value, "")));
 }
 
-/** `#case=ID` or `#example=ID` chooses one and answers it. */
+/**
+ * What the address asks for: `#case=ID` or `#example=ID` chooses one and answers it; `#symptom=ID` says where the reader
+ * came from; any other fragment holds the form's fields, as `share` wrote them.
+ */
 async function follow() {
   let asked;
   try {
@@ -110,8 +113,52 @@ async function follow() {
     say("The end of the address cannot be read: a % in it begins no sign; choose a case or an example below.", "bad");
     return;
   }
-  if (!/^(case|example)=/.test(asked)) return;
-  if (await pick(asked)) form.requestSubmit();
+  if (/^(case|example)=/.test(asked)) {
+    if (await pick(asked)) form.requestSubmit();
+    return;
+  }
+  const state = new URLSearchParams(location.hash.slice(1));
+  if (doing === "diagnose") come(state);
+  else if (restore(state)) form.requestSubmit();
+}
+
+/** Fields of the form that the address may hold: none that holds a log or chooses a file. */
+const SHARED = [...fields].filter(({name, type}) => name && type !== "file" && name !== "recorded" && doing !== "diagnose");
+const LONGEST_ADDRESS = 8000;
+
+/** Take the fields from the address; whether it held any. */
+function restore(state) {
+  const given = SHARED.filter(({name}) => state.has(name));
+  if (!given.length) return false;
+  form.reset();
+  for (const field of given) field.value = state.get(field.name).slice(0, LONGEST_ADDRESS);
+  return true;
+}
+
+/** Keep the question in the address, so that it can be sent to somebody else: no secret, and of a log only its answer. */
+function share(found) {
+  if (form.dataset.case || (files.length && doing !== "diagnose")) return;
+  const asked = Object.fromEntries(SHARED.map(({name, value}) => [name, value.trim()]).filter(([, value]) => value));
+  const state = new URLSearchParams({...asked, ...found.shared});
+  const address = state.toString();
+  const isLong = address.length > LONGEST_ADDRESS;
+  history.replaceState(null, "", isLong || !address ? location.pathname : `#${address}`);
+}
+
+/** Say which symptom a link is about: whoever opens it has another log, or none. */
+function come(state) {
+  const id = state.get("symptom") ?? "";
+  $("#about")?.remove();
+  if (!/^[a-z0-9_]+(\.[a-z0-9_]+)+$/.test(id)) return;
+  const link = document.createElement("a");
+  link.href = `symptoms/${id}.html`;
+  link.textContent = id;
+  const facts = ["outcome", "vllm"].filter((name) => /^[\w.+-]{1,40}$/.test(state.get(name) ?? ""));
+  const rest = facts.length ? ` (${facts.map((name) => `${name} ${state.get(name)}`).join(", ")})` : "";
+  const line = document.createElement("p");
+  line.id = "about";
+  line.append("This link is about ", link, `${rest}. Paste your log to check whether it has the same cause.`);
+  form.before(line);
 }
 
 /** Choose, while whoever presses the button meanwhile waits for it. */
@@ -250,6 +297,7 @@ async function answer() {
     }
     told("ready");
     show(found);
+    share(found);
     const seconds = ((performance.now() - since) / 1000).toFixed(1);
     say(`Answered in ${seconds} s: ${found.outcome}. Nothing has left this page.`, found.status ? "" : "good");
   } catch (error) {

@@ -7,12 +7,15 @@ import hashlib
 import inspect
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ruamel import yaml
 
 import vllm_runbooks
 from vllm_runbooks.catalog import load as catalog
@@ -22,7 +25,18 @@ from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.history.records import KINDS, HistoryEntry
 from vllm_runbooks.plan import planner
-from vllm_runbooks.site import myst, reference_pages, run_pages, sealed, spec_pages, start_page
+from vllm_runbooks.site import (
+    header,
+    model_fits,
+    myst,
+    reference_pages,
+    run_pages,
+    sealed,
+    search_index,
+    spec_pages,
+    start_page,
+    symptom_pages,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "hf_" + "abcdefghijKLMNOPQRST012345"
@@ -76,73 +90,124 @@ def test_an_entrance_cannot_become_markup() -> None:
     assert "script" not in card
 
 
-def test_the_box_looks_through_every_symptom() -> None:
-    """Its data is a script of the site that holds JSON alone, with no sign that could end a script in a page."""
-    hostile = Symptom("a.b", "</script><script>x</script>\u2028", *[None] * 12)  # type: ignore[arg-type] # not read
-    listed = [*symptoms(), hostile.__class__(**{**vars(symptoms()[0]), "id": "a.b", "title": hostile.title})]
-    script = start_page.lookup_data(listed)
-    told = json.loads(script.removeprefix("globalThis.LOOKUP = ").removesuffix(";\n"))
-
+def index_of(*listed: Symptom) -> list[dict[str, Any]]:
+    """The search index of these symptoms, as a page reads it."""
+    script = search_index.script(search_index.symptom_entries(listed, catalog.entrances()))
     assert script.isascii()
     assert "<" not in script
-    assert [entry["id"] for entry in told] == [symptom.id for symptom in listed]
-    assert all(len(line) <= 240 for entry in told for line in entry["lines"])
-    shown = {symptom.id for symptom in listed if symptom.found_by == "lines"}
-    assert sum(bool(entry["lines"]) for entry in told) > 0.95 * len(shown)
+    rows: list[dict[str, Any]] = json.loads(script.removeprefix("globalThis.LOOKUP = ").removesuffix(";\n"))
+    return rows
 
 
-def test_the_box_knows_what_people_see_and_other_languages() -> None:
-    """A symptom stands there with the words of the entrances that lead to it, and with its title in each language."""
-    script = start_page.lookup_data(symptoms(), entrances=catalog.entrances())
-    told = {each["id"]: each for each in json.loads(script.removeprefix("globalThis.LOOKUP = ").removesuffix(";\n"))}
+def test_the_search_knows_every_symptom() -> None:
+    """Its index is a script of the site that holds JSON alone, with no sign that could end a script in a page."""
+    listed = [*symptoms(), replace(symptoms()[0], id="a.b", title="</script><script>x</script>\u2028")]
+    entries = index_of(*listed)
 
-    assert "It hangs, and prints nothing more" in told["dist.p2p_hang"]["seen"]
-    assert told["port.in_use"]["seen"] != told["dist.p2p_hang"]["seen"]
-    assert told["oom.multimodal_encoder"]["titles"] == {"zh-Hans": "视觉、视频或音频编码器显存不足"}
-    assert told["cli.command_differs"]["titles"] == {}
+    assert [entry["page"] for entry in entries] == [f"symptoms/{symptom.id}.html" for symptom in listed]
+    assert all(len(line) <= 240 for entry in entries for line in entry.get("lines", ()))
+    printed = {symptom.id for symptom in listed if symptom.found_by == "lines"}
+    assert sum("lines" in entry for entry in entries) > 0.95 * len(printed)
+
+
+def test_the_search_knows_what_people_see_and_other_languages() -> None:
+    """A symptom has the words of the entrances that lead to it, and its title in each language."""
+    entries = {entry["names"][0]: entry for entry in index_of(*symptoms())}
+
+    assert "It hangs, and prints nothing more" in entries["dist.p2p_hang"]["seen"]
+    assert entries["port.in_use"]["seen"] != entries["dist.p2p_hang"]["seen"]
+    assert entries["oom.multimodal_encoder"]["titles"] == {"zh-Hans": "视觉、视频或音频编码器显存不足"}
+    assert "titles" not in entries["cli.command_differs"]
+
+
+def test_every_page_has_the_same_header() -> None:
+    """Sphinx's template and a page in the browser have the same links, and each says where the reader is."""
+    template, page = header.template_header(), header.header(str, lambda _: "")
+    links = re.findall(r'href="([^"]+)"', page)
+
+    assert re.findall(r"pathto\('([^']+)', 1\)", template) == links
+    assert {"diagnose.html", "symptoms/index.html", "models/index.html"} <= set(links)
+    assert template.count("aria-current") == len(links) - 1
+    assert "data-search" in page
+
+
+@pytest.mark.parametrize("name", ["oom.multimodal_encoder", "port.in_use", "kv.no_blocks"])
+def test_a_symptom_page_is_titled_by_its_error(name: str) -> None:
+    """The title begins with what is printed, and leads to a diagnosis; the example begins with its summary."""
+    symptom = catalog.load_catalog(()).symptoms[name]
+    page = symptom_pages.symptom_page(symptom, card=symptom_pages.example_card(symptom))
+    head = yaml.YAML(typ="safe").load(page.split("---\n")[1])
+    error = symptom_pages.message(symptom)
+
+    assert error
+    assert head["page_title"].startswith(error[:40])
+    assert symptom.title in head["page_title"]
+    assert len(head["page_description"]) > 60
+    assert f'href="../diagnose.html#symptom={name}"' in page
+    example = re.split(r"## .*Example.*\n", page)[1]
+    assert example.index("FAILED") < example.index(symptom.examples[0].text.strip().splitlines()[0])
+
+
+def test_an_example_without_that_cause_has_no_summary() -> None:
+    """A hint's example is a healthy server's, so nothing claims that it failed."""
+    assert symptom_pages.example_card(catalog.load_catalog(()).symptoms["triton.moe_untuned"]) == ""
 
 
 # GPUs and models
 
 
-def test_every_card_and_model_is_told_with_its_source() -> None:
-    """The pages hold each name, and an address or a place for what is said of it."""
+@pytest.mark.slow
+def test_every_gpu_and_model_has_a_page_with_its_source() -> None:
+    """The lists lead to a page of each, common ones first; a page says where its figures come from."""
     specs = catalog.specs()
-    pages = spec_pages.sources(specs, cards=())
-    models = "\n".join(text for name, text in pages.items() if name.startswith("models/"))
+    pages = spec_pages.sources(specs)
 
     for gpu in specs.table.gpus:
-        section = spec_pages.gpu_section(gpu, specs.table.sources)
-        assert section in pages["gpus/index.md"]
-        assert "Sources:" in section
-    assert all(f"## {myst.plain(name)}\n" in models for name in specs.texts)
-    assert models.count("\nSource: ") == len(specs.texts)
+        assert "## Sources" in pages[spec_pages.gpu_address(gpu.name).replace(".html", ".md")]
+    for name in specs.texts:
+        assert "\nSource: " in pages[spec_pages.model_address(name).replace(".html", ".md")]
+    for folder, names, common in (
+        ("models", list(specs.texts), model_fits.COMMON_MODELS),
+        ("gpus", [gpu.name for gpu in specs.table.gpus], model_fits.COMMON_GPUS),
+    ):
+        links = re.findall(r'<td data-head="(?:Model|GPU)"><a href="[^"]+">([^<]+)</a>', pages[f"{folder}/index.md"])
+        assert tuple(links[: len(common)]) == common
+        assert sorted(links) == sorted(names)
 
 
 def test_what_no_source_says_is_unknown() -> None:
     """Shown as unknown, never as a number or left empty."""
-    specs = catalog.specs()
-    gpu = next(gpu for gpu in specs.table.gpus if gpu.peer_to_peer is None)
-    row = r'<th scope="row">Cards read each other&#x27;s memory</th><td class="unknown">unknown</td>'
+    gpu = next(gpu for gpu in catalog.specs().table.gpus if gpu.peer_to_peer is None)
+    row = r'<th scope="row">Peer-to-peer access</th><td class="unknown">unknown</td>'
 
-    assert re.search(row, spec_pages.gpu_section(gpu, {}))
+    assert re.search(row, spec_pages.gpu_page(gpu, {}))
 
 
 def test_what_fits_is_what_the_planner_says() -> None:
-    """The same answer as `plan MODEL --gpus CARD`, and the reason where there is none."""
-    specs = catalog.specs()
-    for name in ("Qwen/Qwen3-8B", "openai/gpt-oss-20b", "BAAI/bge-m3", "MiniMaxAI/MiniMax-M2.5"):
-        section = spec_pages.model_section(specs.file(name), specs.models[name], ("RTX4090", "H200"))
-        for card in ("RTX4090", "H200"):
-            try:
-                fits = planner.plan_model(name, card, tp=1).fits
-            except vllm_runbooks.InputError:
-                fits = None
-            said = {True: "<td>fits</td>", False: "<td>too large</td>", None: '<td class="unknown">unknown</td>'}[fits]
-            assert f"On one {card}, at its whole context</th>{said}" in section
-        assert ("Why that is unknown" in section) is (
-            None in [spec_pages.fits(name, card) for card in ("RTX4090", "H200")]
-        )
+    """The fewest GPUs are those of `plan MODEL --gpus`, and one step fewer is too small."""
+    fit = model_fits.fewest("meta-llama/Llama-3.3-70B-Instruct", "H100-80GB")
+
+    assert fit.gpus == "4xH100-80GB"
+    assert planner.plan_model(fit.model, fit.gpus, tp=4).fits is True
+    assert planner.plan_model(fit.model, "2xH100-80GB", tp=2).fits is not True
+    assert model_fits.verdict(fit) == ("✓ fits", "green")
+    shorter = model_fits.fewest("Qwen/Qwen3-8B", "RTX4090")
+    assert shorter.is_shortened
+    assert planner.plan_model(shorter.model, "RTX4090", options={"max_model_len": shorter.context}).fits is True
+    assert f"context={shorter.context}" in shorter.address
+    assert model_fits.verdict(model_fits.fewest("deepseek-ai/DeepSeek-R1", "RTX4090"))[1] == "red"
+    assert model_fits.fewest("BAAI/bge-m3", "H200").reason
+
+
+def test_a_model_page_has_a_linted_command_and_the_way_to_the_planner() -> None:
+    """The card names the GPUs and the command; each row leads to the same question in the browser."""
+    specs, name = catalog.specs(), "meta-llama/Llama-3.3-70B-Instruct"
+    page = spec_pages.model_page(specs.file(name), specs.models[name])
+
+    assert "vllm serve meta-llama/Llama-3.3-70B-Instruct" in page
+    assert "lint <span" in page
+    assert "../../plan.html#model=meta-llama%2FLlama-3.3-70B-Instruct&amp;gpus=4xH100-80GB&amp;tp=4" in page
+    assert page.count('<svg width="230"') == len(model_fits.COMMON_GPUS)
 
 
 @given(st.lists(st.tuples(st.text(), st.none() | st.text())))

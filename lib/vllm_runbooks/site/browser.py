@@ -25,9 +25,12 @@ from vllm_runbooks.core.evidence import Case, CaseKind, Evidence, PlanQuestion
 from vllm_runbooks.core.record_forms import record
 from vllm_runbooks.core.records import Answer
 from vllm_runbooks.core.redaction import redact
+from vllm_runbooks.core.views.summary_html import summary_html
 from vllm_runbooks.diagnosis import answer as _answer
 from vllm_runbooks.diagnosis.render import annotated as render_annotated
 from vllm_runbooks.diagnosis.render import answers as render_answers
+from vllm_runbooks.edge10 import scripts
+from vllm_runbooks.edge10.scripts import CompilePrograms
 from vllm_runbooks.lint import linting as _lint
 from vllm_runbooks.lint import render as render_issues
 from vllm_runbooks.lint import ways_out as commands
@@ -35,9 +38,11 @@ from vllm_runbooks.lint.linting import Knowledge
 from vllm_runbooks.lint.selection import LintSettings
 from vllm_runbooks.plan import calibration
 from vllm_runbooks.plan import reading as plan_reading
+from vllm_runbooks.plan import remedies as plan_remedies
 from vllm_runbooks.plan.budget import PlannedModel
 from vllm_runbooks.plan.drafts import draft_in_catalog
 from vllm_runbooks.plan.render import plans as render_plans
+from vllm_runbooks.plan.render.summaries import summarize
 from vllm_runbooks.reading import evidence as _evidence
 from vllm_runbooks.reading.arguments.typed import option_words
 
@@ -79,6 +84,8 @@ class BrowserAnswer:
     """Texts to copy that are displayed differently: displayed text to original."""
     lang: str | None = None
     """HTML language of the headings; None: English."""
+    shared: Mapping[str, str] = field(default_factory=dict)
+    """Values for the page's address, without secrets: of a log its cause, outcome and release, never its text."""
     text: str | None = None
     """The whole corrected script, with its secrets, for the user's own file."""
 
@@ -275,13 +282,19 @@ def diagnose(
     )
     wrong = answer.root_cause is not None or not answer.outcome.is_healthy
     outcome = "a cause was found" if answer.root_cause else "no cause was found" if wrong else "nothing is wrong"
+    shared = {
+        "symptom": answer.root_cause.symptom if answer.root_cause is not None else None,
+        "outcome": answer.outcome.value,
+        "vllm": answer.vllm.version,
+    }
     return BrowserAnswer(
         to_json(answer),
         int(wrong),
         outcome,
         tuple(_of_log(answer, evidence)),
         _exact(remedy.command for remedy in answer.remedies),
-        lang=_tag(tongue),
+        _tag(tongue),
+        {name: value for name, value in shared.items() if value},
     )
 
 
@@ -298,7 +311,10 @@ def _tag(lang: str | None) -> str | None:
 def _of_log(answer: Answer, evidence: Evidence) -> list[tuple[str, str]]:
     """Parts of a diagnosis, without those that only say that there is nothing."""
     say = Wording(answer.lang)
-    parts: list[tuple[str, RenderedView]] = [(say("Answer"), render_answers.cause(answer))]
+    # The summary's own words are English: in another language the cause comes first.
+    parts: list[tuple[str, RenderedView]] = [] if answer.lang else [("Answer", render_answers.summary(answer))]
+    if answer.lang or answer.root_cause is not None:
+        parts.append((say("Answer") if answer.lang else "Why", render_answers.cause(answer)))
     if answer.root_cause is not None:
         parts.append((say("For and against"), render_answers.checks(answer)))
     parts.append((say("Ways out"), render_answers.remedies(answer)))
@@ -313,7 +329,7 @@ def _of_log(answer: Answer, evidence: Evidence) -> list[tuple[str, str]]:
         (say("Starts in the text"), render_answers.starts(answer)),
         (say("Other findings"), render_answers.others(answer)),
     ]
-    return [(title, part.html) for title, part in parts]
+    return [(title, part.html) for title, part in parts if not part.is_nothing]
 
 
 def lint(
@@ -350,20 +366,27 @@ def lint(
     beside = {file.name: file.raw.decode("utf-8", "replace") for file in files[1:]}
     named = {config: beside[config] for config in _lint.config_names(text, name) if config in beside} if beside else {}
     cards = _known().gpus(gpus) if gpus else None
-    request = _lint.LintRequest(name, vllm or None, cards, named, reads_comments=True)
+    request = _lint.LintRequest(name, vllm or None, cards, named, _other_programs, reads_comments=True)
     linted = _lint.lint(text, knowledge, request, fix=True)
+    hidden = _lint.hidden(text, knowledge, request)
     parts = [(say("Findings"), render_issues.table(linted))]
     if linted.fixed is not None:
         parts += [
             (say("Corrected text"), render_issues.script(linted.fixed)),
-            (say("Difference"), render_issues.difference(_lint.hidden(text, knowledge, request), linted)),
+            (say("Difference"), render_issues.difference(hidden, linted)),
         ]
     parts.append((say.mark + say("What is started"), render_issues.starts(linted)))
     mended = _lint.mended(text, knowledge, request)
     status = int(LintSettings().is_failed(linted.issues))
     sections = tuple((title, part.html) for title, part in parts)
     outcome = "something is wrong" if status else "nothing is wrong"
-    return BrowserAnswer(to_json(linted), status, outcome, sections, _exact([linted.fixed]), _tag(tongue), mended)
+    exact, shared = _exact([linted.fixed]), {"text": hidden}
+    return BrowserAnswer(to_json(linted), status, outcome, sections, exact, _tag(tongue), shared, mended)
+
+
+def _other_programs(text: str, name: str) -> CompilePrograms | None:
+    """Programs of a text that run with another release: those that compile for Edge10."""
+    return scripts.apart(text, name, _knowledge(), compiled.TOOLCHAINS.load()[-1]) if "import" in text else None
 
 
 def plan(
@@ -404,8 +427,12 @@ def plan(
         calibrate=calibration.load(),
     )
     answer = plan_reading.answered(request, _knowledge(), _known(), what=find or None)
-    sections = (("Plan", render_plans.html(answer)),)
-    return BrowserAnswer(to_json(answer), int(answer.fits is not True), _OUTCOMES[answer.fits], sections)
+    remedies = plan_remedies.remedies(request, answer, _knowledge(), _known()) if answer.fits is not True else ()
+    summary = summarize(answer, remedies, options=[*words, *_words(more)])
+    sections = (("Answer", summary_html(summary)), ("Plan", render_plans.html(answer)))
+    shared = {"more": redact.redact_text(more)} if more.strip() else {}
+    outcome = _OUTCOMES[answer.fits]
+    return BrowserAnswer(to_json(answer), int(answer.fits is not True), outcome, sections, shared=shared)
 
 
 def _model(files: Sequence[File]) -> Callable[[str], PlannedModel]:

@@ -24,14 +24,14 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import compiled, folders, host_commands, specs
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog.authored import rule_files, spec_files, table_files
+from vllm_runbooks.catalog.authored import rule_files, spec_files, table_files, toolchain_files
 from vllm_runbooks.core import user_folders
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.files import replace_folder
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.views import elements
 from vllm_runbooks.runbooks import case_files
-from vllm_runbooks.site import bilingual, browser
+from vllm_runbooks.site import bilingual, browser, header
 
 FOLDER = "_browser"
 """Folder of the scripts, next to the pages; authored in `docs/`."""
@@ -86,7 +86,8 @@ PAGES = (
         {lang: texts.none for lang, texts in bilingual.TEXTS.items()},
     ),
 )  # fmt: skip
-_LINKS = {"runbooks/index.html": "Runbooks", "symptoms/index.html": "Symptoms", "rules/index.html": "Rules"}
+_SHARED = (bilingual.SCRIPT, "theme.js", "lookup.js", "header.css", "favicon.svg")
+"""Files of Sphinx's pages that these have as well, in `docs/_static`."""
 
 
 def found(docs: Path) -> tuple[Path | None, str]:
@@ -101,19 +102,18 @@ def write(docs: Path, built: Path, pyodide: Path | None, lacking: str = "") -> N
     """Write the three pages with everything they load into a built site; without Pyodide each says what is missing."""
     target = built / FOLDER
     target.mkdir()
+    for name in _SHARED:
+        shutil.copyfile(docs / "_static" / name, target / name)
     if pyodide is None:
         note = html.escape(f"This page is not part of this build of the site: {lacking}.")
         for page in PAGES:
             _write_page(docs, built, page, f'<p class="state">{note}</p>')
-        for name in ("page.css", "theme.js"):
-            shutil.copyfile(docs / FOLDER / name, target / name)
-        shutil.copyfile(docs / "_static" / bilingual.SCRIPT, target / bilingual.SCRIPT)
+        shutil.copyfile(docs / FOLDER / "page.css", target / "page.css")
         return
     shutil.copytree(pyodide, target / "pyodide")
     for path in (docs / FOLDER).iterdir():
         if path.suffix != ".html":
             shutil.copyfile(path, target / path.name)
-    shutil.copyfile(docs / "_static" / bilingual.SCRIPT, target / bilingual.SCRIPT)
     write_library(target / "library.zip")
     lock = {"info": _listed(docs)["built"]["pyodide"], "packages": {}}
     (target / "pyodide" / "pyodide-lock.json").write_text(json.dumps(lock), encoding="utf-8")
@@ -134,15 +134,11 @@ def _listed(docs: Path) -> Any:
 def _write_page(docs: Path, built: Path, page: _BrowserPage, body: str, size: int | None = None) -> None:
     """Write one page; it starts a reader, if there is one, whose files have that many bytes."""
     frame = Template((docs / FOLDER / "page.html").read_text(encoding="utf-8"))
-    links = {**{page_entry.file: page_entry.title for page_entry in PAGES}, **_LINKS}
-    options = "".join(
-        f'<a href="{to}"{" aria-current=page" if to == page.file else ""}>{title}</a>' for to, title in links.items()
-    )
     values = {
         "policy": _POLICY,
         "title": page.title,
         "summary": page.summary,
-        "links": options,
+        "header": header.header(lambda to: to, lambda to: ' aria-current="page"' if to == page.file else ""),
         "language": bilingual.buttons(),
         "notes": bilingual.notes(page.notes),
         "body": body,
@@ -233,7 +229,7 @@ def _data() -> dict[str, bytes]:
         "rules": compiled.indexed("rules", root, compiled.rules_key, rule_files.compile_rules, lambda index: index),
         "specs": compiled.indexed("specs", root, specs.key, spec_files.compile_specs, lambda index: index),
     }
-    for name, compiler in table_files.compilers().items():
+    for name, compiler in {**table_files.compilers(), "toolchains": toolchain_files.compile_toolchains}.items():
         indexes[name], problems = compiler(root)
         if problems:
             raise RunbooksError("; ".join(problems))

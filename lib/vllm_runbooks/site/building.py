@@ -31,17 +31,20 @@ from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.runbooks.notebook import load_runbook
 from vllm_runbooks.site import (
     browser_pages,
+    header,
     option_pages,
     reference_pages,
     rule_pages,
     run_pages,
     runbook_pages,
     sealed,
+    search_index,
     spec_pages,
     start_page,
     symptom_pages,
 )
 from vllm_runbooks.site.runbook_pages import RunbookPage
+from vllm_runbooks.site.search_index import SearchEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -147,10 +150,14 @@ def write_sources(
         copy.parent.mkdir(exist_ok=True)
         copy.write_text(_BAD_EXAMPLE.sub(_AS_DIRECTIVE, authored), encoding="utf-8")
     shutil.copytree(docs / "_static", target / "_static")
+    layout = (docs / "_templates" / header.LAYOUT).read_text(encoding="utf-8")
+    specs, entrances = catalog.specs(), catalog.entrances()
+    entries = search_entries(symptoms, rules, [page.runbook for page in pages], docs, commands)
     files = {
-        f"_static/{start_page.LOOKUP}": start_page.lookup_data(symptoms, rules, catalog.entrances()),
+        f"_templates/{header.LAYOUT}": layout.replace(header.PLACE, header.template_header()),
+        f"_static/{search_index.INDEX}": search_index.script(entries),
         "_generated/start.md": start_page.start(
-            catalog.entrances(),
+            entrances,
             symptoms,
             runbooks={page.runbook.id for page in pages},
             built=doors,
@@ -161,14 +168,34 @@ def write_sources(
         **_symptom_files(symptoms, pages),
         **_runbook_files(symptoms, pages, *([] if runs is None else [f"/{run_pages.NAME}"])),
         **_run_files(symptoms, pages, runs),
-        **spec_pages.sources(catalog.specs()),
+        **spec_pages.sources(specs),
         **reference_pages.api_sources(),
         **reference_pages.command_sources(commands),
     }
     for name, text in files.items():
         path = target / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+
+
+def search_entries(
+    symptoms: Sequence[Symptom],
+    rules: Sequence[Rule],
+    runbooks: Sequence[Runbook],
+    docs: Path,
+    commands: click.Group | None,
+) -> list[SearchEntry]:
+    """Everything that the search finds."""
+    authored = {path.name: path.read_text(encoding="utf-8") for path in sorted(docs.glob("*.md"))}
+    return [
+        *search_index.symptom_entries(symptoms, catalog.entrances()),
+        *search_index.rule_entries(rules),
+        *search_index.option_entries(),
+        *search_index.spec_entries(catalog.specs()),
+        *search_index.runbook_entries(runbooks),
+        *search_index.command_entries(commands),
+        *search_index.page_entries(authored),
+    ]
 
 
 def _rule_files(rules: Sequence[Rule]) -> dict[str, str]:
@@ -182,7 +209,12 @@ def _rule_files(rules: Sequence[Rule]) -> dict[str, str]:
 def _symptom_files(symptoms: Sequence[Symptom], pages: Sequence[RunbookPage]) -> dict[str, str]:
     books = [page.runbook for page in pages]
     ids = {symptom.id for symptom in symptoms}
-    files = {f"symptoms/{s.id}.md": symptom_pages.symptom_page(s, runbooks=books, linked=ids) for s in symptoms}
+    files = {
+        f"symptoms/{s.id}.md": symptom_pages.symptom_page(
+            s, runbooks=books, linked=ids, card=symptom_pages.example_card(s)
+        )
+        for s in symptoms
+    }
     return {"symptoms/index.md": symptom_pages.symptom_index(symptoms), **files}
 
 

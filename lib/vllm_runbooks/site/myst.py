@@ -5,6 +5,7 @@ Only text between backticks is shown as code.
 
 from __future__ import annotations
 
+import json
 import re
 from html import escape
 from typing import TYPE_CHECKING
@@ -111,6 +112,14 @@ def raw(html: str) -> str:
     return f"```{{raw}} html\n{escaped}\n```"
 
 
+def filter_field(label: str, example: str) -> str:
+    """A field that hides what does not match, of the tables and lists below it; a script makes it work."""
+    return raw(
+        f'<div class="filter" hidden><label>{escape(label)} <input type="search" autocomplete="off" spellcheck="false" '
+        f'placeholder="{escape(example)}"></label> <span role="status"></span></div>'
+    )
+
+
 def badge(word: str) -> str:
     """A word as a badge, colored by the style sheet."""
     return f"[{word}]{{.mark .mark-{word}}}"
@@ -198,6 +207,16 @@ def last_verified(date: str, vllm: str | None) -> str:
     """When the page's facts were last verified, and with which release."""
     release = f" with vLLM {prose(vllm)}" if vllm else ""
     return aside(f"Last verified {prose(date)}{release}")
+
+
+def front(title: str, description: str, *, is_orphan: bool = False) -> str:
+    """The head of a page: its title and description for browsers and search engines.
+
+    An orphan is in no table of contents and has none.
+    """
+    quoted = [json.dumps(" ".join(printable(text).split())) for text in (title, description)]
+    orphan = "orphan: true\nhtml_theme.sidebar_secondary.remove: true\n" if is_orphan else ""
+    return f"---\n{orphan}page_title: {quoted[0]}\npage_description: {quoted[1]}\n---\n"
 
 
 def assembled(head: Iterable[str], sections: Iterable[tuple[str, Sequence[str]]], foot: Iterable[str] = ()) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import OptionChange
-from vllm_runbooks.site.myst import aside, badge, code, contents, listed, prose, sentence, table
+from vllm_runbooks.site.myst import aside, badge, code, contents, filter_field, listed, prose, sentence, table
 
 _OWNERLESS = frozenset({"options", "positional arguments", None})
 """argparse's own names for options without a configuration class."""
@@ -110,7 +110,7 @@ def sources(rules: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         ordered = dict(sorted(pages.items(), key=lambda item: (item[0] == "others", item[0].lower())))
         files[f"{folder}/index.md"] = _index(kind, list(ordered))
         for name, members in ordered.items():
-            files[f"{folder}/{_file(name)}.md"] = _page(kind, name, members, gone[kind])
+            files[f"{folder}/{file_name(name)}.md"] = _page(kind, name, members, gone[kind])
     return files
 
 
@@ -118,7 +118,8 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"
 
 
-def _file(page: str) -> str:
+def file_name(page: str) -> str:
+    """File name of a page, without its ending."""
     return f"group-{_slug(page)}"
 
 
@@ -143,7 +144,7 @@ def _index(kind: str, pages: Sequence[str]) -> str:
     word = "variables" if kind == "environment" else "options"
     newest = options.known_releases()[-1]
     intro = f"{len(kind_entries)} {what}; {gone} of them are gone from the newest, {prose(newest)}. {_known_releases()}"
-    by_page = (f"[{_title(kind, page)}]({_file(page)}.md)" for page in pages)
+    by_page = (f"[{_title(kind, page)}]({file_name(page)}.md)" for page in pages)
     letters: dict[str, list[OptionEntry]] = {}
     for entry in kind_entries:
         name = entry.name.removeprefix("VLLM_").strip("-")
@@ -151,13 +152,14 @@ def _index(kind: str, pages: Sequence[str]) -> str:
     parts = [
         "# Environment variables by release" if kind == "environment" else "# Options by release",
         intro,
+        filter_field(f"Filter {len(kind_entries)} {word}", "memory, cache, parallel"),
         f"By {'first letter' if kind == 'environment' else 'group'}: {' · '.join(by_page)}",
     ]
     for letter, members in letters.items():
         items = listed(f"[{code(entry.name)}](#{entry.target}) {aside(_span(entry))}" for entry in members)
         parts += [f"## {prose(letter)}", f"::::{{container}} names\n{items}\n::::"]
     more = () if kind == "environment" else ("Releases <releases>",)
-    toctree = contents((*more, *(_file(page) for page in pages)), sentence(word))
+    toctree = contents((*more, *(file_name(page) for page in pages)), sentence(word))
     return "\n\n".join([*parts, toctree]) + "\n"
 
 

@@ -16,6 +16,8 @@ from vllm_runbooks.site.myst import (
     aside,
     badge,
     code,
+    filter_field,
+    front,
     grouped,
     listed,
     literal,
@@ -44,6 +46,8 @@ _COLUMNS = {
 _SENTENCES = ("then", "note")
 _SIGNS = str.maketrans({"\r": "␍", "\N{NO-BREAK SPACE}": "⍽", "\N{IDEOGRAPHIC SPACE}": "⍽", "\t": "→"})
 _MIN_ROWS = 2
+_LONGEST = 300
+"""Characters of a description."""
 
 Links = Mapping[str, str]
 """Targets of options and variables with an entry on the site."""
@@ -72,7 +76,8 @@ def rule_page(
         *((prose(sentence(name.replace("_", " "))), parts) for name, parts in _tables(rule.values, links or {})),
         ("References", [listed(reference(text) for text in rule.references)] if rule.references else []),
     ]
-    return bilingual.page(rule, f"{badge(rule.severity.value)} {code(rule.id)}", sections)
+    head = front(f"{rule.title} ({rule.id})", f"vllm-runbooks lint, {rule.id}: {rule.title}. {rule.why}"[:_LONGEST])
+    return head + bilingual.page(rule, f"{badge(rule.severity.value)} {code(rule.id)}", sections)
 
 
 def rule_index(rules: Sequence[Rule]) -> str:
@@ -83,7 +88,8 @@ def rule_index(rules: Sequence[Rule]) -> str:
         "[Checking a command](../linting.md) says how they are asked for."
     )
     entries = {r.id: f"{badge(r.severity.value)} [{prose(r.title)}]({r.id}.md) {aside(code(r.id))}" for r in rules}
-    return "\n\n".join(["# Rules", intro, *grouped(entries, GROUPS, kind="rules")]) + "\n"
+    field = filter_field("Filter by words of the title or id", "quote, removed, tensor")
+    return "\n\n".join(["# Rules", intro, field, *grouped(entries, GROUPS, kind="rules")]) + "\n"
 
 
 def tell_by_linting(rule: str, example: RuleExample) -> str:

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from vllm_runbooks.catalog.records import Symptom
+from vllm_runbooks.core.display import NOTHING_MIME
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.markup import clean_html
 from vllm_runbooks.core.records import Runbook, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.runbooks.notebook import read_judgement
+from vllm_runbooks.runbooks.shown_cells import shown_cells
 from vllm_runbooks.site.myst import badge, code, contents, listed, prose, table
 
 _IMAGES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8\xff"}
@@ -71,17 +73,24 @@ def runbook_index(pages: Sequence[RunbookPage], *more: str) -> str:
 
 def runbook_page(page: RunbookPage, symptoms: Mapping[str, Symptom]) -> dict[str, Any]:
     """The notebook of a runbook's page, with its run below the title and its symptoms at the end."""
-    cells = list(page.notebook["cells"])
+    cells = [_folded(cell) for cell in shown_cells(page.notebook["cells"])]
     first = next(index for index, cell in enumerate(cells) if cell["cell_type"] == "markdown")
     on = f" on the recorded case {code(page.case)}" if page.case else ""
     command = code(f"vllm-runbooks run {page.runbook.id}")
-    run = f"{badge(page.verdict.value)} This page was executed{on}. Run it yourself: {command}"
+    run = f"{badge(page.verdict.value)} Executed{on}. Run it yourself: {command}"
     cells.insert(first + 1, _markdown("how-it-ran", run))
     treated = [symptoms[name] for name in page.runbook.symptoms if name in symptoms]
     if treated:
         entries = listed(f"[{prose(s.title)}](../symptoms/{s.id}.md)" for s in treated)
         cells.append(_markdown("its-symptoms", f"## Symptoms in the catalog\n\n{entries}"))
     return {**page.notebook, "cells": cells}
+
+
+def _folded(cell: dict[str, Any]) -> dict[str, Any]:
+    """A cell whose code is folded, so that the page shows what it printed."""
+    if cell["cell_type"] != "code":
+        return cell
+    return {**cell, "metadata": {**cell["metadata"], "tags": [*cell["metadata"]["tags"], "hide-input"]}}
 
 
 def _markdown(name: str, text: str) -> dict[str, Any]:
@@ -136,6 +145,8 @@ def _safe_output(output: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _safe_data(data: Mapping[str, Any]) -> dict[str, str]:
+    if NOTHING_MIME in data:
+        return {NOTHING_MIME: ""}
     safe: dict[str, str] = {}
     if "text/html" in data and (html := clean_html(_text(data["text/html"]))).strip():
         safe["text/html"] = html

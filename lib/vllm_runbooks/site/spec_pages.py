@@ -1,42 +1,66 @@
-"""GPUs and models as pages: each fact with its unit and source; a fact without source is unknown."""
+"""GPUs and models as pages: each fact with its unit and source, and which model needs which GPUs.
+
+A fact without source is unknown. Pages of single models and GPUs are in no table of contents: their lists lead to them.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from html import escape
 
 from vllm_runbooks.catalog.specs import Gpu, Model, ModelFile, Specs
-from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.plan import planner
-from vllm_runbooks.plan.records import Plan
-from vllm_runbooks.site.myst import UNKNOWN, aside, code, contents, facts, listed, plain, prose, reference, table
+from vllm_runbooks.core.views.summary_html import summary_html
+from vllm_runbooks.plan.render.summaries import summarize
+from vllm_runbooks.site import model_fits
+from vllm_runbooks.site.model_fits import COMMON_GPUS, COMMON_MODELS, ModelFit
+from vllm_runbooks.site.myst import UNKNOWN, facts, filter_field, front, listed, plain, printable, prose, raw, reference
 
-CARDS = ("RTX4090", "L40S", "A100-80GB", "H200")
-"""GPUs on which every model is tried: 24, 48, 80 and 141 GB."""
 _LINKS = {"nvlink": "NVLink", "nvlink-bridge": "NVLink bridge between two, where one is fitted", "pcie": "PCIe"}
-_FITS = {True: "fits", False: "too large", None: None}
 _HOW = (
-    "What each configuration says, and what the [planner](../planning.md) makes of it on one card by itself, with the "
-    f"defaults of the newest known release. *{UNKNOWN}* is what no source shows; nothing is filled in for it."
+    "For each kind of GPU: the fewest of 1, 2, 4 and 8 with tensor parallelism on which the model fits with its whole "
+    "context, or with at least 8,192 tokens of it. Defaults of the newest known release; [how memory is "
+    "planned]({}planning.md)."
+)
+
+_ON_ONE = (
+    "With the whole context, or with at least 8,192 tokens of it; defaults of the newest known release. "
+    "[All models](../models/index.md), [how memory is planned](../planning.md)."
 )
 
 
-def sources(specs: Specs, *, cards: Sequence[str] = CARDS) -> dict[str, str]:
-    """All pages by file name; models are planned on a single GPU of each of `cards`."""
-    families: dict[str, list[str]] = {}
-    for name in sorted(specs.texts, key=str.lower):
-        families.setdefault(name.partition("/")[0], []).append(name)
+def sources(specs: Specs) -> dict[str, str]:
+    """All pages by file name."""
     pages = {
-        "gpus/index.md": gpu_page(specs.table.gpus, specs.table.sources),
-        "models/index.md": _model_index(families, specs, cards),
+        "gpus/index.md": _gpu_index(specs.table.gpus),
+        "models/index.md": _model_index(specs),
     }
-    for owner, names in families.items():
-        parts = [model_section(specs.file(name), specs.models[name], cards) for name in names]
-        pages[f"models/{owner}.md"] = "\n\n".join([f"# {plain(owner)}", _HOW, *parts]) + "\n"
+    for gpu in specs.table.gpus:
+        pages[_source(gpu_address(gpu.name))] = gpu_page(gpu, specs.table.sources)
+    for name in specs.texts:
+        pages[_source(model_address(name))] = model_page(specs.file(name), specs.models[name])
     return pages
 
 
-def _said(value: object, unit: str = "") -> str | None:
+def model_address(name: str) -> str:
+    """The page of a model, from the root of the site."""
+    return f"models/{'/'.join(map(_slug, name.split('/')))}.html"
+
+
+def gpu_address(name: str) -> str:
+    """The page of a GPU, from the root of the site."""
+    return f"gpus/{_slug(name)}.html"
+
+
+def _source(address: str) -> str:
+    return f"{address.removesuffix('.html')}.md"
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")
+
+
+def _quantity(value: object, unit: str = "") -> str | None:
     """A fact with its unit, as text; None if unknown."""
     if value is None:
         return None
@@ -49,14 +73,6 @@ def _yes(value: bool | None) -> str | None:  # noqa: FBT001 - the fact itself
     return None if value is None else "yes" if value else "no"
 
 
-def _anchor(kind: str, name: str) -> str:
-    return f"{kind}-" + "".join(c if c.isascii() and c.isalnum() else "-" for c in name.lower())
-
-
-def _cell(text: str | None) -> str:
-    return aside(UNKNOWN) if text is None else prose(text)
-
-
 def _place(text: str) -> str:
     """A source in one line; an address at its beginning is a link."""
     words = " ".join(text.split())
@@ -65,136 +81,200 @@ def _place(text: str) -> str:
     return f"{reference(bare)} {prose(rest)}".strip() if bare.startswith("https://") else prose(words)
 
 
-# ---- cards
+def _link(address: str, text: str) -> str:
+    return f'<a href="{escape(address)}">{escape(printable(text))}</a>'
 
 
-def gpu_page(gpus: Sequence[Gpu], targets: Mapping[str, str]) -> str:
-    """The page of all GPUs: a table to choose from, then each GPU with its sources."""
-    ordered = sorted(gpus, key=lambda gpu: (gpu.vendor != "nvidia", gpu.memory_gib, gpu.name))
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str:
+    """A table of HTML cells, which Sphinx does not parse: there are thousands."""
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+    body = "".join(
+        "<tr>"
+        + "".join(f'<td data-head="{escape(name)}">{cell}</td>' for name, cell in zip(head, row, strict=True))
+        + "</tr>"
+        for row in rows
+    )
+    return f'<table class="table {kind}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def _fit_cells(fit: ModelFit, root: str) -> tuple[str, str, str, str, str]:
+    text, tone = model_fits.verdict(fit)
+    title = f' title="{escape(printable(fit.reason))}"' if fit.reason else ""
+    context, concurrency = model_fits.figures(fit)
+    plan = _link(f"{root}{fit.address}", "Plan this") if fit.plan is not None else ""
+    return (
+        f'<span class="fit fit-{tone}"{title}>{escape(text)}</span>', model_fits.bar(fit), context, concurrency, plan
+    )  # fmt: skip
+
+
+# ---- GPUs
+
+
+def _gpu_index(gpus: Sequence[Gpu]) -> str:
+    """The list of GPUs: common ones first, then by vendor and memory."""
+    places = {name: place for place, name in enumerate(COMMON_GPUS)}
+    ordered = sorted(
+        gpus, key=lambda gpu: (places.get(gpu.name, len(places)), gpu.vendor != "nvidia", gpu.memory_gib, gpu.name)
+    )
     rows = [
         (
-            f"[{plain(gpu.name)}](#{_anchor('gpu', gpu.name)})",
-            _cell(_said(gpu.memory_gib, "GiB")),
-            _cell(None if gpu.total is None else f"{gpu.total.expected:.4g} GiB"),
-            _cell(_said(gpu.memory_bandwidth_gb_s, "GB/s")),
-            _cell(gpu.capability),
+            _link(gpu_address(gpu.name).removeprefix("gpus/"), gpu.name),
+            _quantity(gpu.memory_gib, "GiB") or UNKNOWN,
+            UNKNOWN if gpu.total is None else f"{gpu.total.expected:.4g} GiB",
+            _quantity(gpu.memory_bandwidth_gb_s, "GB/s") or UNKNOWN,
+            escape(gpu.capability or UNKNOWN),
+            f'<span class="hidden-words">{escape(" ".join((gpu.vendor, gpu.architecture or "", *gpu.aliases)))}</span>',
         )
         for gpu in ordered
     ]
     intro = (
-        "Cards that plans and checks know by name. The size on the box is not what a start finds: the driver keeps "
-        "some of it. *Usable* is what printed lines showed, or what follows from those of other cards. A card that is "
-        "missing is [added](../cards-and-models.md) in one file."
+        "*Usable* memory is what vLLM finds: the driver reserves some of the nominal size. Common GPUs come first. "
+        "A missing GPU is [added](../cards-and-models.md) in one file."
     )
-    head = ["Card", "On the box", "Usable", "Bandwidth", "Capability"]
-    parts = ["# GPUs", intro, table(head, rows, "30 16 18 18 18"), *(gpu_section(gpu, targets) for gpu in ordered)]
+    head = ["GPU", "Nominal", "Usable", "Bandwidth", "Capability", ""]
+    description = (
+        f"Memory, bandwidth and compute capability of {len(gpus)} GPUs for vLLM, and which models fit on them."
+    )
+    parts = [
+        front("GPUs for vLLM: memory and which models fit", description) + "# GPUs",
+        intro,
+        filter_field(f"Filter {len(gpus)} GPUs", "3090, Hopper, amd"),
+        raw(_table(head, rows, "catalog")),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
-def gpu_section(gpu: Gpu, targets: Mapping[str, str]) -> str:
-    """Facts of one GPU; `targets` explains the keys of its sources."""
+def gpu_page(gpu: Gpu, targets: Mapping[str, str]) -> str:
+    """One GPU: which common models fit on it, facts, sources; `targets` explains the keys of its sources."""
+    fits = [model_fits.fewest(name, gpu.name, 1) for name in COMMON_MODELS]
+    rows = [
+        (_link(f"../{model_address(fit.model)}", fit.model), *_fit_cells(fit, "../"))
+        for fit in fits
+        if fit.plan is not None
+    ]
+    memory = "unknown memory" if gpu.total is None else f"{gpu.total.expected:.4g} GiB usable"
+    names = [name for name in fits if name.fits]
+    description = (
+        f"vLLM on one {gpu.name} ({memory}): which models fit, with context length and concurrent requests. "
+        f"Fits: {', '.join(fit.model.partition('/')[2] for fit in names) or 'none of the common models'}."
+    )
     total = gpu.total
     scatter = "" if total is None or total.low == total.high else f", from {total.low:.4g} to {total.high:.4g}"
     capability = f"{gpu.capability} ({gpu.architecture})" if gpu.capability and gpu.architecture else gpu.capability
-    rows = [
+    details = [
         ("Other names", ", ".join(gpu.aliases) or "none"),
-        ("Memory on the box", _said(gpu.memory_gib, "GiB")),
+        ("Nominal memory", _quantity(gpu.memory_gib, "GiB")),
         ("Usable memory", None if total is None else f"{total.expected:.4g} GiB{scatter}: {total.source}"),
-        ("Memory bandwidth, at its peak", _said(gpu.memory_bandwidth_gb_s, "GB/s")),
+        ("Peak memory bandwidth", _quantity(gpu.memory_bandwidth_gb_s, "GB/s")),
         ("Compute capability", capability),
-        ("Formats that its tensor cores multiply", None if gpu.formats is None else ", ".join(("fp16", *gpu.formats))),
-        ("Between cards of a host", _LINKS.get(gpu.interconnect or "", gpu.interconnect)),
-        ("Cards read each other's memory", _yes(gpu.peer_to_peer)),
+        ("Formats of its tensor cores", None if gpu.formats is None else ", ".join(("fp16", *gpu.formats))),
+        ("Between GPUs of a host", _LINKS.get(gpu.interconnect or "", gpu.interconnect)),
+        ("Peer-to-peer access", _yes(gpu.peer_to_peer)),
     ]
-    places = [f"{line.gib:g} GiB: {_place(line.source)}" for line in gpu.reported]
-    places += [f"{line.mib:,} MiB by nvidia-smi: {_place(line.source)}" for line in gpu.nvidia_smi]
-    rests = [_place(targets.get(key, key)) for key in gpu.sources]
+    printed = [f"{line.gib:g} GiB: {_place(line.source)}" for line in gpu.reported]
+    printed += [f"{line.mib:,} MiB by nvidia-smi: {_place(line.source)}" for line in gpu.nvidia_smi]
+    references = [_place(targets.get(key, key)) for key in gpu.sources]
+    head = ("Model", "On one GPU", "Memory", "Context", "Concurrent", "")
     parts = [
-        f"({_anchor('gpu', gpu.name)})=\n## {plain(gpu.name)}",
-        facts(rows),
-        *(["Lines that were printed:", listed(places)] if places else []),
-        *(["Sources:", listed(rests)] if rests else []),
+        front(f"{gpu.name} with vLLM: which models fit", description, is_orphan=True) + f"# {plain(gpu.name)}",
+        "[All GPUs](index.md)",
+        "## Which models fit on one",
+        _ON_ONE,
+        raw(_table(head, rows, "fits") + model_fits.legend()),
+        "## Facts",
+        facts(details),
+        *(["## Printed lines", listed(printed)] if printed else []),
+        *(["## Sources", listed(references)] if references else []),
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(parts) + "\n"
 
 
 # ---- models
 
 
-@cache
-def planned(model: str, card: str) -> Plan | None:
-    """The plan of a model on a single GPU of this name; None if it cannot be planned."""
-    try:
-        return planner.plan_model(model, card, tp=1)
-    except InputError:
-        return None
-
-
-def fits(model: str, card: str) -> bool | None:
-    """Whether a model, at full context, fits on one GPU; None if unknown."""
-    plan = planned(model, card)
-    return None if plan is None else plan.fits
-
-
-def _weights(model: str, cards: Iterable[str]) -> str | None:
-    """GiB of a model's weights on one GPU; None if no plan can calculate them."""
-    plan = next((plan for card in cards if (plan := planned(model, card)) is not None and plan.per_gpu), None)
-    term = next((term for term in plan.per_gpu[0].terms if term.name == "weights"), None) if plan else None
-    return None if term is None or term.expected_gib is None else f"{term.expected_gib:.4g} GiB"
-
-
-def _unplanned(model: str, card: str) -> str | None:
-    """Why it is unknown whether a model fits on a GPU; None if it is known."""
-    try:
-        plan = planned(model, card) or planner.plan_model(model, card, tp=1)
-    except InputError as error:
-        return str(error).partition(": ")[2]
-    unknown = (term.source for term in plan.per_gpu[0].terms if term.expected_gib is None) if plan.per_gpu else ()
-    return None if plan.fits is not None else next(iter(unknown), "; ".join(plan.limits) or UNKNOWN)
-
-
-def _model_index(families: Mapping[str, Sequence[str]], specs: Specs, cards: Sequence[str]) -> str:
+def _model_index(specs: Specs) -> str:
+    """The list of models: common ones first, then by name."""
+    places = {name: place for place, name in enumerate(COMMON_MODELS)}
+    names = sorted(specs.texts, key=lambda name: (places.get(name, len(places)), name.lower()))
+    rows = []
+    for name in names:
+        weights, fit, model = model_fits.weights_gib(name), model_fits.best(name), specs.models[name]
+        words = " ".join(filter(None, (model.architecture, model.quantization)))
+        rows.append(
+            (
+                _link(model_address(name).removeprefix("models/"), name),
+                UNKNOWN if weights is None else f"{weights:.3g} GiB",
+                _quantity(model.max_positions) or UNKNOWN,
+                UNKNOWN if fit is None else escape(fit.name),
+                f'<span class="hidden-words">{escape(printable(words))}</span>',
+            )
+        )
     intro = (
-        f"{len(specs.texts)} models whose configuration is known from a source that can be opened. Any other is "
-        "planned from a folder with its `config.json`: `vllm-runbooks plan ./my-model --gpus 2xA100-80GB`."
+        "Common models come first. *Smallest* is the fewest common GPUs on which the model fits with its whole "
+        "context, else with a shorter one. Any other model is planned from a folder with its `config.json`: "
+        "`vllm-runbooks plan ./my-model --gpus 2xA100-80GB`."
     )
-    parts = ["# Models", intro, contents(families)]
-    for owner, names in families.items():
-        entries = []
-        for name in names:
-            size = aside(prose(_weights(name, cards) or UNKNOWN))
-            entries.append(f"[{plain(name.partition('/')[2])}](#{_anchor('model', name)}) {size}")
-        parts += [f"## {plain(owner)}", ":::{container} models", listed(entries), ":::"]
+    description = (
+        f"GPU memory that {len(names)} models need with vLLM: weights, KV cache, fitting GPUs, launch command."
+    )
+    parts = [
+        front("Models for vLLM: GPU memory that they need", description) + "# Models",
+        intro,
+        filter_field(f"Filter {len(names)} models", "llama 70b, qwen3 awq, mixtral"),
+        raw(_table(["Model", "Weights", "Context", "Smallest", ""], rows, "catalog")),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
-def model_section(file: ModelFile, model: Model, cards: Sequence[str] = CARDS) -> str:
-    """Facts of one model with their source, and where it fits on a single GPU."""
+def model_page(file: ModelFile, model: Model) -> str:
+    """One model: the command for the smallest GPUs, memory on common GPUs, facts, source."""
+    root = "../" * model_address(file.id).count("/")
+    fits = [model_fits.fewest(file.id, name) for name in COMMON_GPUS]
+    weights, best = model_fits.weights_gib(file.id), model_fits.best(file.id)
+    size = "" if weights is None else f"{weights:.3g} GiB of weights"
+    counts = ", ".join(fit.name for fit in fits if fit.fits)
+    description = f"GPU memory of {file.id} with vLLM: {size or 'size unknown'}. Fits on {counts or 'no common GPU'}."
     modalities = None if model.modalities is None else ", ".join(("text", *model.modalities))
-    why = next((reason for card in cards if (reason := _unplanned(file.id, card))), None)
+    reason = next((fit.reason for fit in fits if fit.reason), None)
     rows = [
+        (
+            _link(f"{root}{gpu_address(fit.gpu)}", fit.name if fit.plan else fit.gpu),
+            *_fit_cells(fit, root),
+        )
+        for fit in fits
+    ]
+    details = [
+        ("Weights", size.removesuffix(" of weights") or None),
         ("Architecture", model.architecture),
-        ("Layers", _said(model.layers)),
-        ("Hidden size", _said(model.hidden_size)),
-        ("Attention heads", _said(model.attention_heads)),
-        ("KV heads", _said(model.kv_heads)),
-        ("Longest context", _said(model.max_positions, "tokens")),
-        ("Vocabulary", _said(model.vocabulary_size, "tokens")),
-        ("Experts", "none" if model.experts == 0 else _said(model.experts)),
-        ("Reads", modalities),
+        ("Layers", _quantity(model.layers)),
+        ("Hidden size", _quantity(model.hidden_size)),
+        ("Attention heads", _quantity(model.attention_heads)),
+        ("KV heads", _quantity(model.kv_heads)),
+        ("Longest context", _quantity(model.max_positions, "tokens")),
+        ("Vocabulary", _quantity(model.vocabulary_size, "tokens")),
+        ("Experts", "none" if model.experts == 0 else _quantity(model.experts)),
+        ("Input", modalities),
         ("Type of the weights", model.dtype),
-        ("Quantisation", model.quantization),
+        ("Quantization", model.quantization),
         ("Needs code of its repository", _yes(model.needs_remote_code)),
-        ("Weights on one card", _weights(file.id, cards)),
-        *((f"On one {card}, at its whole context", _FITS[fits(file.id, card)]) for card in cards),
-        *([("Why that is unknown", why)] if why else []),
     ]
     is_part = " The source shows a part of `config.json`; what is missing there is unknown, not absent."
+    card = summary_html(summarize(model_fits.linted(best))) if best is not None and best.plan is not None else ""
     parts = [
-        f"({_anchor('model', file.id)})=\n## {plain(file.id)}",
-        facts(rows),
+        front(f"{file.id}: GPU memory and vLLM command", description, is_orphan=True) + f"# {plain(file.id)}",
+        f"[All models]({root}models/index.md)" + (f" · {plain(size)}" if size else ""),
+        *(
+            [raw(f"{card}<p>{_link(root + best.address, 'Plan this with other settings')}</p>")]
+            if best and card
+            else []
+        ),
+        "## GPUs that it needs",
+        *([f"Not certain: {prose(reason)}."] if reason else []),
+        raw(_table(("GPUs", "Verdict", "Memory", "Context", "Concurrent", ""), rows, "fits") + model_fits.legend()),
+        _HOW.format(root),
+        "## Facts",
+        facts(details),
         f"Source: {_place(file.source)}{is_part if file.is_partial else ''}",
         *([prose(file.note)] if file.note else []),
-        f"What else fits, and with which options: {code(f'vllm-runbooks plan {file.id} --gpus 8x{CARDS[0]}')}",
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(parts) + "\n"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
-from typing import Any
 
-from vllm_runbooks.catalog.languages import LANGUAGES
-from vllm_runbooks.catalog.records import Entrance, Rule, Symptom
-from vllm_runbooks.site import bilingual, run_pages
-from vllm_runbooks.site.myst import code, literal, plain, printable, prose, raw, sentence
+from vllm_runbooks.catalog.records import Entrance, Symptom
+from vllm_runbooks.site import run_pages
+from vllm_runbooks.site.myst import code, literal, plain, prose, raw
 from vllm_runbooks.site.symptom_pages import GROUPS
 
 DOORS = {
@@ -31,11 +28,6 @@ DOORS = {
     ),
 }
 """Pages that work in the browser: heading, purpose, and the page in its place if it is not built."""
-LOOKUP = "lookup-data.js"
-"""Static file with the data for the search box on the start page."""
-_MAX_LINE = 240
-_MAX_LINES = 12
-_NO_MESSAGES = ("Traceback (most recent call last)", 'File "')
 
 
 def start(
@@ -64,7 +56,7 @@ def _doors(built: Collection[str]) -> str:
 
 _BOX = raw(
     '<div class="lookup" id="lookup" hidden>'
-    '<label for="lookup-text">A line that was printed, or some of its words</label>'
+    '<label for="lookup-text">An error, an option, a model, a GPU</label>'
     '<input id="lookup-text" type="search" autocomplete="off" spellcheck="false" aria-describedby="lookup-count" '
     'placeholder="e.g. No available memory for the cache blocks">'
     '<p id="lookup-count" role="status"></p><ol id="lookup-found"></ol></div>'
@@ -94,47 +86,3 @@ def _card(entrance: Entrance, symptoms: Sequence[Symptom], runbooks: Collection[
         ":::",
     ]
     return "\n\n".join(filter(None, parts))
-
-
-def lookup_data(symptoms: Iterable[Symptom], rules: Iterable[Rule] = (), entrances: Sequence[Entrance] = ()) -> str:
-    """The script with titles, ids and printed lines as data for the search box.
-
-    A symptom is found by the words of its entrances as well, and both by their titles in other languages. It is a
-    script, as a page that was opened from a folder may load one, but no JSON file.
-    """
-    entries = [
-        *(_entry(f"symptoms/{s.id}.html", s, [e.sees for e in entrances if e.leads_to(s.id)]) for s in symptoms),
-        *(_entry(f"rules/{r.id}.html", r) for r in rules),
-    ]
-    # Within a script file no text ends the script; the signs are written as escapes for whoever pastes it into a page.
-    data = json.dumps(entries, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
-    return f"globalThis.LOOKUP = {data};\n"
-
-
-def _entry(page: str, record: Symptom | Rule, seen: Sequence[str] = ()) -> dict[str, Any]:
-    titles = {LANGUAGES[lang].tag: _plain(title) for lang, title in bilingual.titles(record).items()}
-    return {
-        "page": page,
-        "id": record.id,
-        "title": _plain(record.title),
-        "titles": titles,
-        "kind": record.severity.value,
-        "lines": _lines(record) if isinstance(record, Symptom) else [],
-        "seen": list(seen),
-    }
-
-
-def _plain(text: str) -> str:
-    return " ".join(printable(sentence(text)).replace("`", "").split())
-
-
-def _lines(symptom: Symptom) -> list[str]:
-    """Meaningful lines of the examples, each once: no frames of tracebacks."""
-    return list(dict.fromkeys(_messages(symptom)))[:_MAX_LINES]
-
-
-def _messages(symptom: Symptom) -> Iterator[str]:
-    for example in symptom.examples:
-        lines = [line.strip() for line in printable(example.text).splitlines() if line.strip()]
-        kept = [line for line in lines if not any(mark in line for mark in _NO_MESSAGES)]
-        yield from (line[:_MAX_LINE] for line in kept[-2:])

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Sequence
+from urllib.parse import quote
 
 from vllm_runbooks.catalog.records import Symptom
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.records import Edit, Role, Runbook
+from vllm_runbooks.diagnosis import diagnosing
+from vllm_runbooks.diagnosis.render import answers
+from vllm_runbooks.reading import evidence
 from vllm_runbooks.site import bilingual
 from vllm_runbooks.site.myst import (
     badge,
     code,
+    filter_field,
+    front,
     grouped,
     listed,
     literal,
     named,
     origin,
+    printable,
     prose,
+    raw,
     reference,
     sentence,
     table,
@@ -34,6 +45,11 @@ _STEPS = {
     "at_least": "Raise {} to at least {}",
     "share": "Set {} to {}, rounded down",
 }
+_PREFIX = re.compile(
+    r"^(?:\([^()]{1,60}\) {1,4})?"
+    r"(?:(?:INFO|WARNING|ERROR|CRITICAL|DEBUG) [\d-]{5,10} [\d:.,]{8,12} (?:\[[^\]]{1,80}\] ?){1,2})?"
+)
+_LONGEST_ERROR = 90
 GROUPS = {
     "attn": "Attention", "cli": "Command line", "cuda": "CUDA and driver", "edge10": "Edge10", "engine": "Engine",
     "flashinfer": "FlashInfer", "mem": "GPU memory", "host": "Host", "install": "Installation", "kv": "KV cache",
@@ -44,10 +60,20 @@ GROUPS = {
 """Headings by first word of the ids, in the order of the index; a missing one is last, as its word."""
 
 
-def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: Collection[str] = ()) -> str:
-    """The page of one symptom; `runbooks` have a page, and so do the symptoms whose ids are `linked`."""
+def symptom_page(
+    symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: Collection[str] = (), card: str = ""
+) -> str:
+    """The page of one symptom.
+
+    Args:
+        symptom: The symptom.
+        runbooks: Runbooks that have a page.
+        linked: Ids of symptoms that have a page.
+        card: The summary of its first example, as HTML; empty if there is none.
+    """
     say = bilingual.sayer(symptom, {name for name in linked if name != symptom.id})
     examples = [part for e in symptom.examples for part in (literal(e.text), origin(e.source, e.vllm))]
+    first, others = (examples[:2], examples[2:]) if card else ([], examples)
     near = [part for n in symptom.near_misses for part in (literal(n.text), say(sentence(n.why)))]
     ways = [
         ("\n\n".join([say(r.title), *(_edit(e) for e in r.edits)]), say(sentence(r.cost))) for r in symptom.remedies
@@ -58,21 +84,66 @@ def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: 
     sections = [
         ("Meaning", [say(symptom.cause)]),
         ("Do first", [say(symptom.do_first)]),
+        ("Example", [raw(card), *first] if card else []),
+        ("Fixes", [table(["Fix", "Cost"], ways, "60 40")] if ways else []),
         (
-            "Confirm",
-            [say(symptom.confirm), *(["The diagnosis looks by itself whether", listed(holds)] if holds else [])],
+            "How to verify",
+            [say(symptom.confirm), *(["The diagnosis itself checks whether", listed(holds)] if holds else [])],
         ),
-        ("Refute", [say(symptom.refute)]),
-        ("Ways out", [table(["Way out", "What it costs"], ways, "60 40")] if ways else []),
+        ("Ruled out if", [say(symptom.refute)]),
         ("Where to look", [f"Look for {say(look.what)}, in {say(look.where)}."] if look else []),
         ("Runbook", [listed(f"[{prose(r.title)}](../runbooks/{r.id}.ipynb)" for r in books)] if books else []),
-        ("How it shows", examples),
-        ("Near misses", ["These lines look alike and are something else.", *near] if near else []),
+        ("Other examples" if card else "Examples in logs", others),
+        ("Similar lines", ["These lines look similar and are something else.", *near] if near else []),
         ("References", [listed(reference(text) for text in symptom.references)] if symptom.references else []),
     ]
     role = "" if symptom.role is Role.CAUSE else f" {badge(symptom.role.value)}"
     badges = f"{badge(symptom.severity.value)}{role} {code(symptom.id)}"
-    return bilingual.page(symptom, badges, sections, _ROLE_MEANINGS.get(symptom.role, ""))
+    link = f'<a class="action" href="../diagnose.html#symptom={quote(symptom.id)}">Diagnose my log</a>'
+    note = "\n\n".join(filter(None, (raw(link), _ROLE_MEANINGS.get(symptom.role, ""))))
+    return front(_page_title(symptom), _description(symptom)) + bilingual.page(symptom, badges, sections, note)
+
+
+def example_card(symptom: Symptom) -> str:
+    """The summary of a symptom's first example as HTML; empty if its diagnosis is another."""
+    sample = next(iter(symptom.examples), None)
+    if sample is None:
+        return ""
+    try:
+        document = evidence.handed("example.log", sample.text.encode())
+        answer = diagnosing.diagnose(Evidence((document,), vllm=sample.vllm))
+    except InputError:
+        return ""
+    is_answer = answer.root_cause is not None and answer.root_cause.symptom == symptom.id
+    return answers.summary(answer).html if is_answer else ""
+
+
+def message(symptom: Symptom) -> str:
+    """The error of the first example in a line, without the prefixes of its log; empty if there is none."""
+    lines = [line.strip() for example in symptom.examples[:1] for line in printable(example.text).splitlines()]
+    errors = [line for line in lines if re.search(r"Error|error|failed|Failed", line)]
+    return without_prefix(next(iter(errors[-1:] or lines[-1:]), ""))
+
+
+def without_prefix(line: str) -> str:
+    """A line of a log without what vLLM prints before a message: process, level, time and place."""
+    return " ".join(_PREFIX.sub("", line).split())
+
+
+def _page_title(symptom: Symptom) -> str:
+    """What the error says, then what it means: the error is what people search for."""
+    error = _shortened(message(symptom), _LONGEST_ERROR)
+    return f"{error} \N{EN DASH} {symptom.title}" if error else symptom.title
+
+
+def _description(symptom: Symptom) -> str:
+    return _shortened(
+        " ".join(f"{symptom.title}. {symptom.do_first or ''} {symptom.cause}".replace("`", "").split()), 300
+    )
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most].rpartition(' ')[0] or text[:most]}…"
 
 
 def _edit(edit: Edit) -> str:
@@ -92,8 +163,10 @@ def symptom_index(symptoms: Sequence[Symptom]) -> str:
     """All symptoms by group, with the tables of contents for the sidebar."""
     count = f"{len(symptoms)} faults" if len(symptoms) != 1 else "One fault"
     intro = (
-        f"{count} that the catalog knows, by the first word of the id. [What a diagnosis means](../reading.md) "
+        f"{count} that a diagnosis names, by the first word of the id. [What a diagnosis means](../reading.md) "
         "explains the badges; [adding a symptom](../authoring.md) takes ten minutes."
     )
+    head = front("vLLM errors and their causes", f"{count} of vLLM with causes, fixes and examples from logs.")
     entries = {s.id: f"{badge(s.severity.value)} [{prose(s.title)}]({s.id}.md)" for s in symptoms}
-    return "\n\n".join(["# Symptoms", intro, *grouped(entries, GROUPS, kind="symptoms")]) + "\n"
+    field = filter_field("Filter by words of the title", "memory, NCCL, port")
+    return "\n\n".join([f"{head}# Symptoms", intro, field, *grouped(entries, GROUPS, kind="symptoms")]) + "\n"

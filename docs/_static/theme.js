@@ -17,7 +17,13 @@
   dark.addEventListener("change", () => apply(stored()));
   document.addEventListener("DOMContentLoaded", () => {
     const button = document.querySelector("#theme");
-    const name = () => { button.textContent = `Theme: ${root.dataset.mode}`; };
+    if (!button) return;
+    const name = () => {
+      const mode = root.dataset.mode;
+      button.textContent = mode.charAt(0).toUpperCase() + mode.slice(1);
+      button.title = `Theme: ${mode}`;
+      button.setAttribute("aria-label", `${button.textContent} theme`);
+    };
     name();
     button.addEventListener("click", () => {
       const modes = ["auto", "light", "dark"];

@@ -1,0 +1,124 @@
+"""The search of the site: what people type, and the page that has to come first."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from browser import chromium, opened, served
+from vllm_runbooks.cli import commands
+from vllm_runbooks.site import building, search_index
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+ROOT = Path(__file__).resolve().parents[2]
+QUERIES = {
+    "cuda out of memory": r"symptoms/oom\.[\w.]+\.html",
+    "engine core initialization failed": r"symptoms/engine\.dead_wrapper\.html",
+    "kv cache max model len": r"symptoms/kv\.max_len_too_large\.html",
+    "port already in use": r"symptoms/port\.in_use\.html",
+    "nccl timeout": r"symptoms/dist\.nccl_timeout\.html",
+    "no kv cache blocks": r"symptoms/kv\.no_blocks\.html",
+    "trust remote code": r"symptoms/model\.trust_remote_code\.html",
+    "gpu memory utilization": r"options/group-\w+\.html#option-gpu-memory-utilization",
+    "flash attention not supported": r"symptoms/attn\.backend_unsupported(\.gpu_too_old)?\.html",
+    "bf16 not supported": r"symptoms/cli\.bad_value\.dtype\.html",
+    "tensor parallel size must divide": r"symptoms/dist\.tp_not_divisible\.html",
+    "model not found huggingface": r"symptoms/model\.missing_file\.html",
+    "chat template missing": r"symptoms/model\.chat_template_missing\.html",
+    "tool call parser": r"options/group-[\w-]+\.html#option-tool-call-parser",
+    "ray placement group": r"symptoms/ray\.placement_group_pending\.html",
+    "xid": r"symptoms/cuda\.illegal_access\.hardware\.html",
+    "connection refused": r"symptoms/dist\.wrong_interface\.html",
+    "llama 3.3 70b": r"models/meta-llama/Llama-3\.3-70B-Instruct\.html",
+    "rtx 3090": r"gpus/RTX3090\.html",
+    "a100": r"gpus/A100-(40|80)GB\.html",
+}
+"""What people type, and the address of the right page; of several alike any is right."""
+LEAST = 18
+"""Queries that the right page has to answer first."""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """A page with the search and the whole index, without the rest of the site."""
+    root = tmp_path_factory.mktemp("search")
+    shutil.copytree(ROOT / "docs" / "_static", root / "_static")
+    entries = building.search_entries(
+        building._symptoms(), building._rules(), building._runbooks(), ROOT / "docs", commands
+    )
+    (root / "_static" / search_index.INDEX).write_text(search_index.script(entries), encoding="utf-8")
+    text = (
+        '<!doctype html><html lang="en"><title>x</title><link rel="icon" href="data:,">'
+        '<script src="_static/lookup.js" defer></script><button data-search hidden>Search</button>'
+    )
+    (root / "index.html").write_text(text, encoding="utf-8")
+    with chromium() as browser, served(root) as origin, opened(browser, f"{origin}/index.html") as visit:
+        visit.page.evaluate("SiteSearch.load()")
+        yield visit.page
+        assert visit.troubles() == []
+
+
+def addresses(page: Page, query: str) -> list[str]:
+    """Pages for a query, best first."""
+    ranked: list[str] = page.evaluate("(query) => SiteSearch.rank(query).map((entry) => entry.page)", query)
+    return ranked
+
+
+@pytest.mark.slow
+def test_what_people_type_finds_the_right_page_first(found: Page) -> None:
+    """At least eighteen of twenty queries have the right page first, the others have it among the first five."""
+    ranked = {query: addresses(found, query) for query in QUERIES}
+    first = [query for query, page in QUERIES.items() if ranked[query] and re.fullmatch(page, ranked[query][0])]
+    later = [query for query in QUERIES if query not in first]
+
+    assert len(first) >= LEAST, {query: ranked[query][:3] for query in later}
+    for query in later:
+        assert any(re.fullmatch(QUERIES[query], page) for page in ranked[query][:5]), (query, ranked[query][:5])
+
+
+@pytest.mark.slow
+def test_a_name_finds_its_page(found: Page) -> None:
+    """A model, a GPU, an option as it is written, a variable, a command, a page by its heading and Chinese words."""
+    expected = {
+        "Qwen/Qwen3-8B": "models/Qwen/Qwen3-8B.html",
+        "h100": "gpus/H100-80GB.html",
+        "--enforce-eager": "options/group-modelconfig.html#option-enforce-eager",
+        "VLLM_ATTENTION_BACKEND": "variables/group-a.html#variable-vllm-attention-backend",
+        "vllm-runbooks leftovers": "commands/leftovers.html",
+        "how to write a runbook": "writing-a-runbook.html",
+        "视觉、视频或音频编码器显存不足": "symptoms/oom.multimodal_encoder.html",
+    }
+    for query, page in expected.items():
+        assert addresses(found, query)[0] == page, query
+    assert addresses(found, "qqqqzzzz") == []
+    assert addresses(found, "红烧牛肉面") == []
+    assert addresses(found, "<img src=x onerror=window.PWN_1=1>") == []
+
+
+@pytest.mark.slow
+def test_the_search_opens_and_is_used_by_keyboard(found: Page) -> None:
+    """Ctrl-K opens it, arrows go through what it finds, Enter in the field takes the first, Escape closes it."""
+    found.keyboard.press("Control+k")
+    found.wait_for_selector("#search-window[open]")
+    assert found.evaluate("document.activeElement.id") == "search-text"
+    found.keyboard.type("address already in use")
+    found.wait_for_selector("#search-window ol a")
+    found.keyboard.press("ArrowDown")
+    assert found.evaluate("document.activeElement.getAttribute('href') || ''").endswith("symptoms/port.in_use.html")
+    found.keyboard.press("ArrowDown")
+    found.keyboard.press("ArrowUp")
+    found.keyboard.press("ArrowUp")
+    assert found.evaluate("document.activeElement.id") == "search-text"
+    assert "search.html?q=address" in (found.get_attribute(".search-foot a", "href") or "")
+    found.keyboard.press("Escape")
+    assert found.evaluate("document.querySelector('#search-window').open") is False
+    found.click("[data-search]")
+    found.wait_for_selector("#search-window[open]")
+    found.keyboard.press("Escape")
