@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.views import drawing
-from vllm_runbooks.core.views.elements import RED
-from vllm_runbooks.core.views.start_pictures import CACHE, GRAPHS, WEIGHTS
+from vllm_runbooks.core.views.memory_parts import part_name, segment, swatch
 from vllm_runbooks.core.views.summary import concurrency_text
 from vllm_runbooks.plan import planned, planner
 from vllm_runbooks.plan.records import Find, Plan
@@ -30,7 +29,7 @@ _SHORTEST = 8192
 _BAR_WIDTH, _BAR_HEIGHT = 230.0, 14.0
 _GPU_WIDTH = 190.0
 """Length of the GPU's memory in a bar; what lies beyond is lacking."""
-_REST = "activations and overhead"
+_REST = part_name("overhead")
 
 
 @dataclass(frozen=True)
@@ -141,13 +140,13 @@ def bar(fit: ModelFit) -> str:
     end, used = _GPU_WIDTH, min(weights, total) * scale
     shapes = [
         drawing.rect(0, 0, end, _BAR_HEIGHT, drawing.HAIR),
-        drawing.rect(0, 0, used, _BAR_HEIGHT, WEIGHTS, title=f"weights: {weights:.1f} GiB"),
-        drawing.rect(used, 0, min(rest * scale, end - used), _BAR_HEIGHT, GRAPHS, title=f"{_REST}: {rest:.1f} GiB"),
-        *drawing.hatched(
-            used + rest * scale, 0, cache_gib * scale, _BAR_HEIGHT, CACHE, title=f"KV cache: {cache_gib:.1f} GiB"
+        segment("weights", 0, 0, used, _BAR_HEIGHT, title=f"weights: {weights:.1f} GiB"),
+        segment("overhead", used, 0, min(rest * scale, end - used), _BAR_HEIGHT, title=f"{_REST}: {rest:.1f} GiB"),
+        segment(
+            "kv_cache", used + rest * scale, 0, cache_gib * scale, _BAR_HEIGHT, title=f"KV cache: {cache_gib:.1f} GiB"
         ),
-        *drawing.hatched(
-            end, 0, min(beyond * scale, _BAR_WIDTH - end), _BAR_HEIGHT, RED, title=f"lacking: {beyond:.1f} GiB"
+        segment(
+            "beyond", end, 0, min(beyond * scale, _BAR_WIDTH - end), _BAR_HEIGHT, title=f"lacking: {beyond:.1f} GiB"
         ),
         drawing.rule(end, 0, end, _BAR_HEIGHT, colour="currentColor", thick=2),
     ]
@@ -162,12 +161,8 @@ def bar(fit: ModelFit) -> str:
 
 def legend() -> str:
     """Names of the bars' colors, as HTML."""
-    names = (("weights", WEIGHTS), (_REST, GRAPHS), ("KV cache", CACHE), ("lacking", RED))
-    swatches = (
-        f'<span><svg width="12" height="12" viewBox="0 0 12 12" aria-hidden="true">{drawing.rect(0, 0, 12, 12, fill)}'
-        f"</svg> {name}</span>"
-        for name, fill in names
-    )
+    parts = ("weights", "overhead", "kv_cache", "beyond")
+    swatches = (f'<span aria-hidden="true">{swatch(part)}</span> {part_name(part)}' for part in parts)
     return f'<p class="legend">Memory of one GPU: {" ".join(swatches)}</p>'
 
 
