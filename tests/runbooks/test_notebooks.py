@@ -18,7 +18,7 @@ from vllm_runbooks.runbooks import cases, notebook
 ROOT = Path(__file__).resolve().parents[2]
 RUNBOOKS = sorted((ROOT / "runbooks").glob("*.ipynb"))
 TAGS = {"step", "parameters", "live", "mutates", "hide-input", "raises-exception"}
-CELL_KEYS = {"code": {"tags"}, "markdown": {"tags"}}
+CELL_KEYS = {"code": {"tags", "jupyter"}, "markdown": {"tags"}}
 
 
 def cells(path: Path) -> list[dict[str, Any]]:
@@ -88,6 +88,14 @@ def test_runbooks_answer_first_and_then_go_step_by_step(path: Path) -> None:
         cell["id"] for cell, before in zip(listed[3:], kinds[2:], strict=False) if cell["cell_type"] == before
     ] == []
     assert "rb.conclude(" in source(listed[-1])
+
+
+@pytest.mark.parametrize("path", RUNBOOKS, ids=lambda p: p.stem)
+def test_code_of_steps_is_collapsed(path: Path) -> None:
+    """JupyterLab shows parameters, the call for the summary and all outputs; the code of a step is a click away."""
+    code = [cell for cell in cells(path) if cell["cell_type"] == "code"]
+    hidden = [cell["metadata"].get("jupyter", {}) == {"source_hidden": True} for cell in code]
+    assert hidden == [False, False, *[True] * (len(code) - 2)]
 
 
 @pytest.mark.parametrize("path", RUNBOOKS, ids=lambda p: p.stem)
