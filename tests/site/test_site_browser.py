@@ -183,7 +183,7 @@ def test_the_box_ranks_what_it_finds(browser: Browser, tmp_path: Path) -> None:
         assert [name for name in look("hangs") if hangs.leads_to(name)]
         assert "oom.multimodal_encoder" in look("显存不足")
         assert (
-            "视觉、视频或音频编码器显存不足" in visit.page.locator("#lookup-found [lang=zh-Hans]").all_inner_texts()[0]
+            "多模态编码器显存不足" in visit.page.locator("#lookup-found [lang=zh-Hans]").all_inner_texts()[0]
         )
         for nothing in ("<img src=x onerror=alert(1)>", "红烧牛肉面", "qqqqzzzz"):
             assert look(nothing) == []
