@@ -368,7 +368,7 @@ def test_a_remedy_is_shown_with_its_margin_where_the_plan_has_room() -> None:
     found = asked(sources.load(VIDEO), gpus="RTX3090")
     first = found.remedies[0]
 
-    assert first.title.startswith("Do not accept video input, with gpu_memory_utilization 0.9")
+    assert first.title.startswith("Disable video input, with gpu_memory_utilization 0.9")
     assert first.checks.plan == "passed"
     assert first.checks.lint == "passed"
     assert re.search(r"it leaves \d\.\d\d GiB \(\d\.\d\d at least\) beside one request", first.cost)
