@@ -139,7 +139,7 @@ def test_the_index_gives_back_the_records(own: Path) -> None:
 def test_a_symptom_of_ones_own_replaces_the_shipped_one_and_a_broken_file_is_left_out(own: Path) -> None:
     """The rest works; the broken one is named with its folder."""
     path = own / "symptoms" / "port.in_use.yaml"
-    path.write_text(path.read_text().replace("title: The port", "title: My port"))
+    path.write_text(path.read_text().replace("title: Port", "title: My port"))
     (own / "symptoms" / "broken.yaml").write_text("- a\n")
     (own / "index.json").write_text("{}")
     loaded = compiled.load(compiling.compile_index, user_folders=[str(own)])

@@ -224,16 +224,16 @@ def test_a_missing_translation_is_marked_once_a_text() -> None:
 
 def test_a_stale_translation_is_not_told(folder: Path) -> None:
     """Where the English text has changed since, it is shown, marked; the rest stays translated."""
-    changed(folder, "title: The port is taken by another process", "title: The port is taken")
+    changed(folder, "title: Port is already in use by another process", "title: Port is already in use")
     symptom = languages.told_in(symptom_files.read_symptom(folder / "symptoms" / "port.in_use.yaml"), "zh")
-    assert symptom.title == f"{MARK}The port is taken"
+    assert symptom.title == f"{MARK}Port is already in use"
     assert HAN.search(symptom.do_first)
     assert MARK not in symptom.do_first
 
 
 def test_a_stale_translation_is_named_and_stamped(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`catalog check` ends with 1 and names file, line and fields; a stamp says that they fit, and changes no more."""
-    path = changed(folder, "title: The port is taken by another process", "title: The port is taken")
+    path = changed(folder, "title: Port is already in use by another process", "title: Port is already in use")
     status, out, _ = run(capsys, "catalog", "check", "--dir", str(folder))
     assert status == 1
     assert re.search(r"symptoms/port\.in_use\.yaml:\d+: translations\.zh: title: the English text has changed", out)
@@ -254,14 +254,14 @@ def test_a_stale_translation_is_named_and_stamped(folder: Path, capsys: pytest.C
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("所要的端口是 {port}。", "所要的端口是它。", "lacks the {name} 'port'"),
-        ("所要的端口是 {port}。", "所要的端口是 {port} {free}。", "has the {name} 'free'"),
-        ("`ss -ltnp` 会", "ss -ltnp 会", "lacks the code 'ss -ltnp'"),
-        ("操作系统拒绝了该端口", "操作系统拒绝了该端口 --port", "has the name '--port'"),
+        ("端口 {port} 已被占用。", "该端口已被占用。", "lacks the {name} 'port'"),
+        ("端口 {port} 已被占用。", "端口 {port} {free} 已被占用。", "has the {name} 'free'"),
+        ("`ss -ltnp` 查出", "ss -ltnp 查出", "lacks the code 'ss -ltnp'"),
+        ("操作系统拒绝绑定该端口", "操作系统拒绝绑定该端口 --port", "has the name '--port'"),
         ("需要告知客户端", "需要告知 2 个客户端", "has the number '2'"),
-        ("      - '所要的端口是 {port}。'\n", "", "has 1 entries where the English text has 2"),
+        ("      - '端口 {port} 已被占用。'\n", "", "has 1 entries where the English text has 2"),
         ("  zh:\n", "  xx:\n", "'xx' is no language there is; use zh"),
-        ("    confirm: 'ss -ltnp 显示该端口上有监听者。'\n", "", "is the digest of a text that is not there"),
+        ("    confirm: '运行 ss -ltnp：会列出该端口上的监听者。'\n", "", "is the digest of a text that is not there"),
         ("    title: '端口", "    titel: '端口", "is not a known field"),
         ("    title: '端口", "    title: '【英文】端口", "has 【英文】, which is put where it belongs"),
     ],

@@ -282,11 +282,11 @@ def test_text_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert (status, err) == (1, "")
     assert "vLLM 0.16.0 (given)" in out
-    assert "✗ Out of memory in the vision, video or audio encoder" in out
+    assert "✗ CUDA out of memory in the multimodal encoder" in out
     assert "  Fix   --limit-mm-per-prompt" in out
     assert "WAYS OUT" not in out
     explained = run(capsys, "diagnose", "autoglm-3090-video-oom", "--vllm", "0.16.0", "--explain")[1]
-    assert "option limit_mm_per_prompt" in explained
+    assert "limit_mm_per_prompt does not limit video" in explained
 
 
 # ----- catalog

@@ -186,7 +186,7 @@ def test_no_way_out_is_offered_that_the_logs_own_figures_refute() -> None:
         "that can be stored in KV cache"
     )
 
-    for title in ("Keep the KV cache in 8 bits", "Split the model over more GPUs"):
+    for title in ("Store the KV cache in FP8", "Shard the model across more GPUs"):
         assert title in near
         assert title not in far
         assert title in titles(f"{tokens} (20480).")
@@ -202,10 +202,10 @@ def test_a_share_is_not_offered_where_the_size_was_set() -> None:
         "VLLM_CPU_KVCACHE_SPACE."
     )
 
-    assert "larger share" in titles(too_long("2.0", "1.0"))
-    assert "larger share" not in titles(said + too_long("2.0", "1.0"))
-    assert "more than the 1.0 GiB that were set" in titles(said + too_long("2.0", "1.0"))
-    assert titles(size).startswith("Ask for a smaller KV cache")
+    assert "Raise gpu_memory_utilization" in titles(too_long("2.0", "1.0"))
+    assert "Raise gpu_memory_utilization" not in titles(said + too_long("2.0", "1.0"))
+    assert "above the configured 1.0 GiB" in titles(said + too_long("2.0", "1.0"))
+    assert titles(size).startswith("Lower the explicit KV cache size")
 
 
 def test_a_share_is_not_computed_from_what_another_process_weighs() -> None:
@@ -216,7 +216,7 @@ def test_a_share_is_not_computed_from_what_another_process_weighs() -> None:
 
     assert [e.value for r in own.remedies for e in r.edits] == [0.21]
     assert [e.value for r in other.remedies for e in r.edits] == []
-    assert "0.05 less" in other.remedies[1].title
+    assert "by 0.05" in other.remedies[1].title
 
 
 UNEXPLAINED = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: something else\n'
@@ -317,7 +317,7 @@ def case(**expect: Any) -> Case:
 @pytest.mark.parametrize(
     ("text", "verdict", "reason"),
     [
-        (PORT, Verdict.FAIL, "failed: The port is taken by another process (port.in_use, "),
+        (PORT, Verdict.FAIL, "failed: Port is already in use by another process (port.in_use, "),
         (READY, Verdict.PASS, "ready: nothing wrong"),
         ("words", Verdict.FAIL, "unknown: no cause could be established"),
     ],

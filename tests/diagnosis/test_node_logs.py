@@ -299,7 +299,7 @@ def test_a_cluster_of_which_no_gpu_is_in_use_is_told() -> None:
     (idle,) = (f for f in diagnose(log, status).findings if f.symptom == "ray.cluster_idle")
 
     assert idle.captures == {"have": "5", "need": "2", "nodes": "2", "age_minutes": "42"}
-    assert "The status was taken 42 minutes after the last line of the log." in (idle.explanation or "")
+    assert "`ray status` ran 42 minutes after the last line of the log." in (idle.explanation or "")
     used = status.replace(" 0.0/5.0 GPU", " 2.0/5.0 GPU")
     assert "ray.cluster_idle" not in [f.symptom for f in diagnose(log, used).findings]
     assert "ray.cluster_idle" not in [f.symptom for f in diagnose(status).findings]

@@ -51,10 +51,10 @@ def test_a_failed_launch_begins_with_state_cause_proof_and_fix() -> None:
     lines = shown(diagnosing.diagnose(evidence))
 
     assert lines[0] == "FAILED   startup.log · vLLM 0.16.0 (from call sites) · GPU with 23.56 GiB"
-    assert re.fullmatch(r"✗ Out of memory in the .* encoder +●●● confirmed  oom\.multimodal_encoder", lines[2])
+    assert re.fullmatch(r"✗ CUDA out of memory in the .* encoder +●●● confirmed  oom\.multimodal_encoder", lines[2])
     assert lines[3].startswith("  line 109 | torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 698.00 MiB.")
     assert lines[5] == """  Fix   --limit-mm-per-prompt '{"video": 0}'"""
-    assert lines[6].startswith("        Cost: requests that carry a video are refused")
+    assert lines[6].startswith("        Cost: requests with a video are rejected")
     assert [line for line in lines if line.endswith("lint \u2013  plan \u2013  vLLM \u2013")]
     assert "Give --command FILE and --gpus" in lines[-3]
     assert lines[-1].strip().endswith("vllm-runbooks diagnose x --explain")

@@ -138,7 +138,7 @@ def test_a_log_is_pasted_and_its_way_out_copied(browser: Browser, origin: str) -
     wants = ("clipboard-read", "clipboard-write")
     with jupyter_lab.shown(browser, origin, "diagnose.ipynb", permissions=wants) as visit:
         page = visit.page
-        page.get_by_text("Out of memory in the vision, video or audio encoder").first.wait_for()
+        page.get_by_text("CUDA out of memory in the multimodal encoder").first.wait_for()
         page.locator(".vr-copy").first.click()
         page.get_by_text("copied", exact=True).wait_for()
         copied = page.evaluate("navigator.clipboard.readText()")
@@ -156,7 +156,7 @@ def test_a_log_is_diagnosed_without_a_mouse(browser: Browser, origin: str) -> No
     wants = ("clipboard-read", "clipboard-write")
     with jupyter_lab.shown(browser, origin, "diagnose.ipynb", permissions=wants) as visit:
         page = visit.page
-        page.get_by_text("Out of memory in the vision").first.wait_for()
+        page.get_by_text("out of memory in the multimodal encoder").first.wait_for()
         log = page.get_by_role("textbox", name="log", exact=True)
         log.focus()
         page.evaluate("navigator.clipboard.writeText('vLLM cannot start')")
@@ -164,7 +164,7 @@ def test_a_log_is_diagnosed_without_a_mouse(browser: Browser, origin: str) -> No
         page.get_by_text("not the log of a vLLM launch").first.wait_for()
         page.keyboard.press("Control+A")
         page.keyboard.press("Delete")
-        page.get_by_text("Out of memory in the vision").first.wait_for()
+        page.get_by_text("out of memory in the multimodal encoder").first.wait_for()
         reached = []
         for _ in range(20):
             page.keyboard.press("Tab")
@@ -189,9 +189,9 @@ def test_a_language_is_chosen(browser: Browser, origin: str, tmp_path: Path) -> 
     """The cause and its ways out follow; what is in another language than the page says so."""
     with jupyter_lab.shown(browser, origin, "diagnose.ipynb", height=2400) as visit:
         page = visit.page
-        page.get_by_text("Out of memory in the vision").first.wait_for()
+        page.get_by_text("out of memory in the multimodal encoder").first.wait_for()
         page.get_by_role("combobox", name="language").select_option("中文")
-        page.locator("[lang=zh-Hans]", has_text="视觉、视频或音频编码器显存不足").first.wait_for()
+        page.locator("[lang=zh-Hans]", has_text="多模态编码器显存不足").first.wait_for()
         shot(page, "lab-diagnose-zh", tmp_path)
         _clean(visit)
 
@@ -282,7 +282,7 @@ def test_a_log_is_uploaded(browser: Browser, origin: str, tmp_path: Path) -> Non
     (tmp_path / "picture.log").write_bytes(b"\x89PNG\r\n\x1a\n")
     with jupyter_lab.shown(browser, origin, "diagnose.ipynb") as visit:
         page = visit.page
-        page.get_by_text("Out of memory in the vision").first.wait_for()
+        page.get_by_text("out of memory in the multimodal encoder").first.wait_for()
         with page.expect_file_chooser() as chosen:
             page.get_by_role("button", name="Upload logs").click()
         chosen.value.set_files([tmp_path / "head.log", tmp_path / "worker.log"])
@@ -338,7 +338,7 @@ def test_a_long_paste_is_sent_as_a_file(browser: Browser, origin: str) -> None:
     wants = ("clipboard-read", "clipboard-write")
     with jupyter_lab.shown(browser, origin, "diagnose.ipynb", permissions=wants) as visit:
         page = visit.page
-        page.get_by_text("Out of memory in the vision").first.wait_for()
+        page.get_by_text("out of memory in the multimodal encoder").first.wait_for()
         log = page.get_by_role("textbox", name="log", exact=True)
         page.evaluate("text => navigator.clipboard.writeText(text)", f"{secret}\n{noise * 23_000}{BUSY}")
         log.focus()

@@ -664,10 +664,10 @@ def test_a_panel_tells_in_the_language_that_is_chosen(monkeypatch: pytest.Monkey
     _installed()
     monkeypatch.setenv("VLLM_RUNBOOKS_LANG", "zh")
     panel = rb.widgets.diagnose("autoglm-3090-video-oom")
-    assert "视觉、视频或音频编码器显存不足" in panel._summary.value
+    assert "多模态编码器显存不足" in panel._summary.value
     assert "失败" in panel._summary.value
     panel._lang.value = "en"
-    assert "Out of memory in the vision, video or audio encoder" in panel._summary.value
+    assert "CUDA out of memory in the multimodal encoder" in panel._summary.value
     commands = rb.widgets.commands("vllm serve m --max-model-length 4096", lang="zh")
     assert "没有选项" in commands._placed.value
     with pytest.raises(InputError, match="no language"):

@@ -368,7 +368,7 @@ def test_a_remedy_is_shown_with_its_margin_where_the_plan_has_room() -> None:
     found = asked(sources.load(VIDEO), gpus="RTX3090")
     first = found.remedies[0]
 
-    assert first.title.startswith("Do not accept video input, with gpu_memory_utilization 0.9")
+    assert first.title.startswith("Disable video input, with gpu_memory_utilization 0.9")
     assert first.checks.plan == "passed"
     assert first.checks.lint == "passed"
     assert re.search(r"it leaves \d\.\d\d GiB \(\d\.\d\d at least\) beside one request", first.cost)
@@ -380,16 +380,16 @@ def test_a_remedy_that_would_fail_is_left_out_and_why_is_said() -> None:
     """Two cards for a host that has one."""
     one, two = (asked(sources.load(VIDEO), gpus=f"{count}xRTX3090") for count in (1, 2))
 
-    assert "Split the model over more GPUs" not in titles(one)
-    assert any("Split the model over more GPUs: it takes 2 cards, and the start has 1" in said for said in one.notes)
-    split = next(remedy for remedy in two.remedies if remedy.title == "Split the model over more GPUs")
+    assert "Shard the model across more GPUs" not in titles(one)
+    assert any("Shard the model across more GPUs: it takes 2 cards, and the start has 1" in said for said in one.notes)
+    split = next(remedy for remedy in two.remedies if remedy.title == "Shard the model across more GPUs")
     assert split.checks.plan == "passed"
 
 
 def test_a_card_that_may_not_be_there_is_no_promise() -> None:
     """Without --gpus the log tells of one card, its size from the error's own words."""
     found = asked(sources.load(VIDEO))
-    split = next(remedy for remedy in found.remedies if remedy.title == "Split the model over more GPUs")
+    split = next(remedy for remedy in found.remedies if remedy.title == "Shard the model across more GPUs")
 
     assert split.checks.plan == "unknown: it would fit on 2 cards alike; name those that are there with --gpus"
     assert found.remedies[0].checks.plan == "passed"
@@ -445,7 +445,7 @@ def test_a_little_less_of_the_card_is_not_offered_where_much_less_is_free() -> N
     found = asked(replace(sources.paste(text), vllm="0.32.0"), gpus="RTX3090")
 
     assert [edit for remedy in found.remedies for edit in remedy.edits] == []
-    assert [said for said in found.notes if said.startswith("Left out") and "0.05 less" in said]
+    assert [said for said in found.notes if said.startswith("Left out") and "by 0.05" in said]
 
 
 def test_a_plan_that_the_start_refutes_judges_no_remedy() -> None:

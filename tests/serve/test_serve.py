@@ -231,7 +231,7 @@ def test_a_race_for_memory_is_tried_again_and_nothing_is_changed(stage: Stage) -
     assert second.command == first.command
     assert second.change is not None
     assert second.change.edits == ()
-    assert "released GPU memory" in second.change.reason
+    assert "memory was released by another process" in second.change.reason
     text = " ".join(render.guarded.text(found).split())
     assert text.startswith("STOPPED try 2 of 2 · ready after ")
     assert " Tried " in text

@@ -30,10 +30,10 @@ def symptom(name: str) -> Symptom:
 def test_both_languages_stand_in_a_page() -> None:
     """Each text is there twice, told apart by its language; names of options are code in both."""
     page = symptom_pages.symptom_page(symptom(TRANSLATED))
-    assert '<span lang="en" class="told told-en">The other GPUs' in page
+    assert '<span lang="en" class="told told-en">Needs more GPUs' in page
     assert '<span lang="zh-Hans" class="told told-zh">占用更多 GPU，且每一层都有卡间通信</span>' in page
-    assert page.count("`limit_mm_per_prompt`") == 3
-    assert '<p lang="zh-Hans" class="told told-zh told-title">视觉、视频或音频编码器显存不足</p>' in page
+    assert page.count("`limit_mm_per_prompt`") == 5
+    assert '<p lang="zh-Hans" class="told told-zh told-title">多模态编码器显存不足</p>' in page
 
 
 def test_headings_are_told_in_both_languages() -> None:
@@ -117,7 +117,7 @@ def test_the_switch_works(address: str, tmp_path: Path) -> None:
     ):
         page = visit.page
         chinese = page.get_by_text("把该模态的上限设为 0 启动一次")
-        confirm = page.get_by_text("Start once with the modality")
+        confirm = page.get_by_text("Launch once with the modality")
         assert (confirm.is_visible(), chinese.is_visible()) == (True, False)
         button = page.get_by_role("button", name="中文")
         button.focus()
@@ -149,7 +149,7 @@ def test_without_scripts_both_are_shown(pages: Path) -> None:
         browser.chromium() as program,
         browser.opened(program, f"{pages.as_uri()}/symptoms/{TRANSLATED}.html", java_script_enabled=False) as visit,
     ):
-        assert visit.page.get_by_text("Start once with the modality").is_visible()
+        assert visit.page.get_by_text("Launch once with the modality").is_visible()
         assert visit.page.get_by_text("把该模态的上限设为 0 启动一次").is_visible()
         assert not visit.page.locator(".language-switch").is_visible()
 
@@ -163,5 +163,5 @@ def test_search_finds_chinese(pages: Path, words: str) -> None:
         browser.chromium() as program,
         browser.opened(program, f"{origin}/search.html?q={words}") as visit,
     ):
-        found = visit.page.locator("#search-results a", has_text="video or audio encoder")
+        found = visit.page.locator("#search-results a", has_text="multimodal encoder")
         found.first.wait_for(timeout=10_000)

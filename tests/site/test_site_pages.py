@@ -116,7 +116,7 @@ def test_the_search_knows_what_people_see_and_other_languages() -> None:
 
     assert "It hangs, and prints nothing more" in entries["dist.p2p_hang"]["seen"]
     assert entries["port.in_use"]["seen"] != entries["dist.p2p_hang"]["seen"]
-    assert entries["oom.multimodal_encoder"]["titles"] == {"zh-Hans": "视觉、视频或音频编码器显存不足"}
+    assert entries["oom.multimodal_encoder"]["titles"] == {"zh-Hans": "多模态编码器显存不足"}
     assert entries["cli.command_differs"]["titles"]["zh-Hans"]
 
 
