@@ -85,7 +85,7 @@ def test_the_words_of_real_verdicts_are_understood() -> None:
     fields = [verdict_fields(document(judgement)) for judgement in judged]
 
     assert [field.check for field in fields] == [CheckState.AS_EXPECTED, CheckState.NOT_AS_EXPECTED]
-    assert {field.diagnosis for field in fields} == {"Out of memory in the vision, video or audio encoder"}
+    assert {field.diagnosis for field in fields} == {"CUDA out of memory in the multimodal encoder"}
     assert fields[1].detail.startswith("outcome: expected running, got failed")
 
 
