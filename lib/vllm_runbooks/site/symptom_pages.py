@@ -92,7 +92,7 @@ def symptom_index(symptoms: Sequence[Symptom]) -> str:
     """All symptoms by group, with the tables of contents for the sidebar."""
     count = f"{len(symptoms)} faults" if len(symptoms) != 1 else "One fault"
     intro = (
-        f"{count} that the catalog knows, by the first word of the id. [What a diagnosis means](../reading.md) "
+        f"{count} that the catalog knows, by the first word of the id. [Reading a diagnosis](../reading.md) "
         "explains the badges; [adding a symptom](../authoring.md) takes ten minutes."
     )
     entries = {s.id: f"{badge(s.severity.value)} [{prose(s.title)}]({s.id}.md)" for s in symptoms}
