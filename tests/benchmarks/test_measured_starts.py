@@ -24,11 +24,7 @@ def test_plans_are_near_what_starts_printed(figures: Figures) -> None:
         f"plan: weights within 1 % ({len(weights)} launches)", _within(weights, 0.01), at_least=0.9, form=".1%"
     )
     figures.note("plan: median error of the weights", statistics.median(abs(off.error) for off in weights), form=".2%")
-    figures.note(
-        f"plan: KV cache within 5 % ({len(caches)} launches)", _within(caches, 0.05), at_least=0.9, form=".1%"
-    )
-    figures.note(
-        "plan: median error of the KV cache", statistics.median(abs(off.error) for off in caches), form=".2%"
-    )
+    figures.note(f"plan: KV cache within 5 % ({len(caches)} launches)", _within(caches, 0.05), at_least=0.9, form=".1%")
+    figures.note("plan: median error of the KV cache", statistics.median(abs(off.error) for off in caches), form=".2%")
     what = f"plan: tokens, blocks and requests of the printed memory within 2 % ({len(counts)} figures)"
     figures.note(what, _within(counts, 0.02), at_least=1, form=".1%")

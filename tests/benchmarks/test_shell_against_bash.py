@@ -50,7 +50,9 @@ def test_arguments_are_those_of_bash(
         differences += [(script, difference) for difference in found]
 
     named = f"(sets of {count} {make.__name__} scripts)"
-    figures.note(f"shell: commands with an unknown argument {named}", unknown / commands, at_most=MOST_UNKNOWN, form=".1%")
+    figures.note(
+        f"shell: commands with an unknown argument {named}", unknown / commands, at_most=MOST_UNKNOWN, form=".1%"
+    )
     figures.note(f"shell: arguments that differ from bash {named}", len(differences), at_most=0, form=".0f")
     assert ended >= 0.98 * count
 

@@ -16,7 +16,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -118,7 +118,7 @@ def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-def _figure_table(rows: Sequence[Row], figure: str, real: Callable[[Case], str]) -> str:
+def _figure_table(rows: Sequence[Row], figure: str) -> str:
     whole = "model_gib" if figure == "weights_gib" else figure
     peers = [
         p
@@ -139,7 +139,7 @@ def _figure_table(rows: Sequence[Row], figure: str, real: Callable[[Case], str])
         return _number(said, figure) + ("" if off is None else f" ({_percent(off)})")
 
     lines = [
-        [case["id"], real(case), *(cell(peer, case) for peer in peers)]
+        [case["id"], _printed_cell(case, figure), *(cell(peer, case) for peer in peers)]
         for case in _cases()
         if any(by.get((p, case["id"]), {}).get(key) is not None for p in peers for key in (figure, whole))
     ]
@@ -236,12 +236,7 @@ def figures() -> str:
             "Printed: KV cache divided by concurrency.",
         ),
     )
-    return _joined(
-        *(
-            (f"## {title}", note, _figure_table(rows, figure, lambda case, figure=figure: _printed_cell(case, figure)))
-            for figure, title, note in parts
-        )
-    )
+    return _joined(*((f"## {title}", note, _figure_table(rows, figure)) for figure, title, note in parts))
 
 
 def _joined(*groups: Sequence[str]) -> str:
