@@ -114,8 +114,8 @@ def _number(value: float, figure: str) -> str:
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rows = [head, ["---"] * len(head), *lines]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    head_row, *others = ("| " + " | ".join(row) + " |" for row in (head, *lines))
+    return "\n".join((head_row, "|" + "---|" * len(head), *others))
 
 
 def _figure_table(rows: Sequence[Row], figure: str) -> str:
@@ -214,7 +214,6 @@ def tables() -> str:
     return _joined(
         ("## Results", "Median absolute error, and the number of launches.", _summary(rows)),
         ("## The launches", "", _case_table()),
-        ("## Does it fit?", "Wrong verdicts are bold.", _verdict_table(rows)),
     )
 
 
@@ -236,7 +235,8 @@ def figures() -> str:
             "Printed: KV cache divided by concurrency.",
         ),
     )
-    return _joined(*((f"## {title}", note, _figure_table(rows, figure)) for figure, title, note in parts))
+    tables = [(f"## {title}", note, _figure_table(rows, figure)) for figure, title, note in parts]
+    return _joined(*tables, ("## Does it fit?", "Wrong verdicts are bold.", _verdict_table(rows)))
 
 
 def _joined(*groups: Sequence[str]) -> str:
