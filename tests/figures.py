@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -48,6 +49,18 @@ class Figures:
         assert holds, f"{what}: {told}, promised {promise}"
 
     def table(self) -> str:
-        """The figures as a table in Markdown."""
+        """The figures as a Markdown table; figures of one name share a row."""
         head = "| measured | value | promised | rounds |\n|---|---|---|---|\n"
-        return head + "\n".join("| " + " | ".join(cell or "-" for cell in row) + " |" for row in self.rows)
+        named: dict[str, list[Row]] = {}
+        for row in self.rows:
+            named.setdefault(row.what, []).append(row)
+        rows = (rows[0]._replace(value=_range([row.value for row in rows])) for rows in named.values())
+        return head + "\n".join("| " + " | ".join(cell or "-" for cell in row) + " |" for row in rows)
+
+
+def _range(values: Sequence[str]) -> str:
+    """Smallest and largest value, with their number; a missed promise stays visible."""
+    ordered = sorted(set(values), key=lambda value: float(re.findall(r"[\d.]+|$", value)[0] or 0))
+    missed = [value for value in ordered if "missed" in value]
+    spread = " to ".join(dict.fromkeys((ordered[0], *missed, ordered[-1])))
+    return f"{spread} ({len(values)})" if values[1:] else spread

@@ -370,8 +370,10 @@ def survivors(path: Path) -> str:
 
 
 def write_page(path: Path) -> None:
-    """Write the table into the page of measurements."""
-    write_between(_PAGE, _BEGIN, _END, table(path))
+    """Write the score into the page of measurements."""
+    every = [result["killed"] for result in _results(path)]
+    score = f"{sum(every)} of {len(every)} mutants were killed ({sum(every) / len(every):.1%})."
+    write_between(_PAGE, _BEGIN, _END, score)
 
 
 def main() -> None:

@@ -64,10 +64,12 @@ def test_recorded_verdicts_are_ours(figures: Figures) -> None:
         shares.append(1 - (false.total() + missed.total()) / count)
         counts.append(count)
         refused += false
-    named = f"of {sum(counts)} commands, against the parsers of {len(_FILES)} releases"
-    figures.note(f"verdicts alike {named}", sum(map(mul, shares, counts)) / sum(counts), at_least=_WANTED, form=".2%")
-    figures.note(f"the same, the release with the fewest {named}", min(shares), at_least=_WANTED, form=".2%")
-    figures.note(f"right commands refused {named}", refused["valid"], at_most=0, form=".0f")
+    named = f"({sum(counts)} commands, the parsers of {len(_FILES)} releases)"
+    figures.note(
+        f"lint: same verdict as vLLM {named}", sum(map(mul, shares, counts)) / sum(counts), at_least=_WANTED, form=".2%"
+    )
+    figures.note(f"lint: same verdict, worst release {named}", min(shares), at_least=_WANTED, form=".2%")
+    figures.note(f"lint: valid commands rejected {named}", refused["valid"], at_most=0, form=".0f")
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ def test_labelled_logs_are_diagnosed(figures: Figures) -> None:
 
     assert shares, done.stderr[-2000:]
     for name, least in PROMISES.items():
-        figures.note(f"labelled logs: {name}", shares[name], at_least=least, form=".3f")
-    figures.note("labelled logs: version", shares["version"], form=".3f")
-    figures.note("labelled logs: a cause where there is none", shares["false_alarm"], at_most=0, form=".3f")
-    figures.note("labelled logs: crashes", shares["crashes"], at_most=0, form=".0f")
+        figures.note(f"labeled logs: {name}", shares[name], at_least=least, form=".3f")
+    figures.note("labeled logs: release", shares["version"], form=".3f")
+    figures.note("labeled logs: causes in healthy logs", shares["false_alarm"], at_most=0, form=".3f")
+    figures.note("labeled logs: crashes", shares["crashes"], at_most=0, form=".0f")

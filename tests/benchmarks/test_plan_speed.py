@@ -65,7 +65,7 @@ def test_a_hundred_thousand_budgets_take_a_minute(figures: Figures) -> None:
 
     rounds = [once() for _ in range(ROUNDS)]
 
-    figures.note("a budget with all its settings, ms of processor time", rounds, at_most=LIMIT_MS, form=".3f")
+    figures.note("plan: one memory budget, ms of CPU", rounds, at_most=LIMIT_MS, form=".3f")
 
 
 def test_a_plan_of_eight_cards_takes_less_than_importing_papermill(figures: Figures) -> None:
@@ -77,5 +77,5 @@ def test_a_plan_of_eight_cards_takes_less_than_importing_papermill(figures: Figu
 
     ratios = [seconds(command, *arguments) / seconds(sys.executable, "-c", "import papermill") for _ in range(ROUNDS)]
 
-    what = "`plan --find context` with every layout of eight cards / `import papermill`, whole processes, wall clock"
+    what = "`plan --find context`, every layout of eight GPUs / `import papermill`, wall clock"
     figures.note(what, ratios, at_most=1.0)

@@ -103,9 +103,9 @@ def test_the_reader_is_ten_times_as_fast_as_a_search_for_each_pattern_and_line(f
         by_naive = seconds(naive) / sum(len(line) + 1 for line in part)
         ratios.append(by_naive / (seconds(read) / len(text)))
 
-    figures.note("the reader's speed, MB a second of processor time", len(text) / seconds(read) / 1e6, form=".1f")
-    what = f"one `re.search` for each of {len(searches)} patterns and each line / the reader, processor time"
-    figures.note(f"{what}; {naive() / len(part):.2f} hits a line", ratios, at_least=10, form=".1f")
+    figures.note("reader: MB per second of CPU", len(text) / seconds(read) / 1e6, form=".1f")
+    what = f"one `re.search` per line for each of {len(searches)} patterns / the reader, CPU"
+    figures.note(f"{what}; {naive() / len(part):.2f} hits per line", ratios, at_least=10, form=".1f")
 
 
 def test_the_number_of_patterns_hardly_matters(figures: Figures) -> None:
@@ -128,7 +128,7 @@ def test_the_number_of_patterns_hardly_matters(figures: Figures) -> None:
     few, many = reader(50), reader(400)
     ratios = [seconds(many) / seconds(few) for _ in range(ROUNDS)]
 
-    figures.note("reading with 400 patterns / with 50, processor time", ratios, at_most=1.25)
+    figures.note("reader: 400 patterns / 50 patterns, CPU", ratios, at_most=1.25)
 
 
 class Run(NamedTuple):
@@ -187,11 +187,9 @@ def test_cost_is_linear_and_memory_bounded(sizes: tuple[int, ...], tmp_path: Pat
         cause = run.answer["root_cause"]
         assert isinstance(cause, dict)
         assert (run.answer["outcome"], cause["class"]) == ("failed", "storage.disk_full")
-        figures.note(
-            f"a log of {size} MiB, MiB resident in the whole process", run.resident_mib, at_most=200, form=".0f"
-        )
+        figures.note("`diagnose`: MiB of memory for any size of log", run.resident_mib, at_most=200, form=".0f")
     grown = max(rates[1:]) / min(rates[1:])
-    figures.note(f"processor time of a MiB, largest / least, {sizes[1]} and {sizes[2]} MiB", grown, at_most=1.5)
+    figures.note(f"reader: CPU per MiB, {sizes[1]} and {sizes[2]} MiB, largest / smallest", grown, at_most=1.5)
 
 
 @pytest.mark.parametrize("size", [24, pytest.param(200, marks=FULL)])
@@ -202,6 +200,5 @@ def test_a_file_without_a_newline_is_read(size: int, separator: str, tmp_path: P
     write(log, size * MIB, separator=separator)
     run = diagnosed(log)
 
-    what = f"{size} MiB without a newline, parted by {separator!r}: MiB resident in the whole process"
-    figures.note(what, run.resident_mib, at_most=200, form=".0f")
+    figures.note("`diagnose`: MiB of memory for any size of log", run.resident_mib, at_most=200, form=".0f")
     assert run.answer["outcome"] == "failed"

@@ -49,9 +49,11 @@ def test_arguments_are_those_of_bash(
         ended, commands, unknown = ended + 1, commands + said, unknown + not_known
         differences += [(script, difference) for difference in found]
 
-    named = f"of {ended} scripts ({make.__name__}, seed {seed}), against bash"
-    figures.note(f"commands with an argument not known, {named}", unknown / commands, at_most=MOST_UNKNOWN, form=".1%")
-    figures.note(f"differing arguments {named}", len(differences), at_most=0, form=".0f")
+    named = f"(sets of {count} {make.__name__} scripts)"
+    figures.note(
+        f"shell: commands with an unknown argument {named}", unknown / commands, at_most=MOST_UNKNOWN, form=".1%"
+    )
+    figures.note(f"shell: arguments that differ from bash {named}", len(differences), at_most=0, form=".0f")
     assert ended >= 0.98 * count
 
 

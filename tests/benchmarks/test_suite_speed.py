@@ -97,4 +97,4 @@ def test_check_is_faster_than_papermill_by_itself(tmp_path: Path, figures: Figur
     rounds = [(seconds(check, tmp_path), seconds(papermill, tmp_path)) for _ in range(ROUNDS)]
 
     ratios = [ours / theirs for ours, theirs in rounds]
-    figures.note(f"`check` of {RUNS} runs / {RUNS} runs of papermill's command line, wall clock", ratios, at_most=0.6)
+    figures.note(f"`check` of {RUNS} runs / {RUNS} runs of `papermill`, wall clock", ratios, at_most=0.6)

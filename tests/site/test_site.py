@@ -712,14 +712,14 @@ def test_adding_a_symptom_goes_as_described(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("checked", [" --only 'autoglm-*'", pytest.param("", id="everything", marks=pytest.mark.full)])
-def test_the_commands_of_the_first_steps_work(tmp_path: Path, checked: str) -> None:
+def test_the_commands_of_the_guide_work(tmp_path: Path, checked: str) -> None:
     """The page's commands, on the log of the page on authoring and a copied script, end as is documented.
 
     What the page checks whole is checked whole from the wheel (`test_wheel`), and here in part.
     """
     write_files("authoring.md", tmp_path)
     shutil.copyfile(ROOT / "catalog" / "cases" / "copied-launch-script" / "launch.sh", tmp_path / "launch.sh")
-    told = [command for command, _ in commands("first-steps.md")]
+    told = [command for command, _ in commands("guide.md")]
     assert told[2] == "vllm-runbooks check"
     told[2] += checked
     statuses = [run(command, tmp_path).returncode for command in told]
@@ -728,7 +728,7 @@ def test_the_commands_of_the_first_steps_work(tmp_path: Path, checked: str) -> N
     # What is found on this host is its own, and is read in any case.
     assert len(statuses) == 8
     assert {*statuses[6:]} <= {0, 1}
-    named = re.findall(r"`(vllm-runbooks diagnose \S+)`", (DOCS / "first-steps.md").read_text(encoding="utf-8"))
+    named = re.findall(r"`(vllm-runbooks diagnose autoglm\S+)`", (DOCS / "guide.md").read_text(encoding="utf-8"))
     assert [run(command, tmp_path).returncode for command in named] == [1]
 
 

@@ -40,7 +40,7 @@ KINDS = {
     "command": "commands/plan.html",
     "library": "api/live.html",
     "options": "options/index.html",
-    "decision": "decisions/0012-a-timer-only-wakes-us.html",
+    "decision": "decisions/0012-timers-only-wake-the-scheduler.html",
     "runs": "runs.html",
     "search": "search.html?q=memory",
 }

@@ -1,8 +1,9 @@
 """Ask every peer about every case, record the answers, and write the tables of docs/peers.md.
 
     python tests/benchmarks/peers/run.py --venv-python PATH   asks the peers installed beside PATH, writes rows.json
-    python tests/benchmarks/peers/run.py --tables             prints the tables from what is recorded
-    python tests/benchmarks/peers/run.py --docs               writes them into docs/peers.md
+    python tests/benchmarks/peers/run.py --tables             prints the tables of docs/peers.md
+    python tests/benchmarks/peers/run.py --docs               writes them into the page
+    python tests/benchmarks/peers/run.py --figures            prints every figure of every launch
 
 The environment needs the packages of `requirements.txt`. Nothing is downloaded: the hub is switched off. Rows of this
 project's own planner may lie in `ours.json`, as a list of rows like those of `rows.json`; they become the first column.
@@ -15,7 +16,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -113,11 +114,11 @@ def _number(value: float, figure: str) -> str:
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rows = [head, ["---"] * len(head), *lines]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    head_row, *others = ("| " + " | ".join(row) + " |" for row in (head, *lines))
+    return "\n".join((head_row, "|" + "---|" * len(head), *others))
 
 
-def _figure_table(rows: Sequence[Row], figure: str, real: Callable[[Case], str]) -> str:
+def _figure_table(rows: Sequence[Row], figure: str) -> str:
     whole = "model_gib" if figure == "weights_gib" else figure
     peers = [
         p
@@ -138,7 +139,7 @@ def _figure_table(rows: Sequence[Row], figure: str, real: Callable[[Case], str])
         return _number(said, figure) + ("" if off is None else f" ({_percent(off)})")
 
     lines = [
-        [case["id"], real(case), *(cell(peer, case) for peer in peers)]
+        [case["id"], _printed_cell(case, figure), *(cell(peer, case) for peer in peers)]
         for case in _cases()
         if any(by.get((p, case["id"]), {}).get(key) is not None for p in peers for key in (figure, whole))
     ]
@@ -166,7 +167,7 @@ def _case_table() -> str:
             f"{case['max_model_len']:,}",
         ]
 
-    return _table(["", "start", "vLLM", "GiB of the card", "share", "context"], map(line, _cases()))
+    return _table(["", "launch", "vLLM", "GPU GiB", "utilization", "context"], map(line, _cases()))
 
 
 def _verdict_table(rows: Sequence[Row]) -> str:
@@ -210,37 +211,36 @@ def _summary(rows: Sequence[Row]) -> str:
 def tables() -> str:
     """The generated part of the page."""
     rows = recorded()
-    parts = [
-        ("## In short", "Median of the absolute error, and of how many starts it is the median.", _summary(rows)),
-        ("## The starts", "", _case_table()),
+    return _joined(
+        ("## Results", "Median absolute error, and the number of launches.", _summary(rows)),
+        ("## The launches", "", _case_table()),
+    )
+
+
+def figures() -> str:
+    """Every figure of every launch."""
+    rows = recorded()
+    parts = (
+        ("weights_gib", "Weights per GPU, GiB", ""),
+        ("kv_gib", "KV cache per GPU, GiB", ""),
         (
-            "## Weights, GiB on each card",
-            "",
-            _figure_table(rows, "weights_gib", lambda case: _printed_cell(case, "weights_gib")),
+            "kv_tokens",
+            "Tokens in the KV cache",
+            "Printed: tokens; concurrency times context. Errors are against the nearer.",
         ),
+        ("max_concurrency", "Requests at full context", "The peers count whole requests."),
         (
-            "## Memory for the KV cache, GiB on each card",
-            "",
-            _figure_table(rows, "kv_gib", lambda case: _printed_cell(case, "kv_gib")),
+            "request_gib",
+            "KV cache of one request at full context, GiB on all GPUs",
+            "Printed: KV cache divided by concurrency.",
         ),
-        (
-            "## Tokens in the KV cache",
-            "Printed are the tokens, then the printed concurrency times the context. An error is against the nearer.",
-            _figure_table(rows, "kv_tokens", lambda case: _printed_cell(case, "kv_tokens")),
-        ),
-        (
-            "## Requests of the full context",
-            "The peers count whole requests.",
-            _figure_table(rows, "max_concurrency", lambda case: _printed_cell(case, "max_concurrency")),
-        ),
-        (
-            "## Cache of one request of the full context, GiB of all cards together",
-            "Printed is the memory for the cache divided by the concurrency.",
-            _figure_table(rows, "request_gib", lambda case: _printed_cell(case, "request_gib")),
-        ),
-        ("## Does it start?", "A verdict that did not come true is bold.", _verdict_table(rows)),
-    ]
-    return "\n\n".join(part for group in parts for part in group if part)
+    )
+    tables = [(f"## {title}", note, _figure_table(rows, figure)) for figure, title, note in parts]
+    return _joined(*tables, ("## Does it fit?", "Wrong verdicts are bold.", _verdict_table(rows)))
+
+
+def _joined(*groups: Sequence[str]) -> str:
+    return "\n\n".join(part for group in groups for part in group if part)
 
 
 def main() -> None:
@@ -250,12 +250,15 @@ def main() -> None:
     what.add_argument("--venv-python", help="the interpreter that the peers are installed for")
     what.add_argument("--tables", action="store_true")
     what.add_argument("--docs", action="store_true")
+    what.add_argument("--figures", action="store_true")
     given = parser.parse_args()
     if given.venv_python:
         rows = ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in ask(given.venv_python))
         (HERE / "rows.json").write_text(f'{{"rows": [\n{rows}\n]}}\n', encoding="utf-8")
     elif given.tables:
         sys.stdout.write(tables() + "\n")
+    elif given.figures:
+        sys.stdout.write(figures() + "\n")
     else:
         write_between(PAGE, _BEGIN, _END, tables())
 
