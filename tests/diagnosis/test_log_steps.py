@@ -44,4 +44,4 @@ def test_steps_in_another_language_have_evidence_in_it_alone() -> None:
     case = log("autoglm-3090-video-oom", lang="zh")
 
     assert "Fact" not in rb.render.log_steps.fixes(case).plain
-    assert "视觉" in rb.render.log_steps.failure(case).plain
+    assert "多模态" in rb.render.log_steps.failure(case).plain

@@ -467,7 +467,7 @@ def test_a_runbook_follows_its_panel(monkeypatch: pytest.MonkeyPatch) -> None:
     log: Any = rb.widgets.log("autoglm-3090-video-oom", runbook="start-here")
     failure, runbook = log.step(rb.render.log_steps.failure), log.step(rb.render.log_steps.runbook)
     assert log.summary() is log
-    assert "Out of memory in the vision" in failure.value
+    assert "CUDA out of memory in the multimodal" in failure.value
     assert "single-gpu-oom" in runbook.value
     assert log.judge().case == "autoglm-3090-video-oom"
     log._named.value = ""

@@ -93,7 +93,7 @@ def test_a_name_finds_its_page(found: Page) -> None:
         "VLLM_ATTENTION_BACKEND": "variables/group-a.html#variable-vllm-attention-backend",
         "vllm-runbooks leftovers": "commands/leftovers.html",
         "how to write a runbook": "writing-a-runbook.html",
-        "视觉、视频或音频编码器显存不足": "symptoms/oom.multimodal_encoder.html",
+        "多模态编码器显存不足": "symptoms/oom.multimodal_encoder.html",
     }
     for query, page in expected.items():
         assert addresses(found, query)[0] == page, query

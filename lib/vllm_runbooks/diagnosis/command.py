@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     "--policy",
     metavar="NAME",
     type=complete.POLICY,
-    help="Include the steps of a policy, such as lower-utilization (see `catalog list --policies`).",
+    help="lower-utilization, or another policy of `catalog list --policies`: include its steps.",
 )
 @click.option(
     "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that wrote the log, if the log does not print it."
