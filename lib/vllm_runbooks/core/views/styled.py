@@ -118,14 +118,6 @@ BLANK = Line("")
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
-    """A blank line that only a terminal has: programs read the lines around it."""
-
-    def lines(self, layout: Layout) -> list[Styled]:
-        return [] if layout.loose is None else [styled("")]
-
-
-@dataclass(frozen=True, slots=True)
 class Prose:
     """A paragraph, indented; `first` begins its first line instead."""
 

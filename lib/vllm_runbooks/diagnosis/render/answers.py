@@ -263,14 +263,6 @@ def starts(answer: Answer) -> RenderedView:
     return _in_its_language(answer, f"{_headline(answer)}\n{plain(_starts_view(answer))}", html)
 
 
-def outcome(answer: Answer) -> RenderedView:
-    """Outcome and release of the diagnosed launch, in a line."""
-    word = badge(Wording(answer.lang)(answer.outcome.value), GROUNDS[OUTCOME_TONES[answer.outcome]])
-    headline = f"{word} {escape(answer_words.named(answer))}  ·  {escape(answer_words.release(answer))}"
-    style = "font-size:14px;margin:4px 0 8px 0;overflow-wrap:anywhere"
-    return _in_its_language(answer, _headline(answer), tag("div", headline, style))
-
-
 def cause(answer: Answer) -> RenderedView:
     """The root cause with its evidence, or what is known without one."""
     finding, say = answer.root_cause, Wording(answer.lang)
