@@ -92,7 +92,7 @@ def test_the_steps_are_commands_that_passed_the_linter(text: str) -> None:
     ("text", "share", "offered", "said"),
     [
         (FREE % "50.0", "0.9", [("0.675", True)], "step 1 of 2, is left out: less than 0.75 of what was asked for"),
-        (FREE % "41.2", "0.9", [], "step 2 of 2, is left out: less than 0.675 of what was asked for was free."),
+        (FREE % "41.2", "0.9", [], "step 2 of 2, is left out: less than 0.675 of the requested memory was free."),
         (CAPTURE, "0.7", [("0.675", True)], "step 1 of 2, is left out: it would change nothing here."),
         (CAPTURE, "0.5", [("0.5", True)], "step 1 of 2, is left out: it would change nothing here."),
     ],

@@ -296,7 +296,7 @@ def test_who_is_on_a_card_stays_unknown(driver: Driver, tmp_path: Path) -> None:
     ):  # fmt: skip
         assert found.recommendation is not None
         assert found.recommendation.reason.endswith("who else is on it is not told")
-        assert {"processes", "division into instances (MIG)"} <= {one.fact for one in found.unknown}
+        assert {"processes", "MIG instances"} <= {one.fact for one in found.unknown}
 
     driver(readings())
     found = inventory.watched(catalog.specs(), samples=2, every_s=0)

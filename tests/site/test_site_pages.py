@@ -96,7 +96,7 @@ def test_the_box_knows_what_people_see_and_other_languages() -> None:
     script = start_page.lookup_data(symptoms(), entrances=catalog.entrances())
     told = {each["id"]: each for each in json.loads(script.removeprefix("globalThis.LOOKUP = ").removesuffix(";\n"))}
 
-    assert "It hangs, and prints nothing more" in told["dist.p2p_hang"]["seen"]
+    assert "The server hangs without an error" in told["dist.p2p_hang"]["seen"]
     assert told["port.in_use"]["seen"] != told["dist.p2p_hang"]["seen"]
     assert told["oom.multimodal_encoder"]["titles"] == {"zh-Hans": "视觉、视频或音频编码器显存不足"}
     assert told["cli.command_differs"]["titles"] == {}
