@@ -512,7 +512,7 @@ def test_standard_input_is_read_as_a_file_is(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
 
     status, out, _ = run(capsys, "edge10", "lint", "-")
-    assert (status, "--> standard input:3:1\n" in out and "torch_edgex is used" in out) == (1, True)
+    assert (status, "--> standard input:3:1\n" in out and "torch_edgex is not defined" in out) == (1, True)
 
 
 @pytest.mark.parametrize(
