@@ -638,7 +638,7 @@ def test_a_language_model_is_compiled_as_its_job_says(llm: Border) -> None:
         "embedding_as_input": True,
     }
     assert "contains files of an earlier compilation" in llm.python(steps.COMPILE, fails=True)
-    assert "job.yaml says gpu: true" in llm.python(steps.COMPILE, gpu=False, fails=True)
+    assert "job.yaml sets gpu: true" in llm.python(steps.COMPILE, gpu=False, fails=True)
 
 
 def test_a_model_with_pictures_is_compiled_in_order_and_its_files_renamed(vlm: Border) -> None:
