@@ -174,9 +174,9 @@ def test_a_server_that_is_down_names_the_check_that_proves_it() -> None:
     lines = health_lines("probe-engine-killed")
 
     assert lines[0] == "DOWN     http://127.0.0.1:51503 · tiny · vLLM 0.32.0"
-    assert lines[2].startswith("✗ The API server lives, its engine does not")
+    assert lines[2].startswith("✗ The engine died but the API server still responds")
     assert lines[3].startswith("  token | /v1/completions: 500: EngineCore encountered an issue.")
-    assert [line for line in lines if line.startswith("  Fix   Keep the server's log")]
+    assert [line for line in lines if line.startswith("  Fix   Save the server's log")]
     assert [line for line in lines if line.endswith("vllm-runbooks diagnose SERVER.log")]
 
 

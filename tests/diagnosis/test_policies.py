@@ -64,8 +64,8 @@ def test_the_ladder_is_not_offered_for_the_race() -> None:
 
     assert asked.remedies == plain.remedies
     assert note.startswith(f"The policy {LADDER} is not offered for mem.profiling_assertion. The assertion compares")
-    assert "the budget is no part of it" in note
-    assert "start again unchanged" in note
+    assert "does not depend on the budget" in note
+    assert "launch again unchanged" in note
     for shown in (answers.text(asked), answers.remedies(asked).plain, answers.remedies(asked).html):
         assert "is not offered for mem.profiling_assertion." in " ".join(shown.split())
     assert json.loads(to_json(asked))["notes"] == [note]
@@ -91,8 +91,8 @@ def test_the_steps_are_commands_that_passed_the_linter(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "share", "offered", "said"),
     [
-        (FREE % "50.0", "0.9", [("0.675", True)], "step 1 of 2, is left out: less than 0.75 of what was asked for"),
-        (FREE % "41.2", "0.9", [], "step 2 of 2, is left out: less than 0.675 of what was asked for was free."),
+        (FREE % "50.0", "0.9", [("0.675", True)], "step 1 of 2, is left out: less than 0.75 of the requested memory"),
+        (FREE % "41.2", "0.9", [], "step 2 of 2, is left out: less than 0.675 of the requested memory was free."),
         (CAPTURE, "0.7", [("0.675", True)], "step 1 of 2, is left out: it would change nothing here."),
         (CAPTURE, "0.5", [("0.5", True)], "step 1 of 2, is left out: it would change nothing here."),
     ],
@@ -110,7 +110,7 @@ def test_no_step_is_offered_that_the_logs_own_figures_refute(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (NO_BLOCKS, "is not offered for kv.no_blocks. Weights and profiling run use up the whole budget"),
+        (NO_BLOCKS, "is not offered for kv.no_blocks. Weights and profiling run already use the whole budget"),
         (WEIGHTS, "is not offered for mem.free_below_utilization.external_weights. The share is already smaller"),
         ("INFO:     Application startup complete.\n", "is not offered: no cause is known that it could help against."),
     ],
@@ -176,8 +176,8 @@ def test_a_policy_is_asked_for_by_name(capsys: pytest.CaptureFixture[str], tmp_p
             "capture: lunch_gib",
             "steps.0.unless.2.capture: 'lunch_gib' is no capture of any symptom",
         ),
-        ("title: take", "title: TODO", "steps.0.title: still says TODO"),
-        ("title: Ask", "titel: Ask", "title: is missing"),
+        ("title: Use", "title: TODO", "steps.0.title: still says TODO"),
+        ("title: Lower", "titel: Lower", "title: is missing"),
     ],
 )
 def test_a_broken_policy_is_named_by_line_and_field(tmp_path: Path, old: str, new: str, said: str) -> None:

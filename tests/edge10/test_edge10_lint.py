@@ -300,7 +300,7 @@ def test_a_cell_that_is_no_python_is_named_and_the_others_are_judged() -> None:
     found = script_checking.lint_scripts({"a.ipynb": text})["a.ipynb"]
 
     assert [issue.rule for issue in found.issues] == ["file.not-python", "edge10.dies-differ"]
-    assert found.issues[0].message.startswith("code cell 2: Python cannot read this: invalid syntax")
+    assert found.issues[0].message.startswith("code cell 2: Python cannot parse this: invalid syntax")
     assert text.split("\n")[found.issues[1].line - 1].count("dev_count=17") == 1
     assert [step.step for step in found.steps] == ["compile-llm"]
 
@@ -433,7 +433,7 @@ def test_the_command_says_what_is_wrong_and_what_each_script_is(capsys: pytest.C
     status, out, _ = run(capsys, "edge10", "lint", wrong_one)
 
     assert status == 1
-    assert "error[edge10.remap-dies]: LM_die_remap is no order of the dies" in out
+    assert "error[edge10.remap-dies]: LM_die_remap is not a valid die order" in out
     assert f"--> {wrong_one}:9:21\n" in out
     assert f"{wrong_one}: compile-llm\nFound 1 error and 1 warning, checked for edge10-1.1.7;" in out
     status, out, _ = run(capsys, "edge10", "lint", right)
@@ -461,7 +461,7 @@ def test_a_corrected_text_is_printed_or_written(tmp_path: Path, capsys: pytest.C
     assert status == 1
     assert "--quant_type awq" in out
     assert PASSWORDS[0] not in out + err
-    assert ": docker is given a password" in err
+    assert ": docker gets a password" in err
     assert f"{source} (corrected):5:1\n" in err
     assert err.endswith("\nFixed 1, 2 left.\n")
     status, out, err = run(capsys, "edge10", "lint", "--fix", str(source), "-o", str(target))
@@ -514,7 +514,7 @@ def test_standard_input_is_read_as_a_file_is(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
 
     status, out, _ = run(capsys, "edge10", "lint", "-")
-    assert (status, "--> standard input:3:1\n" in out and "torch_edgex is used" in out) == (1, True)
+    assert (status, "--> standard input:3:1\n" in out and "torch_edgex is not defined" in out) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -700,7 +700,7 @@ def test_a_dockerfile_of_a_folder_is_read(tmp_path: Path, capsys: pytest.Capture
     status, out, _ = run(capsys, "edge10", "lint", str(tmp_path))
 
     assert status == 1
-    assert "error[edge10.password-in-command]: docker is given a password as an option" in out
+    assert "error[edge10.password-in-command]: docker gets a password as an option" in out
     assert "Dockerfile:2:5\n" in out
     assert "Dockerfile.gpu" in out
 

@@ -607,7 +607,7 @@ def test_quantising_and_converting_run(llm: Border) -> None:
     wanted = {"samples": 128, "tokens": 512, "column": "article", "concat": True, "pad": False}
     assert llm.asked("get_dataloader")[1] == wanted
     assert (llm.folder / "Qwen3-1.7B-AMTC-AWQ" / "tokenizer.json").is_file()
-    assert "holds files of an earlier run" in llm.python(steps.QUANTISE, fails=True)
+    assert "contains files of an earlier run" in llm.python(steps.QUANTISE, fails=True)
 
     llm.run(str(llm.folder / steps.CONVERT), CONVERTER=str(STAND_INS))
     given = ["--src", "Qwen3-1.7B-AMTC-AWQ", "--dst", "Qwen3-1.7B-AWQ", "--quant_type", "awq"]
@@ -640,8 +640,8 @@ def test_a_language_model_is_compiled_as_its_job_says(llm: Border) -> None:
         "dev_count": 4,
         "embedding_as_input": True,
     }
-    assert "holds what an earlier compile left" in llm.python(steps.COMPILE, fails=True)
-    assert "job.yaml says gpu: true" in llm.python(steps.COMPILE, gpu=False, fails=True)
+    assert "contains files of an earlier compilation" in llm.python(steps.COMPILE, fails=True)
+    assert "job.yaml sets gpu: true" in llm.python(steps.COMPILE, gpu=False, fails=True)
 
 
 def test_a_model_with_pictures_is_compiled_in_order_and_its_files_renamed(vlm: Border) -> None:
@@ -743,7 +743,7 @@ def test_a_tree_that_the_compiler_left_otherwise_is_not_touched(vlm: Border) -> 
     )
     said = vlm.python(steps.COMPILE, fails=True)
 
-    assert "visual/*die1.so: no such file, which would become visual/vit_die1.so" in said
+    assert "visual/*die1.so: file not found; it would become visual/vit_die1.so" in said
     assert "visual/*die0.params: 2 files" in said
     assert "visual/vit_die0.so" not in vlm.tree()
 
@@ -802,7 +802,7 @@ def test_containers_are_fetched_without_a_password_in_any_command(llm: Border) -
     assert words[-4:-1] == ["r/edgex/tyllm:v1.1.7", "python3", steps.COMPILE]
     assert "--gpus" in words
     assert SECRET not in " ".join(words)
-    assert "no step that has a container" in llm.run(script, "evaluate", fails=True, EDGE10_REGISTRY="r")
+    assert "not a step with a container" in llm.run(script, "evaluate", fails=True, EDGE10_REGISTRY="r")
 
 
 # ---- the command

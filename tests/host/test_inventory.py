@@ -296,7 +296,7 @@ def test_who_is_on_a_card_stays_unknown(driver: Driver, tmp_path: Path) -> None:
     ):  # fmt: skip
         assert found.recommendation is not None
         assert found.recommendation.reason.endswith("who else is on it is not told")
-        assert {"processes", "division into instances (MIG)"} <= {one.fact for one in found.unknown}
+        assert {"processes", "MIG instances"} <= {one.fact for one in found.unknown}
 
     driver(readings())
     found = inventory.watched(catalog.specs(), samples=2, every_s=0)
@@ -635,7 +635,7 @@ def test_what_nobody_told_is_named_and_is_no_finding() -> None:
     assert all(one.gpus in ((3, 5), ()) for one in found.unknown)
     shown = " ".join(render.inventories.text(found).split())
     assert "of GPU 3, 5: compute capability" in shown
-    assert "of the host or between its cards: CUDA of the driver" in shown
+    assert "of the host or between its cards: CUDA version of the driver" in shown
 
 
 def test_a_limit_is_shown_as_a_figure_and_its_absence_as_such() -> None:

@@ -551,7 +551,7 @@ def test_what_makes_an_ok_worth_little_is_said_with_it() -> None:
         ("no Ray cluster at 10.0.0.1:6379: Connection refused", "start Ray there"),
         ("ssh: connect to host 10.0.0.1 port 22: Connection refused", "sshd"),
         ("AuthenticationError: InvalidAuthToken", "RAY_AUTH_TOKEN"),
-        ("no answer within 25 s", "see to the node by the reason that is given"),
+        ("no answer within 25 s", "fix the reported problem on that node"),
     ],
 )
 def test_a_node_that_could_not_be_asked_has_a_remedy_of_its_own(why: str, do: str) -> None:

@@ -570,8 +570,8 @@ def test_the_options_in_a_configuration_file_are_judged(tmp_path: Path) -> None:
         ("option.unknown", 1, "serve.yaml, line 3"),
         ("option.wrong-type", 1, "serve.yaml, line 5"),
         ("safety.whole-file-system", 1, "serve.yaml, line 7"),
-        ("option.config-unknown", 2, "What none.yaml says is not known here, so its options are not judged."),
-        ("option.config-unknown", 3, "What link.yaml says is not known here, so its options are not judged."),
+        ("option.config-unknown", 2, "none.yaml could not be read, so the options in it were not checked."),
+        ("option.config-unknown", 3, "link.yaml could not be read, so the options in it were not checked."),
     ]
     assert found.deployments[0].flags["port"] == 8001
     assert found.deployments[0].flags["enforce_eager"] is True

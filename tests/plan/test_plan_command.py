@@ -265,7 +265,7 @@ QWEN = ("Qwen/Qwen3-8B", "--gpus", "A100-80GB", "--vllm", "0.33.0", "--no-calibr
         (("Qwen/Qwen3-30B-A3B", "--gpus", "2xA100-80GB", "--vllm", "0.7.2", "--tp", "2"), "implements no Qwen3Moe"),
         (
             ("nvidia/Qwen3.6-27B-NVFP4", "--gpus", "A100-80GB", "--vllm", "0.16.0", "--tp", "1"),
-            "too old for modelopt, which needs 8.9",
+            "modelopt needs compute capability 8.9",
         ),
         (
             ("google/gemma-3-27b-it", "--gpus", "A100-80GB", "--vllm", "0.16.0", "--tp", "1", *SHARE),

@@ -180,7 +180,7 @@ def test_what_the_linter_warns_of_is_noted_once() -> None:
 
     assert "--kv-cache-dtype fp8" in commands(lines)
     assert len(notes) == 1
-    assert "does not compute in FP8" in notes[0]
+    assert "has no FP8 hardware" in notes[0]
     assert [remedy.is_doubtful for remedy in planned(*QWEN)[1]] == [False, False, True]
 
 

@@ -128,7 +128,7 @@ def test_shards_of_a_context_that_a_release_refuses(name: str, release: str, siz
 
 def test_options_that_a_release_refuses_together_are_one_line() -> None:
     """What is known before the layout is refused with the release's own words, not with the words of the command."""
-    with pytest.raises(InputError, match=r"vLLM 0\.16\.0 refuses this: tp_size=… must be divisible by"):
+    with pytest.raises(InputError, match=r"vLLM 0\.16\.0 rejects this: tp_size=… must be divisible by"):
         plan(DEEPSEEK, "4xH100-80GB", "0.16.0", arguments=("-tp", "2", "--decode-context-parallel-size", "4"))
 
 
@@ -179,7 +179,7 @@ def test_cards_are_chosen_by_the_layout_alone() -> None:
         ("0.7.2", {"limit_mm_per_prompt": "image=1"}, "limit_mm_per_prompt: must be"),
         ("0.16.0", {"dtype": "bf17"}, "--dtype does not accept bf17 in vLLM 0.16.0"),
         ("0.16.0", {"maxmodellen": 1}, "maxmodellen: is no option of vLLM 0.16.0; did you mean max_model_len?"),
-        ("0.16.0", {"compilation_config": {"levl": 3}}, "--compilation-config of vLLM 0.16.0 has no key levl"),
+        ("0.16.0", {"compilation_config": {"levl": 3}}, "--compilation-config has no key levl"),
     ],
 )
 def test_options_of_another_type_are_refused(release: str, options: dict[str, Any], says: str) -> None:

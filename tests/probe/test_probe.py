@@ -754,7 +754,7 @@ def test_a_load_that_is_refused_is_no_health(capsys: pytest.CaptureFixture[str])
         status, out, _ = run(capsys, "probe", f"http://127.0.0.1:{port}", "--load", "0.5s", "--no-history")
 
     assert status == 1
-    assert "Most requests of the load are not answered" in out
+    assert "Most load test requests fail" in out
     assert "0 of" in out
     assert "400" in out
 
