@@ -13,17 +13,17 @@ from vllm_runbooks.site.symptom_pages import GROUPS
 DOORS = {
     "diagnose": (
         "Diagnose a log",
-        "A start failed, or hangs. Paste its log: the first cause, and the lines that prove it.",
+        "A launch failed or hangs: paste its log to get the first cause, the line that proves it, and the fix.",
         "reading",
     ),
     "check": (
         "Check a command",
-        "Before it runs: what this release refuses, what fits, the corrected script.",
+        "Check a script or manifest against a vLLM release before you launch it, and get the fixed text.",
         "linting",
     ),
     "plan": (
         "Plan a deployment",
-        "A model and some cards: memory of every term, and the best way to use them.",
+        "Find out how a model fits your GPUs: layout, context, concurrency, command.",
         "planning",
     ),
 }
@@ -39,7 +39,7 @@ def start(
     has_runs: bool = False,
 ) -> str:
     """The part of the start page that leads by observation; `runbooks` and `built` entry points have a page."""
-    runs = [f"What the last runs came to stands [on a page of its own]({run_pages.NAME}.md)."] if has_runs else []
+    runs = [f"[Last results]({run_pages.NAME}.md)"] if has_runs else []
     return (
         "\n\n".join([_doors(built), *runs, "## What do you see?", _BOX, _cards(entrances, symptoms, runbooks)]) + "\n"
     )
