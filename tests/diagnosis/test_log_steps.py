@@ -35,7 +35,7 @@ def test_a_cause_leads_to_the_most_specific_observation() -> None:
     """With the command for it where there is no runbook."""
     text = rb.render.entrances.leading(rb.entrances(), log("tiny-cpu-port-in-use").answer)
 
-    assert text.fact == "This is “The port or the address is in use”."
+    assert text.fact == "This is “The port or address is already in use”."
     assert text.command.startswith("vllm-runbooks leftovers")
 
 

@@ -1097,7 +1097,7 @@ def test_too_few_gpus_are_told_with_what_sets_them(name: str, text: str, notes: 
     selection = Selection(("meaning.more-gpus-than-given",))
     text = text.format(size=" --tensor-parallel-size 4")
     (issue,) = checking.lint_text(text, name=name, vllm="0.19.0", selection=selection).issues
-    assert issue.message.startswith("The parallel sizes need 4 GPUs, and this start has 2.")
+    assert issue.message.startswith("The parallel sizes need 4 GPUs, but the launch has 2.")
     assert issue.notes == notes
 
 

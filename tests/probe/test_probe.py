@@ -1222,8 +1222,8 @@ def test_the_steps_of_a_degraded_server_go_from_proof_to_fix_to_verification() -
     problems, fixes = steps.problems(found), steps.fixes(found)
 
     assert [text.fact.partition(":")[0] for text in problems] == [
-        "The KV cache is too small for what runs, so requests are preempted",
-        "More requests come than the server computes at once",
+        "The KV cache is too small",
+        "More requests arrive than the server can process",
     ]
     assert "preemptions 1.94 per second" in problems[0].fact
     assert problems[0].do
