@@ -932,9 +932,9 @@ def test_a_snapshots_case_names_its_cards(capsys: pytest.CaptureFixture[str]) ->
         ([{0: (0.0, 0.0), 1: (0.0, 0.0)}, {0: (9000.0, 0.0), 1: (0.0, 0.0)}], 10.0, 1, "others took memory"),
         ([{0: (0.0, 99.0), 1: (0.0, 3.0)}] * 2, None, 1, "computes at 99 % for others"),
         ([{0: (0.0, 0.0)}] * 2, 90.0, None, "80.0 GiB free, and 90.0 GiB are asked for"),
-        ([{0: (None, 0.0), 1: (70000.0, 0.0)}] * 2, None, None, "how much of its memory is in use is not told"),
-        ([{0: (None, None), 1: (6000.0, 40.0)}] * 2, None, 1, "how much of its memory is in use is not told"),
-        ([{0: (0.0, 0.0)}, {0: (None, None)}], None, None, "how much of its memory is in use is not told"),
+        ([{0: (None, 0.0), 1: (70000.0, 0.0)}] * 2, None, None, "its memory in use is unknown"),
+        ([{0: (None, None), 1: (6000.0, 40.0)}] * 2, None, 1, "its memory in use is unknown"),
+        ([{0: (0.0, 0.0)}, {0: (None, None)}], None, None, "its memory in use is unknown"),
         ([{0: (0.0, None), 1: (0.0, 10.0)}] * 2, None, 1, "its use is not told"),
     ],
 )
@@ -1090,7 +1090,7 @@ def test_a_card_of_which_its_use_is_not_told_leaves_the_answer_open(tmp_path: Pa
     assert planner.plan_model("Qwen/Qwen3-8B", path, tp=1).fits is True
     two = planner.plan_model("Qwen/Qwen3-8B", path, tp=2)
     assert (two.fits, two.per_gpu[1].fits) == (None, None)
-    assert "GPU 0: how much of its memory is in use is not told" in two.limits
+    assert "GPU 0: its memory in use is unknown" in two.limits
     found = planner.plan_layouts("Qwen/Qwen3-8B", path)
     best = planner.chosen(found)
     assert found.fits is True

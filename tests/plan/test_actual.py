@@ -202,7 +202,7 @@ def test_without_its_options_a_start_has_its_weights_compared_alone() -> None:
     assert {each.name for each in found.terms} == {"weights"}
     assert term(found, "weights").planned_gib == pytest.approx(0.93, rel=0.01)
     assert found.residuals == ()
-    assert found.missing == ("the start's options: the log does not print them; give the command with --command",)
+    assert found.missing == ("the launch options: the log does not print them; use --command",)
 
 
 def test_a_start_on_a_cpu_is_not_held_against_a_plan_for_a_card() -> None:
@@ -537,7 +537,7 @@ def test_a_card_is_the_catalogs_with_the_memory_of_the_log() -> None:
     assert printed is not None
     assert known is not None
     assert both.total == printed.total == (int(23.495 * GIB), int(23.5 * GIB), int(23.505 * GIB))
-    assert (both.name, printed.name, known.name) == ("RTX3090", "the log's card", "RTX3090")
+    assert (both.name, printed.name, known.name) == ("RTX3090", "the log's GPU", "RTX3090")
     assert (both.total_source, known.total_source == "printed in the log") == ("printed in the log", False)
     assert actual.in_gib(3 * GIB) == 3
 

@@ -281,7 +281,7 @@ def test_a_file_has_a_largest_size_and_most_rows() -> None:
     whole = '{"rows": []}'
     assert refusal(whole + " " * (8_000_000 - len(whole))) == ""
     assert refusal(whole + " " * (8_000_001 - len(whole))) == "f: is larger than 8000000 characters, so no calibration"
-    for count, said in ((20_000, "f: row 1: is no mapping"), (20_001, "f: holds more than 20000 rows")):
+    for count, said in ((20_000, "f: row 1: is no mapping"), (20_001, "f: contains more than 20000 rows")):
         assert refusal(json.dumps({"rows": [1] * count})) == said
 
 
@@ -418,6 +418,6 @@ def test_a_correction_is_told_with_all_its_starts() -> None:
     (term,), (said,) = calibration.apply((Term("non_torch", Band(0, GIB, GIB), "x"),), {"non_torch": rows})
     assert said == (
         "non-torch memory +0.100 GiB, the median of 3 starts: a log (vLLM 0.19.0, A100-80GB-PCIe); "
-        "b (vLLM 0.19.0, card not known)"
+        "b (vLLM 0.19.0, unknown GPU)"
     )
     assert term.source == f"x; corrected: {said}"

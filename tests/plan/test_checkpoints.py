@@ -183,7 +183,7 @@ def test_of_a_huge_file_no_more_is_read(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Path, "open", refuse)
 
-    denied = "cannot be read (Permission denied); fetch it again, or mend its permissions"
+    denied = "cannot be read (Permission denied); download it again, or fix its permissions"
     assert problems(tmp_path) == [
         f"{tmp_path / 'generation_config.json'}: {denied}",
         f"{tmp_path / 'tokenizer.json'}: is larger than the 1 MiB that such a file may have; fetch it again",

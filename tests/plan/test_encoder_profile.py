@@ -614,7 +614,7 @@ def test_pixels_that_the_start_gives_go_before_the_processors(processor: dict[st
     settings = start("0.16.0", 8192, 8192, 1, items={"video": 0}, processor=processor)
     found = profiled("qwen2.5-vl-7b", settings)
     assert found.tokens == tokens
-    assert ("pixels given at the start" in found.source) == (tokens < 16384)
+    assert ("pixels from the launch options" in found.source) == (tokens < 16384)
 
 
 def test_the_source_names_the_code_and_the_processor() -> None:

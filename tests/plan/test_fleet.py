@@ -674,7 +674,7 @@ def test_each_host_is_told_what_its_own_card_has_for_the_cache() -> None:
 
 def test_a_plan_that_is_not_certain_says_so_wherever_it_is_written() -> None:
     """With what is missing: how 0.6.6 keeps DeepSeek's latent; a plan that fits says nothing."""
-    said = "It is not certain that this plan fits: the cache's form is not known: "
+    said = "It is not certain that this plan fits: unknown KV cache layout: "
     unsure = planned("deepseek-ai/DeepSeek-R1", "8xH200-141GB", "0.6.6", tp=8)
     sure = planned("Qwen/Qwen3-8B", "A100-80GB", "0.19.0", tp=1)
 

@@ -372,7 +372,7 @@ def test_a_model_whose_own_longest_is_not_known_is_bounded_by_memory() -> None:
     of = tiny(max_position_embeddings=None)
     found = inverse.longest_context(inverse.Trial(of, kept(of, kv_cache_memory_bytes=1024 * 5016), [card("L4")]))
     assert found.expected == 4992
-    assert found.reasons[0] == ("the longest context of the model itself is not known: this is what memory allows")
+    assert found.reasons[0] == ("the model's own longest context is unknown: this is the limit by memory")
 
 
 @pytest.mark.parametrize(("context", "requests"), [(16, 100.0), (17, 50.0), (160, 10.0), (1600, 1.0)])
@@ -393,11 +393,11 @@ def test_one_side_may_be_sure_of_nothing() -> None:
     """In words: of small numbers with their decimals, of large ones without."""
     told = [inverse._careful(low, "tokens") for low in (None, 0.42, 9.5, 10.0, 12_345.6)]
     assert told == [
-        "nothing is sure by the careful side",
-        "sure by the careful side: 0.42 tokens",
-        "sure by the careful side: 9.5 tokens",
-        "sure by the careful side: 10 tokens",
-        "sure by the careful side: 12,346 tokens",
+        "no value is certain by the conservative estimate",
+        "certain by the conservative estimate: 0.42 tokens",
+        "certain by the conservative estimate: 9.5 tokens",
+        "certain by the conservative estimate: 10 tokens",
+        "certain by the conservative estimate: 12,346 tokens",
     ]
 
 
@@ -425,7 +425,7 @@ def test_the_lowest_utilisation_says_what_one_hundredth_less_lacks() -> None:
     assert found.budget is not None
     assert found.budget.settings.utilization == found.expected
     assert found.reasons[0].startswith(("the KV cache is too small", "nothing is left for the KV cache"))
-    assert found.reasons[-1] == f"sure by the careful side: {found.low:g}"
+    assert found.reasons[-1] == f"certain by the conservative estimate: {found.low:g}"
     assert len(found.reasons) == 2
 
 
@@ -452,7 +452,7 @@ def test_cards_are_eight_to_a_host(count: int, hosts: list[str | None]) -> None:
 @pytest.mark.parametrize(
     ("ranks", "said"),
     [
-        (Ranks(), "one card suffices"),
+        (Ranks(), "one GPU is enough"),
         (Ranks(2), "TP 2 PP 1"),
         (Ranks(4, 2), "TP 4 PP 2"),
         (Ranks(2, 2, prefill=2), "TP 2 PP 2 PCP 2"),

@@ -232,7 +232,7 @@ def test_eight_3090s_share_a_9b_model_by_pairs() -> None:
     assert "12 heads" in eight.why_not[0]
     assert named(found, "2 x TP 4").slow
     assert "over PCIe" in " ".join(named(found, "2 x TP 4").reasons)
-    assert any("one card alone does not suffice" in said for said in best.reasons)
+    assert any("one GPU alone is not enough" in said for said in best.reasons)
     assert sum(len(way.places) == way.replicas for way in found) == len(found)
 
 
@@ -244,7 +244,7 @@ def test_a_model_that_fits_one_card_may_still_be_split_for_its_cache() -> None:
     assert single.fits
     assert pairs.fits
     assert found[0] is pairs
-    assert "no traffic between cards" in single.reasons
+    assert "no traffic between GPUs" in single.reasons
     assert pairs.concurrency_total
     assert single.concurrency_total
     assert pairs.concurrency_total > 2 * single.concurrency_total
@@ -709,8 +709,8 @@ def _over(joins: str | None, count: int, *, hosts: int = 1, name: str = "Qwen/Qw
 @pytest.mark.parametrize(
     ("joins", "count", "slow", "said"),
     [
-        ("pcie", 2, 0, "an all-reduce in every layer over PCIe, between two cards"),
-        ("pcie", 4, 1, "an all-reduce in every layer over PCIe: slow beyond two cards"),
+        ("pcie", 2, 0, "an all-reduce in every layer over PCIe, between two GPUs"),
+        ("pcie", 4, 1, "an all-reduce in every layer over PCIe: slow for more than two GPUs"),
         (
             "nvlink-bridge",
             2,
@@ -757,9 +757,7 @@ def test_unequal_cards_of_one_group_are_named() -> None:
         "RTX3090, RTX4090 in one group: the smallest decides for all"
     )
     assert not _said(named(found, "1 x PP 2"), "one group")
-    assert _said(named(found, "2 x one card"), "copies on") == (
-        "copies on different cards: the figures are those of the poorest"
-    )
+    assert _said(named(found, "2 x one card"), "copies on") == ("copies on different GPUs: figures of the slowest copy")
     alike = named(judged("Qwen/Qwen2.5-7B-Instruct", "RTX4090@a,RTX4090@b", given=given), "2 x one card")
     assert not _said(alike, "copies on")
     assert not _said(alike, "a server on")
@@ -806,7 +804,7 @@ def test_experts_are_exchanged_between_the_ranks_of_all_copies() -> None:
     two, four = named(found, "2 x DP 2"), named(found, "1 x TP 2 DP 2")
     assert (two.slow, four.slow) == (0, 1)
     assert _said(two, "all-to-all").startswith("an all-to-all in every layer")
-    assert _said(four, "all-to-all") == "an all-to-all in every layer over PCIe: slow beyond two cards"
+    assert _said(four, "all-to-all") == "an all-to-all in every layer over PCIe: slow for more than two GPUs"
     assert _said(two, "attention and its cache on each rank by itself")
     assert not two.is_twin
     assert not _said(two, "behind one port")
@@ -925,7 +923,7 @@ def test_speed_goes_stage_after_stage_and_by_the_slowest_card() -> None:
     assert halves.tokens_per_s == pytest.approx(2 * one.tokens_per_s, rel=0.01)
     assert stages.basis == (
         "an upper bound: the weights and the cache of 8,192 tokens, read once for every token at 2039 GB/s, stage "
-        "after stage; computing, kernels' starts, traffic between cards, and sampling are left out"
+        "after stage; computing, kernels' starts, traffic between GPUs, and sampling are left out"
     )
     assert one.basis.endswith("at 2039 GB/s; computing, kernels' starts, and sampling are left out")
     slow = named(judged("Qwen/Qwen2.5-7B-Instruct", "RTX3090,RTX4090", given=given), "1 x TP 2")
@@ -1014,8 +1012,8 @@ def test_another_way_says_what_it_has_more_of_and_at_what_price(
         ({"concurrency_total": 100.0}, None, ["holds 100 requests of 8,192 tokens in all"]),
         ({"concurrency_total": None}, None, []),
         ({"concurrency_total": 12.0, "fits": False}, None, []),
-        ({"concurrency_total": None}, {"fits": False}, ["one card alone does not suffice: small"]),
-        ({"concurrency_total": None}, {"fits": None}, ["one card alone may not suffice: small"]),
+        ({"concurrency_total": None}, {"fits": False}, ["one GPU alone is not enough: small"]),
+        ({"concurrency_total": None}, {"fits": None}, ["one GPU alone may not be enough: small"]),
         ({"concurrency_total": None}, {"concurrency_total": 5.0}, []),
         (
             {"concurrency_total": 15.0, "tensor": 4, "replicas": 1},

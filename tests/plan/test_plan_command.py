@@ -150,7 +150,7 @@ def test_mixed_cards_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) 
         ((*GPT, "--retry-posts"), "--retry-posts is for the files of --deploy"),
         ((*GPT, "--env", "CUDA_VISIBLE_DEVICES=3"), "CUDA_VISIBLE_DEVICES: follows from the cards"),
         ((*GPT, "--env", "VLLM_PP_LAYER_PARTITION=12,twelve"), "Invalid partition string: 12,twelve"),
-        (("openai/gpt-oss-20b", "--find", "gpus"), "give one card's name, as in --gpus H100-80GB"),
+        (("openai/gpt-oss-20b", "--find", "gpus"), "give one GPU's name, as in --gpus H100-80GB"),
         (("--from-log", "no-such.log"), "no-such.log"),
     ],
 )

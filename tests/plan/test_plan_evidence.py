@@ -237,7 +237,7 @@ def test_a_log_without_its_card_is_planned_by_the_memory_that_it_states() -> Non
 
     asked = plan_evidence.start(bare)
     assert isinstance(asked, PlanningRequest)
-    assert planned(asked).gpus[0].name == "the log's card"
+    assert planned(asked).gpus[0].name == "the log's GPU"
     assert planned(asked).gpus[0].total_gib == 23.56
     assert isinstance(plan_evidence.layouts(asked, 2), Layouts)
     wrong = plan_evidence.start(bare, gpus="A100-80GB")

@@ -618,9 +618,9 @@ def test_without_a_card_what_depends_on_it_is_named() -> None:
     found = settle(_DENSE, {}, "0.24.0")
     assert (found.scheduler.batched_tokens, found.scheduler.sequences, found.graphs.full) == (0, 0, 0)
     assert found.missing == (
-        "the card's name and memory (max_num_batched_tokens depends on them)",
-        "the card's name and memory (max_num_seqs depends on them)",
-        "compute capability of the card (the sampler depends on it)",
+        "the GPU's name and memory (max_num_batched_tokens depends on them)",
+        "the GPU's name and memory (max_num_seqs depends on them)",
+        "compute capability of the GPU (the sampler depends on it)",
     )
 
 
@@ -746,7 +746,7 @@ def test_a_dtype_that_is_none_is_named() -> None:
 
 def test_a_dtype_that_depends_on_an_unknown_card_is_named() -> None:
     """gemma2 runs in bfloat16, on cards before Ampere in float32: which one, the card decides; llama in 16 bits."""
-    missing = "compute capability of the card (dtype depends on it)"
+    missing = "compute capability of the GPU (dtype depends on it)"
     kinds = {kind: settle(replace(_DENSE, model_type=kind), {}, "0.19.0") for kind in ("gemma2", "llama")}
     assert {kind: missing in found.missing for kind, found in kinds.items()} == {"gemma2": True, "llama": False}
     assert [found.dtype for found in kinds.values()] == ["bfloat16", "bfloat16"]
@@ -867,7 +867,7 @@ def test_an_fp8_cache_is_had_by_card_and_backend(
 
 def test_an_engine_that_depends_on_an_unknown_card_is_named() -> None:
     """0.8.5 and 0.9.2 run the older engine on cards before Ampere; 0.10.2 and 0.7.2 do not ask."""
-    said = "compute capability of the card (the engine depends on it)"
+    said = "compute capability of the GPU (the engine depends on it)"
     releases = ("0.7.2", "0.8.5", "0.9.2", "0.10.2")
     assert [said in settle(_DENSE, {}, release).missing for release in releases] == [False, True, True, False]
 
@@ -1077,7 +1077,7 @@ def test_an_early_batch_goes_by_the_cards_name(gpu: str, context: str, tokens: i
     assert (found.scheduler.batched_tokens, found.scheduler.sequences) == (tokens, 1024)
     unknown = settle(_DENSE, {"max_model_len": 4096}, "0.7.2", **card)  # type: ignore[arg-type]
     assert unknown.scheduler.batched_tokens == 0
-    assert "the card's name (max_num_batched_tokens depends on it)" in unknown.missing
+    assert "the GPU's name (max_num_batched_tokens depends on it)" in unknown.missing
 
 
 _OLDER_MORE = [
@@ -1266,7 +1266,7 @@ def test_whole_steps_of_latent_attention_need_its_card(
     given = {"max_num_batched_tokens": 2048, "max_num_seqs": 256 if card else 32}
     found = settle(_SHAPES["latent"], given, "0.19.0", **card)
     assert (found.graphs.piecewise, found.graphs.full) == graphs
-    assert ("compute capability of the card (CUDA graphs depend on it)" in found.missing) is is_missing
+    assert ("compute capability of the GPU (CUDA graphs depend on it)" in found.missing) is is_missing
 
 
 @pytest.mark.parametrize(

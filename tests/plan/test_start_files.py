@@ -509,7 +509,7 @@ def test_the_release_is_the_nodes_own() -> None:
     ("gpus", "message"),
     [
         ("A100-80GB-SXM@node1,A100-80GB-SXM@node9", "node9: is none of the nodes"),
-        ("2xA100-80GB-SXM", "a card without @NODE"),
+        ("2xA100-80GB-SXM", "a GPU without @NODE"),
     ],
 )
 def test_cards_are_on_the_nodes(gpus: str, message: str) -> None:

@@ -1175,7 +1175,7 @@ def test_buffers_are_made_for_the_tokens_of_a_step() -> None:
         loaded = load(found, Ranks(), tokens=tokens, release=(0, 33))
         assert loaded is not None
         assert loaded[0].components["buffers"] == 3 * counted * 1024 * 2
-        said = "buffers grow with the tokens of a step, which are not known"
+        said = "buffers grow with the tokens per step, which are unknown"
         assert (said in loaded[0].reasons) == (tokens is None)
     off = load(found, Ranks(), tokens=100, release=(0, 33), encoder_off=True)
     assert off is not None

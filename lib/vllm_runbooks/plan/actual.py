@@ -56,7 +56,7 @@ def options_of(
             try:
                 options[name] = json.loads(value)
             except ValueError:
-                missing.append(f"what {name} says: the log prints it in a form of its own")
+                missing.append(f"what {name} says: the log prints it in an unknown form")
         else:
             options[name] = value
     for name in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "max_model_len"):
@@ -70,12 +70,12 @@ def device_of(card: HostGpu | None, printed_gib: float | None) -> Device | None:
     """The GPU of a start: its memory as the log prints it, else as the catalog has it; None: neither is known."""
     printed = None if printed_gib is None else _around(printed_gib)
     if card is None:
-        return None if printed is None else Device("the log's card", printed, "printed in the log")
+        return None if printed is None else Device("the log's GPU", printed, "printed in the log")
     device = Device.of(card)
     return device if printed is None else replace(device, total=printed, total_source="printed in the log")
 
 
-UNKNOWN = Device("the card", None, "the log does not name it; name it with --gpus")
+UNKNOWN = Device("the card", None, "the log does not name it; use --gpus")
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class LaunchPlace:
         """
         need = settings.ranks.cards
         if need > MAX_GPUS:
-            raise InputError(f"the start takes {need} cards; correct its parallel sizes")
+            raise InputError(f"the start takes {need} GPUs; correct its parallel sizes")
         return (*self.devices[:need], *(self.devices[-1],) * (need - len(self.devices)))
 
     def budget(self, model: PlannedModel, options: Mapping[str, Any], calibrate: Calibrate | None = None) -> Budget:
@@ -193,28 +193,28 @@ class _Figure:
 _SETTINGS_DIFFER = "max_num_seqs or max_num_batched_tokens are not what the plan takes them to be"
 _WHY: Mapping[str, tuple[str, str]] = {
     "weights": (
-        "another checkpoint or quantisation than the plan's, or a model loaded beside it (a draft model, adapters)",
+        "another checkpoint or quantization than the plan's, or a second model in memory (a draft model, adapters)",
         "another checkpoint or quantisation than the plan's, or a part that is not loaded or lies on the host",
     ),
     "activation": (f"{_SETTINGS_DIFFER}, or kernels keep more than their rules say", f"{_SETTINGS_DIFFER}"),
     "non_torch": (
-        "another process used the card meanwhile, or the links between cards take more",
-        "another process gave memory back meanwhile, or the links between cards take less",
+        "another process used the GPU, or communication between GPUs needs more",
+        "another process released memory, or communication between GPUs needs less",
     ),
     "beside_weights": (
-        f"another process used the card meanwhile, or {_SETTINGS_DIFFER}, or the card is another",
-        f"{_SETTINGS_DIFFER}, or the card is another",
+        f"another process used the GPU, or {_SETTINGS_DIFFER}, or it is a different GPU",
+        f"{_SETTINGS_DIFFER}, or it is a different GPU",
     ),
     "cuda_graphs": ("more or larger graphs than planned", "fewer or smaller graphs than planned"),
     "cuda_graphs_estimated": ("the release's own estimate is high", "the release's own estimate is low"),
     "consumed": (
-        "another process used the card meanwhile, or more stays allocated after profiling",
+        "another process used the GPU, or more stays allocated after profiling",
         "another process gave memory back meanwhile, or less stays allocated after profiling",
     ),
     "headroom": (f"{_SETTINGS_DIFFER}, or the graphs' estimate is high", f"{_SETTINGS_DIFFER}"),
     "kv_cache": (
-        "less was taken from the utilisation's share than planned, or the card has more memory",
-        "more was taken from the utilisation's share than planned, or the card has less memory",
+        "less than planned was subtracted from the budget, or the GPU has more memory",
+        "more than planned was subtracted from the budget, or the GPU has less memory",
     ),
 }
 """By term what it may mean that a start printed more, and less."""
@@ -242,9 +242,9 @@ def compare(
     figures = list(_figures(start, model, planned, is_told=is_told))
     missing = list(planned.settings.missing)
     if not is_told:
-        missing.append("the start's options: the log does not print them; give the command with --command")
+        missing.append("the launch options: the log does not print them; use --command")
     elif planned.ranks[0].device.total is None:
-        missing.append(f"the memory of the card: {planned.ranks[0].device.total_source}")
+        missing.append(f"the GPU's memory: {planned.ranks[0].device.total_source}")
     tokens, is_as_planned = _tokens(start.facts, planned)
     terms = [figure.record() for figure in figures]
     if tokens:
@@ -290,14 +290,14 @@ def _figures(start: ServerRun, model: PlannedModel, planned: Budget, *, is_told:
         "non_torch",
         _sum(first, _SHARED[2:]),
         facts.non_torch_gib,
-        note="with what the cards take to talk to each other" if len(planned.ranks) > 1 else "",
+        note="including communication between the GPUs" if len(planned.ranks) > 1 else "",
     )
     yield from _consumed(start, model, planned)
     poorest = min(planned.ranks, key=lambda rank: rank.available.expected if rank.available else 0)
     reserved = _known(poorest, ("cuda_graphs",))
     if facts.cuda_graph_estimated_gib is not None:
         estimate = costs.graphs_reserved(model.shape, settings, is_estimated=True).band if is_sized else None
-        note = "taken from the cache" if reserved.high else "told only, nothing is taken from the cache"
+        note = "subtracted from the KV cache" if reserved.high else "reported only, not subtracted from the KV cache"
         yield _Figure("cuda_graphs_estimated", estimate, facts.cuda_graph_estimated_gib, note=note)
     captured = first.captured.band if is_sized else None
     if facts.cuda_graph_gib is not None:

@@ -108,7 +108,7 @@ def refusals(shape: Shape, demand: LoraDemand) -> Iterator[str]:
         return
     tensor = demand.ranks.tensor
     if demand.lora.is_sharded and demand.lora.rank % tensor:
-        yield f"--fully-sharded-loras divides the rank of adapters: {demand.lora.rank} is no multiple of {tensor} cards"
+        yield f"--fully-sharded-loras divides the rank of adapters: {demand.lora.rank} is not a multiple of {tensor} GPUs"
     if model is not None and model.has_known_layers and model.has_ends(demand.release):
         most = next(words for words, until in _LARGEST_VOCABULARY if demand.release < until)
         if shape.vocabulary_size > most:

@@ -209,7 +209,7 @@ def _pool(
     others = drafts.layers(model.draft, draft_method, release) if model.draft is not None and draft_method else ()
     forms = kv_layers(model.shape, options, version, others)
     if forms.missing:
-        return None, None, f"the cache's form is not known: {', '.join(forms.missing)}"
+        return None, None, f"unknown KV cache layout: {', '.join(forms.missing)}"
     full = replace(demand, state_mode=forms.state_mode, mixes_groups=mixes_groups and forms.mixes_groups)
     try:
         return pool(forms.stages, full, rules(version, is_v0=options.is_v0)), None, ""
@@ -222,7 +222,7 @@ def _pool(
 def _cache(model: PlannedModel, settings: LaunchSettings, device: Device) -> tuple[KvPool | None, bool | None, str]:
     ranks = settings.ranks
     if settings.scheduler.max_model_len < 1:
-        return None, None, "what a request needs of the cache is not known, as its length is not"
+        return None, None, "unknown, as the context length is unknown"
     options = CacheOptions(
         max_model_len=settings.scheduler.max_model_len,
         tensor_parallel=ranks.tensor,
@@ -296,7 +296,7 @@ def _weights(model: PlannedModel, how: _Loading) -> tuple[Term, ...]:
     if loaded is None or last.band is None:
         return (
             *others,
-            last if loaded is not None else replace(last, band=None, source="the draft model's: not known"),
+            last if loaded is not None else replace(last, band=None, source="the draft model's: unknown"),
         )
     sides = Band(loaded.low, loaded.expected, loaded.high)
     origin = f" ({model.draft.source})" if model.draft.source else ""
@@ -319,7 +319,7 @@ def _own_weights(model: PlannedModel, how: _Loading) -> tuple[Term, ...]:
     if loaded is None and model.checkpoint_bytes is not None and how.quantization is None:
         share = model.checkpoint_bytes / (how.ranks.tensor * how.ranks.pipeline)
         sides = Band(*(max(0, int(share * factor) - how.offloaded) for factor in _FROM_FILES))
-        source = "headers of the model's files, split evenly; how vLLM lays them out is not known"
+        source = "headers of the model's files, split evenly; vLLM's layout of them is unknown"
         return (Term("weights", sides, source),) * how.ranks.pipeline
     if loaded is None:
         missing = ", ".join(model.stock.missing) or f"how {how.quantization} stores its weights"
@@ -359,7 +359,7 @@ def _with_adapters(terms: Sequence[Term], room: Term, release: tuple[int, ...]) 
 def _beyond(text: Term, profiled: EncoderProfile) -> Term:
     """What the encoder's profiling adds to the peak of the text: its own is past by then, what it put out is kept."""
     if text.band is None:
-        return Term("encoder", None, "not known, as the activation is not")
+        return Term("encoder", None, "unknown, as the activation is unknown")
     low, expected, high = (
         max(peak - words, profiled.kept) for peak, words in zip(profiled.peak, reversed(text.band), strict=True)
     )
@@ -483,7 +483,7 @@ def budget(
             # The check of some releases counts one group alone; an override of the blocks is believed by all of them.
             problems.add(
                 False,
-                f"the start passes its own check, but the cache holds {served:.2f} of one request of "
+                f"vLLM's own check passes, but the KV cache has room for {served:.2f} of one request of "
                 f"{settings.scheduler.max_model_len:,} tokens: such a request is never served",
             )
     return replace(whole, fits=problems.verdict, limits=problems.said)
@@ -500,7 +500,7 @@ def too_old(settings: LaunchSettings, devices: Sequence[Device]) -> tuple[str, .
     }
     return tuple(
         f"{name} has compute capability {has[0]}.{has[1]}, and builds of vLLM {settings.version} have no kernels for "
-        f"cards below {least[0]}.{least[1]} ({written['least_capability']})"
+        f"GPUs below {least[0]}.{least[1]} ({written['least_capability']})"
         for name, has in old.items()
     )
 
@@ -556,7 +556,7 @@ class _GpuBudget:
             if term.band is None:
                 mine.add(None, f"{term.name.replace('_', ' ')}: {term.source}")
         if self.device.total is None:
-            mine.add(None, f"the memory of {self.device.name} is not known: {self.device.total_source}")
+            mine.add(None, f"the memory of {self.device.name} is unknown: {self.device.total_source}")
         else:
             self._judge_profile(mine, self.device.total)
         self._judge_cache(mine)
@@ -585,14 +585,14 @@ class _GpuBudget:
             if self.requested.expected > free.expected:
                 mine.add(
                     False,
-                    f"utilisation {self.settings.utilization:g} asks for {_gib(self.requested.expected)}, an idle "
-                    f"{name} has about {_gib(free.expected)} free: the start ends at its check of free memory",
+                    f"utilisation {self.settings.utilization:g} requires {_gib(self.requested.expected)}, an idle "
+                    f"{name} has about {_gib(free.expected)} free: vLLM's check of free memory fails",
                 )
         text = self._band("activation")
         if text.expected > left.expected:
             mine.add(
                 False,
-                f"profiling runs out of memory: it takes {_gib(text.expected)} beside the weights, "
+                f"profiling runs out of memory: it needs {_gib(text.expected)} in addition to the weights, "
                 f"{_gib(left.expected)} are left on {name}; lower max_num_seqs or max_num_batched_tokens",
             )
         if self.encoder is not None:
@@ -603,7 +603,7 @@ class _GpuBudget:
             if cache > rest.expected:
                 mine.add(
                     False,
-                    f"the cache that is asked for takes {_gib(cache)}, and beside the weights "
+                    f"the requested KV cache needs {_gib(cache)}, and next to the weights "
                     f"{_gib(max(0, rest.expected))} are left on {name}",
                 )
         reach = (self.requested or NOTHING).plus(self.captured.band or NOTHING)

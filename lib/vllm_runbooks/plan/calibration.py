@@ -107,9 +107,9 @@ def read(text: str, where: str) -> tuple[Residual, ...]:
         raise InputError(f"{where}: is larger than {_MAX_SIZE} characters, so no calibration")
     rows = _parsed(text, where).get("rows")
     if not isinstance(rows, list):
-        raise InputError(f"{where}: holds no list `rows`; `plan --from-log LOG -o FILE` writes one")
+        raise InputError(f"{where}: contains no list `rows`; `plan --from-log LOG -o FILE` writes one")
     if len(rows) > _MAX_ROWS:
-        raise InputError(f"{where}: holds more than {_MAX_ROWS} rows")
+        raise InputError(f"{where}: contains more than {_MAX_ROWS} rows")
     return tuple(_row(row, f"{where}: row {number}") for number, row in enumerate(rows, 1))
 
 
@@ -119,7 +119,7 @@ def _parsed(text: str, where: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         raise InputError(f"{where}: is no JSON; `plan --from-log LOG -o FILE` writes one") from None
     if not isinstance(data, Mapping):
-        raise InputError(f"{where}: holds no mapping with a list `rows`")
+        raise InputError(f"{where}: contains no mapping with a list `rows`")
     return data
 
 
@@ -311,5 +311,5 @@ def shifted(band: Band, by: Sequence[float]) -> Band:
 
 def _sentence(name: str, rows: Sequence[Residual], by: int) -> str:
     count = f"{len(rows)} starts" if len(rows) > 1 else "one start"
-    sources = dict.fromkeys(f"{row.source} (vLLM {row.release}, {row.gpu or 'card not known'})" for row in rows)
+    sources = dict.fromkeys(f"{row.source} (vLLM {row.release}, {row.gpu or 'unknown GPU'})" for row in rows)
     return f"{_NAMES.get(name, name)} {by / GIB:+.3f} GiB, the median of {count}: {'; '.join(sources)}"

@@ -93,7 +93,7 @@ def tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], int]]:
     if end is None:
         raise InputError(f"{path}: is a pointer of Git LFS, not the weights; fetch them with git lfs pull")
     if size != end:
-        raise InputError(f"{path}: holds {size} bytes where its header tells {end}; fetch it again")
+        raise InputError(f"{path}: has {size} bytes, but its header says {end}; fetch it again")
     with path.open("rb") as stream:
         (length,) = struct.unpack("<Q", stream.read(8))
         header = json.loads(stream.read(length))
@@ -163,7 +163,7 @@ def problems(folder: Path, *, needs_weights: bool = True, needs_tokenizer: bool 
     if not config.is_file() and not has_params and not any(folder.glob("*.gguf")):
         faults.append(f"{config}: is missing; fetch the model again, or correct the path")
     if needs_tokenizer and not any((folder / name).is_file() for name in _TOKENIZERS):
-        faults.append(f"{folder}: holds no tokenizer (tokenizer.json or tokenizer.model); fetch it, or name one")
+        faults.append(f"{folder}: contains no tokenizer (tokenizer.json or tokenizer.model); download it, or name one")
     has_other = has_params or any(folder.glob("*.gguf"))
     for name in (*_SETTINGS, *(_OF_TOKENIZERS if needs_tokenizer else ())):
         fault = _json_problem(folder / name, is_config=name == config.name and not has_other)
@@ -185,7 +185,7 @@ def _json_problem(path: Path, *, is_config: bool) -> str | None:
         with path.open("rb") as stream:
             raw = stream.read(_MAX_JSON + 1)
     except OSError as error:
-        return f"cannot be read ({error.strerror}); fetch it again, or mend its permissions"
+        return f"cannot be read ({error.strerror}); download it again, or fix its permissions"
     if len(raw) > _MAX_JSON:
         return f"is larger than the {_MAX_JSON >> 20} MiB that such a file may have; fetch it again"
     if raw.startswith(_LFS):
@@ -229,7 +229,9 @@ def _weight_problems(folder: Path) -> list[str]:
     files = [folder / name for name in named if name not in missing] or sorted(folder.glob("*.safetensors"))
     if not files and not missing:
         others = [path for pattern in _OTHER_WEIGHTS for path in folder.glob(pattern)]
-        return faults if others else [*faults, f"{folder}: holds no weights (*.safetensors); fetch the model again"]
+        return (
+            faults if others else [*faults, f"{folder}: contains no weights (*.safetensors); download the model again"]
+        )
     for path in files:
         try:
             end, size = _end_of(path), path.stat().st_size
@@ -237,12 +239,12 @@ def _weight_problems(folder: Path) -> list[str]:
             faults.append(str(error))
             continue
         except OSError as error:
-            faults.append(f"{path}: cannot be read ({error.strerror}); fetch it again, or mend its permissions")
+            faults.append(f"{path}: cannot be read ({error.strerror}); download it again, or fix its permissions")
             continue
         if end is None:
             faults.append(f"{path}: is a pointer of Git LFS, not the weights; fetch them with git lfs pull")
         elif size != end:
-            faults.append(f"{path}: holds {size} bytes where its header tells {end}; fetch it again")
+            faults.append(f"{path}: has {size} bytes, but its header says {end}; fetch it again")
     return faults
 
 

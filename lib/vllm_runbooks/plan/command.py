@@ -142,10 +142,10 @@ def plan(
     if model is None and gpus is None:
         raise click.UsageError("give a model and --gpus, or --from-log and a log.")
     if model is None or gpus is None:
-        cards = "one card's name, as in --gpus H100-80GB" if what == Find.GPUS else "the cards, as in --gpus 8xRTX3090"
+        cards = "one GPU's name, as in --gpus H100-80GB" if what == Find.GPUS else "GPUs, as in --gpus 8xRTX3090"
         raise click.UsageError(f"give {'a model' if model is None else cards}, too.")
     if start is not None:
-        raise click.UsageError("--start chooses a start in a log; give --from-log as well.")
+        raise click.UsageError("--start chooses a launch in a log; it needs --from-log.")
     if calibration is not None and no_calibration:
         raise click.UsageError("give either --calibration or --no-calibration.")
     if out is not None:

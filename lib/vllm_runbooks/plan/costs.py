@@ -115,12 +115,12 @@ _TWO_RESULTS = "the results of both halves of the experts (fused_moe.py, 0.19.0 
 _KEPT = _KeptResults(0.95, 1.0, 1.1, _TWO_RESULTS + " stay in a workspace; 4 printed starts, worst 0.2 %; " + _H100)
 _FREED = _KeptResults(0.0, 0.0, 0.05, _TWO_RESULTS + " are freed again")
 _ELSEWHERE = _KeptResults(
-    0.0, 0.0, 0.5, "the kernel for MXFP4 experts of this card keeps none; 3 printed starts on H100; " + _H100
+    0.0, 0.0, 0.5, "the MXFP4 expert kernel of this GPU keeps none; 3 measured launches on H100; " + _H100
 )
 _UNSURE = _KeptResults(
     0.0, 0.6, 1.8, "which kernel runs these quantised experts, and what it keeps, is not established"
 )
-_BLACKWELL = _KeptResults(0.0, 1.0, 1.2, _TWO_RESULTS + "; on this card another kernel may keep none")
+_BLACKWELL = _KeptResults(0.0, 1.0, 1.2, _TWO_RESULTS + "; another kernel of this GPU may keep none")
 
 _MODULAR: Key = (0, 14)
 """Experts share a workspace: fused_moe/modular_kernel.py with v1/worker/workspace.py (0.13.0 -> 0.14.1)."""
@@ -199,9 +199,7 @@ def _network_width(layer: Layer) -> int:
 
 
 _RECURRENT_DOUBT = "what layers with a state hold in the forward pass is not established"
-_SPARSE_DOUBT = (
-    "what the indexer of sparse attention holds is not established; 5 printed starts: 1 to 3.3 times the sum"
-)
+_SPARSE_DOUBT = "memory of the sparse attention indexer is uncertain; 5 measured launches: 1 to 3.3 times the sum"
 
 
 @lru_cache(maxsize=64)
@@ -366,9 +364,9 @@ def _activation(shape: Shape, settings: LaunchSettings, place: _RankPlace) -> _A
 
 def _missing(shape: Shape, settings: LaunchSettings) -> str | None:
     if not shape.kinds or not shape.hidden_size or not shape.vocabulary_size:
-        return "the activation is not known: " + (", ".join(shape.missing) or "the configuration names no layers")
+        return "unknown activation memory: " + (", ".join(shape.missing) or "the configuration names no layers")
     if not settings.scheduler.batched_tokens or not settings.scheduler.sequences:
-        return "the activation is not known: it grows with max_num_batched_tokens and max_num_seqs"
+        return "unknown activation memory: it grows with max_num_batched_tokens and max_num_seqs"
     return None
 
 
@@ -471,7 +469,7 @@ def communication(
     ranks = settings.ranks
     shares = ranks.tensor > 1 or (ranks.data > 1 and has_experts)
     if not shares and ranks.pipeline == 1:
-        return Term("communication", NOTHING, "the card talks to no other")
+        return Term("communication", NOTHING, "single GPU, no communication")
     if not shares:
         return Term(
             "communication",
@@ -488,9 +486,7 @@ def communication(
         band, source = far.band, far.source
     else:
         band = Band(near.band.low, (near.band.expected + far.band.expected) // 2, far.band.high)
-        why = (
-            "what connects the cards is not known" if interconnect is None else f"{interconnect} was not measured here"
-        )
+        why = "unknown interconnect" if interconnect is None else f"{interconnect} was not measured here"
         source = f"{why}: between PCIe ({near.source}) and NVLink ({far.source})"
     if nodes > 1:
         band = Band(band.low, band.expected, band.high + GIB)
@@ -569,8 +565,8 @@ def graphs_reserved(shape: Shape, settings: LaunchSettings, *, is_estimated: boo
 # ---- before the start
 
 _CONTEXT_BELOW: Sequence[tuple[int, Band, str]] = (
-    (17 * GIB, _gib(0.15, 0.23, 0.4), "2 printed starts on 16 GB cards: 0.23 GiB between the total and what is free"),
-    (10**15, _gib(0.3, 0.5, 0.65), "12 printed starts on one card of 24 to 268 GiB: 0.34 to 0.61 GiB"),
+    (17 * GIB, _gib(0.15, 0.23, 0.4), "2 measured launches on 16 GB GPUs: 0.23 GiB between the total and what is free"),
+    (10**15, _gib(0.3, 0.5, 0.65), "12 measured launches on one GPU of 24 to 268 GiB: 0.34 to 0.61 GiB"),
 )
 
 

@@ -408,7 +408,10 @@ def load_draft(
         if is_likely:
             expected += size
             components[tensor.component] = components.get(tensor.component, 0) + size
-        reasons = (*reasons, f"whether {tensor.name} of the draft model is the target's stands in its files alone")
+        reasons = (
+            *reasons,
+            f"whether {tensor.name} of the draft model is shared with the target is visible only in its files",
+        )
     return Loaded(components, low, expected, high, reasons)
 
 

@@ -765,7 +765,7 @@ def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
     band = Band(int(fused * low), expected, int(native * high) + beyond)
     words = [f"dummy {modality} of {family.source}", "tensors of a layer of the tower"]
     if processor is not None:
-        words.append("pixels given at the start" if ask.longest else f"pixels of {processor.source}")
+        words.append("pixels from the launch options" if ask.longest else f"pixels of {processor.source}")
     return EncoderProfile(
         modality=modality,
         items=count,
@@ -797,7 +797,7 @@ def profile(
         where = "this release's newer model runner" if is_first else "a stage behind the first"
         return Unprofiled(f"{where} profiles no encoder", is_known=True)
     if shape.encoders is None:
-        return Unprofiled("the encoder's family or sizes are not known", is_known=False)
+        return Unprofiled("unknown encoder family or sizes", is_known=False)
     tower = next((encoder for encoder in shape.encoders if encoder.family in _FAMILIES), None)
     if tower is None:
         return Unprofiled(f"how the encoder {shape.encoders[0].family} is profiled", is_known=False)

@@ -32,7 +32,7 @@ def _known(plan: Plan | Layouts, question: PlanQuestion | None = None) -> dict[s
     return {name: value for name, value in document(figures).items() if value is not None}
 
 
-_FITS = {True: "it fits", False: "it does not fit", None: "whether it fits is not known"}
+_FITS = {True: "it fits", False: "it does not fit", None: "unknown whether it fits"}
 
 
 def _planned_otherwise(plan: Plan | Layouts, question: PlanQuestion, expect: Expectation) -> Iterator[str]:

@@ -117,7 +117,7 @@ def _sides(*sides: float | None) -> confirmation.Sides | None:
 
 
 def _told(by_name: Mapping[str, confirmation.Confirmation], notes: Sequence[str]) -> str:
-    log = "Counts are of one start; a log is the start script's file, the unit's journal or the container's output."
+    log = "Counts are per launch; the log is the launch script's file, the unit's journal or the container's output."
     lines = [*notes, log]
     for name, check in by_name.items():
         lines += ["", f"{name}: its log ({check.log}) must hold"]

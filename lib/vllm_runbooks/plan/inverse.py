@@ -30,7 +30,7 @@ _MIN_UTILIZATION = 0.02
 _ANY_LENGTH = 2**20
 """Tokens up to which a context is looked for where the model's own longest is not known."""
 _ROUND_LENGTH = 256
-UNKNOWN_CONTEXT = "the longest context of the model itself is not known: this is what memory allows"
+UNKNOWN_CONTEXT = "the model's own longest context is unknown: this is the limit by memory"
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,11 @@ def longest_context(start: Trial) -> SearchResult:
 
 def _careful(low: float | None, unit: str) -> str:
     if low is None:
-        return "nothing is sure by the careful side"
+        return "no value is certain by the conservative estimate"
     return (
-        f"sure by the careful side: {low:,.6g} {unit}" if low < 10 else f"sure by the careful side: {low:,.0f} {unit}"
+        f"certain by the conservative estimate: {low:,.6g} {unit}"
+        if low < 10
+        else f"certain by the conservative estimate: {low:,.0f} {unit}"
     )
 
 
@@ -293,13 +295,13 @@ def fewest_cards(
         return SearchResult(None, None, None, made.limits, made)
     low, expected, high = (fitting[side][0] if side in fitting else None for side in range(3))
     if expected is None:
-        return SearchResult(low, expected, high, (f"more than {most} cards", *_few(reasons)))
+        return SearchResult(low, expected, high, (f"more than {most} GPUs", *_few(reasons)))
     chosen, sure = fitting[_EXPECTED][1], fitting[_LOW][1] if _LOW in fitting else None
     notes = [_placed_name((sure or chosen).settings.ranks)]
     if low is None:
         notes.append(_careful(None, "cards"))
     elif low != expected:
-        notes.append(f"expected to suffice, not sure: {expected} cards, {_placed_name(chosen.settings.ranks)}")
+        notes.append(f"expected to be enough, not certain: {expected} GPUs, {_placed_name(chosen.settings.ranks)}")
     return SearchResult(low, expected, high, (*notes, *_few(reasons)), chosen, sure)
 
 
@@ -318,10 +320,10 @@ def _split_name(ranks: Ranks) -> str:
 
 def _placed_name(ranks: Ranks) -> str:
     if ranks.cards == 1:
-        return "one card suffices"
+        return "one GPU is enough"
     hosts = ranks.cards // HOST_CARDS
     return _split_name(ranks) + (
-        f", on {hosts} hosts of {HOST_CARDS} cards (beyond one host, whole ones are tried)" if hosts > 1 else ""
+        f", on {hosts} hosts of {HOST_CARDS} GPUs (beyond one host only whole hosts are tried)" if hosts > 1 else ""
     )
 
 
@@ -364,7 +366,7 @@ def smallest_card(
     low, expected, high = (fitting.get(side) for side in range(3))
     reasons = [f"the next smaller one, {last.ranks[0].device.name}: {last.limits[0]}"] if last and last.limits else []
     if low != expected:
-        reasons.append(f"sure by the careful side: {low.name if low else 'none of them'}")
+        reasons.append(f"certain by the conservative estimate: {low.name if low else 'none of them'}")
     if unknown:
         reasons.append(f"not known: {', '.join(unknown)}")
     return Smallest(low, expected, high, tuple(reasons))

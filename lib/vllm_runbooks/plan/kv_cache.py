@@ -356,7 +356,7 @@ def pool(stages: Iterable[Mapping[KvLayer, int]], demand: Demand, by: KvRules) -
         for stage in stages
     )
     if not simplified or not all(simplified):
-        raise KvUnknownError("a stage without a layer that caches anything: what the release does then is not known")
+        raise KvUnknownError("a pipeline stage without KV cache layers: the release's behavior is unknown")
     if by.groups_model or len(simplified) == 1:
         groups = _groups(_counted(*simplified), demand, by)
     else:
@@ -375,7 +375,7 @@ def _known(layer: KvLayer, by: KvRules) -> KvLayer:
     kind = layer.kind
     if kind not in by.kinds:
         if kind not in (Kind.SLIDING, Kind.CHUNKED):
-            raise KvUnknownError(f"how this engine keeps a layer of the kind {kind.value!r} is not known")
+            raise KvUnknownError(f"unknown KV cache layout for layers of kind {kind.value!r}")
         layer = replace(layer, kind=Kind.FULL, window=None, chunk=None)
     if layer.value_size is not None and (layer.value_size == layer.key_size or layer.kind not in by.own_value_size):
         layer = replace(layer, value_size=None)

@@ -257,7 +257,7 @@ class _LayerReader:
         if len({value for _, value in table}) == 1:
             return table[0][1]
         if self.asked.capability is None:
-            raise _UnknownLayerError("the card's compute capability, which decides the attention backend")
+            raise _UnknownLayerError("the GPU's compute capability, which decides the attention backend")
         return next(value for major, value in table if major in (self.asked.capability[0], _ANY))
 
     def _block(self) -> int:
@@ -326,9 +326,9 @@ class _LayerReader:
         if kind != "gdn":
             return True
         if self.asked.capability is None:
-            raise _UnknownLayerError("the card's compute capability, which decides the kernel of linear attention")
+            raise _UnknownLayerError("the GPU's compute capability, which decides the linear attention kernel")
         if self.asked.capability[0] in (10, 12) and all(m.key_dim == 128 for m in self.recurrent if m.kind == "gdn"):
-            raise _UnknownLayerError("the release of CUDA, which decides the kernel of linear attention on this card")
+            raise _UnknownLayerError("the CUDA release, which decides the linear attention kernel on this GPU")
         return self.asked.capability[0] == 9
 
     def _state_bytes(self, mixer: Recurrent) -> int:
@@ -467,7 +467,7 @@ class _LayerReader:
         if not majors or _ANY in majors:
             return bool(majors)
         if capability is None:
-            raise _UnknownLayerError("the card's compute capability, which decides the form of an 8-bit latent")
+            raise _UnknownLayerError("the GPU's compute capability, which decides the layout of an 8-bit latent cache")
         if capability[0] == 10 and self.cache_dtype != "auto" and by.packs_many_heads:
             return mixer.heads // self.asked.tensor_parallel > 16
         return capability[0] in majors

@@ -28,7 +28,7 @@ Make = Callable[[Ranks, Device], LaunchSettings]
 """What a start comes to that is split so, on GPUs whose first one is this."""
 
 _FITS = {True: 0, None: 1, False: 2}
-IDLE = "cards stay idle"
+IDLE = "GPUs stay idle"
 """How a reason ends that counts GPUs without a part in a layout."""
 _WITHOUT_STAGES = frozenset(
     {
@@ -83,7 +83,7 @@ def illegal(
     Without `devices` the GPUs of a copy are not counted; with `encoder_off` no encoder is loaded.
     """
     need = ranks.cards
-    short = (f"it takes {need} cards, {len(devices)} are given",) if devices and len(devices) < need else ()
+    short = (f"needs {need} GPUs, {len(devices)} available",) if devices and len(devices) < need else ()
     return (*short, *_refusals(model, ranks, ".".join(map(str, key)), encoder_off))
 
 
@@ -325,7 +325,7 @@ def _fabric(model: PlannedModel, ranks: Ranks, devices: Sequence[Device], versio
         if joined.source:
             remarks.append(joined.said)
     if ranks.cards == 1:
-        remarks.append("no traffic between cards")
+        remarks.append("no traffic between GPUs")
     return _Fabric(slow, tuple(dict.fromkeys(remarks)))
 
 
@@ -341,16 +341,18 @@ def _joined(what: str, size: int, traffic: str, devices: Sequence[Device]) -> tu
             remarks[f"{what} across hosts: {traffic} waits for the network between them"] = None
         elif size > 2 and "pcie" in joins:
             slow = max(slow, 1)
-            remarks[f"{traffic} over PCIe: slow beyond two cards"] = None
+            remarks[f"{traffic} over PCIe: slow for more than two GPUs"] = None
         elif size > 2 and "nvlink-bridge" in joins:
             slow = max(slow, 1)
-            remarks[f"NVLink bridges join pairs: {traffic} of {size} cards goes over PCIe, slow beyond two"] = None
+            remarks[f"NVLink bridges join pairs: {traffic} of {size} GPUs goes over PCIe, slow for more than two"] = (
+                None
+            )
         elif "pcie" in joins:
-            remarks[f"{traffic} over PCIe, between two cards"] = None
+            remarks[f"{traffic} over PCIe, between two GPUs"] = None
         elif "nvlink-bridge" in joins:
-            remarks[f"{traffic} between two cards: over their NVLink bridge where one is fitted, else over PCIe"] = None
+            remarks[f"{traffic} between two GPUs: over NVLink if a bridge is installed, else over PCIe"] = None
         elif None in joins:
-            remarks[f"what joins the cards is not known: over PCIe {traffic} is slow beyond two"] = None
+            remarks[f"unknown interconnect: over PCIe {traffic} is slow for more than two GPUs"] = None
         if len({(device.name, device.total) for device in group}) > 1:
             remarks[f"{_listed(device.name for device in group)} in one group: the smallest decides for all"] = None
     return slow, list(remarks)
@@ -417,7 +419,7 @@ def speed(model: PlannedModel, made: Budget, context: int, between: Traffic | No
     seconds += between.token_s if between is not None else 0.0
     parts = ["the weights" if not experts else "the weights, of the experts those that a token uses"]
     parts.append(f"the cache of {context:,} tokens")
-    left_out = "traffic between cards, " if len(devices) > 1 and between is None else ""
+    left_out = "traffic between GPUs, " if len(devices) > 1 and between is None else ""
     basis = (
         f"an upper bound: {' and '.join(parts)}, read once for every token at "
         f"{_listed(f'{device.bandwidth_gb_s:g}' for device in devices)} GB/s"
@@ -504,7 +506,7 @@ class LayoutChoice:
         """In words."""
         ranks = self.ranks
         sizes = (("TP", ranks.tensor), ("PP", ranks.pipeline), ("PCP", ranks.prefill), ("DP", ranks.data))
-        split = " ".join(f"{name} {size}" for name, size in sizes if size > 1) or "one card"
+        split = " ".join(f"{name} {size}" for name, size in sizes if size > 1) or "1 GPU"
         return f"{self.replicas} x {split}"
 
 
@@ -542,7 +544,7 @@ class _LayoutPlanner:
         total = [size * ranks.data for copy in copies if (size := served[copy][0]) is not None]
         between = {copy: self._between(copy_budget, copy) for copy, copy_budget in budgets.items()}
         names = _listed(self.devices[place].name for place in among)
-        alone = (f"only on {names}: a server of its own",) if among else ()
+        alone = (f"only on {names}: a separate server",) if among else ()
         remarks = (remark for fabric in fabrics for remark in fabric.remarks)
         costs = (sent.remark for sent in between.values() if sent is not None)
         reasons = dict.fromkeys((*alone, *remarks, *costs))
@@ -587,7 +589,7 @@ class _LayoutPlanner:
         if parts is not None and self.like.partition is None:
             yield uneven(parts)
         if len({tuple(replace(device, node=None) for device in copy) for copy in budgets}) > 1:
-            yield "copies on different cards: the figures are those of the poorest"
+            yield "copies on different GPUs: figures of the slowest copy"
         yield from _repeated(self.model.shape, made.settings.ranks.tensor)
         if idle:
             yield f"{idle} of {len(self.devices)} {IDLE}"
@@ -628,7 +630,7 @@ def staged(
 
 def uneven(parts: Sequence[int]) -> str:
     """What is said of stages that have layers as their GPUs have room."""
-    return f"{PARTITION}={','.join(map(str, parts))} gives the larger cards more layers: even stages hold less"
+    return f"{PARTITION}={','.join(map(str, parts))} gives the larger GPUs more layers: even stages fit fewer requests"
 
 
 def _repeated(shape: Shape, size: int) -> Iterator[str]:
@@ -768,15 +770,15 @@ def _merits(best: LayoutChoice, single: LayoutChoice | None) -> Iterator[str]:
     if single is None or single is best:
         return
     if single.fits is False:
-        yield "one card alone does not suffice" + (f": {single.budget.limits[0]}" if single.budget else "")
+        yield "one GPU alone is not enough" + (f": {single.budget.limits[0]}" if single.budget else "")
     elif single.fits is None:
-        yield "one card alone may not suffice" + (f": {single.budget.limits[0]}" if single.budget else "")
+        yield "one GPU alone may not be enough" + (f": {single.budget.limits[0]}" if single.budget else "")
     elif single.concurrency_total and best.concurrency_total and best.concurrency_total > single.concurrency_total:
         count = best.replicas * best.ranks.data
         times = "once" if count == 1 else f"{count} times"
         yield (
             f"{best.concurrency_total / single.concurrency_total:.1f} times the cache of {single.replicas} single "
-            f"cards, because the weights lie {times} instead of {single.replicas} times"
+            f"GPUs, because the weights are stored {times} instead of {single.replicas} times"
         )
 
 

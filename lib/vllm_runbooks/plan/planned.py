@@ -51,7 +51,7 @@ def plan(request: PlanningRequest) -> Plan:
     if need > len(devices):
         sizes = "tensor x pipeline x data parallel" + " x prefill context parallel" * (settled.ranks.prefill > 1)
         raise InputError(
-            f"the start takes {need} cards ({sizes}), {len(devices)} are given; "
+            f"the launch needs {need} GPUs ({sizes}), {len(devices)} are given; "
             f"give --gpus {need}x… or smaller parallel sizes"
         )
     illegal = _layouts.illegal(request.model, settled.ranks, settled.key, devices[:need])
@@ -148,21 +148,19 @@ def _busy(
         where = f"GPU {numbers[place]}" + (f" of {card.node}" if card.node else "")
         total = card.gpu.total
         if card.used_gib is None:
-            busy[place] = None, f"{where}: how much of its memory is in use is not told"
+            busy[place] = None, f"{where}: its memory in use is unknown"
         elif total is not None and card.used_gib:
             need = _gib(_needed(settled, ranks[place % len(ranks)]))
             room = None if need is None else MemoryClaim(total.expected, card.used_gib, need)
             if room is not None and not room.is_enough:
                 way = f", or give --gpu-memory-utilization {room.most:g} at most" if room.most else ""
                 sentence = (
-                    f"{where}: {card.used_gib:.2f} GiB are in use, so {room.free:.2f} GiB are free and the "
-                    f"start asks for {room.wanted:.2f} GiB: it ends; take another card{way}"
+                    f"{where}: {card.used_gib:.2f} GiB in use, {room.free:.2f} GiB free; the "
+                    f"launch requires {room.wanted:.2f} GiB and fails; use another GPU{way}"
                 )
                 busy[place] = False, sentence
             elif card.used_gib > TAKEN_GIB:
-                sentence = (
-                    f"{where}: {card.used_gib:.2f} GiB are in use; what others give back or take can make a start fail"
-                )
+                sentence = f"{where}: {card.used_gib:.2f} GiB in use; memory that other processes allocate or release can make a launch fail"
                 busy[place] = True, sentence
     return busy
 
@@ -183,8 +181,8 @@ def _not_implemented(request: PlanningRequest) -> tuple[str, ...]:
     modalities, architecture = support.load(request.release.version).modalities, request.model.shape.architecture
     if not modalities or (architecture is not None and architecture in modalities):
         return ()
-    named = f"implements no {architecture}" if architecture else "cannot tell: the configuration names no architecture"
-    return (f"vLLM {request.release.version} {named}; without a plugin the start is refused",)
+    named = f"implements no {architecture}" if architecture else "cannot check: the configuration names no architecture"
+    return (f"vLLM {request.release.version} {named}; without a plugin vLLM rejects it",)
 
 
 _BFLOAT16_FROM = (8, 0)
@@ -233,13 +231,13 @@ def _rank(rank: RankBudget, made: Budget) -> PlannedRank:
     if rank.available is not None and made.blocks is not None and made.pool is not None:
         size = made.pool.bytes_per_block[rank.stage]
         low, expected, high = (_gib(blocks * size) for blocks in made.blocks)
-        source = f"{made.blocks.expected:,} blocks of {size:,} bytes; the card with the least decides for all"
+        source = f"{made.blocks.expected:,} blocks of {size:,} bytes; the smallest GPU decides for all"
         terms.append(PlannedTerm("kv_cache", low, expected, high, source))
     elif rank.available is not None:
         low, expected, high = (_gib(max(0, side)) for side in rank.available)
         terms.append(PlannedTerm("kv_cache", low, expected, high, "what the utilisation leaves"))
     else:
-        terms.append(PlannedTerm("kv_cache", None, None, None, "not known, as another term is not"))
+        terms.append(PlannedTerm("kv_cache", None, None, None, "unknown, as another term is unknown"))
     total = rank.device.total.expected if rank.device.total else None
     low, available, high = rank.available or (None, None, None)
     return PlannedRank(

@@ -270,7 +270,7 @@ def on_nodes(
         listed = host_loading.cards(spec) if spec else start_files.cards(nodes, catalog.specs())
         strange = next((card.node for card in listed if card.node not in names), None) if len(names) > 1 else None
         if strange is not None or any(card.node is None for card in listed if len(names) > 1):
-            raise InputError(f"{strange or 'a card without @NODE'}: is none of the nodes ({', '.join(names)})")
+            raise InputError(f"{strange or 'a GPU without @NODE'}: is none of the nodes ({', '.join(names)})")
         return listed
 
     launch = request(name, gpus or "", vllm=release, cards=cards, **more)
@@ -353,7 +353,7 @@ def question(recorded: PlanQuestion) -> plan_requests.PlanningRequest:
     """
     subject = subject_in_catalog(recorded.model, catalog.specs())
     if subject is None:
-        raise InputError(f"{recorded.model}: is no model of the catalog; a recorded question names one that is")
+        raise InputError(f"{recorded.model}: unknown model; a recorded question must name a model in the catalog")
     sizes = {
         "tensor_parallel_size": recorded.tp,
         "pipeline_parallel_size": recorded.pp,

@@ -94,7 +94,7 @@ def nginx(
     if not servers:
         raise InputError("no server is given; a proxy needs one at least")
     if len({str(server).lower() for server in (*servers, listen)}) != len(servers) + 1:
-        raise InputError("a server is given twice, or is where the proxy itself listens; give each a port of its own")
+        raise InputError("two servers, or a server and the proxy, have the same port; give each a separate port")
     texts = load_table("nginx", NginxText)
     retried = "error timeout non_idempotent" if retries_posts else "error timeout"
     body = texts["servers"].text.replace("{listen}", str(listen)).replace("{retried}", retried)

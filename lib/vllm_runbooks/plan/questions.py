@@ -32,7 +32,7 @@ _UNITS = {
     Find.CONTEXT: "tokens",
     Find.CONCURRENCY: "requests",
     Find.GPUS: "cards",
-    Find.UTILIZATION: "of the card's memory",
+    Find.UTILIZATION: "of the GPU's memory",
 }
 
 
@@ -61,7 +61,7 @@ def find(request: PlanningRequest, what: Find, knowledge: lint.Knowledge, smalle
         if best is None or _is_better(what, plan_of_way, best):
             best = plan_of_way
     if best is None:
-        raise InputError("this release starts the model in no layout on these cards; see the plan without --find")
+        raise InputError("this release has no valid layout of the model on these GPUs; see the plan without --find")
     return checked(best, knowledge, request)
 
 
@@ -107,7 +107,7 @@ def _found_for(
     return checked(made, knowledge, request) if is_checked else made
 
 
-ONE_GPU = "one card alone: "
+ONE_GPU = "on one GPU: "
 """How the reason begins that names the smallest GPU."""
 
 
@@ -136,9 +136,7 @@ def _fewest(request: PlanningRequest, knowledge: lint.Knowledge, smaller: Sequen
     chosen = answer.sure or answer.budget
     ranks = chosen.settings.ranks if chosen is not None else Ranks()
     sized = replace(split_as(request, ranks, 1), cards=fewest_cards(first, ranks.cards))
-    finding = _found(
-        Find.GPUS, f"cards of {first.gpu.name}", (answer.low, answer.expected, answer.high), tuple(reasons)
-    )
+    finding = _found(Find.GPUS, f"{first.gpu.name} GPUs", (answer.low, answer.expected, answer.high), tuple(reasons))
     return checked(replace(plan(sized), found=finding), knowledge, sized)
 
 

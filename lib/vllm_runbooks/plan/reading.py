@@ -52,7 +52,7 @@ def model_in_catalog(name: str, specs: Specs) -> PlannedModel:
     """
     model = subject_in_catalog(name, specs)
     if model is None:
-        raise InputError(f"{name}: is no model of the catalog{_near(name, specs)}; give a folder with its config.json")
+        raise InputError(f"{name}: unknown model{_near(name, specs)}; give a folder with its config.json")
     return model
 
 
@@ -78,7 +78,7 @@ def told_model(name: str, text: str | bytes, *, source: str, checkpoint_bytes: i
         reason = same_words(error) if isinstance(error, json.JSONDecodeError) else "not readable as text"
         raise InputError(f"{source}: is no JSON: {reason}") from None
     if not isinstance(config, Mapping):
-        raise InputError(f"{source}: holds no JSON object, so no model's configuration")
+        raise InputError(f"{source}: contains no JSON object, so no model configuration")
     for key in ("torch_dtype", "dtype"):
         dtype = config.get(key)
         if dtype is not None and not (isinstance(dtype, str) and dtype.removeprefix("torch.") in _DTYPES):
@@ -183,7 +183,7 @@ def _is_number(value: Any) -> bool:
 def _check_environment(variables: Mapping[str, str]) -> None:
     of_cards = next((variable for variable in fleet.OF_CARDS if variable in variables), None)
     if of_cards is not None:
-        raise InputError(f"{of_cards}: follows from the cards and the layout; leave it out")
+        raise InputError(f"{of_cards}: follows from the GPUs and the layout; leave it out")
     partition = variables.get(settings.PARTITION)
     if partition is not None and settings.partition(partition) is None:
         raise InputError(settings.damaged(partition))
@@ -199,7 +199,7 @@ def _typed(name: str, options: Mapping[str, Any], version: str, knowledge: Calla
         if option is None:
             near = alike(dest, sorted(data.by_dest), 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise InputError(f"{dest[:80]}: is no option of vLLM {version}{hint}")
+            raise InputError(f"{dest[:80]}: is not an option of vLLM {version}{hint}")
         kind = expected_type(option, value)
         if kind is not None:
             raise InputError(f"{dest}: must be {kind}; {type(value).__name__} is given")

@@ -105,9 +105,9 @@ def check(request: PlanningRequest) -> None:
     shape = request.model.shape
     if not shape.pattern:
         missing = ", ".join(shape.missing) or "its layers"
-        raise InputError(f"{request.model.name}: nothing can be planned: not known: {missing}")
+        raise InputError(f"{request.model.name}: cannot be planned; unknown: {missing}")
     if not request.cards:
-        raise InputError("no card is given; name some, as in --gpus 8xRTX3090")
+        raise InputError("no GPUs given; use --gpus, as in --gpus 8xRTX3090")
 
 
 def sizes_of(ranks: Ranks) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def ways(request: PlanningRequest) -> tuple[_layouts.LayoutChoice, ...]:
     return ranked
 
 
-LEFT_OUT = "left out, as they are in use or that is not told"
+LEFT_OUT = "left out, as they are in use or their use is unknown"
 """How the reason begins that names GPUs without a part in a layout."""
 
 

@@ -180,8 +180,8 @@ _MODES = {"NONE": (0, 0), "PIECEWISE": (1, 0), "FULL": (0, 2), "FULL_DECODE_ONLY
 _MODE_NUMBERS = {0: "NONE", 1: "PIECEWISE", 2: "FULL"}
 _LORA_CHANGES = {
     "lora_target_modules": "which layers have adapters with lora_target_modules",
-    "long_lora_scaling_factors": "the tables of cosines and sines that long_lora_scaling_factors asks for",
-    "enable_tower_connector_lora": "the adapters of the encoder that enable_tower_connector_lora asks for",
+    "long_lora_scaling_factors": "the cosine and sine tables for long_lora_scaling_factors",
+    "enable_tower_connector_lora": "the encoder's adapters for enable_tower_connector_lora",
     "enable_mixed_moe_lora_format": "the form of the experts' adapters with enable_mixed_moe_lora_format",
     "enable_moe_shared_loras": "the form of the experts' adapters with enable_moe_shared_loras",
 }
@@ -408,7 +408,7 @@ class _LaunchSettler:
             return ("bfloat16" if is_wide else "float16") if dtype in (None, "float32") else dtype
         if self.capability is None and self.shape.model_type in self.by.no_half:
             # Any other model runs in 16 bits, in whichever form of them.
-            self.missing["compute capability of the card (dtype depends on it)"] = None
+            self.missing["compute capability of the GPU (dtype depends on it)"] = None
         has_wide = self.capability is None or self.capability >= (8, 0)
         can = [name for name, has in (("bfloat16", has_wide), ("float16", True), ("float32", True)) if has]
         if self.shape.model_type in self.by.no_half:
@@ -508,14 +508,14 @@ class _LaunchSettler:
         since = drafts.own_layers(self.shape.model_type, self.shape.architecture)
         version, architecture = self.known.version, self.shape.architecture or "the model"
         if since is not None and since > self.known.key:
-            self.limits.append(f"vLLM {version} does not draft by the MTP layers of {architecture}: it ends the start")
+            self.limits.append(f"vLLM {version} cannot draft with the MTP layers of {architecture}: the launch fails")
         elif not self.shape.mtp:
             is_unknown = since is not None or any(self.told(name) is not None for name in _MTP_COUNTS)
             if is_unknown or self.options.get("model_impl") == "transformers" or self.shape.architecture is None:
                 self.missing["the MTP layers of the model: its configuration names none"] = None
             else:
                 self.limits.append(
-                    f"{architecture} has no MTP layers to draft with: vLLM {version} ends the start "
+                    f"{architecture} has no MTP layers to draft with: vLLM {version} rejects it "
                     "(0.19.0 config/speculative.py:530)"
                 )
 
@@ -534,20 +534,20 @@ class _LaunchSettler:
             return ""
         version = self.known.version
         if drafts.refusal(method, release):
-            self.limits.append(f"vLLM {version} does not draft by {method}: it ends the start")
+            self.limits.append(f"vLLM {version} does not support the draft method {method}: the launch fails")
             return ""
         split = speculation.config.get("draft_tensor_parallel_size")
         if split not in (None, 1, ranks.tensor):
-            self.limits.append(f"vLLM {version} splits a draft model over 1 card or {ranks.tensor}, not {split}")
+            self.limits.append(f"vLLM {version} runs a draft model on 1 GPU or on {ranks.tensor}, not on {split}")
         unknown: tuple[str, ...]
         if draft is None or draft.name != name:
-            unknown = ("it is no model of the catalog; give a folder with its config.json",)
+            unknown = ("it is not in the catalog; give a folder with its config.json",)
         elif is_older:
             unknown = ("the older engine shares the cache with it in its own way",)
         elif speculation.config.get("quantization"):
             unknown = (f"how {speculation.config['quantization']} stores its weights",)
         elif method == "draft_model" and split not in (None, ranks.tensor) and is_newer_runner:
-            unknown = ("how the newer runner loads it on one card of several",)
+            unknown = ("how the newer runner loads it on one of several GPUs",)
         else:
             form = self.shape.quantization is not None or self.options.get("quantization") is not None
             unknown = drafts.unknown(draft, Drafting(method, speculation.tokens), release, ranks, target_form=form)
@@ -569,12 +569,12 @@ class _LaunchSettler:
         mixers = [kind.mixer for kind in shape.kinds]
         heads = next((mixer.heads for mixer in mixers if isinstance(mixer, (Attention, Latent))), 0)
         if heads % ranks.tensor:
-            self.limits.append(f"{heads} attention heads of {draft.name} cannot be split over {ranks.tensor} cards")
+            self.limits.append(f"{heads} attention heads of {draft.name} cannot be split over {ranks.tensor} GPUs")
         if speculation.method != "draft_model":
             return
         split = speculation.config.get("draft_tensor_parallel_size")
         if split not in (None, ranks.tensor) and not is_newer_runner:
-            self.limits.append(f"vLLM {version} splits a draft model as the model itself, over {ranks.tensor} cards")
+            self.limits.append(f"vLLM {version} splits a draft model like the model itself, over {ranks.tensor} GPUs")
         if shape.vocabulary_size != self.shape.vocabulary_size and not speculation.config.get(
             "use_heterogeneous_vocab"
         ):
@@ -604,8 +604,8 @@ class _LaunchSettler:
             return False
         if self.by.engine == "older" or switch is False:
             return not switch
-        if self.capability is None and "old card" in self.by.older_for:
-            self.missing["compute capability of the card (the engine depends on it)"] = None
+        if self.capability is None and "old GPU" in self.by.older_for:
+            self.missing["compute capability of the GPU (the engine depends on it)"] = None
         present = set(self._engine_features(dtype, speculation, ranks))
         lacking = sorted(present & self.by.older_for)
         if lacking and switch:
@@ -639,7 +639,7 @@ class _LaunchSettler:
         if form == "sharded_state":
             yield "sharded state"
         if self.capability is not None and self.capability < (8, 0):
-            yield "old card"
+            yield "old GPU"
         if cache != "auto" and not self._has_cache(cache):
             yield "quantised cache"
         if dtype == "float32":
@@ -757,7 +757,7 @@ class _LaunchSettler:
             can = False
         if can and (by.flashinfer if switch is None else switch):
             if self.capability is None:
-                self.missing["compute capability of the card (the sampler depends on it)"] = None
+                self.missing["compute capability of the GPU (the sampler depends on it)"] = None
             if self.capability is None or by.flashinfer_floor <= self.capability <= (12, 1):
                 return "flashinfer"
         return "triton" if by.triton_rows is not None and requests >= by.triton_rows else "sort"
@@ -830,7 +830,7 @@ class _LaunchSettler:
         if by.engine == "older":
             large, others = _BATCH_EARLY[self.known.context]
             if self.known.gpu is None:
-                self.missing["the card's name (max_num_batched_tokens depends on it)"] = None
+                self.missing["the GPU's name (max_num_batched_tokens depends on it)"] = None
                 return 0
             return large if any(name in self.known.gpu.casefold() for name in ("h100", "h200")) else others
         return self._by_card(self.known.batch, "max_num_batched_tokens")
@@ -840,7 +840,7 @@ class _LaunchSettler:
 
     def _by_card(self, default: releases.Default, dest: str) -> int:
         if not default.is_known or default.value is None:
-            self.missing[f"the card's name and memory ({dest} depends on them)"] = None
+            self.missing[f"the GPU's name and memory ({dest} depends on them)"] = None
             return 0
         return int(default.value)
 
@@ -915,7 +915,7 @@ class _LaunchSettler:
             pieces, whole = 1, 0
         if whole and self.has_latent and not self.by.full_latent and major not in (9, 10):
             if major is None:
-                self.missing["compute capability of the card (CUDA graphs depend on it)"] = None
+                self.missing["compute capability of the GPU (CUDA graphs depend on it)"] = None
             pieces, whole = 1, 0
         return pieces, whole
 

@@ -66,7 +66,7 @@ def cards(nodes: Cluster, specs: Specs) -> tuple[HostGpu, ...]:
         for card in inventories.cards(node.inventory, specs, node.name, node.name)
     ]
     if not gpus:
-        raise InputError("none of the nodes lists a GPU; name the cards, as in --gpus RTX3090@node1,H800@node2")
+        raise InputError("no node lists a GPU; use --gpus, as in --gpus RTX3090@node1,H800@node2")
     return tuple(gpus)
 
 
@@ -219,18 +219,20 @@ def _steps(parts: Sequence[fleet.InstancePart], made: Mapping[str, str], by: str
         )
     if by == "ray":
         steps.append(f"Run {', then '.join(f'ray-{node}.sh on {node}' for node in hosts)}: each joins the Ray cluster.")
-        steps.append(f"Run `ray status` on {hosts[0]}: it lists {len(hosts)} nodes, and a GPU for every card.")
+        steps.append(f"Run `ray status` on {hosts[0]}: it lists {len(hosts)} nodes and all of their GPUs.")
         steps.append(f"Run {', '.join(f'start-{node}.sh on {node}' for node in nodes)}.")
     else:
         scripts = ", ".join(f"start-{node}.sh on {node}" if has_several else "start.sh" for node in nodes)
         together = " at about the same time: each waits for the others" if by == "nnodes" else ""
         steps.append(f"Run {scripts}{together}.")
-    steps.append(f"{_VERIFY} says for each node which lines its log then holds, and that its cards hold memory.")
+    steps.append(
+        f"{_VERIFY} lists for each node the lines of a healthy log, and checks that its GPUs have allocated memory."
+    )
     if _PROXY in made:
         steps.append(f"Run nginx with {_PROXY} where clients ask: it shares their requests among the servers.")
     end = " `ray stop` on each node ends Ray, and every other Ray of it." if by == "ray" else ""
     if by:
-        end += " A part that is gone while nothing is asked is noticed by the others at the next request only."
+        end += " If a part ends while the server is idle, the others notice it only at the next request."
     steps.append(f"To stop, end the scripts of all nodes: each ends its own servers.{end}")
     return steps
 

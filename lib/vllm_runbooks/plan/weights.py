@@ -671,7 +671,7 @@ def load(
         others = tuple(
             replace(how, kernel=in_release(_KERNELS[kernel_name], release)) for kernel_name in ("none", "trtllm")
         )
-        reasons.append("the kernel of the experts, which decides their padding, depends on the card")
+        reasons.append("the expert kernel, which decides the padding, depends on the GPU")
     has_encoder = not encoder_off or any(
         release is not None and release < tower_of(encoder).off_since for encoder in shape.encoders or ()
     )
@@ -683,9 +683,9 @@ def load(
         fixed["buffers"] = buffers
     spread = buffers if tokens is None else 0
     if spread:
-        reasons.append("buffers grow with the tokens of a step, which are not known")
+        reasons.append("buffers grow with the tokens per step, which are unknown")
     if shape.max_positions is None:
-        reasons.append("tables of cosines and sines are left out: the longest context is not known")
+        reasons.append("cosine and sine tables are left out: the longest context is unknown")
     plan = _LoadPlan(
         ranks,
         release,
