@@ -85,15 +85,15 @@ def test_recorded_starts_are_as_planned(case: str, start: int, gpus: str, printe
         assert one.low_gib is not None
         assert one.high_gib is not None
         assert one.low_gib - 0.02 <= figure <= one.high_gib + 0.02
-        assert one.explained.endswith("within the plan's band")
+        assert one.explained.endswith("within the planned range")
 
 
 def test_tokens_follow_from_the_printed_cache() -> None:
     """36.56 GiB, rounded, are 798,544 to 798,768 tokens and 11.98 to 11.99 requests by vLLM 0.19.0's own functions."""
     told = term(compared(sources.load(FOUR), gpus=A100, start=1), "kv_cache_tokens").explained
 
-    assert "798,544 to 798,768 tokens, 798,624 are printed" in told
-    assert "11.98 to 11.99 requests of the whole context, 11.99 are printed" in told
+    assert "798,544 to 798,768 tokens (the log reports 798,624)" in told
+    assert "11.98 to 11.99 full-context requests (the log reports 11.99)" in told
 
 
 def test_what_is_printed_as_a_sum_is_told_as_one() -> None:
@@ -103,7 +103,8 @@ def test_what_is_printed_as_a_sum_is_told_as_one() -> None:
     assert term(found, "activation").actual_gib is None
     assert term(found, "non_torch").actual_gib is None
     assert term(found, "beside_weights").explained.startswith(
-        "activation + encoder + non-torch, by subtraction: 0.9 x 79.25 GiB less 48.50 of weights less 21.50 of cache"
+        "activation + encoder + non-torch, by subtraction: 0.9 x 79.25 GiB minus 48.50 of weights minus 21.50 "
+        "of KV cache"
     )
     assert "beside_weights" not in {each.name for each in compared(sources.load(GLUED)).terms}
 
@@ -115,7 +116,7 @@ def test_what_is_printed_as_a_sum_is_told_as_one() -> None:
             FOUR,
             [("Model loading took 58.9 GiB", "Model loading took 64.9 GiB"), ("memory: 15.18 GiB", "memory: 9.18 GiB")],
             "weights",
-            "more than the plan's most",
+            "above the planned range",
         ),
         (
             FOUR,
@@ -124,10 +125,10 @@ def test_what_is_printed_as_a_sum_is_told_as_one() -> None:
                 ("memory: 15.18 GiB", "memory: 33.98 GiB"),
             ],
             "weights",
-            "less than the plan's least",
+            "below the planned range",
         ),
         (FOUR, [("cache memory: 15.18 GiB", "cache memory: 11.18 GiB")], "beside_weights", "another process"),
-        (FOUR, [("size: 16,576 tokens", "size: 19,000 tokens")], "kv_cache_tokens", "another form than planned"),
+        (FOUR, [("size: 16,576 tokens", "size: 19,000 tokens")], "kv_cache_tokens", "differs from the plan"),
         (GLUED, [("peakmemorytakes1.39", "peakmemorytakes2.39")], "activation", "max_num_seqs"),
         (GLUED, [("non_torch_memorytakes0.40", "non_torch_memorytakes3.40")], "non_torch", "another process"),
     ],
@@ -160,13 +161,13 @@ def test_an_unknown_card_leaves_what_does_not_need_it() -> None:
     found = compared(sources.load(FOUR), start=4)
 
     assert term(found, "weights").planned_gib == pytest.approx(58.9, rel=0.005)
-    assert "16,560 to 16,576 tokens, 16,576 are printed" in term(found, "kv_cache_tokens").explained
+    assert "16,560 to 16,576 tokens (the log reports 16,576)" in term(found, "kv_cache_tokens").explained
     assert {each.name: each.planned_gib for each in found.terms if each.name in ("kv_cache", "cuda_graphs")} == {
         "kv_cache": None,
         "cuda_graphs": None,
     }
     assert found.off is None
-    assert any("name it with --gpus" in said for said in found.missing)
+    assert any("use --gpus" in said for said in found.missing)
 
 
 def test_a_start_that_names_its_card_needs_no_other_word() -> None:
@@ -183,8 +184,8 @@ def test_what_would_have_to_be_known_is_named() -> None:
     own = compared(sources.paste(text.replace("google/gemma-4-31B-it", "our/own-model")), gpus=A100)
     relogged = compared(sources.load("qwen-a100-relogged-by-wrapper"), gpus=A100)
 
-    assert own == PlanComparison((), None, ("the configuration of our/own-model: it is no model of the catalog",))
-    assert relogged == PlanComparison((), None, ("the release: name it with --vllm",))
+    assert own == PlanComparison((), None, ("model our/own-model is not in the catalog",))
+    assert relogged == PlanComparison((), None, ("the vLLM release is unknown; use --vllm",))
 
 
 def test_without_its_options_a_start_has_its_weights_compared_alone() -> None:
@@ -231,7 +232,7 @@ def test_residuals_are_of_the_plan_that_is_not_corrected() -> None:
     assert (rows["activation"].architecture, rows["activation"].tensor_parallel_size) == ("Qwen2ForCausalLM", 2)
     assert rows["activation"].actual_gib == 1.39
     assert rows["activation"].planned_gib == pytest.approx(1.39, rel=0.01)
-    assert rows["activation"].source == f"case {GLUED}, start in line 1"
+    assert rows["activation"].source == f"case {GLUED}, launch from line 1"
 
 
 # ---- what releases print from 0.27.1 on
@@ -248,7 +249,7 @@ def reckoned(
 
 
 def test_consumed_memory_and_headroom_are_held_against_what_they_hold() -> None:
-    """From 0.27.1 on: weights with all that stays, and the peak beyond it with the estimate of CUDA graphs."""
+    """From 0.27.1 on: weights with all that stays, and the peak beyond it with the CUDA graph estimate."""
     model, planned = reckoned("0.28.0", {"max_model_len": 4096})
     terms = {one.name: one.band.expected / GIB for one in planned.ranks[0].terms if one.band is not None}
     start = diagnosing.read(sources.load(GLUED))[0]
@@ -371,7 +372,9 @@ def test_a_remedy_is_shown_with_its_margin_where_the_plan_has_room() -> None:
     assert first.title.startswith("Disable video input, with gpu_memory_utilization 0.9")
     assert first.checks.plan == "passed"
     assert first.checks.lint == "passed"
-    assert re.search(r"it leaves \d\.\d\d GiB \(\d\.\d\d at least\) beside one request", first.cost)
+    assert re.search(
+        r"planned spare memory: \d\.\d\d GiB \(at least \d\.\d\d\) after one full-context request", first.cost
+    )
     assert [edit.name for edit in first.edits] == ["limit_mm_per_prompt", "gpu_memory_utilization"]
     assert first.edits[0].value == {"image": 10, "video": 0}
 
@@ -381,7 +384,7 @@ def test_a_remedy_that_would_fail_is_left_out_and_why_is_said() -> None:
     one, two = (asked(sources.load(VIDEO), gpus=f"{count}xRTX3090") for count in (1, 2))
 
     assert "Shard the model across more GPUs" not in titles(one)
-    assert any("Shard the model across more GPUs: it takes 2 cards, and the start has 1" in said for said in one.notes)
+    assert any("Shard the model across more GPUs: it needs 2 GPUs, the launch has 1" in said for said in one.notes)
     split = next(remedy for remedy in two.remedies if remedy.title == "Shard the model across more GPUs")
     assert split.checks.plan == "passed"
 
@@ -391,7 +394,7 @@ def test_a_card_that_may_not_be_there_is_no_promise() -> None:
     found = asked(sources.load(VIDEO))
     split = next(remedy for remedy in found.remedies if remedy.title == "Shard the model across more GPUs")
 
-    assert split.checks.plan == "unknown: it would fit on 2 cards alike; name those that are there with --gpus"
+    assert split.checks.plan == "unknown: it would fit on 2 such GPUs; list yours with --gpus"
     assert found.remedies[0].checks.plan == "passed"
 
 
@@ -403,9 +406,7 @@ def test_a_model_that_is_not_known_leaves_the_plan_unknown() -> None:
     edited = [remedy for remedy in found.remedies if remedy.edits]
 
     assert edited
-    assert {remedy.checks.plan for remedy in edited} == {
-        "unknown: the configuration of our/own-model: it is no model of the catalog"
-    }
+    assert {remedy.checks.plan for remedy in edited} == {"unknown: model our/own-model is not in the catalog"}
 
 
 def test_utilisation_is_no_cure_of_memory_that_others_release() -> None:
@@ -433,7 +434,7 @@ def test_a_smaller_share_is_shown_where_the_model_still_fits(free: str, share: f
     assert found.root_cause is not None
     assert found.root_cause.symptom.startswith("mem.free_below_utilization")
     assert shares == ([(share, plan)] if share is not None else [])
-    assert bool([said for said in found.notes if said.startswith("Left out")]) == (share is None)
+    assert bool([said for said in found.notes if said.startswith("Fix left out")]) == (share is None)
 
 
 def test_a_little_less_of_the_card_is_not_offered_where_much_less_is_free() -> None:
@@ -445,7 +446,7 @@ def test_a_little_less_of_the_card_is_not_offered_where_much_less_is_free() -> N
     found = asked(replace(sources.paste(text), vllm="0.32.0"), gpus="RTX3090")
 
     assert [edit for remedy in found.remedies for edit in remedy.edits] == []
-    assert [said for said in found.notes if said.startswith("Left out") and "by 0.05" in said]
+    assert [said for said in found.notes if said.startswith("Fix left out") and "0.05 less" in said]
 
 
 def test_a_plan_that_the_start_refutes_judges_no_remedy() -> None:
@@ -467,7 +468,7 @@ def test_a_plan_that_the_start_refutes_judges_no_remedy() -> None:
 
     assert found.root_cause is not None
     assert found.root_cause.symptom == "oom.sampler_warmup"
-    assert plans == {"unknown: the plan says that this start fails before it gets as far as it got"}
+    assert plans == {"unknown: the plan contradicts the log: it expects an earlier failure"}
 
 
 # ---- what it costs
@@ -553,7 +554,7 @@ def test_more_cards_than_are_told_are_like_the_last_one() -> None:
         cards = place.cards(place.settings(model, {"tensor_parallel_size": size}))
         assert [card.name for card in cards] == names.split()
     assert len(place.cards(place.settings(model, {"tensor_parallel_size": 4096}))) == 4096
-    with pytest.raises(InputError, match="the start takes 4097 cards"):
+    with pytest.raises(InputError, match="the launch needs 4097 GPUs"):
         place.cards(place.settings(model, {"tensor_parallel_size": 4097}))
 
 
@@ -574,15 +575,15 @@ _BAND = Band(GIB, 2 * GIB, 3 * GIB)
 @pytest.mark.parametrize(
     ("planned", "printed", "beyond", "said"),
     [
-        (_BAND, 2.0, 0.0, "within the plan's band"),
-        (_BAND, 1.0, 0.0, "within the plan's band"),
-        (_BAND, 3.0, 0.0, "within the plan's band"),
+        (_BAND, 2.0, 0.0, "within the planned range"),
+        (_BAND, 1.0, 0.0, "within the planned range"),
+        (_BAND, 3.0, 0.0, "within the planned range"),
         # Five thousandths are the rounding of a printed figure, and as little again is nothing.
-        (_BAND, 3.009, 0.0, "within the plan's band"),
-        (_BAND, 3.011, 0.006, "0.01 GiB more than the plan's most: "),
-        (_BAND, 0.991, 0.0, "within the plan's band"),
-        (_BAND, 0.495, -0.5, "0.50 GiB less than the plan's least: "),
-        (_BAND, 4.105, 1.1, "1.10 GiB more than the plan's most: "),
+        (_BAND, 3.009, 0.0, "within the planned range"),
+        (_BAND, 3.011, 0.006, "0.01 GiB above the planned range: "),
+        (_BAND, 0.991, 0.0, "within the planned range"),
+        (_BAND, 0.495, -0.5, "0.50 GiB below the planned range: "),
+        (_BAND, 4.105, 1.1, "1.10 GiB above the planned range: "),
         (None, 4.0, 0.0, "not planned"),
         (_BAND, None, 0.0, "the log does not print it"),
     ],
@@ -594,7 +595,7 @@ def test_a_figure_is_within_its_band_or_beyond_it(
     figure = actual._Figure("weights", planned, printed)
     assert figure.beyond == pytest.approx(beyond, abs=1e-9)
     assert figure.explained.startswith(said)
-    assert ("lies on the host" in figure.explained) is (beyond < 0)
+    assert ("stays in host memory" in figure.explained) is (beyond < 0)
     noted = replace(figure, note="a note")
     assert noted.explained.startswith(f"a note; {said}")
     record = noted.record()
@@ -644,7 +645,7 @@ def test_what_is_left_is_told_where_it_can_be_found(
     if has:
         share = 0.9 * 23.69 - 3 - 16
         assert found["beside_weights"].actual_gib == pytest.approx(share, abs=1e-6)
-        assert "activation + non-torch, by subtraction: 0.9 x 23.69 GiB less 3.00 of weights" in (
+        assert "activation + non-torch, by subtraction: 0.9 x 23.69 GiB minus 3.00 of weights" in (
             found["beside_weights"].explained
         )
 

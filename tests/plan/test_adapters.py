@@ -166,10 +166,10 @@ def test_experts_divide_by_cards_or_by_number() -> None:
 @pytest.mark.parametrize(
     ("config", "version", "more", "why"),
     [
-        (CASES["mixtral"]["config"], "0.9.2", {}, "has no LoRA for Mixtral"),
-        (tiny("falcon", "FalconForCausalLM"), "0.33.0", {}, "has no LoRA for Falcon"),
-        (tiny("llama", "LlamaForCausalLM", vocab_size=262_144), "0.16.0", {}, "262,144 words"),
-        (_LLAMA, "0.32.0", {"is_sharded": True, "rank": 1, "ranks": Ranks(tensor=2)}, "no multiple of 2"),
+        (CASES["mixtral"]["config"], "0.9.2", {}, "does not support LoRA for Mixtral"),
+        (tiny("falcon", "FalconForCausalLM"), "0.33.0", {}, "does not support LoRA for Falcon"),
+        (tiny("llama", "LlamaForCausalLM", vocab_size=262_144), "0.16.0", {}, "262,144 tokens (at"),
+        (_LLAMA, "0.32.0", {"is_sharded": True, "rank": 1, "ranks": Ranks(tensor=2)}, "not a multiple of 2"),
         (CASES["qwen3_moe"]["config"], "0.16.0", {"ranks": Ranks(tensor=2, splits_experts=True)}, "expert-parallel"),
     ],
 )  # fmt: skip
@@ -256,7 +256,7 @@ def test_a_class_without_adapters_ends_the_start(since: str, name: str) -> None:
     before = (0, key[1] - 1, 9) if len(key) < 3 else (0, 11, 0)
     assert list(refusals(shape(config), asked_of({}, since))) == []
     number = ".".join(map(str, before))
-    said = [f"vLLM {number} has no LoRA for {_whole(name)}"]
+    said = [f"vLLM {number} does not support LoRA for {_whole(name)}"]
     assert list(refusals(shape(config), asked_of({}, number, release=before))) == said
 
 
@@ -279,7 +279,7 @@ def test_a_head_with_adapters_has_so_many_words_at_most(words: int, version: str
         config = tiny("llama", architecture, vocab_size=words)
         said = list(refusals(shape(config), asked_of({}, version)))
         assert bool(said) == (is_refused and limited)
-        assert not said or f"{words:,} words, {257_024 if version < '0.17' else 258_048:,} are the most" in said[0]
+        assert not said or f"{words:,} tokens (at most {257_024 if version < '0.17' else 258_048:,})" in said[0]
 
 
 @pytest.mark.parametrize(
@@ -336,20 +336,19 @@ def test_what_adapters_take_where_no_term_counts_them() -> None:
     gib = 8 * 256 * 2 * (2 * layer + ends) / GIB
     assert term.band is None
     assert term.source == (
-        f"they take {gib:.2f} GiB, which vLLM 0.7.2 may leave out of what it counts: "
-        "then the cache gets their room, too"
+        f"adapters need {gib:.2f} GiB, which vLLM 0.7.2 may not count: then the KV cache gets that memory too"
     )
 
 
 @pytest.mark.parametrize(
     ("config", "more", "why"),
     [
-        (tiny("llama", "FooForCausalLM"), {}, "which layers of FooForCausalLM have adapters in vLLM 0.32.0"),
+        (tiny("llama", "FooForCausalLM"), {}, "which layers of FooForCausalLM support LoRA in vLLM 0.32.0"),
         ({**_LLAMA, "num_attention_heads": None}, {}, "num_attention_heads"),
-        (CASES["qwen3_moe"]["config"], {"ranks": Ranks(data=2)}, "how experts' adapters are divided among ranks"),
+        (CASES["qwen3_moe"]["config"], {"ranks": Ranks(data=2)}, "how expert adapters are split over data parallel"),
         (
             {**CASES["qwen3_moe"]["config"], "quantization_config": {"quant_method": "fp8"}}, {},
-            "whether kernels of quantised experts take adapters",
+            "whether kernels of quantized experts support LoRA",
         ),
     ],
 )  # fmt: skip
@@ -359,7 +358,7 @@ def test_a_room_that_is_not_known_says_why(config: dict[str, Any], more: dict[st
     terms = room(inventory(shape(config)), asked_of({}, "0.32.0", **{**more, "ranks": ranks}))
     assert [(term.name, term.band) for term in terms] == [("adapters", None)] * 2
     assert why in terms[0].source
-    assert terms[0].source.startswith("not known: ")
+    assert terms[0].source.startswith("unknown: ")
 
 
 def test_a_dense_model_may_have_ranks_of_data_and_be_quantised() -> None:
@@ -424,7 +423,7 @@ def test_a_release_that_counts_no_adapters_is_not_sure() -> None:
     """0.7.2 gives the cache the adapters' room as well: the plan says how much and is not certain."""
     found = planned(_LLAMA, "0.7.2", {"enable_lora": True})
     assert found.fits is None
-    assert any("may leave out" in said for said in found.limits)
+    assert any("may not count" in said for said in found.limits)
 
 
 def test_a_class_whose_layers_are_not_known_is_named() -> None:

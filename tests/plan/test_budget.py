@@ -100,10 +100,10 @@ def test_the_recorded_failure_is_foreseen_where_it_happened() -> None:
     found = phone()
     assert found.fits is False
     first, then = found.limits
-    assert first.startswith("profiling 1 video of 18,605 tokens runs out of memory before the cache is sized")
-    assert f"SiluAndMul's output takes {failure()['tried_mib']} MiB" in first
+    assert first.startswith("profiling 1 video of 18,605 tokens runs out of memory before the KV cache is sized")
+    assert f"SiluAndMul's output needs {failure()['tried_mib']} MiB" in first
     assert """--limit-mm-per-prompt '{"video": 0}'""" in first
-    assert then.startswith("nothing is left for the KV cache")
+    assert then.startswith("no memory left for the KV cache")
 
 
 def test_what_the_failed_start_held_is_what_its_error_prints() -> None:
@@ -123,7 +123,7 @@ def test_no_utilisation_helps_the_failed_start() -> None:
     for utilization in (0.9, 0.95):
         found = phone(gpu_memory_utilization=utilization)
         assert found.fits is False
-        assert "whatever the utilisation" in found.limits[0]
+        assert "at any gpu_memory_utilization" in found.limits[0]
 
 
 def test_without_the_mode_of_its_encoder_the_failed_start_is_not_sure() -> None:
@@ -288,7 +288,7 @@ def test_what_is_not_known_is_named() -> None:
     told = settled(qwen, "0.19.0", {}, "A100-80GB")
     nameless = budget(qwen, told, [Device("some card", None, "no source has it")])
     assert nameless.fits is None
-    assert "the memory of some card is not known: no source has it" in nameless.limits
+    assert "the memory of some card is unknown: no source has it" in nameless.limits
 
     strange = subject("strange", {"architectures": ["MadeUpForCausalLM"], "model_type": "made_up", "hidden_size": 64})
     unknown = budget(strange, settled(strange, "0.19.0", {}, "A100-80GB"), [device("A100-80GB")])
@@ -416,7 +416,7 @@ def test_a_cache_of_a_given_size_must_fit_beside_the_rest(gib: float, *, fits: b
     tight = small(kv_cache_memory_bytes=int((gib - 0.25) * GIB), enforce_eager=True)
     assert (tight.fits is True) is fits
     if not fits:
-        assert tight.limits[0].startswith(f"the cache that is asked for takes {gib - 0.25:.2f} GiB, and beside the")
+        assert tight.limits[0].startswith(f"the requested KV cache needs {gib - 0.25:.2f} GiB, and next to the")
 
 
 def test_blocks_that_are_set_are_the_cache() -> None:
@@ -428,7 +428,7 @@ def test_blocks_that_are_set_are_the_cache() -> None:
     many = small(num_gpu_blocks_override=2_000_000)
     assert many.fits is False
     # 2,000,000 blocks of 16 KiB.
-    assert many.limits[0].startswith(f"the cache that is asked for takes {2_000_000 * 16384 / GIB:.2f} GiB")
+    assert many.limits[0].startswith(f"the requested KV cache needs {2_000_000 * 16384 / GIB:.2f} GiB")
 
 
 def test_a_share_that_is_not_free_ends_the_start() -> None:
@@ -436,8 +436,8 @@ def test_a_share_that_is_not_free_ends_the_start() -> None:
     assert small(gpu_memory_utilization=0.97).fits is not False
     found = small(gpu_memory_utilization=0.99)
     assert found.limits[0] == (
-        "utilisation 0.99 asks for 23.76 GiB, an idle a card has about 23.50 GiB free: the start ends at its check of "
-        "free memory"
+        "gpu_memory_utilization 0.99 requires 23.76 GiB, an idle a card has about 23.50 GiB free: vLLM's check "
+        "of free memory fails"
     )
     assert not any("check of free memory" in said for said in small("0.8.5", gpu_memory_utilization=0.99).limits)
     given_ = small(gpu_memory_utilization=0.99, kv_cache_memory_bytes=GIB)
@@ -450,8 +450,8 @@ def test_graphs_beyond_the_share_are_told() -> None:
     assert found.fits is None
     assert len(found.limits) == 1
     assert re.fullmatch(
-        r"capturing CUDA graphs takes 0\.\d\d GiB beyond what utilisation 0\.97 counts: 0\.\d\d GiB more than a card "
-        "has left",
+        r"CUDA graph capture needs 0\.\d\d GiB beyond what gpu_memory_utilization 0\.97 covers: 0\.\d\d GiB "
+        r"more than a card has left",
         found.limits[0],
     )
     assert small(gpu_memory_utilization=0.97, enforce_eager=True).fits is True
@@ -471,7 +471,7 @@ def test_a_batch_that_does_not_fit_is_told_with_what_lowers_it() -> None:
     """A million tokens at once leave no room beside the weights."""
     found = planned("Qwen/Qwen3-8B", "0.19.0", {"max_model_len": 8192, "max_num_batched_tokens": 1_000_000}, DESKTOP)
     assert found.fits is False
-    assert found.limits[0].startswith("profiling runs out of memory: it takes ")
+    assert found.limits[0].startswith("profiling runs out of memory: it needs ")
     assert found.limits[0].endswith("lower max_num_seqs or max_num_batched_tokens")
 
 
@@ -511,7 +511,7 @@ def test_the_poorest_card_decides_for_its_stage() -> None:
     assert blocks[0] == blocks[1] == blocks[2]
     unknown = budget(of, settings_, [sized(24), Device("a card", None, "nobody knows")])
     assert (unknown.available, unknown.blocks, unknown.longest, unknown.fits) == (None, None, None, None)
-    assert unknown.limits == ("the memory of a card is not known: nobody knows",)
+    assert unknown.limits == ("the memory of a card is unknown: nobody knows",)
 
 
 def test_each_stage_has_its_own_room() -> None:
@@ -547,12 +547,12 @@ def test_a_split_that_does_not_add_up_is_planned_as_vllm_would_split_it() -> Non
         (
             "0.19.0",
             (6, 1),
-            ("a card has compute capability 6.1, and builds of vLLM 0.19.0 have no kernels for cards below 7.0",),
+            ("a card has compute capability 6.1, and builds of vLLM 0.19.0 have no kernels for GPUs below 7.0",),
         ),
         (
             "0.20.2",
             (7, 0),
-            ("a card has compute capability 7.0, and builds of vLLM 0.20.2 have no kernels for cards below 7.5",),
+            ("a card has compute capability 7.0, and builds of vLLM 0.20.2 have no kernels for GPUs below 7.5",),
         ),
         ("0.20.2", (7, 5), ()),
         ("0.20.2", None, ()),
@@ -605,7 +605,7 @@ def test_certain_reasons_go_before_open_ones() -> None:
     found = small(kv_cache_memory_bytes=1024, dtype="int4")
     assert found.fits is False
     assert found.limits[0].startswith("the KV cache is too small")
-    assert found.limits[1:] == ("not known: the dtype int4",)
+    assert found.limits[1:] == ("unknown: the dtype int4",)
 
 
 def test_a_card_is_what_the_catalog_knows_of_it() -> None:
@@ -618,7 +618,7 @@ def test_a_card_is_what_the_catalog_knows_of_it() -> None:
     assert [side / GIB for side in found.total] == pytest.approx([79.14, 79.25, 79.25], abs=1e-6)
     (other,) = catalog().gpus("MI300X")
     assert Device.of(other).total is None
-    assert Device.of(other).total_source == "no source says what its driver leaves"
+    assert Device.of(other).total_source == "unknown: how much of it the driver reserves"
 
 
 def test_a_model_of_the_catalog_is_read_by_any_of_its_names() -> None:

@@ -63,7 +63,7 @@ def test_a_corrected_plan_is_what_the_recorded_start_printed() -> None:
     assert corrected.available is not None
     assert corrected.available[1][0] / GIB == pytest.approx(36.56, abs=0.005)
     assert band(corrected.ranks[0].terms, "weights").expected / GIB == pytest.approx(13.72, abs=0.001)
-    assert any("case gpt-oss-gemma-a100-four-starts, start in line 1 " in said for said in corrected.calibrated)
+    assert any("case gpt-oss-gemma-a100-four-starts, launch from line 1 " in said for said in corrected.calibrated)
     assert any(said in term.source for said in corrected.calibrated for term in corrected.ranks[0].terms)
 
 
@@ -114,7 +114,7 @@ def test_what_was_printed_as_one_figure_is_a_share_of_all_it_holds() -> None:
 
     assert band(corrected, "activation").expected == pytest.approx(1.3 * GIB)
     assert corrected[1] == terms[1]
-    assert said == ("activation +0.300 GiB, the median of one start: a log (vLLM 0.19.0, A100-80GB-PCIe)",)
+    assert said == ("activation +0.300 GiB, the median of one launch: a log (vLLM 0.19.0, A100-80GB-PCIe)",)
 
 
 @in_one_test(
@@ -204,24 +204,24 @@ GOOD = {"release": "0.19.0", "term": "non_torch", "planned_gib": 0.2, "actual_gi
 @in_one_test(
     ("text", "said"),
     [
-        ("", "is no JSON"),
-        ("[1, 2]", "holds no mapping"),
-        ("{}", "holds no list `rows`"),
-        ('{"rows": 3}', "holds no list `rows`"),
-        ("rows: [1, 2", "is no JSON"),
-        ('{"rows": [1]}', "row 1: is no mapping"),
-        ({"release": "newest"}, "row 1: release 'newest' is no version"),
-        ({"release": None}, "row 1: release '' is no version"),
-        ({"term": "kv_cache"}, "row 1: term 'kv_cache' is none of weights, "),
-        ({"planned_gib": "0.2"}, "row 1: planned_gib is no number of GiB"),
-        ({"actual_gib": True}, "row 1: actual_gib is no number of GiB"),
-        ({"actual_gib": 1e12}, "row 1: actual_gib is no number of GiB"),
+        ("", "invalid JSON"),
+        ("[1, 2]", "not a mapping"),
+        ("{}", "has no list `rows`"),
+        ('{"rows": 3}', "has no list `rows`"),
+        ("rows: [1, 2", "invalid JSON"),
+        ('{"rows": [1]}', "row 1: not a mapping"),
+        ({"release": "newest"}, "row 1: release 'newest' is not a version"),
+        ({"release": None}, "row 1: release '' is not a version"),
+        ({"term": "kv_cache"}, "row 1: unknown term 'kv_cache'; use one of weights, "),
+        ({"planned_gib": "0.2"}, "row 1: planned_gib must be a number of GiB"),
+        ({"actual_gib": True}, "row 1: actual_gib must be a number of GiB"),
+        ({"actual_gib": 1e12}, "row 1: actual_gib must be a number of GiB"),
         ({"source": ""}, "row 1: source is empty"),
-        ({"tensor_parallel_size": 0}, "row 1: tensor_parallel_size is no number of ranks"),
-        ({"gpu": ["A100"]}, "row 1: gpu is no name"),
-        ({"colour": "red"}, "row 1: 'colour' is no field"),
-        ('{"rows": [{"planned_gib": NaN}]}', "row 1: release '' is no version"),
-        ("[" * 100_000, "is no JSON"),
+        ({"tensor_parallel_size": 0}, "row 1: tensor_parallel_size must be a number of ranks"),
+        ({"gpu": ["A100"]}, "row 1: gpu must be a string"),
+        ({"colour": "red"}, "row 1: unknown field 'colour'; known fields"),
+        ('{"rows": [{"planned_gib": NaN}]}', "row 1: release '' is not a version"),
+        ("[" * 100_000, "invalid JSON"),
     ],
 )
 def test_a_broken_file_is_refused_in_one_line(text: str | dict[str, object], said: str) -> None:
@@ -280,8 +280,10 @@ def test_a_file_has_a_largest_size_and_most_rows() -> None:
     """8,000,000 characters and 20,000 rows, and not one more."""
     whole = '{"rows": []}'
     assert refusal(whole + " " * (8_000_000 - len(whole))) == ""
-    assert refusal(whole + " " * (8_000_001 - len(whole))) == "f: is larger than 8000000 characters, so no calibration"
-    for count, said in ((20_000, "f: row 1: is no mapping"), (20_001, "f: contains more than 20000 rows")):
+    assert (
+        refusal(whole + " " * (8_000_001 - len(whole))) == "f: not a calibration file: larger than 8000000 characters"
+    )
+    for count, said in ((20_000, "f: row 1: not a mapping"), (20_001, "f: has more than 20000 rows")):
         assert refusal(json.dumps({"rows": [1] * count})) == said
 
 
@@ -291,20 +293,20 @@ def test_a_file_has_a_largest_size_and_most_rows() -> None:
         ({}, ""),
         ({"planned_gib": 99_999.9, "actual_gib": -99_999.9}, ""),
         ({"planned_gib": 1}, ""),
-        ({"planned_gib": 100_000.0}, "planned_gib is no number of GiB"),
-        ({"actual_gib": -100_000.0}, "actual_gib is no number of GiB"),
-        ({"actual_gib": None}, "actual_gib is no number of GiB"),
-        ({"planned_gib": False}, "planned_gib is no number of GiB"),
+        ({"planned_gib": 100_000.0}, "planned_gib must be a number of GiB"),
+        ({"actual_gib": -100_000.0}, "actual_gib must be a number of GiB"),
+        ({"actual_gib": None}, "actual_gib must be a number of GiB"),
+        ({"planned_gib": False}, "planned_gib must be a number of GiB"),
         ({"tensor_parallel_size": 1}, ""),
         ({"tensor_parallel_size": 4096}, ""),
-        ({"tensor_parallel_size": 4097}, "tensor_parallel_size is no number of ranks"),
-        ({"tensor_parallel_size": True}, "tensor_parallel_size is no number of ranks"),
-        ({"tensor_parallel_size": "2"}, "tensor_parallel_size is no number of ranks"),
+        ({"tensor_parallel_size": 4097}, "tensor_parallel_size must be a number of ranks"),
+        ({"tensor_parallel_size": True}, "tensor_parallel_size must be a number of ranks"),
+        ({"tensor_parallel_size": "2"}, "tensor_parallel_size must be a number of ranks"),
         ({"gpu": "x", "architecture": "y"}, ""),
-        ({"architecture": 3}, "architecture is no name"),
-        ({"x" * 61: 1}, f"'{'x' * 60}' is no field"),
-        ({"release": "y" * 41}, f"release '{'y' * 40}' is no version"),
-        ({"term": "z" * 41}, f"term '{'z' * 40}' is none of"),
+        ({"architecture": 3}, "architecture must be a string"),
+        ({"x" * 61: 1}, f"unknown field '{'x' * 60}'; known fields"),
+        ({"release": "y" * 41}, f"release '{'y' * 40}' is not a version"),
+        ({"term": "z" * 41}, f"unknown term '{'z' * 40}'; use one of"),
         ({"source": None}, "source is empty"),
     ],
 )
@@ -317,7 +319,7 @@ def test_each_field_of_a_row_has_its_form(told: dict[str, object], said: str) ->
 
 def test_rows_of_one_file_are_counted_from_one() -> None:
     """The second row is row 2."""
-    assert refusal(json.dumps({"rows": [GOOD, 3]})) == "f: row 2: is no mapping"
+    assert refusal(json.dumps({"rows": [GOOD, 3]})) == "f: row 2: not a mapping"
 
 
 def test_figures_are_written_with_four_decimals() -> None:
@@ -417,7 +419,7 @@ def test_a_correction_is_told_with_all_its_starts() -> None:
     rows = [row("non_torch", 0.2, 0.3), row("non_torch", 0.2, 0.3), row("non_torch", 0.2, 0.1, gpu=None, source="b")]
     (term,), (said,) = calibration.apply((Term("non_torch", Band(0, GIB, GIB), "x"),), {"non_torch": rows})
     assert said == (
-        "non-torch memory +0.100 GiB, the median of 3 starts: a log (vLLM 0.19.0, A100-80GB-PCIe); "
+        "non-torch memory +0.100 GiB, the median of 3 launches: a log (vLLM 0.19.0, A100-80GB-PCIe); "
         "b (vLLM 0.19.0, unknown GPU)"
     )
     assert term.source == f"x; corrected: {said}"

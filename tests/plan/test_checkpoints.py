@@ -55,7 +55,7 @@ def test_folder_without_weights_says_nothing(tmp_path: Path) -> None:
 def test_damaged_header_is_one_line(tmp_path: Path, content: bytes) -> None:
     """A file that is cut off or no safetensors at all is named with what to do."""
     (tmp_path / "a.safetensors").write_bytes(content)
-    with pytest.raises(InputError, match="header is damaged; fetch the file again"):
+    with pytest.raises(InputError, match="header is damaged; download the file again"):
         tensor_bytes(tmp_path)
 
 
@@ -63,7 +63,7 @@ def test_index_names_no_file_elsewhere(tmp_path: Path) -> None:
     """An index cannot make another folder's files be read."""
     told = {"metadata": {}, "weight_map": {"x": "../secret.safetensors"}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(told))
-    with pytest.raises(InputError, match="no index of safetensors"):
+    with pytest.raises(InputError, match="not a safetensors index; download"):
         tensor_bytes(tmp_path)
 
 
@@ -72,7 +72,7 @@ def test_place_that_is_no_number_of_bytes_is_damage(tmp_path: Path, side: str) -
     """Python reads more as JSON than JSON has; none of it becomes a size or another error."""
     header = f'{{"x": {{"dtype": "U8", "shape": [8], "data_offsets": [0, {side}]}}}}'.encode()
     (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
-    with pytest.raises(InputError, match="header is damaged; fetch the file again"):
+    with pytest.raises(InputError, match="header is damaged; download the file again"):
         tensor_bytes(tmp_path)
 
 
@@ -81,7 +81,7 @@ def test_total_that_is_no_number_of_bytes_is_damage(tmp_path: Path, total: str) 
     """The index's total is a whole number of bytes or the index is none."""
     text = f'{{"metadata": {{"total_size": {total}}}, "weight_map": {{"x": "a.safetensors"}}}}'
     (tmp_path / "model.safetensors.index.json").write_text(text)
-    with pytest.raises(InputError, match="no index of safetensors; fetch it again"):
+    with pytest.raises(InputError, match="not a safetensors index; download it again"):
         tensor_bytes(tmp_path)
 
 
@@ -106,33 +106,33 @@ def _whole(folder: Path) -> Path:
     return folder
 
 
-NESTED = "is nested too deeply to be read; fetch it again"
-POINTER = "is a pointer of Git LFS, not the file; fetch it with git lfs pull"
-NAMELESS = "names neither architectures nor model_type; fetch it again"
+NESTED = "is nested too deeply; download it again"
+POINTER = "is a Git LFS pointer, not the file; run git lfs pull"
+NAMELESS = "has neither architectures nor model_type; download it again"
 
 
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("config.json", CONFIG[:-9], "is cut off or no JSON at 2:15; fetch it again"),
-        ("config.json", "", "is empty; fetch it again"),
-        ("config.json", " \n", "is empty; fetch it again"),
-        ("config.json", "[]", "is no JSON object; fetch it again"),
-        ("config.json", "null", "is no JSON object; fetch it again"),
+        ("config.json", CONFIG[:-9], "is truncated or invalid JSON at 2:15; download it again"),
+        ("config.json", "", "is empty; download it again"),
+        ("config.json", " \n", "is empty; download it again"),
+        ("config.json", "[]", "is not a JSON object; download it again"),
+        ("config.json", "null", "is not a JSON object; download it again"),
         ("config.json", "{}", NAMELESS),
         ("config.json", '{"model_type": null}', NAMELESS),
         ("config.json", '{"model_type": 5, "architectures": [null], "auto_map": {}}', NAMELESS),
         ("config.json", '{"model_type": "", "architectures": "Llama"}', NAMELESS),
         pytest.param("config.json", "[" * 100_000, NESTED, id="lists"),
         pytest.param("config.json", '{"a": ' * 100_000, NESTED, id="objects"),
-        ("config.json", b'{"model_type": "\xff"}', "is no text in UTF-8 from byte 16 on; fetch it again"),
-        ("config.json", f'{{"token": "{SECRET}', "is cut off or no JSON at 1:11; fetch it again"),
-        ("tokenizer.json", '{"version": "1.0",\n "model": {', "is cut off or no JSON at 2:12; fetch it again"),
+        ("config.json", b'{"model_type": "\xff"}', "is not UTF-8 text from byte 16 on; download it again"),
+        ("config.json", f'{{"token": "{SECRET}', "is truncated or invalid JSON at 1:11; download it again"),
+        ("tokenizer.json", '{"version": "1",\n "model": {', "is truncated or invalid JSON at 2:12; download it again"),
         ("tokenizer.json", "version https://git-lfs.github.com/spec/v1\n", POINTER),
-        ("tokenizer_config.json", "<!DOCTYPE html>", "is cut off or no JSON at 1:1; fetch it again"),
-        ("generation_config.json", "{,}", "is cut off or no JSON at 1:2; fetch it again"),
-        ("preprocessor_config.json", "", "is empty; fetch it again"),
-        ("params.json", '{"dim": ', "is cut off or no JSON at 1:9; fetch it again"),
+        ("tokenizer_config.json", "<!DOCTYPE html>", "is truncated or invalid JSON at 1:1; download it again"),
+        ("generation_config.json", "{,}", "is truncated or invalid JSON at 1:2; download it again"),
+        ("preprocessor_config.json", "", "is empty; download it again"),
+        ("params.json", '{"dim": ', "is truncated or invalid JSON at 1:9; download it again"),
     ],
 )  # fmt: skip
 def test_damaged_json_is_one_line(tmp_path: Path, name: str, content: str | bytes, says: str) -> None:
@@ -186,5 +186,5 @@ def test_of_a_huge_file_no_more_is_read(tmp_path: Path, monkeypatch: pytest.Monk
     denied = "cannot be read (Permission denied); download it again, or fix its permissions"
     assert problems(tmp_path) == [
         f"{tmp_path / 'generation_config.json'}: {denied}",
-        f"{tmp_path / 'tokenizer.json'}: is larger than the 1 MiB that such a file may have; fetch it again",
+        f"{tmp_path / 'tokenizer.json'}: is larger than the 1 MiB allowed for such a file; download it again",
     ]

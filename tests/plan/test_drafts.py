@@ -394,18 +394,18 @@ def test_a_draft_that_is_not_at_hand_is_named() -> None:
     """No configuration, no number: the plan says what to give."""
     found = _planned(_TARGET, "0.20.2", {"model": "some/drafter"}, tensor_parallel_size=8)
     assert found.fits is None
-    assert any("some/drafter takes: it is no model of the catalog; give a folder" in said for said in found.limits)
+    assert any("some/drafter: it is not in the catalog; give a folder" in said for said in found.limits)
 
 
 @pytest.mark.parametrize(
     ("release", "told", "said"),
     [
-        ("0.8.5", {"model": _SMALL}, "the older engine shares the cache"),
-        ("0.20.2", {"model": _EAGLE, "method": "dflash"}, "how vLLM lays out a model that drafts by dflash"),
+        ("0.8.5", {"model": _SMALL}, "the V0 engine shares the KV cache"),
+        ("0.20.2", {"model": _EAGLE, "method": "dflash"}, "vLLM's layout of draft models for dflash"),
         ("0.20.2", {"model": _EAGLE, "quantization": "fp8"}, "how fp8 stores its weights"),
-        ("0.20.2", {"method": "extract_hidden_states"}, "the memory that drafting by extract_hidden_states takes"),
-        ("0.32.0", {"method": "dspark"}, "the memory that drafting by dspark takes"),
-        ("0.32.0", {"method": "mtp", "model": "some/head"}, "the memory that the draft model some/head takes"),
+        ("0.20.2", {"method": "extract_hidden_states"}, "the memory of extract_hidden_states drafting"),
+        ("0.32.0", {"method": "dspark"}, "the memory of dspark drafting"),
+        ("0.32.0", {"method": "mtp", "model": "some/head"}, "the memory of the draft model some/head"),
     ],
 )
 def test_what_is_not_known_of_drafting_is_named(release: str, told: Mapping[str, Any], said: str) -> None:
@@ -418,9 +418,15 @@ def test_what_is_not_known_of_drafting_is_named(release: str, told: Mapping[str,
 @pytest.mark.parametrize(
     ("config", "how", "release", "ranks", "said"),
     [
-        (_HEAD, "eagle", "0.11.0", Ranks(), "how a head that is quantised is laid out"),
-        ({**_HEAD, "architectures": ["Qwen3ForCausalLM"]}, "eagle", "0.20.2", Ranks(), "Qwen3ForCausalLM as a head"),
-        ({**_HEAD, "layer_types": ["sliding_attention"]}, "eagle", "0.20.2", Ranks(), "with a window"),
+        (_HEAD, "eagle", "0.11.0", Ranks(), "the layout of a quantized head"),
+        (
+            {**_HEAD, "architectures": ["Qwen3ForCausalLM"]},
+            "eagle",
+            "0.20.2",
+            Ranks(),
+            "Qwen3ForCausalLM as a draft head",
+        ),
+        ({**_HEAD, "layer_types": ["sliding_attention"]}, "eagle", "0.20.2", Ranks(), "sliding-window layers"),
         (_WHOLE, "draft_model", "0.20.2", Ranks(pipeline=2), "split over pipeline stages"),
         ({**_MEDUSA, "hidden_size": "wide"}, "medusa", "0.20.2", Ranks(), "the sizes of its heads"),
     ],
@@ -436,21 +442,26 @@ def test_a_head_that_is_laid_out_otherwise_is_not_guessed(
 @pytest.mark.parametrize(
     ("release", "told", "options", "said"),
     [
-        ("0.14.1", {"model": _SMALL}, {}, "does not draft by draft_model"),
-        ("0.16.0", {"model": "heads", "method": "mlp_speculator"}, {}, "does not draft by mlp_speculator"),
-        ("0.33.0", {"model": "heads", "method": "medusa"}, {}, "does not draft by medusa"),
-        ("0.20.2", {"model": "Qwen/Qwen3-0.6B"}, {}, "drafts with models of one vocabulary alone"),
+        ("0.14.1", {"model": _SMALL}, {}, "does not support the draft method draft_model"),
+        (
+            "0.16.0",
+            {"model": "heads", "method": "mlp_speculator"},
+            {},
+            "does not support the draft method mlp_speculator",
+        ),
+        ("0.33.0", {"model": "heads", "method": "medusa"}, {}, "does not support the draft method medusa"),
+        ("0.20.2", {"model": "Qwen/Qwen3-0.6B"}, {}, "requires the same vocabulary"),
         (
             "0.20.2",
             {"model": _SMALL, "draft_tensor_parallel_size": 1},
             {"tensor_parallel_size": 8},
-            "splits a draft model as the model itself, over 8 cards",
+            "splits a draft model like the model itself, over 8 GPUs",
         ),
         (
             "0.20.2",
             {"model": _SMALL, "draft_tensor_parallel_size": 4},
             {"tensor_parallel_size": 8},
-            "splits a draft model over 1 card or 8, not 4",
+            "runs a draft model on 1 GPU or on 8, not on 4",
         ),
         ("0.20.2", {"model": _SMALL}, {"tensor_parallel_size": 64}, "32 attention heads"),
     ],

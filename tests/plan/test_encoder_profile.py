@@ -343,7 +343,7 @@ SWITCHED_OFF: list[tuple[str, LaunchSettings, dict[str, Any]]] = [
     ("--language-model-only", start("0.19.0", 8192, 8192, language_only=True), {}),
     ("--skip-mm-profiling", start("0.19.0", 8192, 8192, skips_encoder_profile=True), {}),
     ("newer model runner", start("0.26.0", 8192, 8192, is_v2_runner=True), {}),
-    ("behind the first", start("0.27.1", 8192, 8192, is_v2_runner=True), {"is_first": False}),
+    ("after the first", start("0.27.1", 8192, 8192, is_v2_runner=True), {"is_first": False}),
 ]
 
 
@@ -620,7 +620,7 @@ def test_pixels_that_the_start_gives_go_before_the_processors(processor: dict[st
 def test_the_source_names_the_code_and_the_processor() -> None:
     """Whose dummy item it is, and whose sizes."""
     settings = start("0.16.0", 8192, 8192, items={"video": 0})
-    layer = "tensors of a layer of the tower"
+    layer = "tensors of a vision tower layer"
     published = "pixels of Qwen2.5-VL's published preprocessor_config.json"
     assert profiled("qwen2.5-vl-7b", settings).source == f"dummy image of models/qwen2_5_vl.py; {layer}; {published}"
     assert profiled("gemma-3-4b", settings).source == f"dummy image of models/gemma3_mm.py; {layer}"
@@ -705,7 +705,7 @@ def test_gemma_4s_sounds_are_not_known() -> None:
     told = config("gemma-4-26b") | {"audio_config": {"hidden_size": 1024}}
     for items, reason, is_known in (
         ({"image": 0, "video": 0}, "how the tower for audio works", False),
-        ({"image": 0, "video": 0, "audio": 0}, "every modality is limited to 0 items", True),
+        ({"image": 0, "video": 0, "audio": 0}, "all modalities are limited to 0 items", True),
     ):
         found = profile(shape(told), start("0.22.1", 8192, 8192, items=items), config=told)
         assert found == Unprofiled(reason, is_known=is_known)
@@ -806,8 +806,8 @@ def test_the_largest_allocation_that_finds_no_room_is_named(live: list[int], wha
 
 
 REASONS = [
-    ({"is_v2_runner": True}, "0.26.9", True, "this release's newer model runner profiles no encoder"),
-    ({"is_v2_runner": True}, "0.27.0", False, "a stage behind the first profiles no encoder"),
+    ({"is_v2_runner": True}, "0.26.9", True, "this release's newer model runner does not profile the encoder"),
+    ({"is_v2_runner": True}, "0.27.0", False, "a pipeline stage after the first does not profile the encoder"),
 ]
 
 
@@ -831,7 +831,7 @@ def test_a_picture_without_tokens_is_not_known() -> None:
     vision = config("llama-4-scout")["vision_config"] | {"image_size": 7}
     told = config("llama-4-scout") | {"vision_config": vision}
     found = profile(shape(told), start("0.16.0", 8192, 8192), config=told)
-    assert found == Unprofiled("the tower's sizes give a picture without tokens", is_known=False)
+    assert found == Unprofiled("the vision tower's sizes give an image without tokens", is_known=False)
 
 
 @pytest.mark.parametrize(

@@ -164,10 +164,10 @@ def test_no_container_is_written_where_ray_joins_hosts() -> None:
     """The server in it would not find the Ray of its host and start one of its own; script and unit say so."""
     own = laid_out("0.8.5", "two hosts, 1 x tp4 pp2")
 
-    with pytest.raises(InputError, match="In containers Ray has to run beside the server"):
+    with pytest.raises(InputError, match="In containers, Ray must run in the server's container"):
         fleet.compose(own)
-    assert "# In containers Ray has to run beside the server" in fleet.shell(own)
-    assert "# In containers Ray has to run beside the server" in fleet.systemd(own)["vllm-8000.service"]
+    assert "# In containers, Ray must run in the server's container" in fleet.shell(own)
+    assert "# In containers, Ray must run in the server's container" in fleet.systemd(own)["vllm-8000.service"]
 
 
 def test_servers_that_other_hosts_reach_ask_for_a_key() -> None:
@@ -225,7 +225,10 @@ def test_what_only_computes_is_said_to_be_no_instance() -> None:
 
     assert "# 1 instance of vLLM on gpu-a, port 8000.\n" in fleet.shell(first)
     for text in (fleet.shell(second), fleet.compose(second)):
-        assert "# vLLM on gpu-b: cards for the server on port 8000 of another host, without a server here.\n" in text
+        assert (
+            "# vLLM on gpu-b: GPUs for the server on port 8000 of another host, without a server on this host.\n"
+            in text
+        )
 
 
 def test_doubts_stand_in_every_file() -> None:
@@ -256,12 +259,12 @@ def test_a_compose_file_asks_each_service_for_its_health() -> None:
 @pytest.mark.parametrize(
     ("hosts", "replicas", "split", "message"),
     [
-        (EIGHT, 5, ParallelSizes(tp=2), "5 x 2 cards are needed, and 8 are there"),
-        ((Host(("0", "0")),), 1, ParallelSizes(), "given twice"),
-        ((Host(("0; reboot",)),), 1, ParallelSizes(), "is no card"),
-        ((Host(("0",), "a\nb"),), 1, ParallelSizes(), "is no name of a host"),
-        ((Host(("0",)), Host(("0",), "b")), 1, ParallelSizes(), "need a name each"),
-        (EIGHT, 0, ParallelSizes(), "1 at least"),
+        (EIGHT, 5, ParallelSizes(tp=2), "5 x 2 GPUs needed, 8 available"),
+        ((Host(("0", "0")),), 1, ParallelSizes(), "listed twice"),
+        ((Host(("0; reboot",)),), 1, ParallelSizes(), "is not a GPU"),
+        ((Host(("0",), "a\nb"),), 1, ParallelSizes(), "is not a host name"),
+        ((Host(("0",)), Host(("0",), "b")), 1, ParallelSizes(), "needs a name"),
+        (EIGHT, 0, ParallelSizes(), "at least 1"),
     ],
 )
 def test_what_cannot_be_laid_out_is_refused(
@@ -293,7 +296,7 @@ def test_units_of_a_host_are_told_apart() -> None:
 
     described = [line for text in units.values() for line in text.splitlines() if line.startswith("Description=")]
     assert described == [f"Description=vLLM: {MODEL}, port {port}" for port in range(8000, 8004)]
-    assert f"Description=vLLM: {MODEL}, cards for the server on port 8000\n" in other
+    assert f"Description=vLLM: {MODEL}, GPUs for the server on port 8000\n" in other
 
 
 def test_a_file_is_for_one_host() -> None:
@@ -340,7 +343,7 @@ def test_a_script_that_is_ended_early_ends_what_runs(tmp_path: Path) -> None:
 
 
 def test_a_script_ends_with_the_status_of_the_server_that_ended(tmp_path: Path) -> None:
-    """And ends the others; the log of an earlier start is kept."""
+    """And ends the others; the log of an earlier launch is kept."""
     program = tmp_path / "bin" / "vllm"
     program.parent.mkdir()
     program.write_text(
@@ -408,7 +411,7 @@ def test_a_real_log_has_the_lines(path: str, version: str, split: ParallelSizes,
     log = re.sub(r"\s+", "", (LOGS / path).read_text("utf-8"))
     found = confirmed(version, split, has_experts=False)
 
-    assert found.unknown == (() if version != "0.7.2" else ("vLLM 0.7.2 does not print which rank a process is.",))
+    assert found.unknown == (() if version != "0.7.2" else ("vLLM 0.7.2 does not print the rank of a process.",))
     for line in found.lines:
         if "weights" in line.what and not is_on_gpu:
             continue
@@ -427,7 +430,7 @@ def test_a_real_log_has_the_lines(path: str, version: str, split: ParallelSizes,
 )
 def test_every_rank_tells_its_place(version: str, expected: str) -> None:
     """In the words of the release: vllm/distributed/parallel_state.py, lines 1005, 1209 and 1446."""
-    places = [line for line in confirmed(version, ParallelSizes(tp=4, pp=2)).lines if line.what.startswith("the place")]
+    places = [line for line in confirmed(version, ParallelSizes(tp=4, pp=2)).lines if line.what.startswith("placement")]
 
     assert [line.text for line in places][5] == expected
     assert len(places) == 8
@@ -480,7 +483,7 @@ def test_each_hosts_log_holds_what_its_own_ranks_print() -> None:
         ["nvidia-smi"],
     ]
     assert [one.looks[0].what for one in (first, second)] == [
-        f"memory in use on each card of the instance, run on gpu-{name}" for name in "ab"
+        f"memory in use on each GPU of the instance, run on gpu-{name}" for name in "ab"
     ]
 
 
@@ -502,7 +505,7 @@ def test_a_release_whose_every_rank_prints_counts_those_of_the_host() -> None:
 
     assert (len(one), loading.times) == (1, 8)
     assert [look.what.rpartition(" ")[2] for look in one[0].looks] == ["gpu-a", "gpu-b", "answers"]
-    assert [line.what for line in one[0].lines if "place" in line.what][-1] == "the place of rank 7"
+    assert [line.what for line in one[0].lines if "place" in line.what][-1] == "placement of rank 7"
 
 
 @pytest.mark.parametrize(
@@ -526,10 +529,10 @@ def test_copies_count_together_only_where_they_know_of_each_other(
 @pytest.mark.parametrize(
     ("split", "has_experts", "what"),
     [
-        (ParallelSizes(), None, "GiB of the weights: the whole model"),
-        (ParallelSizes(dp=2), False, "GiB of the weights of one rank: the whole model"),
+        (ParallelSizes(), None, "GiB of the weights: the full model"),
+        (ParallelSizes(dp=2), False, "GiB of the weights of one rank: the full model"),
         (ParallelSizes(dp=2), True, "GiB of the weights of one rank"),
-        (ParallelSizes(tp=2), False, "GiB of the weights of one rank: a part of the model, not the whole"),
+        (ParallelSizes(tp=2), False, "GiB of weights of one rank: part of the model, not all of it"),
     ],
 )
 def test_what_a_rank_holds_is_said_as_it_is(split: ParallelSizes, has_experts: bool | None, what: str) -> None:  # noqa: FBT001
@@ -599,7 +602,7 @@ def test_looking_changes_nothing() -> None:
             ["curl", "-fsS", "-m", "10", "http://127.0.0.1:8000/health"],
         ]
     )
-    assert {look.effect for look in looks} == {"none: it only reads"}
+    assert {look.effect for look in looks} == {"none (read-only)"}
 
 
 # What is written for a plan
@@ -621,7 +624,7 @@ def test_hosts_that_ray_joins_have_no_compose_file() -> None:
         *("ray-node1.sh", "ray-node2.sh", "start-node1.sh", "systemd-node1/vllm-8000.service"),
         *("systemd-node1/vllm-ray.service", "systemd-node2/vllm-ray.service", "verify.txt"),
     ]
-    assert "In containers Ray has to run beside the server, in the same one" in made["verify.txt"]
+    assert "In containers, Ray must run in the server's container: otherwise" in made["verify.txt"]
     assert "Requires=vllm-ray.service\n" in made["systemd-node1/vllm-8000.service"]
     assert "--num-gpus=2 --block\n" in made["systemd-node2/vllm-ray.service"]
     assert "the same releases of vLLM, Ray and Python" in made["verify.txt"]
@@ -633,10 +636,10 @@ def test_the_text_for_afterwards_tells_host_by_host_what_to_see() -> None:
     told = planned("Qwen/Qwen2.5-72B", TWO_AND_TWO, "0.16.0", tp=2, pp=2)["verify.txt"]
     _, first, second = re.split(r"^vllm-8000 on ", told, flags=re.MULTILINE)
 
-    assert first.startswith("node1: its log (vllm-8000-node1.log) must hold\n")
-    assert second.startswith("node2: its log (vllm-8000-node2.log) must hold\n")
-    assert re.findall(r"the place of rank (\d)", first) == ["0", "1"]
-    assert re.findall(r"the place of rank (\d)", second) == ["2", "3"]
+    assert first.startswith("node1: its log (vllm-8000-node1.log) must contain\n")
+    assert second.startswith("node2: its log (vllm-8000-node2.log) must contain\n")
+    assert re.findall(r"placement of rank (\d)", first) == ["0", "1"]
+    assert re.findall(r"placement of rank (\d)", second) == ["2", "3"]
     assert ("run on node1: nvidia-smi" in first, "run on node2: nvidia-smi" in second) == (True, True)
     assert ("curl" in first, "curl" in second) == (True, False)
 
@@ -674,7 +677,7 @@ def test_each_host_is_told_what_its_own_card_has_for_the_cache() -> None:
 
 def test_a_plan_that_is_not_certain_says_so_wherever_it_is_written() -> None:
     """With what is missing: how 0.6.6 keeps DeepSeek's latent; a plan that fits says nothing."""
-    said = "It is not certain that this plan fits: unknown KV cache layout: "
+    said = "This plan may not fit: unknown KV cache layout: "
     unsure = planned("deepseek-ai/DeepSeek-R1", "8xH200-141GB", "0.6.6", tp=8)
     sure = planned("Qwen/Qwen3-8B", "A100-80GB", "0.19.0", tp=1)
 
@@ -704,4 +707,4 @@ def test_a_term_that_is_not_known_is_named_once() -> None:
     one = replace(plan, fits=None, per_gpu=(rank,), limits=("activation: no start tells it",))
 
     told = planner.deployed(asked, one)["verify.txt"]
-    assert told.startswith("It is not certain that this plan fits: activation: no start tells it\n")
+    assert told.startswith("This plan may not fit: activation: no start tells it\n")

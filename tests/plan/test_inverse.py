@@ -119,7 +119,7 @@ def test_the_model_bounds_the_context_where_memory_does_not() -> None:
     make = maker("openai/gpt-oss-20b", "A100-80GB-PCIe", "0.19.0", given)
     found = inverse.longest_context(inverse.Trial(model("openai/gpt-oss-20b"), make, [card("A100-80GB-PCIe")]))
     assert (found.low, found.expected, found.high) == (131_072,) * 3
-    assert found.reasons == ("the model takes no more than 131,072 tokens",)
+    assert found.reasons == ("the model supports at most 131,072 tokens",)
 
 
 def test_concurrency_at_the_context_that_was_started_is_the_printed_one() -> None:
@@ -143,7 +143,7 @@ def test_concurrency_names_the_option_that_bounds_it() -> None:
     )
     assert found.expected is not None
     assert found.expected > 4
-    assert any("max_num_seqs lets 4" in said for said in found.reasons)
+    assert any("max_num_seqs allows 4" in said for said in found.reasons)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_a_model_that_no_number_of_cards_holds_says_so() -> None:
     make = split_maker("deepseek-ai/DeepSeek-V3", "0.25.1", {"max_model_len": 8192})
     found = inverse.fewest_cards(model("deepseek-ai/DeepSeek-V3"), make, card("RTX4090"), most=4)
     assert found.expected is None
-    assert found.reasons[0] == "more than 4 cards"
+    assert found.reasons[0] == "more than 4 GPUs"
 
 
 def test_the_smallest_card_is_the_first_that_suffices_alone() -> None:
@@ -303,7 +303,7 @@ def test_a_cache_of_8_bits_is_proposed_only_where_the_card_has_it() -> None:
 def test_what_is_not_known_has_no_answer_but_a_reason() -> None:
     """A card of unknown memory: every question is answered by what is missing."""
     name = "Qwen/Qwen2.5-7B-Instruct"
-    device = Device("a card", None, "no source says what its driver leaves", capability=(8, 9))
+    device = Device("a card", None, "unknown: how much of it the driver reserves", capability=(8, 9))
     make = maker(name, "RTX4090", "0.16.0", {})
     answers = [
         inverse.longest_context(inverse.Trial(model(name), make, [device])),
@@ -313,9 +313,9 @@ def test_what_is_not_known_has_no_answer_but_a_reason() -> None:
     ]
     for answer in answers:
         assert (answer.low, answer.expected, answer.high) == (None, None, None)
-        assert any("not known" in said for said in answer.reasons)
+        assert any("unknown" in said for said in answer.reasons)
     assert inverse.ways_out(model(name), make, [device], {}) == ()
-    assert inverse.smallest_card(model(name), lambda *_: make({}), [device]).reasons == ("not known: a card",)
+    assert inverse.smallest_card(model(name), lambda *_: make({}), [device]).reasons == ("unknown: a card",)
 
 
 # ---- small models, whose memory is reckoned by hand
@@ -383,7 +383,7 @@ def test_requests_are_what_the_blocks_hold(context: int, requests: float) -> Non
     found = inverse.highest_concurrency(inverse.Trial(of, make, [card("L4")]), context)
     fitting = context < 1600
     assert found.expected == (requests if fitting else 0.0)
-    said = "max_num_seqs lets 10 of them run at the same time"
+    said = "max_num_seqs allows 10 of them to run concurrently"
     assert (said in found.reasons) is (requests > 10)
     assert found.budget is not None
     assert found.budget.settings.scheduler.max_model_len == context
@@ -424,7 +424,7 @@ def test_the_lowest_utilisation_says_what_one_hundredth_less_lacks() -> None:
     found = inverse.lowest_utilization(inverse.Trial(model("Qwen/Qwen3-8B"), make, [card("L40S")]))
     assert found.budget is not None
     assert found.budget.settings.utilization == found.expected
-    assert found.reasons[0].startswith(("the KV cache is too small", "nothing is left for the KV cache"))
+    assert found.reasons[0].startswith(("the KV cache is too small", "no memory left for the KV cache"))
     assert found.reasons[-1] == f"certain by the conservative estimate: {found.low:g}"
     assert len(found.reasons) == 2
 
@@ -456,8 +456,8 @@ def test_cards_are_eight_to_a_host(count: int, hosts: list[str | None]) -> None:
         (Ranks(2), "TP 2 PP 1"),
         (Ranks(4, 2), "TP 4 PP 2"),
         (Ranks(2, 2, prefill=2), "TP 2 PP 2 PCP 2"),
-        (Ranks(8, 2), "TP 8 PP 2, on 2 hosts of 8 cards (beyond one host, whole ones are tried)"),
-        (Ranks(8, 3), "TP 8 PP 3, on 3 hosts of 8 cards (beyond one host, whole ones are tried)"),
+        (Ranks(8, 2), "TP 8 PP 2, on 2 hosts of 8 GPUs (beyond one host only whole hosts are tried)"),
+        (Ranks(8, 3), "TP 8 PP 3, on 3 hosts of 8 GPUs (beyond one host only whole hosts are tried)"),
     ],
 )
 def test_a_split_is_named_with_its_hosts(ranks: Ranks, said: str) -> None:
@@ -471,7 +471,7 @@ def test_of_many_reasons_the_first_three_are_told(count: int, told: int) -> None
     found = inverse._few(str(number) for number in range(count))
     assert len(found) == told
     assert found[:3] == tuple(str(number) for number in range(min(count, 3)))
-    assert count <= 3 or found[-1] == f"{count - 3} further reasons against other layouts"
+    assert count <= 3 or found[-1] == f"{count - 3} more reasons against other layouts"
 
 
 def test_fewest_cards_go_beyond_a_host_by_whole_ones() -> None:
@@ -486,7 +486,7 @@ def test_fewest_cards_go_beyond_a_host_by_whole_ones() -> None:
     # The network between hosts is for stages.
     assert (found.budget.settings.ranks.tensor, found.budget.settings.ranks.pipeline) == (8, 2)
     assert inverse.fewest_cards(model(name), make, card("A100-80GB-SXM"), most=15).expected is None
-    assert inverse.fewest_cards(model(name), make, card("A100-80GB-SXM"), most=15).reasons[0] == "more than 15 cards"
+    assert inverse.fewest_cards(model(name), make, card("A100-80GB-SXM"), most=15).reasons[0] == "more than 15 GPUs"
 
 
 def test_a_card_that_is_sure_is_told_beside_one_that_is_expected() -> None:
@@ -503,7 +503,7 @@ def test_a_card_that_is_sure_is_told_beside_one_that_is_expected() -> None:
     assert answer.sure is not None
     assert (len(answer.budget.ranks), len(answer.sure.ranks)) == (1, 2)
     assert answer.reasons[0] == "TP 2 PP 1"
-    assert answer.reasons[1] == "expected to suffice, not sure: 1 cards, one card suffices"
+    assert answer.reasons[1] == "expected to be enough, not certain: 1 GPUs, one GPU is enough"
 
 
 def test_the_smallest_card_names_the_sure_one_and_those_of_unknown_memory() -> None:
@@ -519,7 +519,7 @@ def test_the_smallest_card_names_the_sure_one_and_those_of_unknown_memory() -> N
     assert found.expected is not None
     assert (found.expected.name, found.low, found.high) == ("H200", found.expected, found.expected)
     assert found.reasons[0].startswith("the next smaller one, T4: the weights do not fit")
-    assert found.reasons[1:] == ("not known: a card",)
+    assert found.reasons[1:] == ("unknown: a card",)
     none = inverse.smallest_card(asked, made, [card("T4")])
     assert (none.low, none.expected, none.high) == (None, None, None)
     assert len(none.reasons) == 1
@@ -550,7 +550,7 @@ def test_each_change_says_what_it_costs_and_has_its_place() -> None:
         "gpu_memory_utilization": (0, "less memory for other programs on the GPU"),
         "max_num_batched_tokens": (2, "long prompts take more prefill steps"),
         "max_num_seqs": (3, f"at most {requests} requests run concurrently"),
-        "enforce_eager": (4, "slower decoding, without CUDA graphs"),
+        "enforce_eager": (4, "slower decoding without CUDA graphs"),
         "kv_cache_dtype": (5, "8-bit KV cache: slightly less accurate"),
         "tensor_parallel_size": (8, "2 GPUs instead of 1, and their traffic in every layer"),
     }.items()

@@ -49,7 +49,7 @@ def test_a_version_is_judged_by_the_release_before_it(versions: Sequence[str], d
 
 def test_what_is_no_version_is_refused() -> None:
     """A text that is no version is named, not judged by some release."""
-    with pytest.raises(InputError, match="'newish' is no version"):
+    with pytest.raises(InputError, match="'newish' is not a vLLM version"):
         rules("newish")
 
 
@@ -187,9 +187,9 @@ def test_every_rank_has_the_blocks_of_the_poorest(
     ("version", "layers", "demand", "reason"),
     [
         ("0.11.2", _GEMMA_4, _DEMAND, "blocks of several sizes"),
-        ("0.25.1", {_FULL: 2, replace(_SLIDING, key_size=96): 2}, _DEMAND, "cannot make equal"),
+        ("0.25.1", {_FULL: 2, replace(_SLIDING, key_size=96): 2}, _DEMAND, "cannot unify"),
         ("0.8.5", {_FULL: 2, replace(_FULL, key_size=128): 2}, _DEMAND, "one kind"),
-        ("0.19.0", {_FULL: 2, _STATE: 2}, replace(_DEMAND, mixes_groups=False), "without the hybrid cache manager"),
+        ("0.19.0", {_FULL: 2, _STATE: 2}, replace(_DEMAND, mixes_groups=False), "without the hybrid KV cache manager"),
         (
             "0.19.0",
             {_FULL: 2, _SLIDING: 2, replace(_SLIDING, window=256): 2},

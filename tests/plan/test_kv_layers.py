@@ -238,7 +238,7 @@ def test_a_state_has_the_bytes_that_vllm_computes(mixer: Recurrent, ranks: int, 
         (((_MAMBA2, 3), (_FULL, 1)), {}, replace(_8K, caches_prefixes=True), "0.19.0", "mamba_chunk_size"),
         (((_GDN, 3), (_WIDE, 1)), {}, replace(_8K, capability=_BLACKWELL), "0.33.0", "CUDA"),
         (((Recurrent("rwkv"), 2),), {}, _8K, "0.19.0", "'rwkv'"),
-        (((_FULL, 2),), {}, replace(_8K, stage_layers=(2, 2)), "0.19.0", "stages of 4 layers"),
+        (((_FULL, 2),), {}, replace(_8K, stage_layers=(2, 2)), "0.19.0", "stages have 4 layers"),
     ],
 )
 def test_what_is_not_known_is_named(

@@ -184,7 +184,7 @@ def test_an_encoder_that_is_not_loaded_refuses_nothing() -> None:
 
 def test_too_few_cards_are_said() -> None:
     """A split that takes more cards than are given is refused in numbers."""
-    assert illegal(model(PHONE), Ranks(4), (0, 16, 0), cards("2xRTX3090")) == ("it takes 4 cards, 2 are given",)
+    assert illegal(model(PHONE), Ranks(4), (0, 16, 0), cards("2xRTX3090")) == ("needs 4 GPUs, 2 available",)
 
 
 _DIVISIBLE = {
@@ -225,7 +225,7 @@ def test_eight_3090s_share_a_9b_model_by_pairs() -> None:
     assert best.fits
     assert best.serves
     assert best.idle == 0
-    assert named(found, "8 x one card").fits is False
+    assert named(found, "8 x 1 GPU").fits is False
     eight = named(found, "1 x TP 8")
     assert not eight.legal
     assert eight.budget is None
@@ -240,7 +240,7 @@ def test_a_model_that_fits_one_card_may_still_be_split_for_its_cache() -> None:
     """Both ways are there, with the cache that the weights' copies cost; servers of one card have no traffic."""
     given = {**PHONE_OPTIONS, "limit_mm_per_prompt": {"image": 10, "video": 0}, "gpu_memory_utilization": 0.95}
     found = judged(PHONE, "8xRTX3090", given=given)
-    single, pairs = named(found, "8 x one card"), named(found, "4 x TP 2")
+    single, pairs = named(found, "8 x 1 GPU"), named(found, "4 x TP 2")
     assert single.fits
     assert pairs.fits
     assert found[0] is pairs
@@ -265,16 +265,16 @@ def test_requests_that_may_not_run_do_not_count() -> None:
     """More cache than `max_num_seqs` lets run is no reason to let cards talk."""
     given = {"max_model_len": 1024, "max_num_seqs": 16}
     best = judged("Qwen/Qwen2.5-7B-Instruct", "8xRTX4090", given=given)[0]
-    assert best.name == "8 x one card"
+    assert best.name == "8 x 1 GPU"
     assert best.useful == 8 * 16
 
 
 def test_few_cards_that_suffice_are_shown() -> None:
     """Where one copy fits a part of the cards, a way says so and how many stay idle."""
     few = judged("Qwen/Qwen2.5-7B-Instruct", "8xRTX4090", given={"max_model_len": 8192})
-    way = named(few, "1 x one card")
+    way = named(few, "1 x 1 GPU")
     assert way.idle == 7
-    assert "7 of 8 cards stay idle" in way.reasons
+    assert "7 of 8 GPUs stay idle" in way.reasons
     assert way.rank > few[0].rank
 
 
@@ -337,9 +337,9 @@ def test_stages_that_the_environment_gives_bind_every_way() -> None:
 def test_copies_on_different_cards_each_have_their_own_budget() -> None:
     """What all copies hold is the sum over cards that differ; the copy that is shown is the poorest."""
     given = {"max_model_len": 8192}
-    found = named(judged("Qwen/Qwen2.5-1.5B-Instruct", "RTX3090,H100-80GB-SXM", "0.19.0", given), "2 x one card")
+    found = named(judged("Qwen/Qwen2.5-1.5B-Instruct", "RTX3090,H100-80GB-SXM", "0.19.0", given), "2 x 1 GPU")
     each = [
-        named(judged("Qwen/Qwen2.5-1.5B-Instruct", said, "0.19.0", given), "1 x one card").concurrency_total or 0.0
+        named(judged("Qwen/Qwen2.5-1.5B-Instruct", said, "0.19.0", given), "1 x 1 GPU").concurrency_total or 0.0
         for said in ("RTX3090", "H100-80GB-SXM")
     ]
     assert found.concurrency_total == pytest.approx(sum(each))
@@ -357,7 +357,7 @@ def test_tensor_parallelism_stays_within_a_host() -> None:
     assert found[0].rank < four.rank
     stages = named(found, "1 x TP 2 PP 2")
     assert [device.node for device in stages.devices] == ["a", "a", "b", "b"]
-    assert any("hidden states alone" in said for said in stages.reasons)
+    assert any("only hidden states" in said for said in stages.reasons)
     assert any("needs --nnodes, or Ray" in said for said in stages.reasons)
 
 
@@ -374,17 +374,17 @@ def test_nvlink_makes_more_than_two_cards_no_drawback() -> None:
         for said in ("A100-80GB-PCIe", "A100-80GB-SXM", "A100-80GB")
     }
     assert [way.slow for way in slow.values()] == [1, 0, 0]
-    assert any("not known" in said for said in slow["A100-80GB"].reasons)
+    assert any("unknown" in said for said in slow["A100-80GB"].reasons)
 
 
 def test_data_parallelism_without_experts_is_no_better_than_servers() -> None:
     """It is offered, named as what it is, behind the same servers."""
     found = judged("Qwen/Qwen2.5-7B-Instruct", "2xRTX4090", given={"max_model_len": 8192})
-    twin, servers = named(found, "1 x DP 2"), named(found, "2 x one card")
+    twin, servers = named(found, "1 x DP 2"), named(found, "2 x 1 GPU")
     assert twin.is_twin
     assert servers.rank < twin.rank
     assert twin.concurrency_total == servers.concurrency_total
-    assert any("otherwise the same as servers" in said for said in twin.reasons)
+    assert any("the same as separate servers" in said for said in twin.reasons)
 
 
 def test_a_latent_cache_lies_on_every_rank() -> None:
@@ -439,13 +439,13 @@ def test_speed_is_not_guessed_without_a_bandwidth() -> None:
 
 def test_what_is_not_known_is_neither_fit_nor_refused() -> None:
     """A card of unknown memory leaves every legal way open and names what is missing."""
-    device = Device("a card", None, "no source says what its driver leaves", capability=(8, 9))
+    device = Device("a card", None, "unknown: how much of it the driver reserves", capability=(8, 9))
     made = start("Qwen/Qwen2.5-7B-Instruct", "0.16.0", {"max_model_len": 8192}, cards("RTX4090")[0])
     found = ways(model("Qwen/Qwen2.5-7B-Instruct"), lambda *_: made, [device])
     assert found[0].legal
     assert found[0].fits is None
     assert found[0].concurrency_total is None
-    assert any("not known" in said for said in found[0].reasons)
+    assert any("unknown" in said for said in found[0].reasons)
 
 
 # ---- what a release refuses, one reason at a time
@@ -645,7 +645,7 @@ def test_a_way_is_named_by_its_copies_and_its_sizes() -> None:
             (1, Ranks(2, 3, 4, prefill=5)),
         )
     ]
-    assert names == ["3 x one card", "1 x TP 2", "2 x TP 2 PP 4", "1 x TP 2 DP 3", "1 x TP 2 PP 3 PCP 5 DP 4"]
+    assert names == ["3 x 1 GPU", "1 x TP 2", "2 x TP 2 PP 4", "1 x TP 2 DP 3", "1 x TP 2 PP 3 PCP 5 DP 4"]
 
 
 @cache
@@ -715,21 +715,18 @@ def _over(joins: str | None, count: int, *, hosts: int = 1, name: str = "Qwen/Qw
             "nvlink-bridge",
             2,
             0,
-            (
-                "an all-reduce in every layer between two cards: over their NVLink bridge where one is fitted, else "
-                "over PCIe"
-            ),
+            ("an all-reduce in every layer between two GPUs: over NVLink if a bridge is installed, else over PCIe"),
         ),
         (
             "nvlink-bridge",
             4,
             1,
-            "NVLink bridges join pairs: an all-reduce in every layer of 4 cards goes over PCIe, slow beyond two",
+            "NVLink bridges join pairs: an all-reduce in every layer of 4 GPUs goes over PCIe, slow for more than two",
         ),
         ("nvlink", 2, 0, ""),
         ("nvlink", 4, 0, ""),
-        (None, 2, 0, "what joins the cards is not known: over PCIe an all-reduce in every layer is slow beyond two"),
-        (None, 4, 0, "what joins the cards is not known: over PCIe an all-reduce in every layer is slow beyond two"),
+        (None, 2, 0, "unknown interconnect: over PCIe an all-reduce in every layer is slow for more than two GPUs"),
+        (None, 4, 0, "unknown interconnect: over PCIe an all-reduce in every layer is slow for more than two GPUs"),
     ],
 )
 def test_what_joins_the_cards_is_said(joins: str | None, count: int, slow: int, said: str) -> None:
@@ -754,11 +751,11 @@ def test_unequal_cards_of_one_group_are_named() -> None:
     given = {"max_model_len": 8192}
     found = judged("Qwen/Qwen2.5-7B-Instruct", "RTX3090,RTX4090", given=given)
     assert _said(named(found, "1 x TP 2"), "one group") == (
-        "RTX3090, RTX4090 in one group: the smallest decides for all"
+        "RTX3090, RTX4090 in one group: the smallest GPU limits all"
     )
     assert not _said(named(found, "1 x PP 2"), "one group")
-    assert _said(named(found, "2 x one card"), "copies on") == ("copies on different GPUs: figures of the slowest copy")
-    alike = named(judged("Qwen/Qwen2.5-7B-Instruct", "RTX4090@a,RTX4090@b", given=given), "2 x one card")
+    assert _said(named(found, "2 x 1 GPU"), "copies on") == ("copies on different GPUs: figures of the slowest copy")
+    alike = named(judged("Qwen/Qwen2.5-7B-Instruct", "RTX4090@a,RTX4090@b", given=given), "2 x 1 GPU")
     assert not _said(alike, "copies on")
     assert not _said(alike, "a server on")
 
@@ -771,10 +768,10 @@ def test_stages_of_one_host_and_of_two_are_told_apart() -> None:
         for said in ("2xA100-80GB-SXM", "A100-80GB-SXM@a,A100-80GB-SXM@b")
     )
     assert _said(one, "hidden states") == (
-        "stages pass hidden states alone, little for PCIe; one request uses one stage at a time"
+        "pipeline stages pass only hidden states, which PCIe can carry; a request uses one stage at a time"
     )
     assert _said(two, "hidden states") == (
-        "stages on several hosts pass hidden states alone: the usual way where Ethernet joins them"
+        "pipeline stages pass only hidden states between hosts: the usual choice over Ethernet"
     )
 
 
@@ -783,7 +780,7 @@ def test_heads_that_are_repeated_are_counted() -> None:
     found = judged("Qwen/Qwen2.5-1.5B-Instruct", "4xA100-80GB-SXM", given={"max_model_len": 8192})
     assert _said(named(found, "1 x TP 4"), "key-value") == "2 key-value heads on 4 ranks: each is kept 2 times"
     assert not _said(named(found, "2 x TP 2"), "key-value")
-    assert not _said(named(found, "4 x one card"), "key-value")
+    assert not _said(named(found, "4 x 1 GPU"), "key-value")
 
 
 def test_an_encoder_that_no_item_reaches_divides_nothing() -> None:
@@ -805,7 +802,7 @@ def test_experts_are_exchanged_between_the_ranks_of_all_copies() -> None:
     assert (two.slow, four.slow) == (0, 1)
     assert _said(two, "all-to-all").startswith("an all-to-all in every layer")
     assert _said(four, "all-to-all") == "an all-to-all in every layer over PCIe: slow for more than two GPUs"
-    assert _said(two, "attention and its cache on each rank by itself")
+    assert _said(two, "its own attention and KV cache")
     assert not two.is_twin
     assert not _said(two, "behind one port")
 
@@ -922,10 +919,10 @@ def test_speed_goes_stage_after_stage_and_by_the_slowest_card() -> None:
     assert stages.tokens_per_s == pytest.approx(one.tokens_per_s, rel=0.001)
     assert halves.tokens_per_s == pytest.approx(2 * one.tokens_per_s, rel=0.01)
     assert stages.basis == (
-        "an upper bound: the weights and the cache of 8,192 tokens, read once for every token at 2039 GB/s, stage "
-        "after stage; computing, kernels' starts, traffic between GPUs, and sampling are left out"
+        "an upper bound: the weights and the KV cache of 8,192 tokens, read once for every token at 2039 GB/s by one "
+        "stage after the other; compute, kernel launches, traffic between GPUs, and sampling are not counted"
     )
-    assert one.basis.endswith("at 2039 GB/s; computing, kernels' starts, and sampling are left out")
+    assert one.basis.endswith("at 2039 GB/s; compute, kernel launches, and sampling are not counted")
     slow = named(judged("Qwen/Qwen2.5-7B-Instruct", "RTX3090,RTX4090", given=given), "1 x TP 2")
     # 936 of 936 and 1,008 GB/s decide.
     alike = named(judged("Qwen/Qwen2.5-7B-Instruct", "2xRTX3090", given=given), "1 x TP 2")
@@ -952,7 +949,7 @@ def test_no_speed_is_told_of_drafted_tokens() -> None:
 # ---- one beside the others
 
 
-_SLOW = "every token waits for a slow fabric"
+_SLOW = "every token waits for a slow interconnect"
 _STAGED = "a request goes through more stages, one after the other"
 
 
@@ -962,22 +959,22 @@ _STAGED = "a request goes through more stages, one after the other"
         (
             {"concurrency_total": 30.0, "slow": 1},
             {"concurrency_total": 20.0},
-            f"holds 1.5 times the requests of {{}}, but {_SLOW}",
+            f"room for 1.5 times the requests of {{}}, but {_SLOW}",
         ),
         (
             {"concurrency_total": 30.0, "pipeline": 2, "idle": 1},
             {"concurrency_total": 20.0},
-            f"holds 1.5 times the requests of {{}}, but {_STAGED} and cards stay idle",
+            f"room for 1.5 times the requests of {{}}, but {_STAGED} and GPUs stay idle",
         ),
         (
             {"concurrency_total": 30.0, "useful": 16.0},
             {"concurrency_total": 20.0},
-            "holds 1.5 times the requests of {}, but max_num_seqs lets 16 of them run at the same time",
+            "room for 1.5 times the requests of {}, but max_num_seqs allows 16 of them to run concurrently",
         ),
         (
             {"concurrency_total": 30.0, "useful": 16.0, "slow": 1},
             {"concurrency_total": 20.0},
-            f"holds 1.5 times the requests of {{}}, but {_SLOW}",
+            f"room for 1.5 times the requests of {{}}, but {_SLOW}",
         ),
         ({"concurrency_total": 30.0, "useful": 0.0}, {"concurrency_total": 20.0}, ""),
         ({"concurrency_total": 30.0, "useful": 30.0}, {"concurrency_total": 20.0}, ""),
@@ -985,12 +982,12 @@ _STAGED = "a request goes through more stages, one after the other"
         (
             {"concurrency_total": 21.1, "slow": 1},
             {"concurrency_total": 20.0},
-            f"holds 1.1 times the requests of {{}}, but {_SLOW}",
+            f"room for 1.1 times the requests of {{}}, but {_SLOW}",
         ),
         ({"concurrency_total": 30.0, "slow": 1}, {"concurrency_total": 20.0, "slow": 1}, ""),
-        ({"concurrency_total": 10.0}, {"concurrency_total": 20.0}, "holds 0.50 of the requests of {}"),
+        ({"concurrency_total": 10.0}, {"concurrency_total": 20.0}, "room for only 0.50 of the requests of {}"),
         ({"concurrency_total": 20.0}, {"concurrency_total": 21.0}, ""),
-        ({"concurrency_total": 19.9}, {"concurrency_total": 21.0}, "holds 0.95 of the requests of {}"),
+        ({"concurrency_total": 19.9}, {"concurrency_total": 21.0}, "room for only 0.95 of the requests of {}"),
         ({"concurrency_total": None}, {"concurrency_total": 20.0}, ""),
         ({"concurrency_total": 20.0}, {"concurrency_total": None}, ""),
         ({"concurrency_total": 20.0, "slow": 1}, {"concurrency_total": 0.0}, ""),
@@ -1007,9 +1004,9 @@ def test_another_way_says_what_it_has_more_of_and_at_what_price(
 @pytest.mark.parametrize(
     ("best", "single", "said"),
     [
-        ({"concurrency_total": 12.34}, None, ["holds 12.3 requests of 8,192 tokens in all"]),
-        ({"concurrency_total": 99.94}, None, ["holds 99.9 requests of 8,192 tokens in all"]),
-        ({"concurrency_total": 100.0}, None, ["holds 100 requests of 8,192 tokens in all"]),
+        ({"concurrency_total": 12.34}, None, ["room for 12.3 requests of 8,192 tokens in total"]),
+        ({"concurrency_total": 99.94}, None, ["room for 99.9 requests of 8,192 tokens in total"]),
+        ({"concurrency_total": 100.0}, None, ["room for 100 requests of 8,192 tokens in total"]),
         ({"concurrency_total": None}, None, []),
         ({"concurrency_total": 12.0, "fits": False}, None, []),
         ({"concurrency_total": None}, {"fits": False}, ["one GPU alone is not enough: small"]),
@@ -1019,19 +1016,19 @@ def test_another_way_says_what_it_has_more_of_and_at_what_price(
             {"concurrency_total": 15.0, "tensor": 4, "replicas": 1},
             {"concurrency_total": 5.0, "replicas": 4},
             [
-                "holds 15.0 requests of 8,192 tokens in all",
-                "3.0 times the cache of 4 single cards, because the weights lie once instead of 4 times",
+                "room for 15.0 requests of 8,192 tokens in total",
+                "3.0 times the KV cache of 4 single GPUs, because the weights are stored once instead of 4 times",
             ],
         ),
         (
             {"concurrency_total": 15.0, "tensor": 2, "data": 2, "replicas": 3},
             {"concurrency_total": 5.0, "replicas": 12},
             [
-                "holds 15.0 requests of 8,192 tokens in all",
-                "3.0 times the cache of 12 single cards, because the weights lie 6 times instead of 12 times",
+                "room for 15.0 requests of 8,192 tokens in total",
+                "3.0 times the KV cache of 12 single GPUs, because the weights are stored 6 times instead of 12 times",
             ],
         ),
-        ({"concurrency_total": 5.0}, {"concurrency_total": 5.0}, ["holds 5.0 requests of 8,192 tokens in all"]),
+        ({"concurrency_total": 5.0}, {"concurrency_total": 5.0}, ["room for 5.0 requests of 8,192 tokens in total"]),
     ],
 )
 def test_the_best_way_says_what_it_holds_and_why_one_card_is_not_it(

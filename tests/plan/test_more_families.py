@@ -153,7 +153,7 @@ def test_the_first_releases_of_the_newer_engine_keep_states_of_mamba2_alone(
     model = shape({**_SMALL, "model_type": model_type, **changes})
     asked = CacheOptions(1024, block_tokens=4096, capability=(8, 0))
     found = [kv_layers(model, asked, version).missing for version in ("0.9.2", "0.10.2")]
-    assert found == [("how this engine keeps the states of such layers",), ()]
+    assert found == [("how this engine stores the states of such layers",), ()]
 
 
 def test_a_layer_with_two_mixers_keeps_both_caches_on_its_stage() -> None:

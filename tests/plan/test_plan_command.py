@@ -74,7 +74,7 @@ def test_one_size_given_makes_the_others_one(capsys: pytest.CaptureFixture[str])
 
     assert [card["rank"] for card in found["per_gpu"]] == [0, 1]
     assert found["deployment"]["flags"]["pipeline_parallel_size"] == 2
-    assert "6 of the 8 cards stay idle" in found["limits"]
+    assert "6 of the 8 GPUs stay idle" in found["limits"]
 
 
 def test_video_profile_is_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +111,7 @@ def test_unknown_term_is_no_guess(capsys: pytest.CaptureFixture[str]) -> None:
     found = planned(capsys, "openai/gpt-oss-20b", "--gpus", "MI300X", "--tp", "1", "--no-calibration", status=1)
 
     assert found["fits"] is None
-    assert any("MI300X is not known" in said for said in found["limits"])
+    assert any("MI300X is unknown" in said for said in found["limits"])
     assert found["per_gpu"][0]["total_gib"] is None
 
 
@@ -129,26 +129,26 @@ def test_mixed_cards_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("no/such", "--gpus", "A100-80GB"), "is no model of the catalog"),
+        (("no/such", "--gpus", "A100-80GB"), "unknown model"),
         (
             ("--lang", "zh", "Qwen/Qwen3-8B", "--gpus", "A100-80GB"),
-            "No such option --lang. Options of the engine stand",
+            "No such option --lang. Engine options go after",
         ),
         (("--verbose", "Qwen/Qwen3-8B", "--gpus", "A100-80GB"), "No such option --verbose."),
         (("--gpu", "A100-80GB", "Qwen/Qwen3-8B"), "No such option --gpu. Did you mean --gpus?"),
         (("openai/gpt-oss-20b", "--gpus", "A100"), "fits A100-40GB or A100-80GB"),
-        (("openai/gpt-oss-20b", "--gpus", "2xFOO"), "is no GPU that is known"),
-        (("openai/gpt-oss-20b",), "give the cards"),
+        (("openai/gpt-oss-20b", "--gpus", "2xFOO"), "unknown GPU"),
+        (("openai/gpt-oss-20b",), "give GPUs"),
         ((), "give a model and --gpus"),
         ((*GPT, "--max-model-lenn", "4"), "Did you mean --max-model-len?"),
         ((*GPT, "--swap-space", "4"), "--swap-space was removed: vLLM 0.19.0"),
-        ((*GPT, "--tp", "0"), "parallel sizes are 1 at least"),
-        ((*GPT, "--tp", "2"), "takes 2 cards"),
-        ((*GPT, "--vllm", "zero"), "is no version of vLLM"),
+        ((*GPT, "--tp", "0"), "parallel sizes must be at least 1"),
+        ((*GPT, "--tp", "2"), "needs 2 GPUs"),
+        ((*GPT, "--vllm", "zero"), "is not a vLLM version; use"),
         ((*GPT, "-o", "rows.json"), "--from-log"),
-        ((*GPT, "--port", "9000"), "--port is for the files of --deploy"),
-        ((*GPT, "--retry-posts"), "--retry-posts is for the files of --deploy"),
-        ((*GPT, "--env", "CUDA_VISIBLE_DEVICES=3"), "CUDA_VISIBLE_DEVICES: follows from the cards"),
+        ((*GPT, "--port", "9000"), "--port requires --deploy"),
+        ((*GPT, "--retry-posts"), "--retry-posts requires --deploy"),
+        ((*GPT, "--env", "CUDA_VISIBLE_DEVICES=3"), "CUDA_VISIBLE_DEVICES: follows from the GPUs"),
         ((*GPT, "--env", "VLLM_PP_LAYER_PARTITION=12,twelve"), "Invalid partition string: 12,twelve"),
         (("openai/gpt-oss-20b", "--find", "gpus"), "give one GPU's name, as in --gpus H100-80GB"),
         (("--from-log", "no-such.log"), "no-such.log"),
@@ -167,8 +167,8 @@ def test_refusals_are_one_line(capsys: pytest.CaptureFixture[str], words: tuple[
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (None, "No such file"), ("{", "is no JSON"), ("[1]", "holds no JSON object"), ("{}", "nothing can be planned"),
-        ("[" * 100_000, "is no JSON"),
+        (None, "No such file"), ("{", "invalid JSON"), ("[1]", "contains no JSON object"), ("{}", "cannot be planned"),
+        ("[" * 100_000, "invalid JSON"),
     ],
 )  # fmt: skip
 def test_local_configuration_that_says_too_little(
@@ -228,7 +228,7 @@ def test_deployment_is_written_once(capsys: pytest.CaptureFixture[str], tmp_path
     (tmp_path / "start.sh").write_text("mine")
     capsys.readouterr()
     assert cli.run(["plan", *GLM, *NO_VIDEO, "--deploy", str(tmp_path)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert (tmp_path / "start.sh").read_text() == "mine"
 
 
@@ -246,8 +246,8 @@ QWEN = ("Qwen/Qwen3-8B", "--gpus", "A100-80GB", "--vllm", "0.33.0", "--no-calibr
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((*QWEN, "--kv-cache-memory-bytes", "500G"), "the cache that is asked for takes 500.00 GiB"),
-        ((*QWEN, "--num-gpu-blocks-override", "1000000"), "the cache that is asked for takes"),
+        ((*QWEN, "--kv-cache-memory-bytes", "500G"), "the requested KV cache needs 500.00 GiB"),
+        ((*QWEN, "--num-gpu-blocks-override", "1000000"), "the requested KV cache needs"),
         (
             (
                 "Qwen/Qwen2.5-1.5B-Instruct",
@@ -259,7 +259,7 @@ QWEN = ("Qwen/Qwen3-8B", "--gpus", "A100-80GB", "--vllm", "0.33.0", "--no-calibr
                 "2",
                 "--no-calibration",
             ),
-            "T4 cannot run bfloat16",
+            "does not support bfloat16",
         ),
         ((*QWEN, "--num-gpu-blocks-override", "100"), "0.04 of one request of 40,960 tokens"),
         (("Qwen/Qwen3-30B-A3B", "--gpus", "2xA100-80GB", "--vllm", "0.7.2", "--tp", "2"), "implements no Qwen3Moe"),
@@ -269,7 +269,7 @@ QWEN = ("Qwen/Qwen3-8B", "--gpus", "A100-80GB", "--vllm", "0.33.0", "--no-calibr
         ),
         (
             ("google/gemma-3-27b-it", "--gpus", "A100-80GB", "--vllm", "0.16.0", "--tp", "1", *SHARE),
-            "the start passes its own check",
+            "vLLM's own check passes",
         ),
     ],
 )
@@ -328,7 +328,9 @@ def test_the_fewest_cards_may_be_several_hosts(capsys: pytest.CaptureFixture[str
     command = found["deployment"]["command"]
 
     assert found["found"]["value"] == 16
-    assert found["found"]["reasons"][0] == "TP 8 PP 2, on 2 hosts of 8 cards (beyond one host, whole ones are tried)"
+    assert (
+        found["found"]["reasons"][0] == "TP 8 PP 2, on 2 hosts of 8 GPUs (beyond one host only whole hosts are tried)"
+    )
     assert [(one["count"], one["node"]) for one in found["gpus"]] == [(8, "host0"), (8, "host1")]
     assert [line for line in command.splitlines() if line.startswith("#")] == ["# On host0:", "# On host1:"]
     assert command.index("--node-rank 0") < command.index("# On host1:") < command.index("--node-rank 1")
@@ -342,11 +344,11 @@ def test_what_to_see_in_the_log_has_the_plans_figures(capsys: pytest.CaptureFixt
     told = (tmp_path / "verify.txt").read_text()
     cache = found["kv_cache"]
 
-    assert "GiB of the weights: the whole model: Model loading took; planned: 13.7" in told
+    assert "GiB of the weights: the full model: Model loading took; planned: 13.7" in told
     assert f"Available KV cache memory; planned: {cache['gib']:.2f} GiB ({cache['low']:.2f} to " in told
     assert f"GPU KV cache size; planned: {cache['tokens']:,} tokens ({cache['tokens_low']:,} to " in told
     assert f"Maximum concurrency for 131,072 tokens; planned: {cache['max_concurrency']:.2f}x (" in told
-    assert "it holds near the share" in told
+    assert "it holds close to gpu_memory_utilization" in told
 
 
 def test_hosts_that_ray_joins_have_a_script_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_options_of_other_types_reach_the_parser() -> None:
         ({"options": "[1]"}, "options: is no JSON object"),
         ({"options": "{"}, "options: is no JSON object"),
         ({"options": '{"no_such_option": 1}'}, "no-such-option"),
-        ({"model": "nobody/nothing-1B"}, "nobody/nothing-1B: is no model of the catalog"),
+        ({"model": "nobody/nothing-1B"}, "nobody/nothing-1B: unknown model"),
         ({"gpus": "8xNOCARD"}, "NOCARD"),
         ({"vllm": "twelve"}, "twelve"),
     ],
@@ -149,7 +149,7 @@ def test_the_best_layout_becomes_files(tmp_path: Path) -> None:
     assert not folder.exists()
     assert "start.sh" in str(plan_evidence.write(asked, found, str(folder), apply=True))
     assert (folder / "nginx.conf").read_text(encoding="utf-8") == files["nginx.conf"]
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         plan_evidence.write(asked, found, str(folder), apply=True)
     with pytest.raises(InputError, match="folder is empty"):
         plan_evidence.write(asked, found, " ", apply=True)
@@ -161,7 +161,7 @@ def test_where_nothing_fits_nothing_is_written(tmp_path: Path) -> None:
     asked = plan_evidence.question(case, model="google/gemma-4-31B-it", gpus="2xRTX3090")
     found = plan_evidence.layouts(asked)
 
-    assert plan_evidence.best(found) == "no layout fits, so there is nothing to deploy"
+    assert plan_evidence.best(found) == "no layout fits: nothing to deploy"
     assert plan_evidence.deployed(asked, found) == {}
     assert plan_evidence.confirmations(asked, found) == {}
     assert "no layout fits" in str(plan_evidence.write(asked, found, str(tmp_path), apply=True))
@@ -241,7 +241,7 @@ def test_a_log_without_its_card_is_planned_by_the_memory_that_it_states() -> Non
     assert planned(asked).gpus[0].total_gib == 23.56
     assert isinstance(plan_evidence.layouts(asked, 2), Layouts)
     wrong = plan_evidence.start(bare, gpus="A100-80GB")
-    assert wrong == "the log's card has 23.56 GiB, A100-80GB has 79.25; name the right one"
+    assert wrong == "the log's GPU has 23.56 GiB, A100-80GB has 79.25; name the right one"
 
 
 @pytest.mark.parametrize(

@@ -76,10 +76,10 @@ def test_several_servers_have_the_command_of_the_first() -> None:
 
 def test_gpus_that_are_left_out_are_named() -> None:
     """Those in use on a host that was read, and those that a layout has no use for."""
-    assert "  Note  Left out, as they are in use or that is not told: GPU 0, 2, 5, 6, 7." in shown(
+    assert "  Note  Left out, as they are in use or their use is unknown: GPU 0, 2, 5, 6, 7." in shown(
         "Qwen/Qwen3-8B", "host-8xa100-shared"
     )
-    assert "  Note  2 of the 4 cards stay idle." in shown("Qwen/Qwen3-8B", "4xRTX3090", tp=2)
+    assert "  Note  2 of the 4 GPUs stay idle." in shown("Qwen/Qwen3-8B", "4xRTX3090", tp=2)
 
 
 def test_a_model_that_does_not_fit_has_the_cheapest_changes_with_which_it_does() -> None:
@@ -204,7 +204,7 @@ def test_sizes_that_the_release_rejects_have_others() -> None:
     lines = shown("Qwen/Qwen3-8B", "4xRTX3090", tp=3)
 
     assert "32 attention heads" in lines[1]
-    assert any(re.match(r"  1  2 \u00d7 TP 2 +40,960 +\d+  other parallel sizes than yours$", line) for line in lines)
+    assert any(re.match(r"  1  2 \u00d7 TP 2 +40,960 +\d+  different parallel sizes$", line) for line in lines)
     assert commands(lines).startswith(
         "# Server 1 of 2; the others have other GPUs and ports.\n"
         "export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0,1\n"
@@ -428,12 +428,12 @@ def test_a_question_without_an_answer_has_the_changes(capsys: pytest.CaptureFixt
 def test_the_smallest_gpu_and_an_unknown_limit_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
     """What belongs to the answer stands below the command; the rest is behind `--explain`."""
     _, out, _ = run(capsys, "plan", "Qwen/Qwen3-32B", "--gpus", "RTX3090", "--find", "gpus")
-    assert "  Note  One card alone: A100-80GB is the smallest" in out
+    assert "  Note  On one GPU: A100-80GB is the smallest" in out
     assert "TP 3 PP 1" not in out
     assert "CUDA_VISIBLE_DEVICES names" not in out
 
     _, out, _ = run(capsys, "plan", "zai-org/AutoGLM-Phone-9B", "--gpus", "2xRTX3090", "--find", "context")
-    assert "  Note  The longest context of the model itself is not known" in out
+    assert "  Note  The model's own longest context is unknown" in out
 
 
 def test_explain_shows_everything_below_the_summary(capsys: pytest.CaptureFixture[str]) -> None:

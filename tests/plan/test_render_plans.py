@@ -137,7 +137,7 @@ def pair(fits: Plan, unknown: Plan) -> Layouts:
 @pytest.fixture(scope="module")
 def compared() -> PlanComparison:
     terms = (
-        ComparedTerm("weights", 13.69, 13.69, 13.72, 13.72, "within the plan's band"),
+        ComparedTerm("weights", 13.69, 13.69, 13.72, 13.72, "within the planned range"),
         ComparedTerm("activation", 0.77, 0.73, 0.86, 0.96, "the forward pass takes more than the sampler"),
         ComparedTerm("communication", 0.0, None, None, None, ""),
     )
@@ -429,7 +429,7 @@ def test_plan_against_actual_names_what_is_off(compared: PlanComparison) -> None
     assert said.startswith("off: activation peak, 0.96 GiB printed where 0.77 were planned\n")
     assert (
         "  weights             13.69  13.69 to 13.72        13.72         +0.03\n"
-        "      within the plan's band\n"
+        "      within the planned range\n"
         "  activation peak      0.77  0.73 to 0.86           0.96         +0.19\n"
     ) in said
     assert "  communication        0.00                      unknown\n" in said

@@ -261,7 +261,7 @@ _ENGINES = [
 def test_the_engine_falls_back_where_the_newer_one_cannot(
     model: str, release: str, given: dict[str, Any], *, variables: dict[str, str], card: dict[str, Any], is_older: bool
 ) -> None:
-    """Old cards, quantised caches, stages and states bring the older engine back, each in its releases."""
+    """Old cards, quantized KV caches, stages and states bring the older engine back, each in its releases."""
     found = settle(_SHAPES[model], given, release, environment=variables, **card)
     assert (found.is_v0, found.limits) == (is_older, ())
 
@@ -269,7 +269,9 @@ def test_the_engine_falls_back_where_the_newer_one_cannot(
 def test_asking_for_an_engine_that_cannot_is_told() -> None:
     """VLLM_USE_V1=1 on a card that the newer engine lacks ends the start, and the reason is named."""
     found = settle(_DENSE, {}, "0.9.2", environment=_NEWER, **_V100)
-    assert found.limits == ("vLLM 0.9.2 refuses VLLM_USE_V1=1 with what the newer engine lacks: old card",)
+    assert found.limits == (
+        "vLLM 0.9.2 rejects VLLM_USE_V1=1 with features that the V1 engine lacks: compute capability below 8.0",
+    )
     assert not found.is_v0
 
 
@@ -338,7 +340,9 @@ def test_a_fitted_length_is_told() -> None:
     assert (fitted.scheduler.max_model_len, fitted.scheduler.is_length_fitted) == (131_072, True)
 
 
-_BEYOND = "--max-model-len 200000 is more than the 131072 tokens that the model takes: vLLM 0.19.0 refuses it unless "
+_BEYOND = (
+    "--max-model-len 200000 is more than the 131072 tokens that the model supports: vLLM 0.19.0 rejects it unless "
+)
 
 
 @pytest.mark.parametrize(
@@ -633,13 +637,13 @@ def test_without_a_card_what_depends_on_it_is_named() -> None:
             "0.19.0",
             "the longest context: the model's configuration has no max_position_embeddings",
         ),
-        (_DENSE, {"runner": "pooling"}, "0.19.0", "how the model pools (long prompts are read in parts or whole)"),
+        (_DENSE, {"runner": "pooling"}, "0.19.0", "the model's pooling type (decides chunked prefill)"),
         (_DENSE, {"speculative_config": {"method": "ngram"}}, "0.19.0", "num_speculative_tokens"),
         (
             _SHAPES["hybrid"],
             {"kv_transfer_config": {"kv_connector": "Some"}},
             "0.22.1",
-            "whether the KV connector takes groups of several kinds",
+            "whether the KV connector supports several KV cache groups",
         ),
     ],
 )
@@ -1274,8 +1278,8 @@ def test_whole_steps_of_latent_attention_need_its_card(
     [
         ("dense", {"tensor_parallel_size": 8, "decode_context_parallel_size": 1}, ""),
         ("dense", {"tensor_parallel_size": 16, "decode_context_parallel_size": 2}, ""),
-        ("dense", {"tensor_parallel_size": 16, "decode_context_parallel_size": 4}, "16 / 8: at most 2 here"),
-        ("dense", {"tensor_parallel_size": 8, "decode_context_parallel_size": 2}, "8 / 8: none here"),
+        ("dense", {"tensor_parallel_size": 16, "decode_context_parallel_size": 4}, "16 / 8: at most 2"),
+        ("dense", {"tensor_parallel_size": 8, "decode_context_parallel_size": 2}, "8 / 8: none"),
         ("latent", {"tensor_parallel_size": 8, "decode_context_parallel_size": 8}, ""),
         ("latent", {"tensor_parallel_size": 8, "decode_context_parallel_size": 3}, "must be divisible by dcp_size=3"),
     ],
@@ -1293,7 +1297,7 @@ def test_a_prompt_that_is_cut_has_its_context_cut_alike(decode: int, *, is_refus
     given = {"tensor_parallel_size": 2, "prefill_context_parallel_size": 2, "decode_context_parallel_size": decode}
     found = _given(given, "0.26.0", _SHAPES["latent"])
     assert bool(found.limits) is is_refused
-    assert ("what activation takes with --prefill-context-parallel-size" in found.missing) is not is_refused
+    assert ("activation memory with --prefill-context-parallel-size" in found.missing) is not is_refused
     assert (found.cache.decode_shards, found.cache.prefill_shards) == (decode, 2)
 
 
@@ -1302,12 +1306,12 @@ def test_a_prompt_that_is_cut_has_its_context_cut_alike(decode: int, *, is_refus
     [
         ("0,1", (0, 1), ()),
         ("1", (1,), ()),
-        ("-1,2", None, ("VLLM_PP_LAYER_PARTITION=-1,2: no stage has -1 layers; give each 0 at least",)),
-        ("1;2", None, ("VLLM_PP_LAYER_PARTITION: vLLM ends its start: Invalid partition string: 1;2",)),
+        ("-1,2", None, ("VLLM_PP_LAYER_PARTITION=-1,2: a stage cannot have -1 layers; use at least 0",)),
+        ("1;2", None, ("VLLM_PP_LAYER_PARTITION: vLLM fails with: Invalid partition string: 1;2",)),
         (
             "9" * 79 + ";;",
             None,
-            (f"VLLM_PP_LAYER_PARTITION: vLLM ends its start: Invalid partition string: {'9' * 79};",),
+            (f"VLLM_PP_LAYER_PARTITION: vLLM fails with: Invalid partition string: {'9' * 79};",),
         ),
     ],
 )
@@ -1374,7 +1378,7 @@ def test_a_connector_may_switch_mixed_groups_off(
     """To 0.21 any connector does, then some do: that is open only where there are groups of several kinds."""
     found = _given(given, release, _SHAPES[model])
     assert found.cache.mixes_groups is mixes
-    assert ("whether the KV connector takes groups of several kinds" in found.missing) is is_missing
+    assert ("whether the KV connector supports several KV cache groups" in found.missing) is is_missing
 
 
 def test_prefixes_are_cached_as_asked() -> None:
@@ -1442,7 +1446,7 @@ def test_stages_of_many_layers_add_up() -> None:
     [
         (0, {"method": "mtp"}, ("num_speculative_tokens", "MTP layers")),
         (0, {"method": "mtp", "num_speculative_tokens": 1}, ("MTP layers",)),
-        (0, {"method": "mtp", "model": "head", "num_speculative_tokens": 1}, ("the draft model head takes",)),
+        (0, {"method": "mtp", "model": "head", "num_speculative_tokens": 1}, ("the draft model head",)),
         (1, {"method": "mtp"}, ()),
     ],
 )

@@ -81,12 +81,12 @@ def issues(text: str, name: str, version: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("version", "world", "here", "nodes", "name", "said"),
     [
-        ("0.19.0", 1, 1, 1, "uni", "one rank"),
-        ("0.7.2", 2, 2, 1, "mp", "this host has the 2 cards"),
-        ("0.11.0", 2, 1, 1, "ray", "Ray is taken, and refused where it is not installed"),
-        ("0.11.2", 2, 1, 1, None, "refused unless --nnodes"),
+        ("0.19.0", 1, 1, 1, "uni", "single rank"),
+        ("0.7.2", 2, 2, 1, "mp", "this host has all 2 GPUs"),
+        ("0.11.0", 2, 1, 1, "ray", "fails if Ray is not installed"),
+        ("0.11.2", 2, 1, 1, None, "rejected without --nnodes"),
         ("0.33.0", 2, 1, 2, "mp", "--nnodes 2"),
-        ("0.7.2", 2, 1, 1, "ray", "the rule of this one was not read"),
+        ("0.7.2", 2, 1, 1, "ray", "the next known release"),
     ],
 )
 def test_a_release_takes_its_executor_by_the_cards_it_sees(  # noqa: PLR0917 - a row of the table
@@ -103,10 +103,10 @@ def test_a_release_takes_its_executor_by_the_cards_it_sees(  # noqa: PLR0917 - a
 @pytest.mark.parametrize(
     ("version", "cards", "copies", "by", "said"),
     [
-        ("0.32.0", [4], 1, "", "Ray is needless"),
-        ("0.32.0", [4, 4], 1, "nnodes", "Ray is needless"),
+        ("0.32.0", [4], 1, "", "Ray is not needed"),
+        ("0.32.0", [4, 4], 1, "nnodes", "Ray is not needed"),
         ("0.10.2", [4, 4], 1, "ray", "has no --nnodes"),
-        ("0.32.0", [1, 3], 1, "ray", "the hosts have 1, 3 cards of it"),
+        ("0.32.0", [1, 3], 1, "ray", "the hosts have 1, 3 GPUs"),
         ("0.32.0", [4, 4], 2, "ray", "data parallelism"),
     ],
 )
@@ -133,9 +133,9 @@ def test_each_node_has_its_own_environment_and_the_first_ones_address() -> None:
     assert "--host 10.0.0.1 \\\n" in first
     for text in (first, second):
         assert "--master-addr 10.0.0.1 \\\n  --master-port 29701 \\\n" in text
-        assert "has to resolve" not in text
+        assert "must resolve" not in text
     assert (told.joined_by, told.executor, told.layout) == ("nnodes", "mp", None)
-    assert told.single_node_result.startswith("2 ranks, and 1 card on this host: refused")
+    assert told.single_node_result.startswith("2 ranks, but 1 GPU on this host: rejected")
     assert [node.environment for node in told.nodes] == [dict(one.variables) for one in ENVIRONMENTS]
     assert set(told.files) == set(made) == {name for node in told.nodes for name in node.files} | {"steps.txt"}
 
@@ -196,7 +196,7 @@ def test_what_one_host_needs_reaches_no_other_through_rays_driver() -> None:
     assert "ray start --address=10.0.0.1:6379 --node-ip-address=10.0.0.2 --num-gpus=1\n" in made["ray-node2.sh"]
     assert "Environment=NCCL_SOCKET_IFNAME=ens5\n" in made["systemd-node2/vllm-ray.service"]
     assert "Requires=vllm-ray.service\n" in made["systemd-node1/vllm-8000.service"]
-    assert told.reason.startswith("Ray was asked for, though it is needless")
+    assert told.reason.startswith("--by ray is not needed")
     assert told.executor == "ray"
     alike = [replace(one, variables={**one.variables, "NCCL_SOCKET_IFNAME": "eth0"}) for one in ENVIRONMENTS]
     assert "NCCL_SOCKET_IFNAME=eth0 \\\n" in written(vllm="0.16.0", by="ray", environments=alike)[1]["start-node1.sh"]
@@ -244,7 +244,7 @@ def test_no_container_is_written_for_ray_where_the_image_has_none() -> None:
     _, made, told = written(by="ray")
 
     assert not any(name.startswith(("ray-docker", "ray-compose", "docker", "compose")) for name in made)
-    assert "the published image of vLLM 0.32.0 has none" in told.notes[0]
+    assert "the published image of vLLM 0.32.0 has no Ray" in told.notes[0]
     _, made, told = written(by="ray", image="example/vllm-ray:1")
     assert "example/vllm-ray:1" in made["ray-docker-node1.sh"]
     assert not any("image" in note for note in told.notes)
@@ -260,7 +260,7 @@ def test_a_container_beside_a_hosts_ray_is_refused() -> None:
     )
 
     assert made
-    with pytest.raises(InputError, match="In containers Ray has to run beside the server"):
+    with pytest.raises(InputError, match="In containers, Ray must run in the server's container"):
         containers.docker(parts)
 
 
@@ -302,10 +302,10 @@ def test_stages_that_are_asked_for_get_the_layers_that_unequal_cards_have_room_f
         ]
     )
     told = json.loads(capsys.readouterr().out)
-    said = re.search(r"VLLM_PP_LAYER_PARTITION=(\d+),(\d+) is how many", " ".join(told["notes"]))
+    said = re.search(r"VLLM_PP_LAYER_PARTITION=(\d+),(\d+) sets the layers", " ".join(told["notes"]))
 
     assert even["fits"] is False
-    assert any("gives the larger cards more layers" in limit for limit in even["limits"])
+    assert any("gives the larger GPUs more layers" in limit for limit in even["limits"])
     assert told["fits"] is not False
     assert said is not None
     assert int(said[1]) + int(said[2]) == 64
@@ -313,7 +313,7 @@ def test_stages_that_are_asked_for_get_the_layers_that_unequal_cards_have_room_f
     assert f"VLLM_PP_LAYER_PARTITION={said[1]},{said[2]} " in (out / "start-node-1.sh").read_text("utf-8")
     given = ["--env", "VLLM_PP_LAYER_PARTITION=10,54", "--out", str(tmp_path / "given")]
     cli.run(["cluster", "files", *words, "--nodes", "cluster-3090-h800", "--vllm", "0.16.0", "--by", "ray", *given])
-    assert "PARTITION=10,54 is how many" in capsys.readouterr().out
+    assert "PARTITION=10,54 sets the" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -382,7 +382,7 @@ def test_uneven_stages_of_document_fours_cards_are_written() -> None:
     assert parts[0].groups() == parts[1].groups()
     assert int(parts[0][1]) * 2 < int(parts[0][2])
     assert tensor.fits is False
-    assert any("the smallest decides for all" in reason for reason in tensor.reasons)
+    assert any("the smallest GPU limits all" in reason for reason in tensor.reasons)
 
 
 def test_the_larger_card_alone_is_a_way() -> None:
@@ -402,7 +402,7 @@ def test_the_larger_card_alone_is_a_way() -> None:
     assert [card.gpu for card in best.per_gpu] == ["H800"]
     assert any("only on H800" in reason for reason in best.reasons)
     assert not any("does not suffice" in one for way in planner.layouts(asked).layouts for one in way.reasons)
-    assert "1 of 2 cards stay idle" in best.reasons
+    assert "1 of 2 GPUs stay idle" in best.reasons
     assert best.deployment is not None
     assert "VLLM_HOST_IP=10.0.0.2" in best.deployment.command
 
@@ -435,7 +435,7 @@ def test_the_network_bounds_what_goes_over_it() -> None:
     assert tensor.prompt_tokens_per_s == pytest.approx(1e9 / 8 / (36 * 2 * 4096 * 2))
     assert stages.token_s == pytest.approx(one + 0.0001)
     assert stages.prompt_tokens_per_s == pytest.approx(1e9 / 8 / (4096 * 2))
-    assert "a and b: 1,000 Mbit/s, 0.2 ms there and back" in stages.remark
+    assert "a and b: 1,000 Mbit/s, 0.2 ms round trip" in stages.remark
 
 
 @pytest.mark.parametrize(
@@ -489,7 +489,7 @@ def test_a_measured_network_bounds_the_speed_that_is_told() -> None:
 
     slow, unknown = tensor(nodes), tensor(cluster())
     assert slow.speed.tokens_per_s < 1 / (72 * 0.0005) < unknown.speed.tokens_per_s
-    assert "ms on the network" in slow.speed.basis
+    assert "ms of network latency" in slow.speed.basis
     assert any("as measured over TCP" in reason for reason in slow.reasons)
     assert not any("as measured" in reason for reason in unknown.reasons)
 
@@ -501,14 +501,14 @@ def test_the_release_is_the_nodes_own() -> None:
     """Different ones are refused, named."""
     assert start_files.release(cluster(releases=("0.19.0", None))) == "0.19.0"
     assert start_files.release(cluster()) is None
-    with pytest.raises(InputError, match=r"different releases of vLLM \(node1 0.19.0, node2 0.32.0\)"):
+    with pytest.raises(InputError, match=r"different vLLM releases \(node1 0.19.0, node2 0.32.0\)"):
         start_files.release(cluster(releases=("0.19.0", "0.32.0")))
 
 
 @pytest.mark.parametrize(
     ("gpus", "message"),
     [
-        ("A100-80GB-SXM@node1,A100-80GB-SXM@node9", "node9: is none of the nodes"),
+        ("A100-80GB-SXM@node1,A100-80GB-SXM@node9", "node9: not one of the nodes"),
         ("2xA100-80GB-SXM", "a GPU without @NODE"),
     ],
 )
@@ -520,13 +520,13 @@ def test_cards_are_on_the_nodes(gpus: str, message: str) -> None:
 
 def test_nodes_without_a_gpu_are_said_to_have_none() -> None:
     """With what to give instead."""
-    with pytest.raises(InputError, match="none of the nodes lists a GPU; name the cards"):
+    with pytest.raises(InputError, match="no node lists a GPU; use --gpus"):
         written(gpus=None)
 
 
 def test_what_only_ray_joins_is_not_written_for_nnodes() -> None:
     """A node with one card and one with two."""
-    with pytest.raises(InputError, match=r"--by nnodes: .* the hosts have 1, 2 cards"):
+    with pytest.raises(InputError, match=r"--by nnodes: .* the hosts have 1, 2 GPUs"):
         written(gpus="A100-80GB-SXM@node1,2xA100-80GB-SXM@node2", by="nnodes", tp=None, pp=3)
 
 
@@ -542,7 +542,7 @@ def test_what_only_ray_joins_is_not_written_for_nnodes() -> None:
 )
 def test_what_is_no_address_or_name_gets_into_no_file(variables: dict[str, str]) -> None:
     """Refused in one line."""
-    with pytest.raises(InputError, match=r"\A[^\n]+ is no name of "):
+    with pytest.raises(InputError, match=r"\A[^\n]+ is not a[^\n]* name"):
         written(environments=[NodeEnvironment("node1", variables, "")])
 
 
@@ -574,11 +574,11 @@ def test_what_is_not_known_of_a_node_is_said() -> None:
     _, made, told = written(environments=())
 
     assert "VLLM_HOST_IP=" not in "".join(made.values())
-    assert any("By which address and interface the others reach node1, node2 is not known" in one for one in told.notes)
-    assert any("node1 has to resolve" in one for one in told.notes)
+    assert any("Unknown address and interface of node1, node2" in one for one in told.notes)
+    assert any("node1 must resolve" in one for one in told.notes)
 
 
-@pytest.mark.parametrize(("port", "message"), [(0, "29501|from 0"), (65536, "from 65536 are not there")])
+@pytest.mark.parametrize(("port", "message"), [(0, "29501|from 0"), (65536, "from 65536 are not available")])
 def test_a_port_that_no_host_has_is_refused(port: int, message: str) -> None:
     """Of those where hosts meet as well."""
     with pytest.raises(InputError, match=message):
@@ -605,7 +605,7 @@ def test_the_command_writes_what_starts_a_model_on_two_nodes(
     assert sorted(told["files"]) == sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file())
     assert [node["environment"]["VLLM_HOST_IP"] for node in told["nodes"]] == ["10.77.0.1", "10.77.0.2"]
     assert cli.run([*WORDS, "--tp", "2", "--out", str(tmp_path)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 def test_the_command_says_what_to_do_and_takes_addresses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -669,5 +669,5 @@ def test_files_are_shown_with_their_nodes() -> None:
     text = styled.plain(shown.view(told))
 
     assert isinstance(told, StartFiles)
-    assert "Given the sizes alone on one node: 2 ranks" in text
+    assert "With only the parallel sizes, on one node: 2 ranks" in text
     assert "NOTE" in text

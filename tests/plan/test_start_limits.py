@@ -44,7 +44,7 @@ def test_cards_without_kernels_are_refused(gpu: str, release: str, least: str | 
     every = layouts("Qwen/Qwen2.5-1.5B-Instruct", gpu, release, options={"max_model_len": 2048})
 
     assert (one.fits, every.fits) == ((False, False) if least else (True, True))
-    assert any(f"no kernels for cards below {least} (" in said for said in one.limits) == (least is not None)
+    assert any(f"no kernels for GPUs below {least} (" in said for said in one.limits) == (least is not None)
 
 
 def test_the_fewest_cards_are_not_looked_for_where_none_would_do() -> None:
@@ -70,7 +70,7 @@ def test_cards_that_read_a_prompt_together_count() -> None:
     assert [card.rank for card in one.per_gpu] == [0, 1, 2, 3]
     assert one.deployment is not None
     assert "CUDA_VISIBLE_DEVICES=0,1,2,3" in one.deployment.command
-    with pytest.raises(InputError, match=r"takes 4 cards \(tensor x pipeline x data parallel x prefill context"):
+    with pytest.raises(InputError, match=r"needs 4 GPUs \(tensor x pipeline x data parallel x prefill context"):
         plan(DEEPSEEK, "2xH100-80GB", "0.33.0", tp=2, options=PREFILL)
 
 
@@ -79,12 +79,12 @@ def test_layouts_count_cards_as_plans_do() -> None:
     for one in layouts(DEEPSEEK, "8xH100-80GB", "0.33.0", options=PREFILL).layouts:
         assert one.layout is not None
         taken = one.layout.replicas * one.layout.tp * one.layout.pp * one.layout.dp * 2
-        assert taken == 8 or f"{8 - taken} of 8 cards stay idle" in " ".join(one.reasons)
+        assert taken == 8 or f"{8 - taken} of 8 GPUs stay idle" in " ".join(one.reasons)
         if one.legal:
             assert len(one.per_gpu) == taken // one.layout.replicas
     # Pairs never take all of three cards.
     of_three = layouts(DEEPSEEK, "3xH100-80GB", "0.33.0", options=PREFILL).layouts
-    assert any("1 of 3 cards stay idle" in one.reasons for one in of_three)
+    assert any("1 of 3 GPUs stay idle" in one.reasons for one in of_three)
 
 
 def test_experts_lie_over_all_cards_that_read_a_prompt() -> None:
@@ -102,20 +102,20 @@ def test_experts_lie_over_all_cards_that_read_a_prompt() -> None:
     ("name", "release", "sizes", "says"),
     [
         # To 0.25 no attention supports it (v1/worker/cp_utils.py).
-        (QWEN, "0.25.1", {"prefill_context_parallel_size": 2}, "does not run any model with"),
+        (QWEN, "0.25.1", {"prefill_context_parallel_size": 2}, "does not support any model with"),
         # 0.26.0 v1/attention/backend.py:1000.
-        (QWEN, "0.33.0", {"prefill_context_parallel_size": 2}, "does not run a model without latent attention"),
+        (QWEN, "0.33.0", {"prefill_context_parallel_size": 2}, "does not support a model without latent attention"),
         # 0.26.0 config/parallel.py:514.
         (
             DEEPSEEK,
             "0.33.0",
             {"prefill_context_parallel_size": 2, "decode_context_parallel_size": 3},
-            "it is 1, 2 or 4",
+            "it must be 1, 2 or 4",
         ),
         # 0.16.0 config/parallel.py:352.
         (DEEPSEEK, "0.16.0", {"decode_context_parallel_size": 4}, "tp_size=2 must be divisible by dcp_size=4"),
         # 0.11.2 config/model.py:1178: four key-value heads on two ranks are not repeated.
-        (QWEN, "0.16.0", {"decode_context_parallel_size": 2}, "2 / 4: none here"),
+        (QWEN, "0.16.0", {"decode_context_parallel_size": 2}, "2 / 4: none"),
     ],
 )
 def test_shards_of_a_context_that_a_release_refuses(name: str, release: str, sizes: dict[str, int], says: str) -> None:
@@ -157,7 +157,7 @@ def test_stages_that_do_not_add_up_do_not_fit(told: str, says: str) -> None:
 
 def test_cards_are_chosen_by_the_layout_alone() -> None:
     """A deployment sets CUDA_VISIBLE_DEVICES for each server: a value of one's own would be lost, so it is refused."""
-    with pytest.raises(InputError, match="CUDA_VISIBLE_DEVICES: follows from the cards and the layout"):
+    with pytest.raises(InputError, match="CUDA_VISIBLE_DEVICES: follows from the GPUs and the layout"):
         plan(QWEN, "2xA100-80GB", "0.16.0", tp=2, environment={"CUDA_VISIBLE_DEVICES": "2,3"})
 
 
@@ -167,18 +167,22 @@ def test_cards_are_chosen_by_the_layout_alone() -> None:
 @pytest.mark.parametrize(
     ("release", "options", "says"),
     [
-        ("0.16.0", {"max_model_len": "8192"}, "max_model_len: must be an integer, also as 8k or 8K, or auto; str is"),
-        ("0.16.0", {"max_model_len": 8192.0}, "max_model_len: must be an integer, also as 8k or 8K, or auto; float"),
-        ("0.16.0", {"max_num_seqs": True}, "max_num_seqs: must be an integer; bool is given"),
-        ("0.16.0", {"gpu_memory_utilization": "0.9"}, "gpu_memory_utilization: must be a number; str is given"),
-        ("0.16.0", {"enforce_eager": "yes"}, "enforce_eager: must be True or False; str is given"),
+        ("0.16.0", {"max_model_len": "8192"}, "max_model_len: must be an integer, also as 8k or 8K, or auto; got str"),
+        (
+            "0.16.0",
+            {"max_model_len": 8192.0},
+            "max_model_len: must be an integer, also as 8k or 8K, or auto; got float",
+        ),
+        ("0.16.0", {"max_num_seqs": True}, "max_num_seqs: must be an integer; got bool"),
+        ("0.16.0", {"gpu_memory_utilization": "0.9"}, "gpu_memory_utilization: must be a number; got str"),
+        ("0.16.0", {"enforce_eager": "yes"}, "enforce_eager: must be True or False; got str"),
         ("0.7.2", {"enable_chunked_prefill": "true"}, "enable_chunked_prefill: must be True or False"),
-        ("0.16.0", {"kv_cache_dtype": 8}, "kv_cache_dtype: must be a text; int is given"),
+        ("0.16.0", {"kv_cache_dtype": 8}, "kv_cache_dtype: must be a text; got int"),
         ("0.16.0", {"cudagraph_capture_sizes": [1, "2"]}, "cudagraph_capture_sizes: must be a list, each an integer"),
-        ("0.16.0", {"compilation_config": [3]}, "compilation_config: must be JSON; list is given"),
+        ("0.16.0", {"compilation_config": [3]}, "compilation_config: must be JSON; got list"),
         ("0.7.2", {"limit_mm_per_prompt": "image=1"}, "limit_mm_per_prompt: must be"),
         ("0.16.0", {"dtype": "bf17"}, "--dtype does not accept bf17 in vLLM 0.16.0"),
-        ("0.16.0", {"maxmodellen": 1}, "maxmodellen: is no option of vLLM 0.16.0; did you mean max_model_len?"),
+        ("0.16.0", {"maxmodellen": 1}, "maxmodellen: is not an option of vLLM 0.16.0; did you mean max_model_len?"),
         ("0.16.0", {"compilation_config": {"levl": 3}}, "--compilation-config has no key levl"),
     ],
 )
@@ -218,8 +222,8 @@ def test_cards_without_kernels_are_told_before_what_a_dtype_could_mend() -> None
     found = planner.plan_model("meta-llama/Llama-3.1-8B-Instruct", "P100", vllm="0.8.5", tp=1)
 
     assert found.fits is False
-    assert "have no kernels for cards below 7.0" in found.limits[0]
-    assert not any("cannot run bfloat16" in said for said in found.limits)
+    assert "have no kernels for GPUs below 7.0" in found.limits[0]
+    assert not any("does not support bfloat16" in said for said in found.limits)
 
 
 def test_what_is_not_known_is_the_reason_of_an_uncertain_plan() -> None:
@@ -230,9 +234,7 @@ def test_what_is_not_known_is_the_reason_of_an_uncertain_plan() -> None:
     )
 
     assert found.fits is None
-    assert str(plan_words.headline(found)).startswith(
-        "not certain: not known: the memory that the draft model /nope takes"
-    )
+    assert str(plan_words.headline(found)).startswith("not certain: unknown: the memory of the draft model /nope")
 
 
 def test_where_nothing_is_left_for_the_cache_it_is_planned_as_none() -> None:
@@ -247,6 +249,6 @@ def test_many_refused_layouts_are_counted_not_listed() -> None:
     found = planner.find_plan("meta-llama/Meta-Llama-3.1-405B", "T4", "gpus", vllm="0.11.0")
 
     assert found.found is not None
-    assert found.found.reasons[0] == "more than 64 cards"
+    assert found.found.reasons[0] == "more than 64 GPUs"
     assert len(found.found.reasons) <= 5
-    assert found.found.reasons[-1].endswith("further reasons against other layouts")
+    assert found.found.reasons[-1].endswith("more reasons against other layouts")

@@ -172,8 +172,8 @@ EXPLAINED = {
     "Qwen/Qwen3-1.7B": (311_164_928, "the files hold a head beside the tied embedding"),
     "google/medgemma-27b-it": (1_409_630_208, "the files hold a head beside the tied embedding"),
     "Qwen/Qwen3-Embedding-8B": (-621_219_840, "the files of an embedding model hold no head"),
-    "google/gemma-4-26B-A4B-it": (2_304, "`standardize` is not in the configuration's copy"),
-    "google/gemma-4-31B-it": (2_304, "`standardize` is not in the configuration's copy"),
+    "google/gemma-4-26B-A4B-it": (2_304, "`standardize`: not in the configuration's copy"),
+    "google/gemma-4-31B-it": (2_304, "`standardize`: not in the configuration's copy"),
     "meta-llama/Llama-2-13b-hf": (2_560, "the files hold inverse frequencies"),
     "meta-llama/Llama-2-7b-hf": (2_048, "the files hold inverse frequencies"),
     "zai-org/glm-4-9b": (32, "the files hold inverse frequencies"),
@@ -1032,7 +1032,7 @@ def test_the_band_is_what_the_allocator_and_kernels_may_add() -> None:
         assert loaded is not None
         (stage,) = loaded
         assert (stage.expected, stage.expected - stage.low, stage.high - stage.expected) == (12 * MIB, low, high)
-        assert stage.reasons[0] == "how the allocator rounds depends on the order of allocations"
+        assert stage.reasons[0] == "allocator rounding depends on the order of allocations"
         assert (len(stage.reasons) > 1) == (told is not None)
     even = replace(bare, embedding=((ModelTensor("mlp", "a", 20 * MIB // 2), None),))
     for told, parts in ((None, (1000, 400)), ("fp8", (200, 200))):
@@ -1040,7 +1040,7 @@ def test_the_band_is_what_the_allocator_and_kernels_may_add() -> None:
         assert loaded is not None
         (stage,) = loaded
         assert (stage.expected - stage.low, stage.high - stage.expected) == tuple(20 * MIB // part for part in parts)
-        assert "how the allocator rounds depends on the order of allocations" not in stage.reasons
+        assert "allocator rounding depends on the order of allocations" not in stage.reasons
 
 
 TOWERS = """

@@ -56,7 +56,7 @@ def options_of(
             try:
                 options[name] = json.loads(value)
             except ValueError:
-                missing.append(f"what {name} says: the log prints it in an unknown form")
+                missing.append(f"{name}: the log prints it in an unknown format")
         else:
             options[name] = value
     for name in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "max_model_len"):
@@ -103,7 +103,7 @@ class LaunchPlace:
         """
         need = settings.ranks.cards
         if need > MAX_GPUS:
-            raise InputError(f"the start takes {need} GPUs; correct its parallel sizes")
+            raise InputError(f"the launch needs {need} GPUs; correct its parallel sizes")
         return (*self.devices[:need], *(self.devices[-1],) * (need - len(self.devices)))
 
     def budget(self, model: PlannedModel, options: Mapping[str, Any], calibrate: Calibrate | None = None) -> Budget:
@@ -179,9 +179,9 @@ class _Figure:
         elif self.actual is None:
             notes.append("the log does not print it")
         elif not self.beyond:
-            notes.append("within the plan's band")
+            notes.append("within the planned range")
         else:
-            more = "more than the plan's most" if self.beyond > 0 else "less than the plan's least"
+            more = "above the planned range" if self.beyond > 0 else "below the planned range"
             notes.append(f"{abs(self.beyond):.2f} GiB {more}: {_WHY[self.name][self.beyond < 0]}")
         return "; ".join(notes)
 
@@ -190,13 +190,13 @@ class _Figure:
         return ComparedTerm(self.name, expected, low, high, self.actual, self.explained)
 
 
-_SETTINGS_DIFFER = "max_num_seqs or max_num_batched_tokens are not what the plan takes them to be"
+_SETTINGS_DIFFER = "max_num_seqs or max_num_batched_tokens differ from the plan"
 _WHY: Mapping[str, tuple[str, str]] = {
     "weights": (
         "another checkpoint or quantization than the plan's, or a second model in memory (a draft model, adapters)",
-        "another checkpoint or quantisation than the plan's, or a part that is not loaded or lies on the host",
+        "another checkpoint or quantization than the plan's, or part of it is not loaded or stays in host memory",
     ),
-    "activation": (f"{_SETTINGS_DIFFER}, or kernels keep more than their rules say", f"{_SETTINGS_DIFFER}"),
+    "activation": (f"{_SETTINGS_DIFFER}, or kernels keep larger buffers than estimated", f"{_SETTINGS_DIFFER}"),
     "non_torch": (
         "another process used the GPU, or communication between GPUs needs more",
         "another process released memory, or communication between GPUs needs less",
@@ -209,9 +209,9 @@ _WHY: Mapping[str, tuple[str, str]] = {
     "cuda_graphs_estimated": ("the release's own estimate is high", "the release's own estimate is low"),
     "consumed": (
         "another process used the GPU, or more stays allocated after profiling",
-        "another process gave memory back meanwhile, or less stays allocated after profiling",
+        "another process released memory, or less stays allocated after profiling",
     ),
-    "headroom": (f"{_SETTINGS_DIFFER}, or the graphs' estimate is high", f"{_SETTINGS_DIFFER}"),
+    "headroom": (f"{_SETTINGS_DIFFER}, or the CUDA graph estimate is high", f"{_SETTINGS_DIFFER}"),
     "kv_cache": (
         "less than planned was subtracted from the budget, or the GPU has more memory",
         "more than planned was subtracted from the budget, or the GPU has less memory",
@@ -273,7 +273,7 @@ def _figures(start: ServerRun, model: PlannedModel, planned: Budget, *, is_told:
     largest = max(planned.ranks, key=lambda rank: _known(rank, ("weights",)).expected)
     weights = _sum(largest, ("weights",))
     if settings.cpu_offload_bytes:
-        yield _Figure("weights", None, facts.weights_gib, note="whole parts of it lie on the host")
+        yield _Figure("weights", None, facts.weights_gib, note="parts of the model stay in host memory")
     elif facts.weights_gib is not None or weights is not None:
         yield _Figure("weights", weights, facts.weights_gib)
     is_set = any(reading.name == "kv_cache_gib" and _SET in reading.quote.text for reading in start.readings)
@@ -284,7 +284,7 @@ def _figures(start: ServerRun, model: PlannedModel, planned: Budget, *, is_told:
         "activation",
         _sum(max(planned.ranks, key=lambda rank: _known(rank, _SHARED[:2]).expected), _SHARED[:2]),
         facts.activation_gib,
-        note="with the encoder's profile" if planned.encoder is not None else "",
+        note="including encoder profiling" if planned.encoder is not None else "",
     )
     yield _Figure(
         "non_torch",
@@ -301,7 +301,7 @@ def _figures(start: ServerRun, model: PlannedModel, planned: Budget, *, is_told:
         yield _Figure("cuda_graphs_estimated", estimate, facts.cuda_graph_estimated_gib, note=note)
     captured = first.captured.band if is_sized else None
     if facts.cuda_graph_gib is not None:
-        yield _Figure("cuda_graphs", captured, facts.cuda_graph_gib, note="captured when the cache is made")
+        yield _Figure("cuda_graphs", captured, facts.cuda_graph_gib, note="captured when the KV cache is allocated")
     if facts.activation_gib is None or facts.non_torch_gib is None:
         yield from _derived(facts, poorest, planned, reserved)
     yield _Figure("kv_cache", poorest.available, facts.kv_cache_gib)
@@ -330,13 +330,13 @@ def _consumed(start: ServerRun, model: PlannedModel, planned: Budget) -> Iterato
     if consumed is not None:
         together = None if stays is None or kept is None else stays.plus(kept)
         yield _Figure(
-            "consumed", together, consumed, note="weights, non-torch memory and what stays of the activation",
+            "consumed", together, consumed, note="weights, non-torch memory and activations that stay allocated",
             is_kept=False,
         )  # fmt: skip
     if headroom is not None:
         beyond = None if peak is None or kept is None else peak.less(kept)
         yield _Figure(
-            "headroom", beyond, headroom, note="the activation's peak beyond that, and the estimate of CUDA graphs",
+            "headroom", beyond, headroom, note="the activation peak beyond that, and the CUDA graph estimate",
             is_kept=False,
         )  # fmt: skip
 
@@ -363,16 +363,16 @@ def _derived(facts: Facts, poorest: RankBudget, planned: Budget, reserved: Band)
     summands = " + ".join(
         ["activation", *(["encoder"] if planned.encoder else []), "non-torch"]
         + (["communication"] if len(planned.ranks) > 1 else [])
-        + (["the estimate of CUDA graphs"] if "cuda_graphs" in names else [])
+        + (["the CUDA graph estimate"] if "cuda_graphs" in names else [])
     )
-    less = f" less {estimate:.2f} estimated for CUDA graphs" if estimate else ""
+    less = f" minus {estimate:.2f} estimated for CUDA graphs" if estimate else ""
     yield _Figure(
         "beside_weights",
         band,
         share - facts.weights_gib - facts.kv_cache_gib - estimate,
         3 * _PRINTED,
-        f"{summands}, by subtraction: {settings.utilization:g} x {total.expected / GIB:.2f} GiB less "
-        f"{facts.weights_gib:.2f} of weights less {facts.kv_cache_gib:.2f} of cache{less}",
+        f"{summands}, by subtraction: {settings.utilization:g} x {total.expected / GIB:.2f} GiB minus "
+        f"{facts.weights_gib:.2f} of weights minus {facts.kv_cache_gib:.2f} of KV cache{less}",
         is_kept="cuda_graphs" not in names,
     )
 
@@ -400,19 +400,19 @@ def _tokens(facts: Facts, planned: Budget) -> tuple[str, bool]:
     statements, is_within = [], True
     if facts.kv_cache_tokens is not None:
         least, most = pool.tokens(few), pool.tokens(many)
-        statements.append(f"{least:,} to {most:,} tokens, {facts.kv_cache_tokens:,} are printed")
+        statements.append(f"{least:,} to {most:,} tokens (the log reports {facts.kv_cache_tokens:,})")
         is_within = least <= facts.kv_cache_tokens <= most
     is_same = facts.max_concurrency_tokens in (None, planned.settings.scheduler.max_model_len) and _is_sized(planned)
     if facts.max_concurrency is not None and is_same:
         low, high = pool.concurrency(few), pool.concurrency(many)
         statements.append(
-            f"{low:.2f} to {high:.2f} requests of the whole context, {facts.max_concurrency:.2f} are printed"
+            f"{low:.2f} to {high:.2f} full-context requests (the log reports {facts.max_concurrency:.2f})"
         )
         is_within = is_within and low - _PRINTED <= facts.max_concurrency <= high + _PRINTED
     if not statements:
         return "", True
-    end = "" if is_within else "; the cache has another form than planned"
-    return f"{size:.2f} GiB hold by this release's rules {'; '.join(statements)}{end}", is_within
+    end = "" if is_within else "; the KV cache layout differs from the plan"
+    return f"by this release's layout {size:.2f} GiB have room for {'; '.join(statements)}{end}", is_within
 
 
 def _residuals(

@@ -104,20 +104,21 @@ def refusals(shape: Shape, demand: LoraDemand) -> Iterator[str]:
     number = _number(demand)
     model = _lora_model(architecture)
     if model is not None and (not model.has_lora or demand.release < model.since):
-        yield f"vLLM {number} has no LoRA for {architecture}"
+        yield f"vLLM {number} does not support LoRA for {architecture}"
         return
     tensor = demand.ranks.tensor
     if demand.lora.is_sharded and demand.lora.rank % tensor:
-        yield f"--fully-sharded-loras divides the rank of adapters: {demand.lora.rank} is not a multiple of {tensor} GPUs"
+        yield f"--fully-sharded-loras splits the LoRA rank: {demand.lora.rank} is not a multiple of {tensor} GPUs"
     if model is not None and model.has_known_layers and model.has_ends(demand.release):
         most = next(words for words, until in _LARGEST_VOCABULARY if demand.release < until)
         if shape.vocabulary_size > most:
             yield (
-                f"vLLM {number} has no LoRA for the head of a vocabulary of {shape.vocabulary_size:,} words, "
-                f"{most:,} are the most"
+                f"vLLM {number} does not support LoRA on the output layer with a vocabulary of "
+                f"{shape.vocabulary_size:,} tokens "
+                f"(at most {most:,})"
             )
     if demand.ranks.splits_experts and _EXPERTS <= demand.release < _EXPERTS_SPLIT and _has_experts(shape):
-        yield f"vLLM {number} has no LoRA for experts with --enable-expert-parallel"
+        yield f"vLLM {number} does not support LoRA on experts with --enable-expert-parallel"
 
 
 def _has_experts(shape: Shape) -> bool:
@@ -222,15 +223,15 @@ def _why_unknown(stock: TensorInventory, demand: LoraDemand) -> str | None:
     model = _lora_model(shape.architecture)
     number = _number(demand)
     if model is None or not model.has_known_layers or not _FIRST <= demand.release < model.known_until:
-        return f"which layers of {shape.architecture} have adapters in vLLM {number}"
+        return f"which layers of {shape.architecture} support LoRA in vLLM {number}"
     if not stock.variants:
         return ", ".join(stock.missing) or "layers"
     if not _has_experts(shape):
         return None
     if demand.ranks.data > 1:
-        return "how experts' adapters are divided among ranks of data parallelism"
+        return "how expert adapters are split over data parallel ranks"
     if shape.quantization is not None and demand.release >= _EXPERTS:
-        return "whether kernels of quantised experts take adapters"
+        return "whether kernels of quantized experts support LoRA"
     return None
 
 
@@ -244,12 +245,12 @@ def room(stock: TensorInventory, demand: LoraDemand) -> tuple[Term, ...]:
     why = _why_unknown(stock, demand)
     pipeline = demand.ranks.pipeline
     if why is not None:
-        return (Term("adapters", None, f"not known: {why}"),) * pipeline
+        return (Term("adapters", None, f"unknown: {why}"),) * pipeline
     shape = stock.shape
     model, sizes = _lora_model(shape.architecture) or LoraModel(), _Room(demand)
     layer_sizes = [(variant.layers, *_layer(variant, model, sizes)) for variant in stock.variants]
     tables = demand.tokens * _TOKEN_BYTES
-    source = f"{demand.lora.slots} of rank {demand.lora.rank}, set aside when the model is loaded: vllm lora/layers"
+    source = f"{demand.lora.slots} of rank {demand.lora.rank}, allocated when the model is loaded: vllm lora/layers"
     terms, start = [], 0
     for stage, count in enumerate(stages(shape.layers, demand.ranks, demand.release)):
         size = _ends(shape, model, sizes, is_first=stage == 0, is_last=stage == pipeline - 1)
@@ -267,8 +268,8 @@ def room(stock: TensorInventory, demand: LoraDemand) -> tuple[Term, ...]:
 
 def _left_out(term: Term, demand: LoraDemand) -> Term:
     gib = (term.band or NOTHING).expected / GIB
-    reason = f"they take {gib:.2f} GiB, which vLLM {_number(demand)} may leave out of what it counts"
-    return replace(term, band=None, source=f"{reason}: then the cache gets their room, too")
+    reason = f"adapters need {gib:.2f} GiB, which vLLM {_number(demand)} may not count"
+    return replace(term, band=None, source=f"{reason}: then the KV cache gets that memory too")
 
 
 def _ends(shape: Shape, model: LoraModel, room: _Room, *, is_first: bool, is_last: bool) -> int:

@@ -118,7 +118,7 @@ class Device:
         """A GPU as the catalog has it."""
         gpu, total = card.gpu, card.gpu.total
         sides = Band(*(int(side * GIB) for side in (total.low, total.expected, total.high))) if total else None
-        source = total.source if total else "no source says what its driver leaves"
+        source = total.source if total else "unknown: how much of it the driver reserves"
         return cls(gpu.name, sides, source, card.node, gpu.version, gpu.interconnect, gpu.memory_bandwidth_gb_s)
 
 
@@ -134,7 +134,7 @@ class RankBudget:
     available: Band | None
     """Of it for the cache; may be below zero. None: a term is not known."""
     captured: Term
-    """What capturing CUDA graphs takes beyond that, when the cache is made: "cuda_graphs_captured"."""
+    """What CUDA graph capture needs beyond that, when the cache is made: "cuda_graphs_captured"."""
     fits: bool | None
     """Whether this GPU has room for its share of one request, None if unknown or too close."""
 
@@ -323,7 +323,7 @@ def _own_weights(model: PlannedModel, how: _Loading) -> tuple[Term, ...]:
         return (Term("weights", sides, source),) * how.ranks.pipeline
     if loaded is None:
         missing = ", ".join(model.stock.missing) or f"how {how.quantization} stores its weights"
-        return (Term("weights", None, f"not known: {missing}"),) * how.ranks.pipeline
+        return (Term("weights", None, f"unknown: {missing}"),) * how.ranks.pipeline
     source = f"configuration ({model.source})" if model.source else "configuration"
     terms = []
     for stage in loaded:
@@ -449,7 +449,7 @@ def budget(
     for sentence in settings.limits:
         problems.add(False, sentence)
     for name in settings.missing:
-        problems.add(None, f"not known: {name}")
+        problems.add(None, f"unknown: {name}")
     for sentence in too_old(settings, devices):
         problems.add(False, sentence)
     for sentence in adapters.refusals(model.shape, _asked(settings)) if settings.lora.rank else ():
@@ -506,7 +506,7 @@ def too_old(settings: LaunchSettings, devices: Sequence[Device]) -> tuple[str, .
 
 
 WEIGHTS_LACK = "the weights do not fit"
-CACHE_LACKS = ("the KV cache is too small", "nothing is left for the KV cache")
+CACHE_LACKS = ("the KV cache is too small", "no memory left for the KV cache")
 """How the limits begin that say which memory is lacking."""
 
 
@@ -585,7 +585,8 @@ class _GpuBudget:
             if self.requested.expected > free.expected:
                 mine.add(
                     False,
-                    f"utilisation {self.settings.utilization:g} requires {_gib(self.requested.expected)}, an idle "
+                    f"gpu_memory_utilization {self.settings.utilization:g} requires {_gib(self.requested.expected)}, "
+                    "an idle "
                     f"{name} has about {_gib(free.expected)} free: vLLM's check of free memory fails",
                 )
         text = self._band("activation")
@@ -593,7 +594,7 @@ class _GpuBudget:
             mine.add(
                 False,
                 f"profiling runs out of memory: it needs {_gib(text.expected)} in addition to the weights, "
-                f"{_gib(left.expected)} are left on {name}; lower max_num_seqs or max_num_batched_tokens",
+                f"only {_gib(left.expected)} left on {name}; lower max_num_seqs or max_num_batched_tokens",
             )
         if self.encoder is not None:
             self._judge_encoder(mine, self.encoder, left)
@@ -604,7 +605,7 @@ class _GpuBudget:
                 mine.add(
                     False,
                     f"the requested KV cache needs {_gib(cache)}, and next to the weights "
-                    f"{_gib(max(0, rest.expected))} are left on {name}",
+                    f"only {_gib(max(0, rest.expected))} left on {name}",
                 )
         reach = (self.requested or NOTHING).plus(self.captured.band or NOTHING)
         if self.available is not None and self.available.expected > 0 and self.settings.cache.size is None:
@@ -612,8 +613,9 @@ class _GpuBudget:
             if over > 0:
                 mine.add(
                     None,
-                    f"capturing CUDA graphs takes {_gib((self.captured.band or NOTHING).expected)} beyond what "
-                    f"utilisation {self.settings.utilization:g} counts: {_gib(over)} more than {name} has left",
+                    f"CUDA graph capture needs {_gib((self.captured.band or NOTHING).expected)} beyond what "
+                    f"gpu_memory_utilization {self.settings.utilization:g} covers: {_gib(over)} more than {name} has "
+                    "left",
                 )
 
     def _given_cache(self) -> int | None:
@@ -635,9 +637,10 @@ class _GpuBudget:
         mine.add(
             False if middle is not None else None,
             f"profiling {encoder.items} {encoder.modality} of {encoder.tokens:,} tokens "
-            f"{'runs' if middle is not None else 'may run'} out of memory before the cache is sized, whatever the "
-            f"utilisation: its {step.what} takes {tried(step.size) / 2**20:.2f} MiB, {_gib(step.live)} in all "
-            f"beside {_gib(self._band('weights').expected)} of weights on {self.device.name} "
+            f"{'runs' if middle is not None else 'may run'} out of memory before the KV cache is sized, at any "
+            f"gpu_memory_utilization: its {step.what} needs {tried(step.size) / 2**20:.2f} MiB, {_gib(step.live)} in "
+            "total "
+            f"next to {_gib(self._band('weights').expected)} of weights on {self.device.name} "
             f"({_gib(left.expected)} left); limit {encoder.modality}s: --limit-mm-per-prompt "
             f"'{{\"{encoder.modality}\": 0}}'",
         )
@@ -653,9 +656,9 @@ class _GpuBudget:
             return
         length = self.settings.scheduler.max_model_len
         if expected < need:
-            may = f"; on the favourable side there are {_gib(high)}" if high >= need else ""
+            may = f"; up to {_gib(high)} in the best case" if high >= need else ""
             problem = (
-                f"{CACHE_LACKS[1]}, {_gib(-expected)} are missing,"
+                f"{CACHE_LACKS[1]}, {_gib(-expected)} short,"
                 if expected <= 0
                 else f"{CACHE_LACKS[0]}: {_gib(expected)} left, {_gib(need)} needed"
             )
@@ -663,8 +666,8 @@ class _GpuBudget:
         else:
             mine.add(
                 None,
-                f"too close to be sure: one request of {length:,} tokens needs {_gib(need)}, {_gib(expected)} are "
-                f"expected on {self.device.name}, {_gib(low)} at least",
+                f"too close to call: one request of {length:,} tokens needs {_gib(need)}, {_gib(expected)} is "
+                f"expected on {self.device.name}, at least {_gib(low)}",
             )
 
 

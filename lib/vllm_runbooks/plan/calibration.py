@@ -74,7 +74,7 @@ _NAMES = {
     "beside_weights": "activation and non-torch memory together",
     "non_torch": "non-torch memory",
     "cuda_graphs": "CUDA graphs",
-    "cuda_graphs_estimated": "the estimate of CUDA graphs",
+    "cuda_graphs_estimated": "the CUDA graph estimate",
 }
 
 
@@ -104,12 +104,12 @@ def read(text: str, where: str) -> tuple[Residual, ...]:
         InputError: It is something else; in one line.
     """
     if len(text) > _MAX_SIZE:
-        raise InputError(f"{where}: is larger than {_MAX_SIZE} characters, so no calibration")
+        raise InputError(f"{where}: not a calibration file: larger than {_MAX_SIZE} characters")
     rows = _parsed(text, where).get("rows")
     if not isinstance(rows, list):
-        raise InputError(f"{where}: contains no list `rows`; `plan --from-log LOG -o FILE` writes one")
+        raise InputError(f"{where}: has no list `rows`; `plan --from-log LOG -o FILE` writes one")
     if len(rows) > _MAX_ROWS:
-        raise InputError(f"{where}: contains more than {_MAX_ROWS} rows")
+        raise InputError(f"{where}: has more than {_MAX_ROWS} rows")
     return tuple(_row(row, f"{where}: row {number}") for number, row in enumerate(rows, 1))
 
 
@@ -117,9 +117,9 @@ def _parsed(text: str, where: str) -> Mapping[str, Any]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        raise InputError(f"{where}: is no JSON; `plan --from-log LOG -o FILE` writes one") from None
+        raise InputError(f"{where}: invalid JSON; `plan --from-log LOG -o FILE` writes one") from None
     if not isinstance(data, Mapping):
-        raise InputError(f"{where}: contains no mapping with a list `rows`")
+        raise InputError(f"{where}: not a mapping with a list `rows`")
     return data
 
 
@@ -129,30 +129,30 @@ _KNOWN = {field.name for field in fields(Residual)}
 
 def _row(row: Any, where: str) -> Residual:
     if not isinstance(row, Mapping):
-        raise InputError(f"{where}: is no mapping")
+        raise InputError(f"{where}: not a mapping")
     other = next((str(name)[:60] for name in row if name not in _KNOWN), None)
     if other is not None:
-        raise InputError(f"{where}: {other!r} is no field; known: {', '.join(sorted(_KNOWN))}")
+        raise InputError(f"{where}: unknown field {other!r}; known fields: {', '.join(sorted(_KNOWN))}")
     release, term, source = ("" if row.get(name) is None else str(row[name]) for name in _TEXTS)
     if version_key(release) is None:
-        raise InputError(f"{where}: release {release[:40]!r} is no version; write it as '0.19.0', in quotes")
+        raise InputError(f"{where}: release {release[:40]!r} is not a version; write it as '0.19.0', in quotes")
     if term not in RULES:
-        raise InputError(f"{where}: term {term[:40]!r} is none of {', '.join(RULES)}")
+        raise InputError(f"{where}: unknown term {term[:40]!r}; use one of {', '.join(RULES)}")
     if not source:
-        raise InputError(f"{where}: source is empty; say which start printed it")
+        raise InputError(f"{where}: source is empty; name the launch that printed the figures")
     planned, actual = (_size(row.get(name), f"{where}: {name}") for name in ("planned_gib", "actual_gib"))
     ranks = row.get("tensor_parallel_size", 1)
     if not isinstance(ranks, int) or isinstance(ranks, bool) or not 1 <= ranks <= 4096:
-        raise InputError(f"{where}: tensor_parallel_size is no number of ranks")
+        raise InputError(f"{where}: tensor_parallel_size must be a number of ranks")
     for name in ("gpu", "architecture"):
         if not isinstance(row.get(name), (str, type(None))):
-            raise InputError(f"{where}: {name} is no name")
+            raise InputError(f"{where}: {name} must be a string")
     return Residual(release, row.get("gpu"), row.get("architecture"), term, planned, actual, source, ranks)
 
 
 def _size(value: Any, where: str) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < _MAX_GIB:
-        raise InputError(f"{where} is no number of GiB")
+        raise InputError(f"{where} must be a number of GiB")
     return float(value)
 
 
@@ -193,12 +193,12 @@ def shipped() -> Shipped:
 def _text(path: Path) -> str:
     try:
         if path.stat().st_size > _MAX_SIZE:
-            raise InputError(f"{path}: is larger than {_MAX_SIZE} bytes, so no calibration")
+            raise InputError(f"{path}: not a calibration file: larger than {_MAX_SIZE} bytes")
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path}: is no text in UTF-8, so no calibration") from None
+        raise InputError(f"{path}: not a calibration file: not UTF-8 text") from None
 
 
 def load(user_file: str | Path | None = None) -> Calibrate:
@@ -310,6 +310,6 @@ def shifted(band: Band, by: Sequence[float]) -> Band:
 
 
 def _sentence(name: str, rows: Sequence[Residual], by: int) -> str:
-    count = f"{len(rows)} starts" if len(rows) > 1 else "one start"
+    count = f"{len(rows)} launches" if len(rows) > 1 else "one launch"
     sources = dict.fromkeys(f"{row.source} (vLLM {row.release}, {row.gpu or 'unknown GPU'})" for row in rows)
     return f"{_NAMES.get(name, name)} {by / GIB:+.3f} GiB, the median of {count}: {'; '.join(sources)}"

@@ -47,7 +47,7 @@ def _is_size(value: object) -> bool:
 
 
 def _no_index(path: Path) -> InputError:
-    return InputError(f"{path}: is no index of safetensors; fetch it again")
+    return InputError(f"{path}: not a safetensors index; download it again")
 
 
 def _index(folder: Path) -> dict[str, Any] | None:
@@ -60,7 +60,7 @@ def _index(folder: Path) -> dict[str, Any] | None:
     try:
         index = json.loads(text)
     except (ValueError, RecursionError):
-        raise InputError(f"{path}: is no JSON; fetch the index again") from None
+        raise InputError(f"{path}: invalid JSON; download the index again") from None
     parts = (index, index.get("weight_map", {}), index.get("metadata", {})) if isinstance(index, dict) else (None,)
     if not all(isinstance(part, dict) for part in parts) or not all(
         isinstance(name, str) and Path(name).name == name for name in index.get("weight_map", {}).values()
@@ -91,9 +91,9 @@ def tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], int]]:
     """
     end, size = _end_of(path), path.stat().st_size
     if end is None:
-        raise InputError(f"{path}: is a pointer of Git LFS, not the weights; fetch them with git lfs pull")
+        raise InputError(f"{path}: is a Git LFS pointer, not the weights; run git lfs pull")
     if size != end:
-        raise InputError(f"{path}: has {size} bytes, but its header says {end}; fetch it again")
+        raise InputError(f"{path}: has {size} bytes, but its header says {end}; download it again")
     with path.open("rb") as stream:
         (length,) = struct.unpack("<Q", stream.read(8))
         header = json.loads(stream.read(length))
@@ -101,7 +101,7 @@ def tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], int]]:
     for name, (begin, last) in _header(path).items():
         dtype, shape = header[name].get("dtype"), header[name].get("shape")
         if not isinstance(dtype, str) or not isinstance(shape, list) or not all(map(_is_size, shape)):
-            raise InputError(f"{path}: its header is damaged; fetch the file again")
+            raise InputError(f"{path}: its header is damaged; download the file again")
         entries[name] = (dtype, tuple(shape), last - begin)
     return entries
 
@@ -111,7 +111,7 @@ def _header_bytes(path: Path) -> int:
 
 
 def _header(path: Path) -> dict[str, tuple[int, int]]:
-    damaged = InputError(f"{path}: its header is damaged; fetch the file again")
+    damaged = InputError(f"{path}: its header is damaged; download the file again")
     with path.open("rb") as stream:
         start = stream.read(8)
         if len(start) < 8:
@@ -161,7 +161,7 @@ def problems(folder: Path, *, needs_weights: bool = True, needs_tokenizer: bool 
     config = folder / "config.json"
     has_params = (folder / "params.json").is_file()
     if not config.is_file() and not has_params and not any(folder.glob("*.gguf")):
-        faults.append(f"{config}: is missing; fetch the model again, or correct the path")
+        faults.append(f"{config}: not found; download the model again, or correct the path")
     if needs_tokenizer and not any((folder / name).is_file() for name in _TOKENIZERS):
         faults.append(f"{folder}: contains no tokenizer (tokenizer.json or tokenizer.model); download it, or name one")
     has_other = has_params or any(folder.glob("*.gguf"))
@@ -187,24 +187,24 @@ def _json_problem(path: Path, *, is_config: bool) -> str | None:
     except OSError as error:
         return f"cannot be read ({error.strerror}); download it again, or fix its permissions"
     if len(raw) > _MAX_JSON:
-        return f"is larger than the {_MAX_JSON >> 20} MiB that such a file may have; fetch it again"
+        return f"is larger than the {_MAX_JSON >> 20} MiB allowed for such a file; download it again"
     if raw.startswith(_LFS):
-        return "is a pointer of Git LFS, not the file; fetch it with git lfs pull"
+        return "is a Git LFS pointer, not the file; run git lfs pull"
     if not raw.strip():
-        return "is empty; fetch it again"
+        return "is empty; download it again"
     try:
         # Numbers are not reckoned: one of very many digits takes very long.
         content = json.loads(raw.decode(), parse_int=len, parse_float=len)
     except UnicodeDecodeError as error:
-        return f"is no text in UTF-8 from byte {error.start} on; fetch it again"
+        return f"is not UTF-8 text from byte {error.start} on; download it again"
     except json.JSONDecodeError as error:
-        return f"is cut off or no JSON at {error.lineno}:{error.colno}; fetch it again"
+        return f"is truncated or invalid JSON at {error.lineno}:{error.colno}; download it again"
     except RecursionError:
-        return "is nested too deeply to be read; fetch it again"
+        return "is nested too deeply; download it again"
     if not isinstance(content, dict) and path.name != "vocab.json":  # of which there are kinds that are lists
-        return "is no JSON object; fetch it again"
+        return "is not a JSON object; download it again"
     if is_config and not _names_kind(content):
-        return "names neither architectures nor model_type; fetch it again"
+        return "has neither architectures nor model_type; download it again"
     return None
 
 
@@ -225,7 +225,7 @@ def _weight_problems(folder: Path) -> list[str]:
     missing = [name for name in named if not (folder / name).is_file()]
     if missing:
         shortage = f"{len(missing)} of {len(named)} weight files are missing"
-        faults.append(f"{folder}: {shortage}, first {missing[0]}; fetch them")
+        faults.append(f"{folder}: {shortage}, first {missing[0]}; download them")
     files = [folder / name for name in named if name not in missing] or sorted(folder.glob("*.safetensors"))
     if not files and not missing:
         others = [path for pattern in _OTHER_WEIGHTS for path in folder.glob(pattern)]
@@ -242,9 +242,9 @@ def _weight_problems(folder: Path) -> list[str]:
             faults.append(f"{path}: cannot be read ({error.strerror}); download it again, or fix its permissions")
             continue
         if end is None:
-            faults.append(f"{path}: is a pointer of Git LFS, not the weights; fetch them with git lfs pull")
+            faults.append(f"{path}: is a Git LFS pointer, not the weights; run git lfs pull")
         elif size != end:
-            faults.append(f"{path}: has {size} bytes, but its header says {end}; fetch it again")
+            faults.append(f"{path}: has {size} bytes, but its header says {end}; download it again")
     return faults
 
 

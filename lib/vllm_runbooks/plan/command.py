@@ -130,12 +130,12 @@ def plan(
     from vllm_runbooks.reading.deployment import fleet
 
     if deploy is None and (port is not None or retry_posts):
-        raise click.UsageError(f"{'--port' if port is not None else '--retry-posts'} is for the files of --deploy DIR.")
+        raise click.UsageError(f"{'--port' if port is not None else '--retry-posts'} requires --deploy DIR.")
     if from_log is not None:
         others = (model, arguments, tp, pp, dp, environment, what, calibration, no_calibration, deploy)
         if any(others):
             raise click.UsageError(
-                "--from-log plans what its log says; give with it --gpus, --vllm, --start and -o alone."
+                "--from-log plans the launch in the log; it accepts only --gpus, --vllm, --start and -o."
             )
         return _from_log(from_log, gpus=gpus, vllm=vllm, start=start, out=out, explain=explain, form=form)
     _check_model(model)
@@ -143,13 +143,13 @@ def plan(
         raise click.UsageError("give a model and --gpus, or --from-log and a log.")
     if model is None or gpus is None:
         cards = "one GPU's name, as in --gpus H100-80GB" if what == Find.GPUS else "GPUs, as in --gpus 8xRTX3090"
-        raise click.UsageError(f"give {'a model' if model is None else cards}, too.")
+        raise click.UsageError(f"give {'a model' if model is None else cards}.")
     if start is not None:
         raise click.UsageError("--start chooses a launch in a log; it needs --from-log.")
     if calibration is not None and no_calibration:
         raise click.UsageError("give either --calibration or --no-calibration.")
     if out is not None:
-        raise click.UsageError("-o keeps what a log teaches; give --from-log as well.")
+        raise click.UsageError("-o writes corrections from a log; it needs --from-log.")
     with _own_options_told(arguments):
         request = planner.request(
             model,
@@ -170,7 +170,7 @@ def plan(
         else:
             answer = planner.plan(request) if planner.has_sizes(request) else planner.layouts(request)
     if deploy is not None and answer.fits is False:
-        output.say(f"nothing is written to {deploy}: it does not fit")
+        output.say(f"no files written to {deploy}: the model does not fit")
     elif deploy is not None:
         first = fleet.FIRST_PORT if port is None else port
         for path in planner.deploy(request, answer, deploy, first_port=first, retries_posts=retry_posts):
@@ -179,7 +179,7 @@ def plan(
         output.write_json(to_json(answer))
     else:
         is_searched = what != Find.GPUS and (what is None or answer.fits is False)
-        with terminal.waiting("looking for changes with which it fits"):
+        with terminal.waiting("searching for changes that make it fit"):
             remedies = planner.remedies(request, answer) if is_searched else ()
         repeated = [*arguments, *(word for member in environment for word in ("--env", member))]
         repeated += ["--calibration", str(calibration)] if calibration is not None else []
@@ -212,7 +212,7 @@ def _own_options_told(arguments: tuple[str, ...]) -> Iterator[None]:
         options = [name for parameter in click.get_current_context().command.params for name in parameter.opts]
         unknown = (word for word in arguments if word.startswith("--") and f"no option {word}" in str(error))
         near = next((match for word in unknown for match in difflib.get_close_matches(word, options, n=1)), None)
-        raise InputError(f"{error} Did you mean {near} of this command?" if near else str(error)) from None
+        raise InputError(f"{error} Did you mean {near}?" if near else str(error)) from None
 
 
 def _check_model(model: str | None) -> None:
@@ -221,7 +221,7 @@ def _check_model(model: str | None) -> None:
     name = model.partition("=")[0]
     options = [option for parameter in click.get_current_context().command.params for option in parameter.opts]
     near = next(iter(difflib.get_close_matches(name, options, n=1, cutoff=0.75)), None)
-    what = f"Did you mean {near}?" if near else "Options of the engine stand behind MODEL."
+    what = f"Did you mean {near}?" if near else "Engine options go after MODEL."
     raise click.UsageError(f"No such option {name}. {what}", click.get_current_context())
 
 

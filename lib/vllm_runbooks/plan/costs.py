@@ -111,15 +111,13 @@ class _KeptResults(NamedTuple):
     source: str
 
 
-_TWO_RESULTS = "the results of both halves of the experts (fused_moe.py, 0.19.0 :1976-1990; marlin_moe.py the same)"
-_KEPT = _KeptResults(0.95, 1.0, 1.1, _TWO_RESULTS + " stay in a workspace; 4 printed starts, worst 0.2 %; " + _H100)
+_TWO_RESULTS = "both expert GEMM outputs (fused_moe.py, 0.19.0 :1976-1990; marlin_moe.py the same)"
+_KEPT = _KeptResults(0.95, 1.0, 1.1, _TWO_RESULTS + " stay in a workspace; 4 measured launches, worst 0.2 %; " + _H100)
 _FREED = _KeptResults(0.0, 0.0, 0.05, _TWO_RESULTS + " are freed again")
 _ELSEWHERE = _KeptResults(
     0.0, 0.0, 0.5, "the MXFP4 expert kernel of this GPU keeps none; 3 measured launches on H100; " + _H100
 )
-_UNSURE = _KeptResults(
-    0.0, 0.6, 1.8, "which kernel runs these quantised experts, and what it keeps, is not established"
-)
+_UNSURE = _KeptResults(0.0, 0.6, 1.8, "unknown which kernel runs these quantized experts, and what it keeps")
 _BLACKWELL = _KeptResults(0.0, 1.0, 1.2, _TWO_RESULTS + "; another kernel of this GPU may keep none")
 
 _MODULAR: Key = (0, 14)
@@ -198,7 +196,7 @@ def _network_width(layer: Layer) -> int:
     return max(widths)
 
 
-_RECURRENT_DOUBT = "what layers with a state hold in the forward pass is not established"
+_RECURRENT_DOUBT = "memory of state layers in the forward pass is uncertain"
 _SPARSE_DOUBT = "memory of the sparse attention indexer is uncertain; 5 measured launches: 1 to 3.3 times the sum"
 
 
@@ -230,7 +228,8 @@ def _figures(shape: Shape) -> _Figures:
 _HIDDEN_STATES = (2.7, 3.75, 4.6)
 """Hidden states that live beside the widest tensors: low, expected, high; fitted to 9 printed starts."""
 _FORWARD_SOURCE = (
-    "the forward pass: the widest layer's tensors and 3.75 hidden states; 9 printed starts of 0.7.3 to 0.26.0, median"
+    "the forward pass: the widest layer's tensors and 3.75 hidden states; 9 measured launches of 0.7.3 to 0.26.0, "
+    "median"
     " 0.7 %, worst 6 %; " + _H100
 )
 _SIMULATES_CONTEXT: Key = (0, 11)
@@ -474,7 +473,7 @@ def communication(
         return Term(
             "communication",
             _gib(0.0, 0.0, 0.3 * nodes),
-            "stages pass hidden states alone; 3 printed starts show nothing of it; " + _H100,
+            "stages pass only hidden states; no cost visible in 3 measured launches; " + _H100,
         )
     near, far = _measured("pcie", settings), _measured("nvlink", settings)
     if settings.is_v0 and ranks.tensor * ranks.pipeline >= 8:
@@ -486,7 +485,7 @@ def communication(
         band, source = far.band, far.source
     else:
         band = Band(near.band.low, (near.band.expected + far.band.expected) // 2, far.band.high)
-        why = "unknown interconnect" if interconnect is None else f"{interconnect} was not measured here"
+        why = "unknown interconnect" if interconnect is None else f"{interconnect} was not measured"
         source = f"{why}: between PCIe ({near.source}) and NVLink ({far.source})"
     if nodes > 1:
         band = Band(band.low, band.expected, band.high + GIB)
@@ -531,7 +530,7 @@ def _graphs(shape: Shape, settings: LaunchSettings) -> tuple[Band, str]:
 
 
 def graphs_captured(shape: Shape, settings: LaunchSettings) -> Term:
-    """What capturing CUDA graphs takes after the cache is made: of the memory that the utilization leaves free."""
+    """What CUDA graph capture needs after the cache is made: of the memory that the utilization leaves free."""
     band, source = _graphs(shape, settings)
     return Term("cuda_graphs", band, source)
 
@@ -546,19 +545,21 @@ def graphs_reserved(shape: Shape, settings: LaunchSettings, *, is_estimated: boo
     `is_estimated` is `VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`, None if not set.
     """
     if not _profiles_graphs(settings):
-        return Term("cuda_graphs", NOTHING, "this release, or this start, reserves nothing for CUDA graphs")
+        return Term("cuda_graphs", NOTHING, "this release, or this launch, reserves no memory for CUDA graphs")
     if is_estimated is None:
         is_estimated = settings.key >= _GRAPHS_RESERVED
     if not is_estimated:
         return Term(
-            "cuda_graphs", NOTHING, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS is off: nothing is reserved for graphs"
+            "cuda_graphs",
+            NOTHING,
+            "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS is off: no memory reserved for CUDA graphs",
         )
     band, source = _graphs(shape, settings)
     low, middle, high = _ESTIMATE
     return Term(
         "cuda_graphs",
         Band(int(band.low * low), int(band.expected * middle), int(band.expected * high)),
-        f"an estimate, 0.6 to 2.4 times of what capturing takes (25 printed pairs); {source}",
+        f"an estimate, 0.6 to 2.4 times what the capture needs (25 measured pairs); {source}",
     )
 
 
@@ -576,7 +577,7 @@ def context(total: int | None = None) -> Term:
     It counts in no budget; a profiling run must fit into what it leaves of the `total` bytes (None if unknown).
     """
     if total is None:
-        return Term("context", _gib(0.15, 0.45, 0.65), "14 printed starts: 0.23 to 0.61 GiB")
+        return Term("context", _gib(0.15, 0.45, 0.65), "14 measured launches: 0.23 to 0.61 GiB")
     band, source = next((band, source) for limit, band, source in _CONTEXT_BELOW if total < limit)
     return Term("context", band, source)
 

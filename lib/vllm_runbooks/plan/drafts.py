@@ -172,22 +172,22 @@ def unknown(draft: DraftModel, how: Drafting, release: Key, ranks: Ranks, *, tar
     """What would have to be known of a drafting model; `target_form`: the target is quantized."""
     by, method = _rules(release), how.method
     if method not in by.methods:
-        return (f"how vLLM lays out a model that drafts by {method}",)
+        return (f"vLLM's layout of draft models for {method}",)
     if method == "medusa":
         return () if _medusa(draft, how.tokens) is not None else ("the sizes of its heads",)
     if method == "draft_model":
         if ranks.pipeline > 1:
-            return ("how a whole model that drafts is split over pipeline stages",)
+            return ("how a full draft model is split over pipeline stages",)
         return draft.stock.missing
     shape = draft.shape
     missing = [name for name in shape.missing if name not in _OF_NO_MATTER]
     architecture = shape.architecture or "no architecture"
     if architecture not in (_READ if method == "eagle" else _READ_THREE) or shape.text_type != "llama":
-        missing.append(f"how vLLM lays out {architecture} as a head of {method}")
+        missing.append(f"vLLM's layout of {architecture} as a draft head of {method}")
     if draft.shape.quantization is not None or (target_form and by.takes_target_form):
-        missing.append("how a head that is quantised is laid out")
+        missing.append("the layout of a quantized head")
     if any(kind != "full_attention" for kind in draft.config.get("layer_types") or ()):
-        missing.append("what its layers with a window keep")
+        missing.append("what its sliding-window layers keep")
     return tuple(dict.fromkeys(missing))
 
 

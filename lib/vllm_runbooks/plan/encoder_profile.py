@@ -179,7 +179,7 @@ _PROCESSORS: Mapping[str, _Processor] = {
     ),
     "glm4v": _Processor(
         12_544, 9_633_792, 12_544, 47_040_000,
-        "GLM-4.1V's published preprocessor_config.json, and the video size that vLLM's source has",
+        "GLM-4.1V's published preprocessor_config.json, and the video size in vLLM's source",
     ),
 }  # fmt: skip
 """By family, as the files of the published models have them (huggingface.co, Qwen/Qwen2.5-VL-7B-Instruct,
@@ -709,11 +709,11 @@ def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
     processor = _PROCESSORS.get(sizes.family)
     items = dict(family.items(sizes, ask, processor))
     if not items:
-        return Unprofiled("every modality is limited to 0 items", is_known=True)
+        return Unprofiled("all modalities are limited to 0 items", is_known=True)
     limits = {"image": ask.images, "video": ask.videos, "audio": ask.audios}
     most = max(item.tokens for item in items.values())
     if not most:
-        return Unprofiled("the tower's sizes give a picture without tokens", is_known=False)
+        return Unprofiled("the vision tower's sizes give an image without tokens", is_known=False)
     modality = in_release(_TIE, ask.key)(name for name, item in items.items() if item.tokens == most)
     budget = max(ask.batched, most)
     if ask.is_v0:
@@ -763,7 +763,7 @@ def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
         # Older transformers look up a patch's place with a table of int64 and a copy of it in the model's dtype.
         beyond = at_once * 2 * sizes.positions * (8 + ask.width)
     band = Band(int(fused * low), expected, int(native * high) + beyond)
-    words = [f"dummy {modality} of {family.source}", "tensors of a layer of the tower"]
+    words = [f"dummy {modality} of {family.source}", "tensors of a vision tower layer"]
     if processor is not None:
         words.append("pixels from the launch options" if ask.longest else f"pixels of {processor.source}")
     return EncoderProfile(
@@ -790,12 +790,12 @@ def profile(
     if shape.encoders == ():
         return Unprofiled("the model has no encoder", is_known=True)
     if settings.media.language_only:
-        return Unprofiled("--language-model-only loads no encoder", is_known=True)
+        return Unprofiled("--language-model-only skips the encoder", is_known=True)
     if settings.media.skips_profile:
         return Unprofiled("--skip-mm-profiling", is_known=True)
     if settings.is_v2_runner and (settings.key < _V2_PROFILES or not is_first):
-        where = "this release's newer model runner" if is_first else "a stage behind the first"
-        return Unprofiled(f"{where} profiles no encoder", is_known=True)
+        where = "this release's newer model runner" if is_first else "a pipeline stage after the first"
+        return Unprofiled(f"{where} does not profile the encoder", is_known=True)
     if shape.encoders is None:
         return Unprofiled("unknown encoder family or sizes", is_known=False)
     tower = next((encoder for encoder in shape.encoders if encoder.family in _FAMILIES), None)
@@ -803,7 +803,7 @@ def profile(
         return Unprofiled(f"how the encoder {shape.encoders[0].family} is profiled", is_known=False)
     sizes = _sizes(tower, shape.hidden_size, config, has_audio=len(shape.encoders) > 1)
     if isinstance(sizes, str):
-        return Unprofiled(f"{sizes} is not in the configuration", is_known=False)
+        return Unprofiled(f"{sizes}: not in the configuration", is_known=False)
     family = _FAMILIES[tower.family]
     ask = _ask(settings, family.videos)
     if ask.is_sized and not family.is_sized:

@@ -120,7 +120,7 @@ def _told(by_name: Mapping[str, confirmation.Confirmation], notes: Sequence[str]
     log = "Counts are per launch; the log is the launch script's file, the unit's journal or the container's output."
     lines = [*notes, log]
     for name, check in by_name.items():
-        lines += ["", f"{name}: its log ({check.log}) must hold"]
+        lines += ["", f"{name}: its log ({check.log}) must contain"]
         lines += [
             f"  {line.what}: {line.text}"
             + (f" ({line.times} time{'s' * (line.times > 1)})" if line.times else "")
@@ -128,7 +128,7 @@ def _told(by_name: Mapping[str, confirmation.Confirmation], notes: Sequence[str]
             for line in check.lines
         ]
         lines += [f"  {look.what}: {shlex.join(look.words)}: {look.expected}" for look in check.looks]
-        lines += [f"  not known: {unknown}" for unknown in check.unknown]
+        lines += [f"  unknown: {unknown}" for unknown in check.unknown]
     return "\n".join(lines) + "\n"
 
 
@@ -176,5 +176,5 @@ def doubts(plan: Plan) -> tuple[str, ...]:
     if len(missing) > 1:
         missing.pop("kv_cache", None)  # follows from the others
     reasons = dict.fromkeys((*(f"{name}: {source}" for name, source in missing.items()), *plan.limits))
-    verdict = "It is not certain that this plan fits" if plan.fits is None else "This plan does not fit"
+    verdict = "This plan may not fit" if plan.fits is None else "This plan does not fit"
     return tuple(" ".join(doubt.split()) for doubt in (f"{verdict}: {'; '.join(reasons)}" if reasons else verdict,))

@@ -112,7 +112,7 @@ def longest_context(start: Trial) -> SearchResult:
     made = start.of({"max_model_len": expected}) if expected else whole
     if expected is None:
         return SearchResult(low, expected, high, whole.limits, made)
-    beyond = () if expected < limit else (f"the model takes no more than {limit:,} tokens",)
+    beyond = () if expected < limit else (f"the model supports at most {limit:,} tokens",)
     if limit == _ANY_LENGTH:
         beyond = (UNKNOWN_CONTEXT,)
     why = start.of({"max_model_len": expected + 1}).limits[:1] if expected < limit else ()
@@ -180,7 +180,7 @@ def highest_concurrency(start: Trial, context: int) -> SearchResult:
     reasons = list(made.limits)
     limit = made.settings.scheduler.sequences
     if limit and expected > limit:
-        reasons.append(f"max_num_seqs lets {limit:,} of them run at the same time")
+        reasons.append(f"max_num_seqs allows {limit:,} of them to run concurrently")
     return SearchResult(low, expected, high, tuple(reasons), made)
 
 
@@ -311,7 +311,7 @@ _MOST_REASONS = 3
 def _few(reasons: Iterable[str]) -> tuple[str, ...]:
     sentences = tuple(reasons)
     more = len(sentences) - _MOST_REASONS
-    return sentences if more <= 0 else (*sentences[:_MOST_REASONS], f"{more} further reasons against other layouts")
+    return sentences if more <= 0 else (*sentences[:_MOST_REASONS], f"{more} more reasons against other layouts")
 
 
 def _split_name(ranks: Ranks) -> str:
@@ -368,7 +368,7 @@ def smallest_card(
     if low != expected:
         reasons.append(f"certain by the conservative estimate: {low.name if low else 'none of them'}")
     if unknown:
-        reasons.append(f"not known: {', '.join(unknown)}")
+        reasons.append(f"unknown: {', '.join(unknown)}")
     return Smallest(low, expected, high, tuple(reasons))
 
 
@@ -474,7 +474,7 @@ class _Out:
         )
         if self.now.settings.graphs.is_eager or not takes:
             return None
-        return _Change({"enforce_eager": True}, "slower decoding, without CUDA graphs", _PRICES["eager"])
+        return _Change({"enforce_eager": True}, "slower decoding without CUDA graphs", _PRICES["eager"])
 
     def _cache(self) -> _Change | None:
         if self.now.settings.cache.dtype != "auto" or not _takes_fp8(self.now.settings.version, self.start.devices):

@@ -92,10 +92,10 @@ def speculation(config: Any, release: Key, version: str, text_type: str | None) 
     `text_type` is the `model_type` of the model's text part.
     """
     if not isinstance(config, Mapping):
-        return {}, f"{_SPECULATIVE} {json_keys.shown(config)} is no object: vLLM {version} ends its start"
+        return {}, f"{_SPECULATIVE} {json_keys.shown(config)} is not a JSON object: vLLM {version} rejects it"
     plain = {str(key).replace("-", "_") if release >= _DASHED else str(key): value for key, value in config.items()}
     fault = next(_refused(plain, release, text_type), None)
-    return plain, None if fault is None else f"{_SPECULATIVE}: {fault}: vLLM {version} ends its start"
+    return plain, None if fault is None else f"{_SPECULATIVE}: {fault}: vLLM {version} rejects it"
 
 
 def _refused(config: Mapping[str, Any], release: Key, text_type: str | None) -> Iterator[str]:
@@ -146,10 +146,10 @@ def _said(fault: json_keys.Fault) -> str:
     says = fault.says
     if fault.kind == "unknown-key":
         near = alike(says["key"], says["keys"].split(), 1)
-        return f"there is no key {json_keys.shown(says['key'])}" + (f"; did you mean {near[0]}?" if near else "")
+        return f"unknown key {json_keys.shown(says['key'])}" + (f"; did you mean {near[0]}?" if near else "")
     if "choices" in says:
         near = alike(says["value"], says["choices"].split(), 1)
-        return f"there is no {says['key']} {says['value']}" + (f"; did you mean {near[0]}?" if near else "")
+        return f"unknown {says['key']} {says['value']}" + (f"; did you mean {near[0]}?" if near else "")
     return f"{says['key']} {says['value']} must be {says['expected']}"
 
 
@@ -181,11 +181,11 @@ def limited(limits: Any, release: Key, version: str) -> str | None:
     if release < _NUMBERS:
         return None
     if not isinstance(limits, Mapping):
-        return f"{_LIMIT} {json_keys.shown(limits)} is no object: vLLM {version} ends its start"
+        return f"{_LIMIT} {json_keys.shown(limits)} is not a JSON object: vLLM {version} rejects it"
     for name, value in limits.items():
         fault = _refused_item(name, value, has_objects=release >= _AN_OBJECT)
         if fault is not None:
-            return f"{_LIMIT}: {name}: {fault}: vLLM {version} ends its start"
+            return f"{_LIMIT}: {name}: {fault}: vLLM {version} rejects it"
     return None
 
 

@@ -408,7 +408,7 @@ def _groups(counts: _Counts, demand: Demand, by: KvRules) -> list[CacheGroup]:
     if len(counts) == 1 or _are_alike(list(counts), by) or _need_the_same(list(counts), by):
         return [_joined(counts, by)]
     if not by.can_mix:
-        raise KvRefusedError("layers of several kinds, where this release takes one kind")
+        raise KvRefusedError("layers of several kinds; this release supports one kind")
     try:
         counts = _with_equal_pages(counts, by)
     except KvRefusedError:
@@ -435,7 +435,7 @@ def _are_alike(layers: Sequence[KvLayer], by: KvRules) -> bool:
     if len(set(plain)) > 1 or (windows and chunks):
         return False
     if len(windows) > 1 or len(chunks) > 1:
-        raise KvRefusedError("windows of several sizes among layers that keep all tokens")
+        raise KvRefusedError("windows of several sizes mixed with full-attention layers")
     return True
 
 
@@ -474,7 +474,7 @@ def _promoted(counts: _Counts, by: KvRules) -> _Counts:
 
     promoted = _remade(counts, remake) if full else counts
     if not (_are_alike(list(promoted), by) or _need_the_same(list(promoted), by)):
-        raise KvRefusedError("without the hybrid cache manager layers must be of one kind, and these are not")
+        raise KvRefusedError("without the hybrid KV cache manager all layers must be of one kind")
     return promoted
 
 
@@ -503,7 +503,7 @@ def _with_equal_pages(counts: _Counts, by: KvRules) -> _Counts:
     if all(layer.page_bytes == largest for layer in counts):
         return counts
     if not by.unifies_pages:
-        raise KvRefusedError("blocks of several sizes, where this release takes one size")
+        raise KvRefusedError("blocks of several sizes; this release supports one size")
 
     def remake(layer: KvLayer) -> KvLayer:
         if layer.page_bytes == largest:
@@ -515,9 +515,7 @@ def _with_equal_pages(counts: _Counts, by: KvRules) -> _Counts:
         can_pad = layer.kind not in (Kind.STATE, Kind.LATENT) if by.pads == "any" else layer.can_pad
         if by.pads and can_pad:
             return replace(layer, padded_bytes=largest)
-        raise KvRefusedError(
-            f"blocks of {layer.page_bytes:,} and {largest:,} bytes, which this release cannot make equal"
-        )
+        raise KvRefusedError(f"blocks of {layer.page_bytes:,} and {largest:,} bytes, which this release cannot unify")
 
     return _remade(counts, remake)
 
@@ -571,10 +569,10 @@ def _dealt(bucket: _Bucket, part: int, parts: int) -> tuple[int, ...]:
 def _same_on_all(stages: Sequence[Sequence[CacheGroup]]) -> list[CacheGroup]:
     groups_of_all = []
     if len({len(groups) for groups in stages}) > 1:
-        raise KvRefusedError("the stages' layers make different groups")
+        raise KvRefusedError("pipeline stages have different KV cache groups")
     for same in zip(*stages, strict=True):
         if any(group.form != same[0].form for group in same):
-            raise KvRefusedError("the stages' layers make different groups")
+            raise KvRefusedError("pipeline stages have different KV cache groups")
         whole = sum(group.model_bytes for group in same)
         forms = ((same[0].form, sum(group.layers for group in same)),)
         groups_of_all.append(CacheGroup(forms, tuple(group.model_bytes for group in same), whole))

@@ -210,7 +210,7 @@ class _LayerReader:
         drafts = [self._layer(layer, block, mode, padded) for layer in last]
         counts = options.stage_layers or (self.shape.layers,)
         if sum(counts) != self.shape.layers:
-            raise _UnknownLayerError(f"stages of {sum(counts)} layers for a model of {self.shape.layers}")
+            raise _UnknownLayerError(f"stages have {sum(counts)} layers, the model has {self.shape.layers}")
         stages = []
         begin = 0
         for at, count in enumerate(counts):
@@ -287,7 +287,7 @@ class _LayerReader:
         if by.states == "given":
             if block * token < state:
                 raise _UnknownLayerError(
-                    f"a block_size of at least {-(-state // token)}, which this release wants to be named"
+                    f"a block_size of at least {-(-state // token)}, which this release requires to be set"
                 )
             return block, block * token
         align = by.state_align_latent if isinstance(whole, Latent) else by.state_align
@@ -298,7 +298,9 @@ class _LayerReader:
         if by.state_align_given:
             align = max(align, block)
         if mode == "all":
-            raise _UnknownLayerError("mamba_chunk_size, which decides the block where every block's state is kept")
+            raise _UnknownLayerError(
+                "mamba_chunk_size, which decides the block size if the state of every block is kept"
+            )
         if mode == "align" and self._checkpoints("gdn"):
             align = math.lcm(align, by.checkpoint_tokens)
         block = max(block, align * -(-state // (align * token)))
@@ -311,7 +313,7 @@ class _LayerReader:
         if not self.recurrent:
             return "none"
         if options.is_v0 or not by.states or any(mixer.kind in by.left_states for mixer in self.recurrent):
-            raise _UnknownLayerError("how this engine keeps the states of such layers")
+            raise _UnknownLayerError("how this engine stores the states of such layers")
         caches = by.caches_prefixes if options.caches_prefixes is None else options.caches_prefixes
         if not caches or not by.state_caching:
             return "none"
@@ -434,9 +436,9 @@ class _LayerReader:
     def _latent(self, mixer: Latent, block: int) -> tuple[KvLayer, ...]:
         by, options = self.by, self.asked
         if not by.latent:
-            raise _UnknownLayerError("how this release keeps a compressed latent")
+            raise _UnknownLayerError("how this release stores a compressed latent")
         if mixer.index_heads and not by.sparse:
-            raise _UnknownLayerError("how this release keeps the keys of an indexer")
+            raise _UnknownLayerError("how this release stores indexer keys")
         token: int | None = None
         value_bytes = 1
         if self.is_sparse and self._is_packed(mixer):

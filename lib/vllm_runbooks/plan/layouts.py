@@ -123,7 +123,7 @@ def _stages(shape: Shape, ranks: Ranks) -> Iterator[str]:
     if fault is not None:
         yield fault
     if ranks.splits_experts and shape.kinds and not _experts(shape):
-        yield "--enable-expert-parallel is refused for a model without experts"
+        yield "--enable-expert-parallel is rejected for a model without experts"
 
 
 def _experts(shape: Shape) -> tuple[Experts, ...]:
@@ -301,12 +301,10 @@ def _fabric(model: PlannedModel, ranks: Ranks, devices: Sequence[Device], versio
     slow = 0
     shares = [("tensor parallelism", ranks.tensor, "an all-reduce in every layer")] if ranks.tensor > 1 else []
     if ranks.data > 1 and _experts(model.shape):
-        remarks.append("attention and its cache on each rank by itself, the experts shared by all ranks")
-        shares.append(("the exchange of tokens for experts", ranks.tensor * ranks.data, "an all-to-all in every layer"))
+        remarks.append("each rank has its own attention and KV cache; all ranks share the experts")
+        shares.append(("the expert all-to-all", ranks.tensor * ranks.data, "an all-to-all in every layer"))
     elif ranks.data > 1:
-        remarks.append(
-            f"{ranks.data} copies behind one port, for a model without experts otherwise the same as servers"
-        )
+        remarks.append(f"{ranks.data} copies behind one port; without experts the same as separate servers")
     for what, size, exchanged in shares:
         slower, notes = _joined(what, size, exchanged, devices)
         slow = max(slow, slower)
@@ -314,13 +312,15 @@ def _fabric(model: PlannedModel, ranks: Ranks, devices: Sequence[Device], versio
     nodes = list(dict.fromkeys(device.node for device in devices))
     if ranks.pipeline > 1:
         if len(nodes) > 1:
-            remarks.append("stages on several hosts pass hidden states alone: the usual way where Ethernet joins them")
+            remarks.append("pipeline stages pass only hidden states between hosts: the usual choice over Ethernet")
         else:
-            remarks.append("stages pass hidden states alone, little for PCIe; one request uses one stage at a time")
+            remarks.append(
+                "pipeline stages pass only hidden states, which PCIe can carry; a request uses one stage at a time"
+            )
     if len(nodes) > 1:
         cards = [sum(device.node == node for device in devices) for node in nodes]
         joined = executors.joining(releases.load(version), cards, copies=ranks.data)
-        how = "--nnodes, or Ray" if _has_option(version, "nnodes") else "a Ray cluster: this release has no --nnodes"
+        how = "--nnodes, or Ray" if _has_option(version, "nnodes") else "a Ray cluster (this release has no --nnodes)"
         remarks.append(f"a server on {len(nodes)} hosts ({_listed(nodes)}) needs {how}")
         if joined.source:
             remarks.append(joined.said)
@@ -354,7 +354,7 @@ def _joined(what: str, size: int, traffic: str, devices: Sequence[Device]) -> tu
         elif None in joins:
             remarks[f"unknown interconnect: over PCIe {traffic} is slow for more than two GPUs"] = None
         if len({(device.name, device.total) for device in group}) > 1:
-            remarks[f"{_listed(device.name for device in group)} in one group: the smallest decides for all"] = None
+            remarks[f"{_listed(device.name for device in group)} in one group: the smallest GPU limits all"] = None
     return slow, list(remarks)
 
 
@@ -417,15 +417,15 @@ def speed(model: PlannedModel, made: Budget, context: int, between: Traffic | No
     if not seconds:
         return None
     seconds += between.token_s if between is not None else 0.0
-    parts = ["the weights" if not experts else "the weights, of the experts those that a token uses"]
-    parts.append(f"the cache of {context:,} tokens")
+    parts = ["the weights" if not experts else "the weights (only the active experts)"]
+    parts.append(f"the KV cache of {context:,} tokens")
     left_out = "traffic between GPUs, " if len(devices) > 1 and between is None else ""
     basis = (
         f"an upper bound: {' and '.join(parts)}, read once for every token at "
         f"{_listed(f'{device.bandwidth_gb_s:g}' for device in devices)} GB/s"
-        f"{', stage after stage' if ranks.pipeline > 1 else ''}"
-        f"{f', and {between.token_s * 1e3:.2g} ms on the network' if between is not None else ''}; computing, "
-        f"kernels' starts, {left_out}and sampling are left out"
+        f"{' by one stage after the other' if ranks.pipeline > 1 else ''}"
+        f"{f', and {between.token_s * 1e3:.2g} ms of network latency' if between is not None else ''}; compute, "
+        f"kernel launches, {left_out}and sampling are not counted"
     )
     return Speed(1 / seconds, basis)
 
@@ -766,7 +766,7 @@ def _merits(best: LayoutChoice, single: LayoutChoice | None) -> Iterator[str]:
     if best.fits is False:
         return
     if best.concurrency_total is not None:
-        yield f"holds {_requests(best.concurrency_total)} of {best.context:,} tokens in all"
+        yield f"room for {_requests(best.concurrency_total)} of {best.context:,} tokens in total"
     if single is None or single is best:
         return
     if single.fits is False:
@@ -777,7 +777,7 @@ def _merits(best: LayoutChoice, single: LayoutChoice | None) -> Iterator[str]:
         count = best.replicas * best.ranks.data
         times = "once" if count == 1 else f"{count} times"
         yield (
-            f"{best.concurrency_total / single.concurrency_total:.1f} times the cache of {single.replicas} single "
+            f"{best.concurrency_total / single.concurrency_total:.1f} times the KV cache of {single.replicas} single "
             f"GPUs, because the weights are stored {times} instead of {single.replicas} times"
         )
 
@@ -789,14 +789,14 @@ def _against(way: LayoutChoice, best: LayoutChoice) -> Iterator[str]:
     if mine > theirs * 1.05:
         price = []
         if way.slow > best.slow:
-            price.append("every token waits for a slow fabric")
+            price.append("every token waits for a slow interconnect")
         if way.ranks.pipeline > best.ranks.pipeline:
             price.append("a request goes through more stages, one after the other")
         if way.idle > best.idle:
             price.append(IDLE)
         if mine > way.useful > 0 and not price:
-            price.append(f"max_num_seqs lets {way.useful:,.0f} of them run at the same time")
+            price.append(f"max_num_seqs allows {way.useful:,.0f} of them to run concurrently")
         if price:
-            yield f"holds {mine / theirs:.1f} times the requests of {best.name}, but {' and '.join(price)}"
+            yield f"room for {mine / theirs:.1f} times the requests of {best.name}, but {' and '.join(price)}"
     elif mine < theirs / 1.05:
-        yield f"holds {mine / theirs:.2f} of the requests of {best.name}"
+        yield f"room for only {mine / theirs:.2f} of the requests of {best.name}"

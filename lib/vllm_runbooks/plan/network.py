@@ -84,13 +84,13 @@ def _said(token_s: float, rate: float | None, used: Mapping[frozenset[str], None
     for pair in used:
         link = network[pair]
         figures = [f"{link.bandwidth_mbit_s:,.0f} Mbit/s"] if link.bandwidth_mbit_s else []
-        figures += [f"{link.round_trip_ms:.2g} ms there and back"] if link.round_trip_ms is not None else []
+        figures += [f"{link.round_trip_ms:.2g} ms round trip"] if link.round_trip_ms is not None else []
         links.append(f"{' and '.join(sorted(pair))}: {', '.join(figures) or 'not measured'}")
     parts = [
-        f"as measured over TCP ({'; '.join(links)}), the network adds {token_s * 1e3:.2g} ms to every token at least"
+        f"as measured over TCP ({'; '.join(links)}), the network adds at least {token_s * 1e3:.2g} ms to every token"
     ]
     if rate is not None:
-        parts.append(f"lets {rate:,.0f} tokens/s of prompts through at most")
+        parts.append(f"limits prefill to {rate:,.0f} tokens/s")
     return " and ".join(parts)
 
 

@@ -51,7 +51,7 @@ def plan(request: PlanningRequest) -> Plan:
     if need > len(devices):
         sizes = "tensor x pipeline x data parallel" + " x prefill context parallel" * (settled.ranks.prefill > 1)
         raise InputError(
-            f"the launch needs {need} GPUs ({sizes}), {len(devices)} are given; "
+            f"the launch needs {need} GPUs ({sizes}), {len(devices)} given; "
             f"give --gpus {need}x… or smaller parallel sizes"
         )
     illegal = _layouts.illegal(request.model, settled.ranks, settled.key, devices[:need])
@@ -160,7 +160,10 @@ def _busy(
                 )
                 busy[place] = False, sentence
             elif card.used_gib > TAKEN_GIB:
-                sentence = f"{where}: {card.used_gib:.2f} GiB in use; memory that other processes allocate or release can make a launch fail"
+                sentence = (
+                    f"{where}: {card.used_gib:.2f} GiB in use; memory that other processes allocate or release "
+                    "can make a launch fail"
+                )
                 busy[place] = True, sentence
     return busy
 
@@ -193,7 +196,8 @@ def _without_dtype(settled: LaunchSettings, devices: Sequence[Device]) -> tuple[
     if settled.dtype != "bfloat16" or too_old(settled, devices):
         return ()  # a card that the release has no kernels for is refused for that
     names = {device.name for device in devices if device.capability is not None and device.capability < _BFLOAT16_FROM}
-    return tuple(f"{name} cannot run bfloat16, which this start comes to; give --dtype half" for name in sorted(names))
+    text = "does not support bfloat16, which this launch uses; set --dtype half"
+    return tuple(f"{name} {text}" for name in sorted(names))
 
 
 def _settled(request: PlanningRequest, settled: LaunchSettings) -> dict[str, Any]:
@@ -216,7 +220,7 @@ def _gpus(cards: Sequence[HostGpu]) -> tuple[PlannedGpu, ...]:
     for (name, node, _), same in groupby(cards, key=lambda card: (card.gpu.name, card.node, card.gpu.total)):
         alike = list(same)
         total = alike[0].gpu.total
-        source = total.source if total else "not known"
+        source = total.source if total else "unknown"
         groups.append(PlannedGpu(name, len(alike), node, total.expected if total else None, source))
     return tuple(groups)
 
@@ -231,11 +235,11 @@ def _rank(rank: RankBudget, made: Budget) -> PlannedRank:
     if rank.available is not None and made.blocks is not None and made.pool is not None:
         size = made.pool.bytes_per_block[rank.stage]
         low, expected, high = (_gib(blocks * size) for blocks in made.blocks)
-        source = f"{made.blocks.expected:,} blocks of {size:,} bytes; the smallest GPU decides for all"
+        source = f"{made.blocks.expected:,} blocks of {size:,} bytes; the smallest GPU limits all"
         terms.append(PlannedTerm("kv_cache", low, expected, high, source))
     elif rank.available is not None:
         low, expected, high = (_gib(max(0, side)) for side in rank.available)
-        terms.append(PlannedTerm("kv_cache", low, expected, high, "what the utilisation leaves"))
+        terms.append(PlannedTerm("kv_cache", low, expected, high, "what gpu_memory_utilization leaves"))
     else:
         terms.append(PlannedTerm("kv_cache", None, None, None, "unknown, as another term is unknown"))
     total = rank.device.total.expected if rank.device.total else None

@@ -72,7 +72,7 @@ def _local(folder: Path) -> PlannedModel:
     path = folder / "config.json"
     try:
         if path.exists() and not path.is_file():
-            raise InputError(f"{path}: is no plain file; give a folder with the model's config.json")
+            raise InputError(f"{path}: not a regular file; give a folder with the model's config.json")
         with path.open("rb") as stream:
             text = stream.read(plan_reading.MAX_CONFIG + 1)
     except OSError as error:
@@ -196,7 +196,7 @@ def chosen(answer: Plan | Layouts) -> Plan:
     if isinstance(answer, Plan):
         return answer
     if (best := answer.best) is None:
-        raise InputError("no layout fits, so there is nothing to deploy")
+        raise InputError("no layout fits: nothing to deploy")
     return best
 
 
@@ -224,7 +224,7 @@ def _linted(request: plan_requests.PlanningRequest, made: Mapping[str, str]) -> 
         if name.endswith((".sh", ".yaml", ".service")):
             errors, _ = planning.faults(text, knowledge.knowledge(), request, name)
             if errors:
-                raise InputError(f"{name}: is not written: {errors[0]}")
+                raise InputError(f"{name}: not written: {errors[0]}")
     return made
 
 
@@ -240,7 +240,7 @@ def deploy(request: plan_requests.PlanningRequest, answer: Plan | Layouts, folde
 def _stored(made: Mapping[str, str], folder: Path) -> list[Path]:
     existing = next((name for name in made if (folder / name).exists()), None)
     if existing is not None:
-        raise InputError(f"{folder / existing}: is there already; give another folder, or remove it first")
+        raise InputError(f"{folder / existing}: already exists; use another folder, or remove it first")
     for name, text in made.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         store(folder / name, text)
@@ -270,7 +270,7 @@ def on_nodes(
         listed = host_loading.cards(spec) if spec else start_files.cards(nodes, catalog.specs())
         strange = next((card.node for card in listed if card.node not in names), None) if len(names) > 1 else None
         if strange is not None or any(card.node is None for card in listed if len(names) > 1):
-            raise InputError(f"{strange or 'a GPU without @NODE'}: is none of the nodes ({', '.join(names)})")
+            raise InputError(f"{strange or 'a GPU without @NODE'}: not one of the nodes ({', '.join(names)})")
         return listed
 
     launch = request(name, gpus or "", vllm=release, cards=cards, **more)

@@ -47,10 +47,10 @@ class ProxyServer:
     def __post_init__(self) -> None:
         """Refuse what nginx would read as anything but a host and a port."""
         if type(self.port) is not int or not 0 < self.port <= _MAX_PORT:
-            raise InputError(f"{str(self.port)[:40]!r} is no port; give a number from 1 to {_MAX_PORT}")
+            raise InputError(f"{str(self.port)[:40]!r} is not a port; use a number from 1 to {_MAX_PORT}")
         if not self.is_address and not self.is_name:
             raise InputError(
-                f"{self.host[:80]!r} is no host; give a name or an IP address, without scheme, port or path"
+                f"{self.host[:80]!r} is not a host; use a name or an IP address without scheme, port or path"
             )
 
     @property
@@ -92,7 +92,7 @@ def nginx(
         InputError: There is no server, or one is there twice.
     """
     if not servers:
-        raise InputError("no server is given; a proxy needs one at least")
+        raise InputError("no servers given; a proxy needs at least one")
     if len({str(server).lower() for server in (*servers, listen)}) != len(servers) + 1:
         raise InputError("two servers, or a server and the proxy, have the same port; give each a separate port")
     texts = load_table("nginx", NginxText)
@@ -108,23 +108,23 @@ def _head(servers: Sequence[ProxyServer], listen: ProxyServer, *, retries_posts:
     remarks = [f"{len(servers)} server{'s' * (len(servers) > 1)} of one model behind {listen}."]
     if retries_posts:
         remarks.append(
-            "A server dies: a request that was sent to it and got no answer yet is sent to another one. THE RISK: the "
-            "same request may run twice, and more often with more servers. What it caused outside of vLLM may then "
-            "have happened twice, and a request that makes servers fail is carried from one to the next. An answer "
-            "that has begun (its header counts) is never sent again: it is cut off."
+            "If a server dies, requests without a response yet are sent to another server. RISK: the same request may "
+            "run twice, and more often with more servers; side effects outside vLLM may happen twice, and a request "
+            "that crashes servers is passed from one to the next. A response that has begun (its header counts) is "
+            "never resent: it is cut off."
         )
     else:
         remarks.append(
-            "A server dies: every request that it holds at that moment is lost, and no other. One without an answer "
-            "gets status 502; an answer that has begun is cut off. Requests that come later go to the others, those "
-            "included that were offered to the dead server first and could not connect. The client may ask again."
+            "If a server dies, its requests in flight are lost, and no others. A request without a response gets "
+            "status 502; a response that has begun is cut off. Later requests go to the other servers, including "
+            "those that were sent to the dead server first and could not connect. The client may retry."
         )
     if any(not entry.is_address for entry in servers):
         remarks.append("Names are looked up once, when nginx starts or reloads.")
     if listen.host not in _PROTECTED:
         remarks.append(
-            "This port is open to the network, in clear text. A key given to vLLM guards its paths under /v1 alone: "
-            "let strangers reach only what they may use."
+            "This port is open to the network in clear text. vLLM's API key protects only its paths under /v1: "
+            "limit which clients can reach this port."
         )
     return [line for entry in remarks for line in _comment(entry)]
 
@@ -133,9 +133,9 @@ def _upstream(servers: Sequence[ProxyServer]) -> list[str]:
     if len(servers) == 1:
         return [f"server {servers[0]};"]
     health = (
-        "nginx of the open edition does not ask servers whether they are well. It learns it from requests: after one "
-        "that fails, a server is left out for fail_timeout, then tried with the next. One that loads its model "
-        "refuses connections, so that nothing is sent to it."
+        "Open-source nginx has no active health checks. After a failed request a server is skipped for "
+        "fail_timeout, then tried again with the next request. A server that is loading its model refuses "
+        "connections, so it gets no requests."
     )
     return [*_comment(health), *(f"server {server} max_fails=1 fail_timeout=10s;" for server in servers)]
 

@@ -71,18 +71,18 @@ def told_model(name: str, text: str | bytes, *, source: str, checkpoint_bytes: i
         InputError: The text is too large, or no model's configuration.
     """
     if len(text) > MAX_CONFIG:
-        raise InputError(f"{source}: is larger than {MAX_CONFIG} bytes, so no model's configuration")
+        raise InputError(f"{source}: not a model configuration: larger than {MAX_CONFIG} bytes")
     try:
         config = json.loads(text)
     except (ValueError, RecursionError) as error:
         reason = same_words(error) if isinstance(error, json.JSONDecodeError) else "not readable as text"
-        raise InputError(f"{source}: is no JSON: {reason}") from None
+        raise InputError(f"{source}: invalid JSON: {reason}") from None
     if not isinstance(config, Mapping):
         raise InputError(f"{source}: contains no JSON object, so no model configuration")
     for key in ("torch_dtype", "dtype"):
         dtype = config.get(key)
         if dtype is not None and not (isinstance(dtype, str) and dtype.removeprefix("torch.") in _DTYPES):
-            raise InputError(f"{source}: {key} is {str(dtype)[:40]}, no type of weights that vLLM runs; correct it")
+            raise InputError(f"{source}: {key} is {str(dtype)[:40]}, not a dtype that vLLM supports; correct it")
     return subject(name, config, source=source, checkpoint_bytes=checkpoint_bytes)
 
 
@@ -108,14 +108,14 @@ def read(
     split = {SIZES[key]: size for key, size in sizes.items() if size is not None}
     wrong = next((f"{key} {size}" for key, size in split.items() if size < 1), None)
     if wrong is not None:
-        raise InputError(f"{wrong}: parallel sizes are 1 at least")
+        raise InputError(f"{wrong}: parallel sizes must be at least 1")
     cards = freest_first(sources.cards(gpus))
     for node in dict.fromkeys(card.node for card in cards):
         fleet.check_host(node)
     parsed = _parsed(name, arguments, release.version, sources.knowledge)
     twice = next((dest for dest, size in split.items() if parsed.get(dest, size) != size), None)
     if twice is not None:
-        raise InputError(f"{twice} is given twice: {parsed[twice]} and {split[twice]}; give it once")
+        raise InputError(f"{twice} is set twice: {parsed[twice]} and {split[twice]}; set it once")
     engine_options = {**parsed, **_typed(name, options or {}, release.version, sources.knowledge), **split}
     _check_numbers(engine_options)
     _check_environment(environment or {})
@@ -167,10 +167,10 @@ def _check_numbers(options: Mapping[str, Any]) -> None:
     for dest, least in _AT_LEAST.items():
         value = options.get(dest)
         if value is not None and not (_is_number(value) and least <= value <= _MOST):
-            raise InputError(f"{dest} {str(value)[:40]}: must be a number of {least} at least")
+            raise InputError(f"{dest} {str(value)[:40]}: must be a number of at least {least}")
     length = options.get("max_model_len")
     if length is not None and length != "auto" and not (_is_number(length) and (length == -1 or 1 <= length <= _MOST)):
-        raise InputError(f"max_model_len {str(length)[:40]}: must be a number of 1 at least, or auto")
+        raise InputError(f"max_model_len {str(length)[:40]}: must be a number of at least 1, or auto")
     share = options.get("gpu_memory_utilization")
     if share is not None and not (_is_number(share) and 0 < share <= 1):
         raise InputError(f"gpu_memory_utilization {str(share)[:40]}: must be a number above 0, at most 1")
@@ -202,7 +202,7 @@ def _typed(name: str, options: Mapping[str, Any], version: str, knowledge: Calla
             raise InputError(f"{dest[:80]}: is not an option of vLLM {version}{hint}")
         kind = expected_type(option, value)
         if kind is not None:
-            raise InputError(f"{dest}: must be {kind}; {type(value).__name__} is given")
+            raise InputError(f"{dest}: must be {kind}; got {type(value).__name__}")
         words += option_words(option, value)
     read = _parsed(name, words, version, knowledge)
     return {**values, **{dest: value for dest, value in read.items() if value is not UNKNOWN}}
@@ -216,5 +216,5 @@ def _parsed(name: str, words: Sequence[str], version: str, knowledge: Callable[[
         command = shlex.join(["vllm", "serve", name, *words])
         issues = lint.lint(command, knowledge(), lint.LintRequest(vllm=version)).issues
         errors = [issue.message for issue in issues if issue.severity == "error"]
-        raise InputError(errors[0] if errors else f"vLLM {version} refuses {shlex.join(words)}")
+        raise InputError(errors[0] if errors else f"vLLM {version} rejects {shlex.join(words)}")
     return {dest: value for dest, value in result.flags.items() if dest not in ("model", "model_tag")}

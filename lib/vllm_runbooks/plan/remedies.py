@@ -163,7 +163,7 @@ def _of_options(free: PlanningRequest, request: PlanningRequest) -> Iterator[Pla
     """Layouts that fit, and the best layout for each change of options."""
     legal = [way for way in ways(free) if way.legal and not way.is_twin]
     if len(free.options) < len(request.options):
-        costs = ("other parallel sizes than yours",)
+        costs = ("different parallel sizes",)
         yield from _remedies(free, _fitting(legal), RemedyKind.LAYOUT, _LAYOUT_PRICE, costs)
         asked = sizes_of(settings(request).ranks)
         legal = [way for way in legal if sizes_of(way.ranks) == asked] or legal

@@ -179,11 +179,11 @@ _MODES = {"NONE": (0, 0), "PIECEWISE": (1, 0), "FULL": (0, 2), "FULL_DECODE_ONLY
 """By `cudagraph_mode`: whether pieces are captured; whole steps: 0 none, 1 of decoding, 2 of any batch."""
 _MODE_NUMBERS = {0: "NONE", 1: "PIECEWISE", 2: "FULL"}
 _LORA_CHANGES = {
-    "lora_target_modules": "which layers have adapters with lora_target_modules",
+    "lora_target_modules": "which layers have LoRA adapters with lora_target_modules",
     "long_lora_scaling_factors": "the cosine and sine tables for long_lora_scaling_factors",
     "enable_tower_connector_lora": "the encoder's adapters for enable_tower_connector_lora",
-    "enable_mixed_moe_lora_format": "the form of the experts' adapters with enable_mixed_moe_lora_format",
-    "enable_moe_shared_loras": "the form of the experts' adapters with enable_moe_shared_loras",
+    "enable_mixed_moe_lora_format": "the layout of expert adapters with enable_mixed_moe_lora_format",
+    "enable_moe_shared_loras": "the layout of expert adapters with enable_moe_shared_loras",
 }
 """What is not known of LoRA's memory where an option is given."""
 _TRUE = ("1", "true")
@@ -272,8 +272,8 @@ def damaged(text: str) -> str:
     try:
         least = min(int(part) for part in text.split(","))
     except ValueError:
-        return f"{PARTITION}: vLLM ends its start: Invalid partition string: {text[:80]}"
-    return f"{PARTITION}={text[:80]}: no stage has {least} layers; give each 0 at least"
+        return f"{PARTITION}: vLLM fails with: Invalid partition string: {text[:80]}"
+    return f"{PARTITION}={text[:80]}: a stage cannot have {least} layers; use at least 0"
 
 
 def mismatch(ranks: Ranks, layers: int) -> str | None:
@@ -454,8 +454,8 @@ class _LaunchSettler:
         )
         if is_beyond and not is_allowed:
             self.limits.append(
-                f"--max-model-len {requested} is more than the {longest} tokens that the model takes: "
-                f"vLLM {self.known.version} refuses it unless VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 is set"
+                f"--max-model-len {requested} is more than the {longest} tokens that the model supports: "
+                f"vLLM {self.known.version} rejects it unless VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 is set"
             )
         return int(requested), False
 
@@ -476,7 +476,7 @@ class _LaunchSettler:
             if not layers and tokens is None:
                 self.missing["num_speculative_tokens"] = None
             if not layers and is_own:
-                self.missing[f"the memory that the draft model {model} takes"] = None
+                self.missing[f"the memory of the draft model {model}"] = None
             if not is_own:
                 self.judge_mtp()
             return _Speculation("mtp", layers if tokens is None else tokens, layers)
@@ -485,7 +485,7 @@ class _LaunchSettler:
         if tokens is None:
             self.missing["num_speculative_tokens"] = None
         if not is_own and method and method not in _WITHOUT_MODEL:
-            self.missing[f"the memory that drafting by {method} takes"] = None
+            self.missing[f"the memory of {method} drafting"] = None
         is_parallel = bool(config.get("parallel_drafting"))
         return _Speculation(method, tokens or 0, 0, model if is_own else None, is_parallel, config)
 
@@ -493,7 +493,7 @@ class _LaunchSettler:
         facts, option = self.known, self.options.get
         merged, twice = json_options.speculative(self.options)
         if twice is not None:
-            self.limits.append(f"{twice} are mutually exclusive: vLLM {facts.version} ends its start")
+            self.limits.append(f"{twice} are mutually exclusive: vLLM {facts.version} rejects them")
         if merged is None:
             model, tokens = option("speculative_model"), option("num_speculative_tokens")
             if not model and tokens is None:
@@ -543,7 +543,7 @@ class _LaunchSettler:
         if draft is None or draft.name != name:
             unknown = ("it is not in the catalog; give a folder with its config.json",)
         elif is_older:
-            unknown = ("the older engine shares the cache with it in its own way",)
+            unknown = ("unknown how the V0 engine shares the KV cache with it",)
         elif speculation.config.get("quantization"):
             unknown = (f"how {speculation.config['quantization']} stores its weights",)
         elif method == "draft_model" and split not in (None, ranks.tensor) and is_newer_runner:
@@ -552,7 +552,7 @@ class _LaunchSettler:
             form = self.shape.quantization is not None or self.options.get("quantization") is not None
             unknown = drafts.unknown(draft, Drafting(method, speculation.tokens), release, ranks, target_form=form)
         if unknown:
-            self.missing[f"the memory that the draft model {name} takes: {', '.join(unknown)}"] = None
+            self.missing[f"the memory of the draft model {name}: {', '.join(unknown)}"] = None
             return ""
         if draft is not None:
             self._refused_draft(draft, speculation, ranks, is_newer_runner=is_newer_runner)
@@ -580,7 +580,7 @@ class _LaunchSettler:
         ):
             self.limits.append(
                 f"{draft.name} has {shape.vocabulary_size} tokens, the model {self.shape.vocabulary_size}: "
-                f"vLLM {version} drafts with models of one vocabulary alone"
+                f"vLLM {version} requires the same vocabulary"
             )
 
     def shortened(self, length: int, speculation: _Speculation, method: str, *, is_newer_runner: bool) -> int:
@@ -604,14 +604,14 @@ class _LaunchSettler:
             return False
         if self.by.engine == "older" or switch is False:
             return not switch
-        if self.capability is None and "old GPU" in self.by.older_for:
+        if self.capability is None and "compute capability below 8.0" in self.by.older_for:
             self.missing["compute capability of the GPU (the engine depends on it)"] = None
         present = set(self._engine_features(dtype, speculation, ranks))
         lacking = sorted(present & self.by.older_for)
         if lacking and switch:
             names = ", ".join(lacking)
             self.limits.append(
-                f"vLLM {self.known.version} refuses VLLM_USE_V1=1 with what the newer engine lacks: {names}"
+                f"vLLM {self.known.version} rejects VLLM_USE_V1=1 with features that the V1 engine lacks: {names}"
             )
             return False
         return bool(lacking) or (not switch and bool(present & self.by.experimental))
@@ -639,9 +639,9 @@ class _LaunchSettler:
         if form == "sharded_state":
             yield "sharded state"
         if self.capability is not None and self.capability < (8, 0):
-            yield "old GPU"
+            yield "compute capability below 8.0"
         if cache != "auto" and not self._has_cache(cache):
-            yield "quantised cache"
+            yield "quantized KV cache"
         if dtype == "float32":
             yield "32 bit values"
         if option("quantization") == "gguf":
@@ -659,7 +659,7 @@ class _LaunchSettler:
         if ranks.pipeline > 1 and backend != "ray":
             yield "stages"
         if ranks.pipeline > 1 and backend not in (None, "ray", "mp", "external_launcher"):
-            yield "stages by another backend"
+            yield "pipeline stages with another backend"
 
     def _has_cache(self, cache_dtype: str) -> bool:
         """Whether the early newer engine has a cache of that dtype (0.8.5 :1340, 0.10.2 platforms/cuda.py:522)."""
@@ -803,7 +803,7 @@ class _LaunchSettler:
         option = self.options.get("enable_chunked_prefill")
         is_cut = not is_crossed if option is None or not by.whole_prompts else bool(option) and not is_crossed
         if self.is_pooling and option is None:
-            self.missing["how the model pools (long prompts are read in parts or whole)"] = None
+            self.missing["the model's pooling type (decides chunked prefill)"] = None
         twice = 2 if by.throughput and self.options.get("performance_mode") == "throughput" else 1
         batch *= twice if batch_option is None else 1
         requests *= twice if requests_option is None else 1
@@ -970,7 +970,7 @@ class _LaunchSettler:
             return True
         kinds = {type(layer.mixer).__name__ + getattr(layer.mixer, "kind", "") for layer in self.shape.kinds}
         if by.transfer == "some" and len(kinds) > 1 and self.options.get("disable_hybrid_kv_cache_manager") is None:
-            self.missing["whether the KV connector takes groups of several kinds"] = None
+            self.missing["whether the KV connector supports several KV cache groups"] = None
         return by.transfer == "some"
 
     def ranks(self) -> Ranks:
@@ -996,26 +996,26 @@ class _LaunchSettler:
         if ranks.prefill > 1:
             if not self.by.prompt_shards or not self.has_latent:
                 whose = "a model without latent attention" if self.by.prompt_shards else "any model"
-                self.limits.append(f"vLLM {version} does not run {whose} with --prefill-context-parallel-size")
+                self.limits.append(f"vLLM {version} does not support {whose} with --prefill-context-parallel-size")
             elif decode not in (1, ranks.prefill, ranks.tensor * ranks.prefill):
                 self.limits.append(
-                    f"--decode-context-parallel-size {decode} is refused: with prefill shards it is 1, "
+                    f"--decode-context-parallel-size {decode} is rejected: with prefill shards it must be 1, "
                     f"{ranks.prefill} or {ranks.tensor * ranks.prefill} (0.26.0 config/parallel.py:514)"
                 )
             else:
-                self.missing["what activation takes with --prefill-context-parallel-size"] = None
+                self.missing["activation memory with --prefill-context-parallel-size"] = None
             return
         if ranks.tensor % decode:
             self.limits.append(
-                f"tp_size={ranks.tensor} must be divisible by dcp_size={decode}: vLLM {version} ends its start"
+                f"tp_size={ranks.tensor} must be divisible by dcp_size={decode}: vLLM {version} rejects it"
             )
         elif decode > 1 and not self.has_latent and self.attention:
             heads = max(mixer.kv_heads for mixer in self.attention)
             if decode > ranks.tensor // heads:
                 most = ranks.tensor // heads
-                able = f"at most {most} here" if most > 1 else "none here"
+                able = f"at most {most}" if most > 1 else "none"
                 self.limits.append(
-                    f"--decode-context-parallel-size {decode} is refused: it is bounded by tensor parallel size / "
+                    f"--decode-context-parallel-size {decode} is rejected: its limit is tensor parallel size / "
                     f"key-value heads, {ranks.tensor} / {heads}: {able} (0.11.2 config/model.py:1178, 0.33.0 :1577)"
                 )
 
@@ -1031,7 +1031,7 @@ class _LaunchSettler:
         counts = {str(name): json_options.count(value) for name, value in limits.items()}
         for name, count in counts.items():
             if is_judged and fault is None and (count is None or count < 0):
-                self.missing[f"what vLLM makes of the limit of {name}"] = None
+                self.missing[f"how vLLM interprets the limit of {name}"] = None
         usable = {name: count for name, count in counts.items() if count is not None and count >= 0}
         if not usable or not families:
             return usable
@@ -1061,7 +1061,7 @@ class _LaunchSettler:
         kept = self.number("max_cpu_loras", most)
         if kept < most:
             self.limits.append(
-                f"max_cpu_loras ({kept}) must be >= max_loras ({most}): vLLM {self.known.version} ends its start"
+                f"max_cpu_loras ({kept}) must be >= max_loras ({most}): vLLM {self.known.version} rejects it"
             )
 
     def settings(self) -> LaunchSettings:

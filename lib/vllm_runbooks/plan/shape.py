@@ -1212,7 +1212,7 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
             inputs = PerLayerInput(size, read.optional("vocab_size_per_layer_input") or vocabulary)
     except (_UnknownFieldError, LookupError, TypeError, ValueError, ZeroDivisionError):
         if not read.missing:
-            read.missing["a field of another form than expected"] = None
+            read.missing["a field of an unexpected type"] = None
         kinds, pattern, mtp, inputs = {}, [], (), None
     tied = config.get("tie_word_embeddings", text.get("tie_word_embeddings"))
     return replace(

@@ -84,7 +84,7 @@ def release(nodes: Cluster) -> str | None:
     distinct = {version for version in versions.values() if version}
     if len(distinct) > 1:
         listed = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
-        raise InputError(f"the nodes have different releases of vLLM ({listed}); make them one, or give --vllm")
+        raise InputError(f"the nodes have different vLLM releases ({listed}); install the same one, or use --vllm")
     return next(iter(distinct), None)
 
 
@@ -138,9 +138,7 @@ def files(
 def _check_joined(request: plan_requests.PlanningRequest, joined: Sequence[fleet.InstancePart]) -> None:
     if joined and request.by_ray is False:
         cards = [len(host.devices) for host in joined[0].joined]
-        raise InputError(
-            f"--by nnodes: {executors.joining(request.data, cards).said}; give --by ray, or another layout"
-        )
+        raise InputError(f"--by nnodes: {executors.joining(request.data, cards).said}; use --by ray, or another layout")
 
 
 def _told(
@@ -157,7 +155,7 @@ def _told(
     cards = [len(host.devices) for host in hosts]
     joining = executors.joining(request.data, cards, copies=plan.layout.dp if plan.layout else 1)
     by = "ray" if first[0].joined else joining.by
-    why = joining.said if by == joining.by else f"Ray was asked for, though it is needless: {joining.said}"
+    why = joining.said if by == joining.by else f"--by ray is not needed: {joining.said}"
     world = sum(cards)
     alone = executors.chosen(request.data, world, cards[0])
     written = executors.chosen(request.data, world, cards[0], nodes=len(cards) if by == "nnodes" else 1)
@@ -172,13 +170,13 @@ def _told(
     unplaced = [node for node in nodes if not request.places.get(node, plan_requests.NodePlace()).environment]
     if unplaced and len(nodes) > 1:
         unknown = (
-            f"By which address and interface the others reach {', '.join(unplaced)} is not known: the files there set "
-            f"no {_ADDRESS}. Measure it, or give --address and --interface."
+            f"Unknown address and interface of {', '.join(unplaced)}: the files there set "
+            f"no {_ADDRESS}. Run the node check, or use --address and --interface."
         )
         notes = [*notes, unknown]
     stages = (plan.deployment.env if plan.deployment is not None else {}).get(PARTITION)
     if stages:
-        notes = [*notes, f"{PARTITION}={stages} is how many layers each stage has: the same on every node."]
+        notes = [*notes, f"{PARTITION}={stages} sets the layers of each stage; it must be the same on every node."]
     in_steps = (fleet.NOT_IN_A_CONTAINER, fleet.together(nodes))
     unwritten = [sentence for part in parts for sentence in part.unwritten if sentence not in in_steps]
     return StartFiles(
@@ -214,8 +212,9 @@ def _steps(parts: Sequence[fleet.InstancePart], made: Mapping[str, str], by: str
     steps = ["Copy each node's files to it; choose one way for all nodes: scripts, containers, or units."]
     if by:
         steps.append(
-            "See that only these nodes reach each other's ports: what vLLM and Ray say between nodes is neither "
-            "encrypted nor checked, and whoever reaches them can run programs there."
+            "Make sure that only these nodes can reach each other's ports: traffic of vLLM and Ray between nodes is "
+            "neither "
+            "encrypted nor authenticated, and anyone who can reach the ports can run code there."
         )
     if by == "ray":
         steps.append(f"Run {', then '.join(f'ray-{node}.sh on {node}' for node in hosts)}: each joins the Ray cluster.")
@@ -223,17 +222,17 @@ def _steps(parts: Sequence[fleet.InstancePart], made: Mapping[str, str], by: str
         steps.append(f"Run {', '.join(f'start-{node}.sh on {node}' for node in nodes)}.")
     else:
         scripts = ", ".join(f"start-{node}.sh on {node}" if has_several else "start.sh" for node in nodes)
-        together = " at about the same time: each waits for the others" if by == "nnodes" else ""
+        together = " at about the same time; each waits for the others" if by == "nnodes" else ""
         steps.append(f"Run {scripts}{together}.")
     steps.append(
         f"{_VERIFY} lists for each node the lines of a healthy log, and checks that its GPUs have allocated memory."
     )
     if _PROXY in made:
-        steps.append(f"Run nginx with {_PROXY} where clients ask: it shares their requests among the servers.")
-    end = " `ray stop` on each node ends Ray, and every other Ray of it." if by == "ray" else ""
+        steps.append(f"Run nginx with {_PROXY} where clients connect: it balances their requests over the servers.")
+    end = " `ray stop` on each node stops Ray, including other Ray clusters on it." if by == "ray" else ""
     if by:
         end += " If a part ends while the server is idle, the others notice it only at the next request."
-    steps.append(f"To stop, end the scripts of all nodes: each ends its own servers.{end}")
+    steps.append(f"To stop, end the scripts on all nodes; each stops its own servers.{end}")
     return steps
 
 
@@ -243,8 +242,9 @@ def _steps_text(summary: StartFiles) -> str:
         "",
         *(f"{number}. {step}" for number, step in enumerate(summary.steps, 1)),
     ]
-    lines += ["", f"What joins the hosts: {summary.reason}."]
-    lines += [f"Given the sizes alone on one node: {summary.single_node_result}."] if summary.single_node_result else []
+    lines += ["", f"Launch across hosts: {summary.reason}."]
+    if summary.single_node_result:
+        lines += [f"With only the parallel sizes, on one node: {summary.single_node_result}."]
     for node in summary.nodes:
         lines += ["", f"{node.node}{f' at {node.address}' if node.address else ''}: {', '.join(node.files)}"]
         lines += [f"  {name}={value}" for name, value in node.environment.items()]

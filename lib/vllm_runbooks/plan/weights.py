@@ -614,9 +614,9 @@ def _stage(stock: TensorInventory, plan: _LoadPlan, start: int, end: int, ends: 
     rounded = total["allocator"]
     reasons = plan.reasons
     if plan.is_quantized:
-        reasons = ("kernels of quantised layers keep scales and padding in forms of their own", *reasons)
+        reasons = ("kernels of quantized layers store scales and padding in their own layouts", *reasons)
     if rounded:
-        reasons = ("how the allocator rounds depends on the order of allocations", *reasons)
+        reasons = ("allocator rounding depends on the order of allocations", *reasons)
     kernels = expected // _KERNEL_SHARE if plan.is_quantized else 0
     low = expected - max(rounded + expected // _PRINTED, kernels) + less - plan.spread
     high = expected + max(rounded // 2, expected // _UNSEEN, kernels) + more + plan.spread

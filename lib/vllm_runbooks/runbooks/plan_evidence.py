@@ -33,7 +33,7 @@ from vllm_runbooks.plan.requests import PlanningRequest
 from vllm_runbooks.reading.deployment.confirmation import Confirmation
 
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
-_UNNAMED = "the log's card"
+_UNNAMED = "the log's GPU"
 _ALIKE = 0.05
 
 
@@ -307,7 +307,7 @@ def _cards(evidence: Evidence, gpus: str, printed_gib: float | None) -> tuple[Ho
         return cards
     if abs(first.total.expected / printed_gib - 1) > _ALIKE:
         raise InputError(
-            f"the log's card has {printed_gib:.2f} GiB, {first.name} has {first.total.expected:.2f}; name the right one"
+            f"the log's GPU has {printed_gib:.2f} GiB, {first.name} has {first.total.expected:.2f}; name the right one"
         )
     return tuple(replace(card, gpu=replace(card.gpu, total=_total(printed_gib))) for card in cards)
 

@@ -231,7 +231,7 @@ def _found_text(found: FindAnswer) -> str:
         return sentence_of(f"{name}: none: {next(iter(found.reasons), 'it depends on what is unknown')}")
     value = plan_words.found_value(found, found.value)
     if found.quantity is Find.GPUS:
-        value = f"{value}{_TIMES} {found.unit.removeprefix('cards of ')}"
+        value = f"{value}{_TIMES} {found.unit.removesuffix(' GPUs')}"
     elif found.quantity is Find.CONTEXT:
         value += " tokens"
     edge = found.low if found.quantity is Find.UTILIZATION else found.high
