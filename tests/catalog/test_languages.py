@@ -260,10 +260,10 @@ def test_a_stale_translation_is_named_and_stamped(folder: Path, capsys: pytest.C
         ("操作系统拒绝绑定该端口", "操作系统拒绝绑定该端口 --port", "has the name '--port'"),
         ("需要告知客户端", "需要告知 2 个客户端", "has the number '2'"),
         ("      - '端口 {port} 已被占用。'\n", "", "has 1 entries where the English text has 2"),
-        ("  zh:\n", "  xx:\n", "'xx' is no language there is; use zh"),
-        ("    confirm: '运行 ss -ltnp：会列出该端口上的监听者。'\n", "", "is the digest of a text that is not there"),
+        ("  zh:\n", "  xx:\n", "'xx' is not an available language; use zh"),
+        ("    confirm: '运行 ss -ltnp：会列出该端口上的监听者。'\n", "", "is the digest of a missing text; remove"),
         ("    title: '端口", "    titel: '端口", "is not a known field"),
-        ("    title: '端口", "    title: '【英文】端口", "has 【英文】, which is put where it belongs"),
+        ("    title: '端口", "    title: '【英文】端口", "has 【英文】, which is added automatically"),
     ],
 )
 def test_a_translation_is_held_against_its_english_text(folder: Path, old: str, new: str, said: str) -> None:
@@ -352,11 +352,11 @@ def test_an_unknown_language_is_refused(
     path.write_text(PORT, "utf-8")
     status, out, err = run(capsys, command, str(path), "--lang", "fr")
     assert (status, out) == (2, "")
-    assert err == "vllm-runbooks: --lang: 'fr' is no language there is; use en or zh\n"
+    assert err == "vllm-runbooks: --lang: 'fr' is not an available language; use en or zh\n"
     monkeypatch.setenv(languages.LANG, "fr")
     status, out, err = run(capsys, command, str(path))
     assert (status, out) == (2, "")
-    assert err == "vllm-runbooks: VLLM_RUNBOOKS_LANG: 'fr' is no language there is; use en or zh\n"
+    assert err == "vllm-runbooks: VLLM_RUNBOOKS_LANG: 'fr' is not an available language; use en or zh\n"
     assert run(capsys, command, str(path), "--lang", "en")[0] in (0, 1)
 
 
@@ -371,7 +371,7 @@ def test_a_language_may_be_named_as_systems_do(name: str, lang: str | None) -> N
     """The forms of locales and of browsers; another script is another language."""
     assert languages.chosen(name) == lang
     for other in ("zh-TW", "zh_Hant", "english", "zhx"):
-        with pytest.raises(InputError, match="is no language there is"):
+        with pytest.raises(InputError, match="is not an available language"):
             languages.chosen(other)
 
 
@@ -483,7 +483,7 @@ def test_every_translated_word_is_said() -> None:
 def test_a_filled_text_is_known_by_the_words_around_it() -> None:
     """What the core has filled already is translated by its template; one with hardly a word of its own is not."""
     say = Wording("zh")
-    assert say("the configuration of a/b: it is no model of the catalog") == "a/b 的配置未知：它不在模型目录中"
+    assert say("model a/b is not in the catalog") == "a/b 的配置未知：它不在模型目录中"
     assert say("something else (with a note)") == f"{MARK}something else (with a note)"
     assert Wording()("option {name} = {value}", name="a", value="{b}") == "option a = {b}"
 

@@ -87,7 +87,7 @@ def test_each_start_and_each_file_is_named() -> None:
 
 def test_nothing_to_mark_says_so() -> None:
     """A log without a symptom is not shown as an empty box."""
-    assert "Nothing in this log is marked" in _view(sources.paste("INFO 11-20 08:03:55 [a.py:1] hello")).plain
+    assert "No marked lines" in _view(sources.paste("INFO 11-20 08:03:55 [a.py:1] hello")).plain
 
 
 def test_a_log_that_can_be_read_once_shows_its_quotations() -> None:
@@ -142,4 +142,4 @@ def test_render_offers_it() -> None:
     """The view is one of `render`'s."""
     evidence = sources.paste(PEER)
     answer = replace(diagnosing.diagnose(evidence), findings=(), root_cause=None, first_error=None, left_out=())
-    assert render.annotated.log(answer, evidence.documents).plain.startswith("Nothing")
+    assert render.annotated.log(answer, evidence.documents).plain.startswith("No marked lines")

@@ -261,7 +261,7 @@ def test_a_notice_beside_an_unexplained_error_points_to_it() -> None:
     """The whole output is at hand: nobody has to be sent for it."""
     for found in (diagnose(UNEXPLAINED + WRAPPED), diagnose(WRAPPED, UNEXPLAINED)):
         assert cause(found).symptom == "engine.dead_wrapper"
-        assert cause(found).do_first.startswith("Start from the first error that no symptom explains")
+        assert cause(found).do_first.startswith("Start with the first unexplained error")
         assert found.findings[0] == cause(found)
     assert "Collect the complete output" in cause(diagnose(WRAPPED)).do_first
 
@@ -291,7 +291,7 @@ def test_the_cause_of_the_try_before_stands_in_for_a_start_that_is_cut_off() -> 
 
     assert len(again.starts) == 2
     assert (cause(again).symptom, cause(again).level) == ("kv.no_blocks", Level.PROBABLE)
-    assert "the last start is cut off" in cause(again).conditions.unknown[0]
+    assert "the log of the last launch is cut off" in cause(again).conditions.unknown[0]
     assert (len(other.starts), other.root_cause) == (2, None)
 
 
@@ -306,7 +306,7 @@ def test_the_findings_of_all_logs_are_listed_once() -> None:
 def test_a_start_that_is_not_there_is_refused() -> None:
     """It says how many there are."""
     assert answer(Evidence((Document("a.log", PORT),)), shelf(), knowledge.knowledge, start=1).outcome is Outcome.FAILED
-    with pytest.raises(InputError, match="start 2: the text holds one start; choose one of them"):
+    with pytest.raises(InputError, match="start 2: the log has one launch; choose one of them"):
         answer(Evidence((Document("a.log", PORT),)), shelf(), knowledge.knowledge, start=2)
 
 
@@ -318,8 +318,8 @@ def case(**expect: Any) -> Case:
     ("text", "verdict", "reason"),
     [
         (PORT, Verdict.FAIL, "failed: Port is already in use by another process (port.in_use, "),
-        (READY, Verdict.PASS, "ready: nothing wrong"),
-        ("words", Verdict.FAIL, "unknown: no cause could be established"),
+        (READY, Verdict.PASS, "ready: no problems"),
+        ("words", Verdict.FAIL, "unknown: unknown cause"),
     ],
 )
 def test_the_verdict_on_any_text(text: str, verdict: Verdict, reason: str) -> None:
@@ -425,7 +425,7 @@ def test_an_edit_with_the_start_s_values(
 
 
 def test_a_remedy_says_nothing_that_is_not_known() -> None:
-    """Its title, its cost and what it needs are known, and nothing speaks against it."""
+    """Its title, its cost and what it needs are known, and nothing contradicts it."""
 
     def made(**more: Any) -> Any:
         text = RemedyText(**{"title": "t {a}", "cost": "c", "edits": (Edit("set", "n", 1),), **more})

@@ -114,7 +114,7 @@ def test_nothing_but_arithmetic_is_computed(expression: str) -> None:
     """No call, no attribute but a start's, no power: an authored file computes, it does not run."""
     (fault,) = expressions.faults(expression)
 
-    assert fault.startswith(("holds", "is no expression"))
+    assert fault.startswith(("contains", "is not an expression"))
     with pytest.raises(LookupError):
         expressions.compute(expression, lookup(total=1))
 
@@ -212,7 +212,7 @@ def test_what_must_hold_for_the_log_to_decide() -> None:
     more = {"only_if": "known(kv_cache_blocks)", "right_if": "1 == 1"}
 
     assert judged(blocks, **more).verdict is Truth.RIGHT
-    assert judged(nothing, **more).undecided == "the log does not hold what would decide it"
+    assert judged(nothing, **more).undecided == "the log does not contain the deciding figures"
 
 
 def test_one_choice_that_makes_it_right_is_enough() -> None:
@@ -231,11 +231,11 @@ def test_credit_is_given_only_where_nothing_else_differs() -> None:
     more: dict[str, Any] = {"right_if": "1 == 1", "credit": Credit("quantization", [1, 2])}
 
     result = judged(plain, fp8, **more)
-    assert (result.verdict, result.undecided) == (Truth.UNKNOWN, "starts 1 and 2 differ in x as well")
+    assert (result.verdict, result.undecided) == (Truth.UNKNOWN, "launches 1 and 2 differ in x as well")
     more["credit"] = Credit("quantization", [1, 2], ["x"])
     assert judged(plain, fp8, **more).verdict is Truth.RIGHT
-    assert judged(plain, start(), **more).undecided == "starts 1 and 2 are not in this log"
-    assert judged(plain, **more).undecided == "starts 1 and 2 are not in this log"
+    assert judged(plain, start(), **more).undecided == "launches 1 and 2 are not in this log"
+    assert judged(plain, **more).undecided == "launches 1 and 2 are not in this log"
 
 
 def test_lines_are_quoted_from_the_words_that_find_them() -> None:
@@ -325,7 +325,7 @@ def test_a_case_fails_by_a_claim_that_comes_out_otherwise() -> None:
 def test_a_log_of_ones_own_has_no_claims() -> None:
     """They belong to the recorded case, and the runbook says so."""
     assert diagnosing.judge_claims(sources.paste("words")) == ()
-    assert render.claims.judged(()).plain.startswith("No claims are judged here")
+    assert render.claims.judged(()).plain.startswith("No claims to check")
 
 
 def test_claims_show_verdict_number_reason_and_line() -> None:
@@ -399,10 +399,10 @@ def test_claims_are_read_with_their_case(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("right_if: free_gib > 1", "right_if: free_gib >", "8: claims.0.right_if: is no expression"),
-        ("right_if: free_gib > 1", "right_if: open('x')", "8: claims.0.right_if: holds \"open('x')\""),
-        ("gpu_total_gib - weights_gib", "2 ** 3", "7: claims.0.figures.free_gib: holds '2 ** 3'"),
-        ("    because:", "    only_if: x y\n    because:", "10: claims.0.only_if: is no expression"),
+        ("right_if: free_gib > 1", "right_if: free_gib >", "8: claims.0.right_if: is not an expression"),
+        ("right_if: free_gib > 1", "right_if: open('x')", "8: claims.0.right_if: contains \"open('x')\""),
+        ("gpu_total_gib - weights_gib", "2 ** 3", "7: claims.0.figures.free_gib: contains '2 ** 3'"),
+        ("    because:", "    only_if: x y\n    because:", "10: claims.0.only_if: is not an expression"),
         ("because: ['{free} are left.']", "because: []", "10: claims.0.because: is empty"),
         ("[Model loading took]", "[It never said that]", "11: claims.0.quotes.0: 'It never said that' is in no file"),
         ("verdict: right", "verdict: maybe", "9: claims.0.verdict: input should be 'right', 'wrong' or 'unknown'"),
@@ -418,7 +418,7 @@ def test_claims_are_read_with_their_case(folder: Path) -> None:
         ("given:", "plans: {start2: {model: m, gpus: g, vllm: v}}\ngiven:", "2: plans.start2: 'start2' is no name"),
         ("given:", "cards: {a: {card: x}}\nlines: {a: {vllm: v, text: t}}\ngiven:", "2: cards.a: 'a' is taken"),
         ("given:", "plans: {a: {model: m, gpus: g, vllm: v, tq: 1}}\ngiven:", "2: plans.a.tq: is not a known field"),
-        ("right_if: free_gib > 1", "right_if: two.fits", "8: claims.0.right_if: holds 'two.fits'"),
+        ("right_if: free_gib > 1", "right_if: two.fits", "8: claims.0.right_if: contains 'two.fits'"),
     ],
 )
 def test_broken_claims_are_named(folder: Path, old: str, new: str, said: str) -> None:
@@ -461,7 +461,7 @@ def test_a_misspelt_figure_is_named(folder: Path) -> None:
 
     with pytest.raises(CatalogError) as caught:
         claims_file.read_claims(folder / "claims.yaml")
-    assert "asks mine for memory; it has capability, exists, has_fp8, memory_gib, why" in str(caught.value)
+    assert "mine has no memory; it has capability, exists, has_fp8, memory_gib, why" in str(caught.value)
 
 
 MODEL = "Qwen/Qwen2.5-1.5B-Instruct"
@@ -480,12 +480,12 @@ def test_a_plan_answers_by_its_figures() -> None:
     said = claim(
         figures={"each_gib": "two.weights_gib", "all_gib": "one.weights_gib", "cards": "two.cards"},
         right_if="two.fits and two.tp == 2 and abs(each_gib - 1.44) < 0.02 and all_gib > 1.9 * each_gib",
-        because=["{each} of {all} on {cards} cards."],
+        because=["{each} of {all} on {cards} GPUs."],
     )
     result = asked(said, plans={"two": QUESTION, "one": replace(QUESTION, tp=1)})
 
     assert (result.verdict, result.undecided) == (Truth.RIGHT, "")
-    assert result.because.endswith("on 2 cards.")
+    assert result.because.endswith("on 2 GPUs.")
     assert result.basis == (
         f"planned: {MODEL} on 2xRTX3090, tensor parallel 2, vLLM 0.16.0, max_model_len 4096",
         f"planned: {MODEL} on 2xRTX3090, tensor parallel 1, vLLM 0.16.0, max_model_len 4096",
@@ -514,7 +514,7 @@ def test_what_the_low_and_the_high_side_decide_differently_is_unknown() -> None:
 
     assert (between.verdict, between.undecided) == (
         Truth.UNKNOWN,
-        "it is too close for what the plan does not know exactly",
+        "the difference is within the plan's uncertainty",
     )
     assert asked(claim(right_if=f"two.kv_cache_tokens > {low - 1}"), plans=plans).verdict is Truth.RIGHT
     assert asked(claim(right_if=f"two.kv_cache_tokens > {high}"), plans=plans).verdict is Truth.WRONG
@@ -523,9 +523,9 @@ def test_what_the_low_and_the_high_side_decide_differently_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"model": "none/such"}, "two cannot be planned: none/such: is no model of the catalog"),
-        ({"gpus": "2xA100-48GB"}, "two cannot be planned: A100-48GB: no such card: A100 comes with 40 or 80 GB"),
-        ({"gpus": "RTX3090"}, "two cannot be planned: the start takes 2 cards"),
+        ({"model": "none/such"}, "two cannot be planned: none/such: unknown model"),
+        ({"gpus": "2xA100-48GB"}, "two cannot be planned: A100-48GB: no such GPU: A100 comes with 40 or 80 GB"),
+        ({"gpus": "RTX3090"}, "two cannot be planned: the launch needs 2 GPUs"),
         ({"vllm": "x"}, "two cannot be planned: "),
     ],
 )
@@ -541,7 +541,7 @@ def test_nobody_to_ask_leaves_it_open() -> None:
     """Claims can be judged without a planner; those that need one are unknown then."""
     (result,) = claims.judge(Claims("d", [claim(right_if="two.fits")], plans={"two": QUESTION}), None, (), Evidence(()))
 
-    assert (result.verdict, result.undecided) == (Truth.UNKNOWN, "two cannot be planned: nobody is there to ask")
+    assert (result.verdict, result.undecided) == (Truth.UNKNOWN, "two cannot be planned: no planner is available")
 
 
 def test_cards_answer_whether_they_exist() -> None:
@@ -560,7 +560,7 @@ def test_cards_answer_whether_they_exist() -> None:
     result = asked(said, cards=cards)
 
     assert result.verdict is Truth.RIGHT
-    assert result.because == "A100-48GB: no such card: A100 comes with 40 or 80 GB"
+    assert result.because == "A100-48GB: no such GPU: A100 comes with 40 or 80 GB"
     assert asked(claim(right_if="never.memory_gib > 1"), cards=cards).verdict is Truth.UNKNOWN
 
 
@@ -578,7 +578,7 @@ def test_lines_answer_whether_a_release_prints_them() -> None:
 
     assert asked(claim(right_if="ranks.printed and other.printed"), lines=lines).verdict is Truth.RIGHT
     assert asked(claim(right_if="sizes.printed or loading.printed"), lines=lines).verdict is Truth.WRONG
-    assert asked(claim(right_if="new.printed"), lines=lines).undecided == "printed of new is not known"
+    assert asked(claim(right_if="new.printed"), lines=lines).undecided == "printed of new is unknown"
 
 
 def test_every_shipped_line_was_searched_for() -> None:
@@ -639,7 +639,7 @@ def test_a_recorded_question_is_answered_as_expected(tmp_path: Path) -> None:
     assert {"fits": True, "replicas": 2, "tp": 1}.items() <= judgement.facts.items()
     assert None not in judgement.facts.values()
     assert plan_expected.judge_plan(found, None).verdict is Verdict.PASS
-    with pytest.raises(InputError, match="is a recorded question and holds no log; vllm-runbooks plan"):
+    with pytest.raises(InputError, match="is a recorded question without a log; use vllm-runbooks plan"):
         diagnosing.diagnose(evidence)
 
 
@@ -756,8 +756,8 @@ def test_what_is_not_printed_leaves_the_comparison_open() -> None:
     assert [may for may, _ in found.values()] == [True, None, None, None, None]
     shown = render.starts.comparable([full(1), bare])
     assert "unknown" in shown.plain
-    assert render.starts.comparable([bare]).plain == "There is only one launch, so nothing to compare."
-    assert render.starts.comparable([]).plain == "The text contains no launch of vLLM."
+    assert render.starts.comparable([bare]).plain == "Only one launch: nothing to compare."
+    assert render.starts.comparable([]).plain == "The log has no vLLM launch."
 
 
 def test_slots_are_compared_between_starts_of_one_model_alone() -> None:

@@ -85,7 +85,7 @@ def printed_ways_out(notebook: Path) -> Iterator[str]:
     outputs = [output for cell in cells for output in cell.get("outputs", ()) if "data" in output]
     for output in outputs:
         plain = "".join(output["data"].get("text/plain", ()))
-        _, _, ways = plain.partition("WAYS OUT")
+        _, _, ways = plain.partition("FIXES")
         for block in re.findall(r"\n\n((?: {7}\S?.*\n)+)\n", ways):
             yield textwrap.dedent(block)
 

@@ -608,7 +608,7 @@ def test_findings_come_by_severity() -> None:
     ],
 )  # fmt: skip
 def test_levels_of_a_degraded_finding(change: dict[str, Any], level: Level) -> None:
-    """Confirmed unless something speaks against it."""
+    """Confirmed unless something contradicts it."""
     unknown, against = Condition("c", fact="kv_cache_gib"), Condition("c", outcome=("ready",))
     for conditions, expected in (((), level), ((unknown,), level), ((against,), Level.POSSIBLE)):
         degraded = symptom("kv.small", severity=Severity.DEGRADED, conditions=conditions)

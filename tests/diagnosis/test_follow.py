@@ -38,7 +38,7 @@ def test_a_pipe_is_answered_for_at_every_pause_and_at_its_end() -> None:
     loaded = next(number for number, line in enumerate(lines) if "KV cache size" in line)
     running.stdin.write("".join(lines[: loaded + 1]))
     running.stdin.flush()
-    assert running.stderr.readline().rstrip() == f"line {loaded + 1}: size the KV cache; nothing wrong so far"
+    assert running.stderr.readline().rstrip() == f"line {loaded + 1}: size the KV cache; no problems so far"
     said, heard = running.communicate("".join(lines[loaded + 1 :]), timeout=60)
 
     answer = json.loads(said)
@@ -55,7 +55,7 @@ def test_a_file_is_followed_until_the_user_interrupts(tmp_path: Path) -> None:
     log.write_text(text[: len(text) // 4], encoding="utf-8")
     running = follow(str(log))
     assert running.stderr is not None
-    assert "nothing wrong so far" in running.stderr.readline()
+    assert "no problems so far" in running.stderr.readline()
     with log.open("a", encoding="utf-8") as file:
         file.write(text[len(text) // 4 :])
     assert "port.in_use" in running.stderr.readline()
@@ -71,8 +71,8 @@ def test_a_file_is_followed_until_the_user_interrupts(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["--follow"], "give a log file, a recorded case, or -"),
-        (["--follow", "a.log", "b.log"], "--follow takes one growing log"),
-        (["--follow", "-", "--start", "1"], "--follow takes one growing log"),
+        (["--follow", "a.log", "b.log"], "--follow accepts only one growing log"),
+        (["--follow", "-", "--start", "1"], "--follow accepts only one growing log"),
         (["--follow", "nowhere.log"], "nowhere.log: cannot be read: No such file"),
     ],
 )
@@ -95,7 +95,7 @@ def test_a_pipe_without_text_is_refused() -> None:
     _, heard = running.communicate("", timeout=30)
 
     assert running.returncode == 2
-    assert heard == "vllm-runbooks: -: is empty; give the log of a vLLM start\n"
+    assert heard == "vllm-runbooks: -: is empty; use the log of a vLLM launch\n"
 
 
 @pytest.mark.slow

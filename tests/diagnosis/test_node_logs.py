@@ -86,7 +86,7 @@ def test_a_clock_that_is_off_is_seen(seconds: int) -> None:
     assert [log.clock_offset_s for log in found.nodes.logs] == [0.0, float(seconds)]
     assert cause(found).symptom == "dist.peer_lost.vanished"
     assert found.notes == (
-        f"The clock of node 1 differs by {seconds:+} s from the first log's; the order of events heeds it.",
+        f"The clock of node 1 differs by {seconds:+} s from the first log's; the order of events is corrected for it.",
     )
 
 
@@ -108,11 +108,11 @@ def test_a_log_that_is_not_here_is_asked_for() -> None:
 
     assert without_other.nodes is not None
     assert without_other.nodes.missing == (1,)
-    assert "the log of node 1 is not here" in without_other.notes[0]
+    assert "The log of node 1 is missing" in without_other.notes[0]
     assert cause(without_other).symptom == "dist.peer_lost"
     assert without_head.nodes is not None
     assert without_head.nodes.missing == (0,)
-    assert "the log of node 0 is not here" in without_head.notes[0]
+    assert "The log of node 0 is missing" in without_head.notes[0]
     assert diagnose(recorded("two-nodes-served", "node0.log")).notes == ()
     alone = diagnose(recorded("tiny-cpu-tp2-served", "startup.log"))
     assert alone.nodes is None
@@ -131,7 +131,7 @@ def test_a_rank_that_wrote_nowhere_is_asked_for() -> None:
 
     assert found.nodes is not None
     assert found.nodes.ranks_missing == (2, 3)
-    assert found.notes == ("No log here is of rank 2, 3: the cause may stand in theirs.",)
+    assert found.notes == ("The log of rank 2, 3 is missing and may contain the cause.",)
 
 
 def test_the_first_failure_by_a_clock_that_is_ahead() -> None:
@@ -249,7 +249,7 @@ def test_a_status_in_which_nothing_waits_has_no_cause() -> None:
     served = re.sub(r" \{'CPU'.*", " {'CPU': 1.0} * 2 (PACK): 1+ pending placement groups", STATUS)
 
     assert diagnose(quiet).root_cause is None
-    assert diagnose(quiet).notes == ("`ray status`: nodes alive: 2; GPUs in use: 0/0; demands that wait: 0.",)
+    assert diagnose(quiet).notes == ("`ray status`: nodes alive: 2; GPUs in use: 0/0; pending demands: 0.",)
     assert diagnose(served).root_cause is None
     assert diagnose("words\n" + STATUS + "\n" + quiet).root_cause is None
     assert "存活的节点：2" in diagnose(quiet, lang="zh").notes[0]
@@ -257,7 +257,7 @@ def test_a_status_in_which_nothing_waits_has_no_cause() -> None:
 
 def test_a_start_on_one_host_of_a_ray_cluster_is_told() -> None:
     """With the executor mp; a start that names its nodes uses them without Ray."""
-    said = "The executor of this start is mp: of the Ray cluster only the host of the server took part."
+    said = "The executor of this launch is mp: it uses only the server's own host, not the Ray cluster."
     quiet = re.sub(r" \{'CPU'.*", " (no resource demands)", STATUS)
     alone = diagnose(recorded("qwen-2x24gb-mp-glued", "startup.log"), quiet)
 
@@ -310,7 +310,7 @@ def test_nodes_of_different_releases_are_named() -> None:
     other = recorded("two-nodes-loopback", "node1.log").replace("v0.32.0", "v0.31.0")
     found = diagnose(recorded("two-nodes-loopback", "node0.log"), other)
 
-    assert "The logs are of different releases of vLLM: node 0: 0.32.0; node 1: 0.31.0." in found.notes
+    assert "The nodes run different vLLM releases: node 0: 0.32.0; node 1: 0.31.0." in found.notes
 
 
 def test_a_status_that_is_no_ones_breaks_nothing() -> None:
@@ -349,7 +349,7 @@ def test_a_node_that_only_computes_asks_for_the_first_ones_log() -> None:
 
     assert found.nodes is not None
     assert found.nodes.missing == (0,)
-    assert "the log of node 0 is not here" in found.notes[0]
+    assert "The log of node 0 is missing" in found.notes[0]
     assert "tensor_parallel_size" not in {edit.name for way in found.remedies for edit in way.edits}
     assert diagnose(joins(0), HEADLESS + joins(1)).nodes is not None
     assert not any(

@@ -99,7 +99,7 @@ def remedy(**more: Any) -> Remedy:
         "cost": "throughput",
         "edits": edits,
         "command": None,
-        "checks": Checks("passed", "unknown: no planner", "unknown: no vLLM was asked"),
+        "checks": Checks("passed", "unknown: no planner", "unknown: not run"),
     }
     return Remedy(**values | more)
 
@@ -243,25 +243,25 @@ def test_the_whole_text() -> None:
         "  Do first\n"
         "    Compare.\n"
         "\n"
-        "  Confirm\n"
+        "  How to verify\n"
         "    It is.\n"
         "\n"
-        "  Refute\n"
+        "  Ruled out if\n"
         "    It is not.\n"
         "\n"
         "  Conditions\n"
         "    fits: one GPU\n"
-        "    speaks against it: not this\n"
+        "    contradicts it: not this\n"
         "    not in this log: nor that\n"
         "\n"
-        "WAYS OUT, cheapest first\n"
+        "FIXES, cheapest first\n"
         "  1. Serve fewer\n"
         "       option max_num_seqs = 64\n"
         "       remove option swap_space\n"
         "       environment variable NCCL_DEBUG = WARN\n"
         "     Costs: throughput\n"
-        "  Checked by the linter. Not checked by the planner (no planner), vLLM's own\n"
-        "  parser (no vLLM was asked).\n"
+        "  Validated: the linter. Not validated: the planner (no planner), vLLM's own\n"
+        "  parser (not run).\n"
         "\n"
         "ALSO FOUND\n"
         "  hint: A hint\n"
@@ -273,7 +273,7 @@ def test_the_whole_text() -> None:
         " across models or releases)\n"
         "  concurrency  11.99x\n"
         "\n"
-        "Recognised and left out: 1 notice of another process's end, 2 harmless lines, 3 other.\n"
+        "Known lines not shown: 1 notice that another process ended, 2 harmless lines, 3 other.\n"
     )
     assert answers.text(answer) == expected.format(marks="lint ✓  plan \u2013  vLLM \u2013")
 
@@ -284,7 +284,7 @@ def test_a_finding_that_sends_elsewhere_does_not_call_itself_the_cause() -> None
     text = answers.text(answer)
 
     assert "ROOT CAUSE" not in text
-    first = "FIRST ERROR that no symptom explains: read this first\n  line 2: E: x\n\nNOTICE OF THE FAILURE"
+    first = "FIRST UNEXPLAINED ERROR: read this first\n  line 2: E: x\n\nFAILURE NOTICE"
     assert first in text
     assert first in answers.cause(answer).plain
     assert "E: x" in answers.cause(answer).html
@@ -295,7 +295,7 @@ def test_what_to_look_for_is_said_where_no_error_is_known() -> None:
     """The notice is then the nearest thing."""
     answer = made(root_cause=finding(look_in=LookIn("the error", "the other log")))
 
-    assert "CLOSEST TO THE CAUSE" in answers.text(answer)
+    assert "NEAREST SYMPTOM" in answers.text(answer)
     assert "  Look for\n    the error in the other log\n" in answers.text(answer)
     assert "Look for" in answers.cause(answer).html
     assert "Look for" not in answers.cause(made()).html
@@ -305,9 +305,9 @@ def test_what_to_look_for_is_said_where_no_error_is_known() -> None:
     ("more", "said"),
     [
         ({"starts": ()}, "does not look like the log of a vLLM"),
-        ({"outcome": Outcome.UNKNOWN}, "The text ends before the start does"),
+        ({"outcome": Outcome.UNKNOWN}, "The log ends during startup"),
         ({"first_error": Quote(0, 1, 1, "E")}, "The first error is not in the catalog yet"),
-        ({}, "Give the log of every process and node"),
+        ({}, "Diagnose the logs of all processes and nodes"),
         ({"outcome": Outcome.READY}, None),
     ],
 )
@@ -319,19 +319,19 @@ def test_what_is_said_without_a_cause(more: dict[str, Any], said: str | None) ->
     assert (said or "healthy") in " ".join(answers.cause(answer).plain.split())
     if said:
         assert said in " ".join(answers.text(answer).split())
-    assert "no root cause" in answers.checks(answer).plain
+    assert answers.checks(answer).plain.startswith("Nothing to verify")
     if said is None:
         assert answers.remedies(answer).plain == "No change is needed."
-        assert answers.checks(answer).plain.startswith("Nothing to confirm: the start is healthy")
+        assert answers.checks(answer).plain.startswith("Nothing to verify: the launch is healthy.")
     else:
         lead = "line 1: E" if answer.first_error else said
         for view in (answers.remedies, answers.checks):
             assert lead in view(answer).plain
             assert lead in view(answer).html
-        assert answers.remedies(answer).plain.startswith("No way out is known. ")
+        assert answers.remedies(answer).plain.startswith("No known fix. ")
     if answer.first_error:
-        assert answers.cause(answer).plain.startswith("FIRST ERROR that no symptom explains: read this first\n  line 1")
-    assert "Nothing else was found. Nothing was left out." in answers.others(answer).plain
+        assert answers.cause(answer).plain.startswith("FIRST UNEXPLAINED ERROR: read this first\n  line 1")
+    assert "No other findings. No lines left out." in answers.others(answer).plain
 
 
 def test_what_is_empty_is_not_shown() -> None:
@@ -341,8 +341,8 @@ def test_what_is_empty_is_not_shown() -> None:
 
     assert "Conditions" not in answers.text(answer)
     assert "Why" not in answers.text(answer)
-    assert answers.checks(answer).plain == "to confirm: It is.\nto refute: It is not."
-    assert answers.remedies(made(root_cause=None)).plain.startswith("WAYS OUT")
+    assert answers.checks(answer).plain == "verify by: It is.\nruled out if: It is not."
+    assert answers.remedies(made(root_cause=None)).plain.startswith("FIXES")
 
 
 def test_a_cause_without_remedies_says_what_to_do_first() -> None:
@@ -350,8 +350,8 @@ def test_a_cause_without_remedies_says_what_to_do_first() -> None:
     answer = made(remedies=())
 
     assert answers.remedies(answer).plain == "Do first. Compare."
-    assert "WAYS OUT" not in answers.text(answer)
-    assert "to refute: It is not." in answers.checks(answer).plain
+    assert "FIXES" not in answers.text(answer)
+    assert "ruled out if: It is not." in answers.checks(answer).plain
 
 
 def test_several_starts_and_files_are_told_apart() -> None:
@@ -361,10 +361,10 @@ def test_several_starts_and_files_are_told_apart() -> None:
     again = replace(answer, starts=(*starts, replace(starts[1], first_line=6)))
     alone = made(starts=(starts[0], starts[0]))
 
-    assert "2 LOGS OF ONE START\n  a.log  lines 1-9  failed  The weights do not fit\n" in answers.text(answer)
+    assert "2 LOGS OF ONE LAUNCH\n  a.log  lines 1-9  failed  The weights do not fit\n" in answers.text(answer)
     assert "STARTS" not in answers.text(answer)
-    assert "3 STARTS (the last of each file is described; --start N chooses another)\n  1  a.log" in answers.text(again)
-    assert "2 STARTS (the last is described; --start N chooses another)\n  1  lines 1-9  failed" in answers.text(alone)
+    assert "3 LAUNCHES (showing the last of each file; --start N selects another)\n  1  a.log" in answers.text(again)
+    assert "2 LAUNCHES (showing the last; --start N selects another)\n  1  lines 1-9  failed" in answers.text(alone)
     assert "a.log:7 and a.log:9: CUDA out of memory" in answers.text(answer)
     assert "vLLM release unknown" in answers.starts(answer).plain
     assert "b.log" in answers.starts(answer).html
@@ -382,9 +382,9 @@ def test_facts_carry_their_units() -> None:
     assert "concurrency: 5033.62x of 128 tokens each" in plain
     assert "KV cache: 40,269 blocks" in plain
     assert "context: 131,072 tokens" in plain
-    assert "generation, best: 165 tokens/s" in plain
+    assert "peak generation: 165 tokens/s" in plain
     assert "KV cache: 16,576 tokens (tokens of full-length requests (concurrency x context))" in plain
-    assert "holds none of vLLM's figures" in answers.facts(made()).plain
+    assert "log has no vLLM figures" in answers.facts(made()).plain
 
 
 @pytest.mark.parametrize(
@@ -393,11 +393,11 @@ def test_facts_carry_their_units() -> None:
         ({"total_gib": "24.0", "tried_gib": "2.0", "free_gib": "1.0", "in_use_gib": "20.0", "allocated_gib": "18.0",
           "reserved_mib": "1024.0"},
          ["allocated by PyTorch 18.00", "reserved by PyTorch, unallocated 1.00", "this process, outside PyTorch 1.00",
-          "other processes 3.00", "free 1.00", "asked for 2.00", "total 24.00"]),
+          "other processes 3.00", "free 1.00", "requested 2.00", "total 24.00"]),
         ({"total_gib": "24.0", "tried_kib": "1048576", "free_bytes": "1073741824"},
-         ["not stated 23.00", "free 1.00", "asked for 1.00", "total 24.00"]),
+         ["not stated 23.00", "free 1.00", "requested 1.00", "total 24.00"]),
         ({"total_gib": "24.0", "tried_gib": "2.0", "in_use_gib": "24.0"},
-         ["this process 24.00", "asked for 2.00", "total 24.00"]),
+         ["this process 24.00", "requested 2.00", "total 24.00"]),
         ({"total_gib": "24.0"}, None),
         ({"total_gib": "many", "tried_gib": "2.0"}, None),
         ({}, None),
@@ -408,11 +408,11 @@ def test_the_memory_at_the_moment_of_failure_adds_up(captures: dict[str, str], p
     shown = answers.memory(made(root_cause=finding(captures=captures)))
 
     if parts is None:
-        assert shown.plain.startswith("The text states no memory figures")
+        assert shown.plain.startswith("The log has no memory figures")
     else:
         assert [" ".join(line.split()).removesuffix(" GiB") for line in shown.plain.splitlines()] == parts
         assert "<svg" in shown.html
-    assert answers.memory(made(root_cause=None)).plain.startswith("The text states no memory figures")
+    assert answers.memory(made(root_cause=None)).plain.startswith("The log has no memory figures")
 
 
 def test_the_time_line_shows_each_phase() -> None:
@@ -421,7 +421,7 @@ def test_the_time_line_shows_each_phase() -> None:
 
     assert "load the weights" in render.starts.timeline(starts).plain
     assert render.starts.timeline(starts, start=1).plain != render.starts.timeline(starts).plain
-    assert render.starts.timeline([]).plain == "The text shows no phase of the start."
+    assert render.starts.timeline([]).plain == "The log has no startup phases."
 
 
 def test_bars_stay_inside_their_frame() -> None:
@@ -471,12 +471,12 @@ def said_in(page: str) -> str:
     ("last", "more", "said"),
     [
         ((), {}, "no sign of vLLM yet"),
-        (("load",), {"outcome": Outcome.UNKNOWN, "root_cause": None}, "line 9: load the weights; nothing wrong so far"),
-        ((None,), {"outcome": Outcome.UNKNOWN, "root_cause": None}, "line 9: begun; nothing wrong so far"),
-        (("other",), {"outcome": Outcome.UNKNOWN, "root_cause": None}, "line 9: begun; nothing wrong so far"),
-        (("load",), {"root_cause": None}, "line 9: failed; no cause is known yet"),
-        (("load",), {"outcome": Outcome.HUNG, "root_cause": None}, "line 9: hung; no cause is known yet"),
-        (("load",), {"outcome": Outcome.READY, "root_cause": None}, "line 9: ready; nothing wrong so far"),
+        (("load",), {"outcome": Outcome.UNKNOWN, "root_cause": None}, "line 9: load the weights; no problems so far"),
+        ((None,), {"outcome": Outcome.UNKNOWN, "root_cause": None}, "line 9: begun; no problems so far"),
+        (("other",), {"outcome": Outcome.UNKNOWN, "root_cause": None}, "line 9: begun; no problems so far"),
+        (("load",), {"root_cause": None}, "line 9: failed; cause unknown so far"),
+        (("load",), {"outcome": Outcome.HUNG, "root_cause": None}, "line 9: hung; cause unknown so far"),
+        (("load",), {"outcome": Outcome.READY, "root_cause": None}, "line 9: ready; no problems so far"),
         (("load",), {}, "line 9: failed; The weights do not fit (oom.weights, confirmed)"),
         (("load",), {"outcome": Outcome.UNKNOWN},
          "line 9: load the weights; The weights do not fit (oom.weights, confirmed)"),
@@ -495,15 +495,15 @@ def test_a_start_that_is_being_written_has_one_line(
 def test_what_is_left_out_is_counted_by_kind() -> None:
     """One in the singular, none as many; a kind without words of its own by its name."""
     one = dict.fromkeys(("benign", "earlier_start", "consequence", "wrapper", "odd"), 1)
-    left = "Recognised and left out: "
+    left = "Known lines not shown: "
 
     assert answers.text(made(hidden=one)).endswith(
-        f"{left}1 harmless line, 1 earlier start, 1 line of a rank that only waits for another or lost it, "
-        "1 notice of another process's end, 1 odd.\n"
+        f"{left}1 harmless line, 1 earlier launch, 1 line of a rank that waits for or lost another rank, "
+        "1 notice that another process ended, 1 odd.\n"
     )
     assert answers.others(made(hidden={**dict.fromkeys(one, 2), "benign": 0})).plain == (
-        f"Nothing else was found. {left}0 harmless lines, 2 earlier starts, "
-        "2 lines of ranks that only wait for others or lost them, 2 notices of another process's end, 2 odd."
+        f"No other findings. {left}0 harmless lines, 2 earlier launches, "
+        "2 lines of ranks that wait for or lost other ranks, 2 notices that other processes ended, 2 odd."
     )
     assert "left out" not in answers.text(made(hidden={}))
 
@@ -511,11 +511,11 @@ def test_what_is_left_out_is_counted_by_kind() -> None:
 @pytest.mark.parametrize(
     ("checks", "said"),
     [
-        (("passed", "passed", "passed"), "Checked by the linter, the planner, vLLM's own parser."),
-        (("unknown: a", "unknown: b", "c"), "Not checked by the linter (a), the planner (b), vLLM's own parser (c)."),
+        (("passed", "passed", "passed"), "Validated: the linter, the planner, vLLM's own parser."),
+        (("unknown: a", "unknown: b", "c"), "Not validated: the linter (a), the planner (b), vLLM's own parser (c)."),
         (
             ("passed", "unknown: b", "passed"),
-            "Checked by the linter, vLLM's own parser. Not checked by the planner (b).",
+            "Validated: the linter, vLLM's own parser. Not validated: the planner (b).",
         ),
     ],
 )
@@ -523,7 +523,7 @@ def test_judges_are_named(checks: tuple[str, str, str], said: str) -> None:
     """Who checked, and who did not and why; once where all ways out were judged alike, else by their numbers."""
     first = remedy(checks=Checks(*checks))
     other = remedy(checks=Checks("passed", "unknown: z", "unknown: z"))
-    tail = "Checked by the linter. Not checked by the planner (z), vLLM's own parser (z)."
+    tail = "Validated: the linter. Not validated: the planner (z), vLLM's own parser (z)."
 
     alike = " ".join(answers.remedies(made(remedies=(first, first))).plain.split())
     assert alike.endswith(f"Costs: throughput {said}")
@@ -538,16 +538,16 @@ def test_a_way_out_shows_its_changes_and_its_command() -> None:
     edits = (Edit("set", "sizes", [1, "ü"]), Edit("set", "eager", True), Edit("set", "name", "x y"))
     answer = made(remedies=(remedy(edits=edits, command="vllm \\\n  serve"), remedy(edits=())), notes=("One.", "Two."))
     ways = (
-        "WAYS OUT, cheapest first\n  1. Serve fewer\n"
+        "FIXES, cheapest first\n  1. Serve fewer\n"
         '       option sizes = [1, "ü"]\n       option eager = true\n'
         "       option name = x y\n     Costs: throughput\n\n       vllm \\\n         serve\n\n"
         "  2. Serve fewer\n     Costs: throughput\n"
-        "  Checked by the linter. Not checked by the planner (no planner), vLLM's own\n"
-        "  parser (no vLLM was asked)."
+        "  Validated: the linter. Not validated: the planner (no planner), vLLM's own\n"
+        "  parser (not run)."
     )  # fmt: skip
 
     assert answers.remedies(answer).plain == f"Do first. Compare.\n\n{ways}\n\nNOTES\n  One.\n  Two."
-    assert f"{ways}\n\nNOTES\n  One.\n  Two.\n\nRecognised" in answers.text(answer)
+    assert f"{ways}\n\nNOTES\n  One.\n  Two.\n\nKnown lines" in answers.text(answer)
     page = answers.remedies(answer).html
     assert re.findall("<code[^>]*>(.*?)</code>", page, re.DOTALL) == [
         "option sizes = [1, &quot;ü&quot;]", "option eager = true", "option name = x y", "vllm \\\n  serve",
@@ -556,12 +556,12 @@ def test_a_way_out_shows_its_changes_and_its_command() -> None:
     assert said_in(page).endswith("Note. One. Note. Two.")
     one = answers.remedies(replace(answer, notes=("One.",), remedies=(), root_cause=None))
     assert one.plain.endswith(
-        "Give the log of every process and node; if it is complete, the symptom is not in the catalog "
+        "Diagnose the logs of all processes and nodes; if it is complete, the symptom is not in the catalog "
         "yet.\n\nNOTE\n  One."
     )
     assert said_in(one.html).endswith("not in the catalog yet. Note. One.")
     nameless = answers.remedies(replace(answer, root_cause=None, notes=()))
-    assert nameless.plain.startswith("WAYS OUT")
+    assert nameless.plain.startswith("FIXES")
     assert "Do first" not in nameless.html
     assert "Note" not in nameless.html
 
@@ -578,13 +578,11 @@ def test_the_cause_is_a_page_of_its_own() -> None:
         )
     unexplained = made(root_cause=None, first_error=Quote(0, 2, 1, "E: <x>"))
     shown = answers.cause(unexplained)
-    lead = (
-        "No cause was found in this text. The first error is not in the catalog yet: its own words are the best lead."
-    )
-    assert shown.plain == f"FIRST ERROR that no symptom explains: read this first\n  line 2: E: <x>\n\n{lead}"
-    assert said_in(shown.html) == f"{lead} The first error that no symptom explains: line 2E: <x>"
+    lead = "No cause found in this log. The first error is not in the catalog yet. Search for its message."
+    assert shown.plain == f"FIRST UNEXPLAINED ERROR: read this first\n  line 2: E: <x>\n\n{lead}"
+    assert said_in(shown.html) == f"{lead} First unexplained error: line 2E: <x>"
     healthy = answers.cause(made(root_cause=None, outcome=Outcome.READY))
-    assert healthy.plain == "The start is healthy (ready): there is no root cause."
+    assert healthy.plain == "The launch is healthy (ready): no root cause."
     assert said_in(healthy.html) == healthy.plain
 
 
@@ -593,12 +591,12 @@ def test_what_would_confirm_the_cause_is_a_table() -> None:
     shown = answers.checks(made())
 
     assert shown.plain == (
-        "fits: one GPU\nspeaks against it: not this\nnot in this log: nor that\n"
-        "to confirm: It is.\nto refute: It is not."
+        "fits: one GPU\ncontradicts it: not this\nnot in this log: nor that\nverify by: It is.\n"
+        "ruled out if: It is not."
     )
     assert cells_of(shown.html) == [
-        "", "", "✓ fits", "one GPU", "✗ speaks against it", "not this", "? not in this log", "nor that",
-        "to confirm", "It is.", "to refute", "It is not.",
+        "", "", "✓ fits", "one GPU", "✗ contradicts it", "not this", "? not in this log", "nor that",
+        "verify by", "It is.", "ruled out if", "It is not.",
     ]  # fmt: skip
 
 
@@ -620,9 +618,9 @@ def test_starts_are_a_table_with_their_ends() -> None:
         elements.RED, elements.GREEN, elements.GREEN, elements.RED, elements.AMBER,
     ]  # fmt: skip
     assert said_in(shown.html).endswith("vLLM release: 0.11.0 (printed)")
-    assert shown.plain.startswith("a.log  ·  vLLM 0.11.0 (printed)  ·  FAILED\n5 STARTS (the last is described;")
+    assert shown.plain.startswith("a.log  ·  vLLM 0.11.0 (printed)  ·  FAILED\n5 LAUNCHES (showing the last;")
     unprinted = answers.starts(made(starts=starts, vllm=Release()))
-    assert said_in(unprinted.html).endswith("vLLM release: unknown: the text does not print it")
+    assert said_in(unprinted.html).endswith("vLLM release: unknown: not in the log")
     alone = answers.starts(made(vllm=Release()))
     assert (alone.plain, alone.is_nothing) == ("a.log  ·  vLLM release unknown  ·  FAILED", True)
 
@@ -635,12 +633,12 @@ def test_other_findings_are_a_table_in_their_colours() -> None:
 
     assert shown.plain == (
         "  fatal: fatal (line 7)\n    The GPU was full.\n  degraded: degraded (line 7)\n    The GPU was full.\n"
-        "  hint: hint (line 7)\n    The GPU was full.\nRecognised and left out: 1 harmless line."
+        "  hint: hint (line 7)\n    The GPU was full.\nKnown lines not shown: 1 harmless line."
     )
     assert re.findall("background:([^;]*);", shown.html) == [elements.RED, elements.AMBER, elements.BLUE]
     assert cells_of(shown.html)[:2] == ["", "finding"]
     assert cells_of(shown.html)[3] == "<b>fatal</b><br>The GPU was full."
-    assert said_in(shown.html).endswith("Recognised and left out: 1 harmless line.")
+    assert said_in(shown.html).endswith("Known lines not shown: 1 harmless line.")
     assert f"ALSO FOUND\n{shown.plain.rpartition(chr(10))[0]}\n\n" in answers.text(answer)
 
 
@@ -697,7 +695,7 @@ def test_memory_at_the_failure_is_drawn_in_the_colours_of_its_table() -> None:
         assert f'fill="{fill}"' in next(cell for cell in cells_of(shown.html) if cell.endswith(name))
     assert [re.sub("<svg.*</svg> ", "", cell) for cell in cells_of(shown.html)] == [
         "", "GiB", "allocated by PyTorch", "18.00", "this process, outside PyTorch", "2.00", "other processes", "5.00",
-        "free", "1.00", "<b>asked for</b>", "<b>2.00</b>", "total", "26.00",
+        "free", "1.00", "<b>requested</b>", "<b>2.00</b>", "total", "26.00",
     ]  # fmt: skip
     assert shown.plain.startswith("  allocated by PyTorch                18.00 GiB\n")
 
@@ -722,7 +720,7 @@ def test_the_time_line_prefers_what_was_printed() -> None:
     ]  # fmt: skip
     widths = re.findall('width="([^"]*)" height="12" fill="#0969da"', shown.html)
     assert widths == ["90.0", "180.0"]
-    assert render.starts.timeline([replace(start, timeline=())]).plain == "The text shows no phase of the start."
+    assert render.starts.timeline([replace(start, timeline=())]).plain == "The log has no startup phases."
     assert render.starts.timeline([start, replace(start, timeline=())], start=1).plain == shown.plain
 
 
@@ -747,9 +745,9 @@ def test_tables_of_starts_leave_empty_what_is_not_printed() -> None:
         ["3", "4.00", "20.00"],
     ]  # fmt: skip
     assert shown.plain.splitlines()[0].split() == [
-        "GiB", "weights", "KV", "cache", "CUDA", "graphs", "budget", "budget", "left", "GPU",
+        "GiB", "weights", "KV", "cache", "CUDA", "graphs", "budget", "other", "GPU",
     ]  # fmt: skip
-    assert "The budget (the mark in the picture)" in shown.plain
+    assert "The budget (a mark in the picture)" in shown.plain
 
     rates = tuple(Throughput(n, 0.0, rate, 1, 0, None) for n, rate in enumerate((9.0, 4.5, 8.0), 1))
     shown = render.starts.throughputs([bare(throughput=rates), bare(), bare(throughput=rates[:1])])
@@ -772,8 +770,8 @@ def test_settings_are_shown_with_both_ends(value: object, shown: str) -> None:
 
 def test_comparisons_are_answered_with_a_reason() -> None:
     """Nothing is compared with one start or none."""
-    assert render.starts.comparable([bare()]).plain == "There is only one launch, so nothing to compare."
-    assert render.starts.comparable([]).plain == "The text contains no launch of vLLM."
+    assert render.starts.comparable([bare()]).plain == "Only one launch: nothing to compare."
+    assert render.starts.comparable([]).plain == "The log has no vLLM launch."
     shown = render.starts.comparable([bare(), bare()])
     first = shown.plain.splitlines()[0]
     assert first == "  weights and KV cache in GiB  yes      memory used on the GPU, measured alike in every launch"
@@ -781,7 +779,7 @@ def test_comparisons_are_answered_with_a_reason() -> None:
     assert f"background:{elements.GREEN};" in cells_of(shown.html)[4]
     none = render.starts.side_by_side([bare(facts=Facts(weights_gib=4.0)), bare()]).plain.splitlines()
     assert none[2].split() == ["weights", "4", "GiB"]
-    assert none[-1] == "Empty: not printed by this launch."
+    assert none[-1] == "Empty cell: not printed by this launch."
 
 
 @pytest.mark.parametrize(

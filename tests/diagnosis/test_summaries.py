@@ -56,7 +56,7 @@ def test_a_failed_launch_begins_with_state_cause_proof_and_fix() -> None:
     assert lines[5] == """  Fix   --limit-mm-per-prompt '{"video": 0}'"""
     assert lines[6].startswith("        Cost: requests with a video are rejected")
     assert [line for line in lines if line.endswith("lint \u2013  plan \u2013  vLLM \u2013")]
-    assert "Give --command FILE and --gpus" in lines[-3]
+    assert "add --command FILE and --gpus" in lines[-3]
     assert lines[-1].strip().endswith("vllm-runbooks diagnose x --explain")
 
 
@@ -68,10 +68,10 @@ def test_with_command_and_gpus_the_fix_is_checked_drawn_and_written_out() -> Non
     assert lines[0].endswith(" · RTX3090")
     assert "lint ✓  plan ✓  vLLM \u2013" in text
     now, fix = (next(line for line in lines if line.startswith(f"        {name} █")) for name in ("now", "fix"))
-    assert now.endswith("nothing is left for the KV cache")
+    assert now.endswith("no memory left for the KV cache")
     assert re.search(r"█░{2,} \d+\.\d\d GiB for the KV cache, one request needs \d+\.\d\d$", fix)
     assert "        vllm serve zai-org/AutoGLM-Phone-9B \\" in lines
-    assert "Give --command" not in text
+    assert "To check the fix and print the full command, add --command" not in text
 
 
 def test_without_the_command_the_changed_one_is_not_shown() -> None:
@@ -121,7 +121,7 @@ def test_what_is_no_log_says_so(capsys: pytest.CaptureFixture[str], tmp_path: An
 
     assert status == 1
     assert "? This does not look like the log of a vLLM launch." in out
-    assert "  Next  Give the output of the server" in out
+    assert "  Next  Diagnose the complete output" in out
     assert "Share" not in out
 
 

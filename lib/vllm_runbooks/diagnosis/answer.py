@@ -121,7 +121,7 @@ def offered(
     fitting, left_out = memory.fitting(ways)
     checked = base.offered(fitting)
     titles = {way.title for way in checked}
-    refused = (f"{w.title}: the release refuses the changed command" for w in fitting if w.title not in titles)
+    refused = (f"{w.title}: vLLM rejects the changed command" for w in fitting if w.title not in titles)
     return tuple(_said_unchecked(way, base) for way in checked), (*notes, *left_out, *refused)
 
 
@@ -136,7 +136,7 @@ def _lacking(way: Remedy, base: LaunchCommand) -> str:
 def _said_unchecked(way: Remedy, base: LaunchCommand) -> Remedy:
     if not way.edits or base.found is not None:
         return way
-    why = "unknown: the command that started the server is not at hand; give it with --command"
+    why = "unknown: no launch command; use --command"
     return replace(way, checks=replace(way.checks, lint=why, plan=why))
 
 
@@ -208,9 +208,7 @@ def _left_empty(evidence: Evidence, catalog: Catalog) -> tuple[str, ...]:
     more = len(evidence.empty) - _MAX_NAMED
     if more > 0:
         named = say("{files} and {count} more", files=named, count=more)
-    return (
-        say("Without a line, and left out: {files}. A node whose log is empty never got to its start.", files=named),
-    )
+    return (say("Skipped empty files: {files}. A node with an empty log never started vLLM.", files=named),)
 
 
 class _Ways(NamedTuple):
@@ -244,7 +242,7 @@ def _ways(request: _Request, reported: LaunchReport) -> _Ways:
     memory = _memory(request, reported, base)
     steps, say = base.offered(ways.steps), Wording(request.catalog.lang)
     titles = {step.title for step in steps}
-    left = "Left out, since the release refuses its command: {title}."
+    left = "Fix left out, vLLM rejects its command: {title}."
     refused = (say(left, title=s.title) for s in ways.steps if s.title not in titles)
     compared = (*_differing(base.differences(), request.catalog), *_unused(request, reported, base))
     chosen = [say(base.choice)] if base.choice is not None else []
@@ -342,8 +340,8 @@ def read_starts(
     starts = startup_log.read(evidence, catalog)
     if start is not None:
         if not 1 <= start <= len(starts):
-            count = "one start" if len(starts) == 1 else f"{len(starts)} starts"
-            raise InputError(f"start {start}: the text holds {count}; choose one of them")
+            count = "one launch" if len(starts) == 1 else f"{len(starts)} launches"
+            raise InputError(f"start {start}: the log has {count}; choose one of them")
         return starts, [starts[start - 1]]
     last = {s.file: s for s in starts}
     return starts, list(last.values())

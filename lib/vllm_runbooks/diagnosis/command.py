@@ -104,15 +104,15 @@ def diagnose(
     from vllm_runbooks.reading import sources
 
     if logs and source is not None:
-        raise click.UsageError("give either logs or --from, not both.")
+        raise click.UsageError("use either log files or --from, not both.")
     if not logs and source is None:
         raise click.UsageError("give a log file, a recorded case, or - for standard input.")
     if "-" in logs and command == "-":
-        raise click.UsageError("standard input can be read once; give the log or the command as a file.")
+        raise click.UsageError("standard input can be read only once; use a file for the log or the command.")
     if follow and source is not None:
         raise click.UsageError("--follow reads - or a file; pipe the log in, as in `docker logs -f NAME 2>&1` | … -.")
     if follow and (len(logs) != 1 or (start, command, policy, gpus) != (None,) * 4):
-        raise click.UsageError("--follow takes one growing log alone, a file or -, and answers for its last start.")
+        raise click.UsageError("--follow accepts only one growing log, a file or -, and diagnoses its last launch.")
     shelf = load_catalog((*folders.own_catalogs(), *catalogs))
     output.name_left_out(shelf.problems)
     if policy is not None:
@@ -173,7 +173,7 @@ def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:
     def interrupted(number: int, _: object) -> None:
         interrupts.append(number)
         if name == "-" and len(interrupts) == 1:
-            click.echo("waiting some seconds for the end of the log; interrupt again for the answer at once", err=True)
+            click.echo("waiting a few seconds for the end of the log; interrupt again to get the answer now", err=True)
 
     summary = ""
     before = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -198,5 +198,5 @@ def _fetched(source: str, vllm: str | None) -> Evidence:
     output.say(f"running `{redact_text(command.line)}`: {command.effect}")
     document, reason = collect.fetch(command)
     if reason:
-        output.say(f"{command.argv[0]} says: {'; '.join(reason.splitlines())}")
+        output.say(f"{command.argv[0]}:  {'; '.join(reason.splitlines())}")
     return Evidence((document,), vllm=vllm)

@@ -52,7 +52,7 @@ def diagnose(
 
     check_texts(policy=policy, gpus=gpus, lang=lang)
     if start is not None and (isinstance(start, bool) or not isinstance(start, int)):
-        raise InputError(f"start: {start!r} is no whole number; give one from 1, or 0 for the last start")
+        raise InputError(f"start: {start!r} is not a whole number; use 1 or more, or 0 for the last launch")
     check_log(evidence)
     shelf = in_language(catalog or load_catalog(), lang)
     chosen_policy = shelf.policy(policy) if policy.strip() else None
@@ -80,7 +80,7 @@ def check_log(evidence: Evidence) -> None:
         raise InputError(f"{evidence.case.id}: is {_WITHOUT_A_LOG[evidence.case.kind]}")
 
 
-UNKNOWN_CARDS = "The pack names cards that this catalog does not know; name them with --gpus."
+UNKNOWN_CARDS = "The pack has GPUs that are not in this catalog; use --gpus."
 
 
 def _own_cards(evidence: Evidence) -> tuple[tuple[HostGpu, ...], str | None]:
@@ -98,7 +98,7 @@ def _own_cards(evidence: Evidence) -> tuple[tuple[HostGpu, ...], str | None]:
     from vllm_runbooks.catalog.specs import is_by_name
 
     if not is_by_name(evidence.gpus):  # what somebody else wrote down opens no file of this host
-        raise InputError(f"{evidence.pack}: names cards by a file or as this host's, which no pack does; give --gpus")
+        raise InputError(f"{evidence.pack}: its GPUs name a file or this host, which a pack cannot; use --gpus")
     try:
         return specs().gpus(evidence.gpus), None
     except InputError:
@@ -106,11 +106,11 @@ def _own_cards(evidence: Evidence) -> tuple[tuple[HostGpu, ...], str | None]:
 
 
 _WITHOUT_A_LOG = {
-    CaseKind.QUESTION: "a recorded question and holds no log; vllm-runbooks plan answers it",
-    CaseKind.SNAPSHOT: "a host's snapshot and holds no log; vllm-runbooks inventory reads it",
-    CaseKind.NODES: "several nodes and holds no log; vllm-runbooks cluster check compares them",
-    CaseKind.JOB: "a job for an edge chip; the runbook edge10-toolchain reads it",
-    CaseKind.SERVER: "a running server as observed; vllm-runbooks probe judges it",
+    CaseKind.QUESTION: "a recorded question without a log; use vllm-runbooks plan",
+    CaseKind.SNAPSHOT: "a host snapshot without a log; use vllm-runbooks inventory",
+    CaseKind.NODES: "a case of several nodes without a log; use vllm-runbooks cluster check",
+    CaseKind.JOB: "a job for an edge chip; use the runbook edge10-toolchain",
+    CaseKind.SERVER: "a recorded running server; use vllm-runbooks probe",
 }
 
 
@@ -170,5 +170,5 @@ def from_log(log: str, *, gpus: str | None = None, vllm: str | None = None, star
     """
     plan = diagnose(sources.load_files([log], vllm=vllm), start=start, gpus=gpus).plan
     if plan is None:
-        raise InputError(f"{log}: prints no memory of a start that could be compared; give the log of a start")
+        raise InputError(f"{log}: no memory figures to compare; use the log of a launch")
     return plan

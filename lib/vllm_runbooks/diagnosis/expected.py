@@ -21,9 +21,9 @@ def judge(answer: Answer, case: Case | None, judged: Sequence[CheckedClaim] = ()
     elif cause:
         verdict, reason = Verdict.FAIL, f"{answer.outcome.value}: {cause.title} ({cause.symptom}, {cause.level.value})"
     elif answer.outcome.is_healthy:
-        verdict, reason = Verdict.PASS, f"{answer.outcome.value}: nothing wrong"
+        verdict, reason = Verdict.PASS, f"{answer.outcome.value}: no problems"
     else:
-        verdict, reason = Verdict.FAIL, f"{answer.outcome.value}: no cause could be established"
+        verdict, reason = Verdict.FAIL, f"{answer.outcome.value}: unknown cause"
     return RunbookVerdict(
         verdict=verdict,
         reason=reason,

@@ -67,7 +67,7 @@ class PlannedMemory:
         self._say = Wording(lang)
         self.facts, self.starts, self.cards = reported.facts, reported.starts, cards
         self._specs, self._own = specs, model
-        self._source = f"{source}, start in line {reported.starts[0].first_line}" if reported.starts else source
+        self._source = f"{source}, launch from line {reported.starts[0].first_line}" if reported.starts else source
         self.vllm = reported.release.version or (base.vllm if base is not None else None)
         self.captures: Mapping[str, str] = reported.cause.captures if reported.cause is not None else {}
         self.symptom = reported.cause.symptom if reported.cause is not None else ""
@@ -85,9 +85,9 @@ class PlannedMemory:
 
         name = self.facts.model or self.arguments.get("model") or self.arguments.get("model_tag")
         if not isinstance(name, str) or not name:
-            return "the model: the log does not name it; give the command with --command"
+            return "the log does not print the model; use --command"
         subject = subject_in_catalog(name, self._specs()) or (self._own() if self._own is not None else None)
-        return subject or f"the configuration of {redact_name(name)}: it is no model of the catalog"
+        return subject or f"model {redact_name(name)} is not in the catalog"
 
     @cached_property
     def options(self) -> tuple[Mapping[str, Any], tuple[str, ...]]:
@@ -133,7 +133,7 @@ class PlannedMemory:
     def planned(self) -> tuple[PlannedModel, Budget] | str:
         """The model and the plan of the launch as it was made; else what is missing."""
         if self.vllm is None:
-            return "the release: name it with --vllm"
+            return "the vLLM release is unknown; use --vllm"
         if isinstance(self.model, str):
             return self.model
         from vllm_runbooks.plan import actual
@@ -145,7 +145,7 @@ class PlannedMemory:
             model = drafted(model, self.options[0], lambda name: draft_in_catalog(name, self._specs()))
             return model, self.place.budget(model, self.options[0])
         except _UNREADABLE:
-            return "the start's options: one of them has a form that no plan takes"
+            return "the planner does not support one of the launch options"
 
     @cached_property
     def compared(self) -> PlanComparison | None:
@@ -203,7 +203,7 @@ class PlannedMemory:
             if longer is not None:
                 remedies_left.append(longer)
             elif fits is False:
-                left = "Left out, since by the plan the start would fail all the same: {title}: {why}."
+                left = "Fix left out, the launch would still fail by the plan: {title}: {why}."
                 notes.append(self._say(left, title=remedy.title, why=self._say(reason)))
             elif fits:
                 remedies_left.append(self._passed(remedy, reason))
@@ -223,20 +223,20 @@ class PlannedMemory:
     def _judged(self, remedy: Remedy) -> tuple[bool | None, str]:
         """Whether the changed launch fits with its margin, or why not, or why that is unknown."""
         if not remedy.edits:
-            return None, "no command is changed"
+            return None, "no command change"
         if not any(edit.name in _OF_MEMORY for edit in remedy.edits):
-            return None, "the change is none that a plan reckons with"
+            return None, "the change does not affect memory"
         if isinstance(self.planned, str):
             return None, self.planned
         if not self.arguments:
-            return None, "the log does not show the arguments; give the command with --command"
+            return None, "the log does not print the arguments; use --command"
         model, before = self.planned
         if self._is_refuted:
-            return None, "the plan says that this start fails before it gets as far as it got"
+            return None, "the plan contradicts the log: it expects an earlier failure"
         try:
             made = self._calibrated(model, self._edited(remedy))
         except _UNREADABLE:
-            return None, "the change has a form that no plan takes"
+            return None, "the planner does not support this change"
         return self._verdict(made, before)
 
     def change(self, remedy: Remedy) -> tuple[MemoryUse, MemoryUse] | None:
@@ -263,18 +263,18 @@ class PlannedMemory:
 
         if made.settings.missing:
             name = made.settings.missing[0]
-            return None, f"the configuration of the model does not tell {name}" if name.isidentifier() else name
+            return None, f"the model's configuration has no {name}" if name.isidentifier() else name
         count, available = len(made.ranks), len(self.cards)
         if available and count > available:
-            return False, f"it takes {count} cards, and the start has {available}"
+            return False, f"it needs {count} GPUs, the launch has {available}"
         free = number(self.captures.get("free_gib", "")) if self.symptom.startswith(_FREE_BELOW) else None
         requested = made.ranks[0].requested
         if free is not None and requested is not None and actual.in_gib(requested.low) > free:
-            return False, f"it asks for {actual.in_gib(requested.low):.2f} GiB of which {free:g} were free"
+            return False, f"it requests {actual.in_gib(requested.low):.2f} GiB, but only {free:g} GiB was free"
         if made.fits is not True:
             return made.fits, made.limits[0].rstrip(".")
         if not available and count > len(before.ranks):
-            return None, f"it would fit on {count} cards alike; name those that are there with --gpus"
+            return None, f"it would fit on {count} such GPUs; list yours with --gpus"
         margin = inverse.margin(made)
         return True, "" if margin is None else self._left(actual.in_gib(margin.expected), actual.in_gib(margin.low))
 
@@ -322,7 +322,7 @@ class PlannedMemory:
 
     def _left(self, expected: float, low: float) -> str:
         return self._say(
-            "by the plan it leaves {expected} GiB ({low} at least) beside one request of the whole context",
+            "planned spare memory: {expected} GiB (at least {low}) after one full-context request",
             expected=f"{expected:.2f}",
             low=f"{low:.2f}",
         )

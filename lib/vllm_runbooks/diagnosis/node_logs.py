@@ -392,7 +392,7 @@ def noted(
     clusters = [s.cluster for s in starts if s.cluster is not None]
     notes = [
         say(
-            "`ray status`: nodes alive: {nodes}; GPUs in use: {gpus}; demands that wait: {demands}.",
+            "`ray status`: nodes alive: {nodes}; GPUs in use: {gpus}; pending demands: {demands}.",
             nodes="?" if cluster.active is None else cluster.active,
             gpus="/".join(f"{of.get('GPU', 0):g}" for of in (cluster.used, cluster.total)) if cluster.total else "?",
             demands=len(cluster.demands),
@@ -400,38 +400,36 @@ def noted(
         for cluster in clusters
     ]
     lost = [node for cluster in clusters for node in cluster.lost[:_MAX_SHOWN]]
-    notes += [say("`ray status`: lost lately: {nodes}.", nodes=say("; ").join(lost))] if lost else []
+    notes += [say("`ray status`: recently lost: {nodes}.", nodes=say("; ").join(lost))] if lost else []
     alive = max((cluster.active or 0 for cluster in clusters), default=0)
     if alive > 1 and nodes_known is None and any(s.facts.executor_backend == "mp" for s in starts):
-        notes.append(say("The executor of this start is mp: of the Ray cluster only the host of the server took part."))
+        notes.append(say("The executor of this launch is mp: it uses only the server's own host, not the Ray cluster."))
     for what, named in _releases(starts).items():
-        notes.append(
-            say("The logs are of different releases of {software}: {releases}.", software=what, releases=named)
-        )
+        notes.append(say("The nodes run different {software} releases: {releases}.", software=what, releases=named))
     has_ranks_apart = sum(bool(s.seat.ranks) for s in starts) > 1
     ranks_missing = (
         nodes_known.ranks_missing if nodes_known is not None else _ranks_missing(starts) if has_ranks_apart else ()
     )
     if ranks_missing and not outcome.is_healthy:
         ranks = say(", ").join(map(str, ranks_missing[:_MAX_SHOWN]))
-        notes.append(say("No log here is of rank {ranks}: the cause may stand in theirs.", ranks=ranks))
+        notes.append(say("The log of rank {ranks} is missing and may contain the cause.", ranks=ranks))
     if nodes_known is None:
         return tuple(notes)
     if not outcome.is_healthy and (differences := _differences(starts)):
         listed = say("; ").join(list(differences.values())[:_MAX_SHOWN])
-        notes.append(say("The nodes were given different options: {options}.", options=listed))
+        notes.append(say("The nodes have different options: {options}.", options=listed))
     if nodes_known.missing and not outcome.is_healthy:
         missing = say(", ").join(map(str, nodes_known.missing[:_MAX_SHOWN]))
         notes.append(
             say(
-                "The start is over several nodes; the log of node {missing} is not here, and may hold the cause.",
+                "The launch spans several nodes. The log of node {missing} is missing and may contain the cause.",
                 missing=missing,
             )
         )
     off = [log for log in nodes_known.logs if log.clock_offset_s and abs(log.clock_offset_s) > _CLOCK_TOLERANCE_S]
     notes += [
         say(
-            "The clock of {node} differs by {seconds} s from the first log's; the order of events heeds it.",
+            "The clock of {node} differs by {seconds} s from the first log's; the order of events is corrected for it.",
             node=names[log.file] if log.node_rank is None else say("node {node}", node=log.node_rank),
             seconds=f"{log.clock_offset_s:+g}",
         )

@@ -15,9 +15,9 @@ from vllm_runbooks.core.records import Checks, Edit, Facts, Finding, Remedy
 from vllm_runbooks.diagnosis.causes import holds
 
 _UNCHECKED = Checks(
-    lint="unknown: no command is changed",
-    plan="unknown: no command is changed",
-    parser="unknown: no vLLM was asked",
+    lint="unknown: no command change",
+    plan="unknown: no command change",
+    parser="unknown: not run",
 )
 
 
@@ -41,11 +41,11 @@ def of_policy(
 ) -> tuple[tuple[Remedy, ...], tuple[str, ...]]:
     """The steps of a policy, and why it or some of them do not apply to this cause."""
     if cause is None:
-        return (), (f"The policy {policy.id} is not offered: no cause is known that it could help against.",)
+        return (), (f"The policy {policy.id} is not applied: the cause is unknown.",)
     names = (cause.symptom, cause.class_)
     refused = next((why for name in names if (why := policy.refused_for.get(name))), None)
     if refused is not None:
-        return (), (f"The policy {policy.id} is not offered for {cause.symptom}. {refused}",)
+        return (), (f"The policy {policy.id} is not applied to {cause.symptom}. {refused}",)
     steps, notes = [], []
     for place, text in enumerate(policy.steps, 1):
         name = f"Policy {policy.id}, step {place} of {len(policy.steps)}"
@@ -54,9 +54,9 @@ def of_policy(
             steps.append(replace(step, title=f"{name}: {step.title}"))
             continue
         reasons = [c.says for c in text.unless if holds(c, cause.captures, facts, arguments)]
-        notes.append(f"{name}, is left out: {reasons[0] if reasons else 'it would change nothing here'}.")
+        notes.append(f"{name}, skipped: {reasons[0] if reasons else 'it would change nothing'}.")
     if steps and policy.helps and not set(names) & set(policy.helps):
-        notes.append(f"The policy {policy.id} is not known to help against {cause.symptom}.")
+        notes.append(f"The policy {policy.id} may not help against {cause.symptom}.")
     return tuple(steps), tuple(notes)
 
 

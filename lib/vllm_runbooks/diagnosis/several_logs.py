@@ -31,7 +31,7 @@ _SETTINGS = (
 _TELLING_FIRST = (Outcome.FAILED, Outcome.HUNG, Outcome.RUNNING, Outcome.READY, Outcome.UNKNOWN)
 """Order of outcomes among several logs of one launch: a log that just ends proves nothing against the others."""
 _FROM_THE_FIRST_ERROR = (
-    "Start from the first error that no symptom explains, quoted with this notice: the notice only follows from it."
+    "Start with the first unexplained error, quoted with this notice; the notice is only a consequence."
 )
 
 
@@ -116,9 +116,7 @@ def _or_as_before(
     earlier = diagnosed[id(before)].root_cause if before else None
     if earlier is None:
         return diagnosis
-    note = say(
-        "the last start is cut off before its error; the start before it, with the same arguments, failed of this"
-    )
+    note = say("the log of the last launch is cut off; the launch before it, with the same arguments, failed with this")
     conditions = replace(earlier.conditions, unknown=(note, *earlier.conditions.unknown))
     level = Level.PROBABLE if earlier.level is Level.CONFIRMED else Level.POSSIBLE
     cause = replace(earlier, level=level, conditions=conditions)

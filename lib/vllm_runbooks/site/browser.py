@@ -317,7 +317,7 @@ def _of_log(answer: Answer, evidence: Evidence) -> list[tuple[str, str]]:
         parts.append((say("Answer") if answer.lang else "Why", render_answers.cause(answer)))
     if answer.root_cause is not None:
         parts.append((say("For and against"), render_answers.checks(answer)))
-    parts.append((say("Ways out"), render_answers.remedies(answer)))
+    parts.append((say("Fixes"), render_answers.remedies(answer)))
     if answer.root_cause is not None and any(name.startswith("tried") for name in answer.root_cause.captures):
         parts.append((say("Memory at the failure"), render_answers.memory(answer)))
     # The mark stands before what is in English in any case.

@@ -67,7 +67,7 @@ class _ClaimCheck:
             for side in (LOW, HIGH):
                 other, why, _ = self._by(side)
                 if other is not verdict:
-                    verdict, undecided = Truth.UNKNOWN, why or "it is too close for what the plan does not know exactly"
+                    verdict, undecided = Truth.UNKNOWN, why or "the difference is within the plan's uncertainty"
                     break
         captures = dict(answer.root_cause.captures) if answer and answer.root_cause else {}
         figures = {name: written(value) for name, value in values.items() if value is not None}
@@ -113,7 +113,7 @@ class _ClaimCheck:
         choices = [(name, value) for name, values in claim.at.items() for value in values]
         try:
             if claim.only_if and not self._computed(claim.only_if, lookup):
-                return Truth.UNKNOWN, "the log does not hold what would decide it"
+                return Truth.UNKNOWN, "the log does not contain the deciding figures"
             if not choices:
                 is_right = bool(self._computed(claim.right_if, lookup))
             else:
@@ -127,7 +127,7 @@ class _ClaimCheck:
             return Truth.UNKNOWN, str(error)
         if claim.credit and (others := _others(claim.credit, self._starts)) != []:
             text = "are not in this log" if others is None else f"differ in {', '.join(others)} as well"
-            return Truth.UNKNOWN, f"starts {' and '.join(map(str, claim.credit.starts))} {text}"
+            return Truth.UNKNOWN, f"launches {' and '.join(map(str, claim.credit.starts))} {text}"
         return Truth.RIGHT if is_right else Truth.WRONG, ""
 
 

@@ -44,7 +44,7 @@ def _parsed(expression: str) -> ast.expr:
     try:
         return ast.parse(expression.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ValueError("is no expression; write one such as 0.9 * gpu_total_gib <= initial_gib") from None
+        raise ValueError("is not an expression; write one such as 0.9 * gpu_total_gib <= initial_gib") from None
 
 
 def _checked(node: ast.expr, constants: Figures) -> Iterator[ast.expr]:
@@ -58,7 +58,7 @@ def _checked(node: ast.expr, constants: Figures) -> Iterator[ast.expr]:
             parts = []
         case ast.Attribute(value=ast.Name(id=name), attr=figure) if name in constants:
             if figure not in constants[name]:
-                raise ValueError(f"asks {name} for {figure}; it has {', '.join(sorted(constants[name]))}")
+                raise ValueError(f"{name} has no {figure}; it has {', '.join(sorted(constants[name]))}")
             parts = []
         case ast.BoolOp(values=parts):
             pass
@@ -72,7 +72,8 @@ def _checked(node: ast.expr, constants: Figures) -> Iterator[ast.expr]:
             parts = [argument]
         case _:
             raise ValueError(
-                f"holds {ast.unparse(node)!r}; use numbers, words, names, start2.name, figures of what the file names, "
+                f"contains {ast.unparse(node)!r}; use numbers, words, names, start2.name, figures of what the file "
+                "names, "
                 "+ - * /, comparisons, and, or, not, abs(…), known(…)"
             )
     for part in parts:
@@ -117,7 +118,7 @@ def _value(node: ast.expr, lookup: Lookup) -> Any:
             return _known(lookup(name, None), f"{name} is not in this log")
         case ast.Attribute(value=ast.Name(id=of), attr=name):
             number = _start_number(of)
-            reason = f"{name} of {of} is not in this log" if number else f"{name} of {of} is not known"
+            reason = f"{name} of {of} is not in this log" if number else f"{name} of {of} is unknown"
             return _known(lookup(name, number or of), reason)
         case ast.BoolOp(op=op, values=values):
             truths = (bool(_value(value, lookup)) for value in values)

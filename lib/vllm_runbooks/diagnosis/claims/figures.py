@@ -73,7 +73,7 @@ class ClaimLookup:
     def _looked_up(self, name: str, answer: Callable[[Any], Any] | None, query: Any) -> Any:
         if name not in self._found:
             try:
-                self._found[name] = InputError("nobody is there to ask") if answer is None else answer(query)
+                self._found[name] = InputError("no planner is available") if answer is None else answer(query)
             except InputError as error:
                 self._found[name] = error
         return self._found[name]

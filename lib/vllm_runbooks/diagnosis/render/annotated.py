@@ -22,7 +22,7 @@ _MAX_LINE = 400
 """Most characters of a line."""
 _BEFORE = 8192
 """Characters before a stretch that are searched for the beginning of a secret, as of a private key."""
-_GONE = "[part of a secret that goes over several lines]"
+_GONE = "[part of a multi-line secret]"
 
 
 class _Tone(NamedTuple):
@@ -34,14 +34,14 @@ class _Tone(NamedTuple):
 
 
 _CAUSE = _Tone("cause", RED, "the line that decides the diagnosis")
-_NOTICE = _Tone("notice", RED, "all that this log shows of the cause, which stands elsewhere")
-_EVIDENCE = _Tone("evidence", RED, "what adds to it, or repeats it")
+_NOTICE = _Tone("notice", RED, "the cause is in another log")
+_EVIDENCE = _Tone("evidence", RED, "supports or repeats the cause")
 _UNEXPLAINED = _Tone("first error", RED, "an exception that no symptom explains")
-_ALSO = _Tone("also found", AMBER, "a finding beside the cause")
-_START = _Tone("start", BLUE, "where a start begins")
-_WRAPPER = _Tone("wrapper", GREY, "a notice that another process ended")
-_CONSEQUENCE = _Tone("consequence", GREY, "what only follows from the cause")
-_HARMLESS = _Tone("harmless", GREEN, "looks like a fault, and is none")
+_ALSO = _Tone("also found", AMBER, "another finding")
+_START = _Tone("start", BLUE, "first line of a launch")
+_WRAPPER = _Tone("wrapper", GREY, "another process ended")
+_CONSEQUENCE = _Tone("consequence", GREY, "a consequence of the cause")
+_HARMLESS = _Tone("harmless", GREEN, "looks like an error, but is harmless")
 _TONES = (_CAUSE, _NOTICE, _EVIDENCE, _UNEXPLAINED, _ALSO, _START, _WRAPPER, _CONSEQUENCE, _HARMLESS)
 """In the order of preference for a line with several marks."""
 _ROLES = {Role.WRAPPER: _WRAPPER, Role.CONSEQUENCE: _CONSEQUENCE, Role.BENIGN: _HARMLESS}
@@ -84,7 +84,7 @@ def log(answer: Answer, documents: Sequence[Document]) -> RenderedView:
     met = {row.mark.tone for _, rows in parts for row in rows if row.mark}
     tones = [tone for tone in _TONES if tone in met]
     if not tones:
-        return RenderedView.nothing("Nothing in this log is marked: it shows no symptom of the catalog.")
+        return RenderedView.nothing("No marked lines: the log matches no symptom of the catalog.")
     is_one = len(parts) == 1
     plain = [line for name, rows in parts for line in (*([] if is_one else [name]), *map(_plain, rows))]
     html = [part for name, rows in parts for part in ("" if is_one else heading(name), *map(_html, rows))]

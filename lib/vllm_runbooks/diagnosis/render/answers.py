@@ -109,7 +109,7 @@ def interim(answer: Answer) -> str:
     cause, phase = answer.root_cause, start_pictures.PHASE_NAMES.get(last.phase or "", "begun")
     word = phase if answer.outcome is Outcome.UNKNOWN else answer.outcome.value
     is_bad = answer.outcome in (Outcome.FAILED, Outcome.HUNG)
-    text = say("no cause is known yet") if is_bad else say("nothing wrong so far")
+    text = say("cause unknown so far") if is_bad else say("no problems so far")
     text = f"{cause.title} ({cause.symptom}, {say(cause.level.value)})" if cause else text
     return visible(f"{say('line {number}', number=last.last_line)}: {say(word)}; {text}")
 
@@ -134,7 +134,7 @@ def _first_error_view(answer: Answer) -> list[list[TextBlock]]:
     place = styled(f"{answer_words.place_of(answer.first_error, answer.files, say)}: ", Tone.FAINT)
     # Whole, where other quotations are cut: these words are all there is to go by.
     quote = Prose(place + styled(answer.first_error.text, Tone.QUOTE))
-    return [headed(say("FIRST ERROR that no symptom explains: read this first"), [quote])]
+    return [headed(say("FIRST UNEXPLAINED ERROR: read this first"), [quote])]
 
 
 def _starts_view(answer: Answer) -> list[TextBlock]:
@@ -142,11 +142,9 @@ def _starts_view(answer: Answer) -> list[TextBlock]:
     is_one = len(files) == len(answer.starts)
     say = Wording(answer.lang)
     which = say("the last") if len(files) == 1 else say("the last of each file")
-    head = say(
-        "{count} STARTS ({which} is described; --start N chooses another)", count=len(answer.starts), which=which
-    )
+    head = say("{count} LAUNCHES (showing {which}; --start N selects another)", count=len(answer.starts), which=which)
     if is_one:
-        head = say("{count} LOGS OF ONE START", count=len(files))
+        head = say("{count} LOGS OF ONE LAUNCH", count=len(files))
     rows = []
     node_ranks = {log.file: log.node_rank for log in answer.nodes.logs} if answer.nodes else {}
     for number, start in enumerate(answer.starts, 1):
@@ -163,7 +161,7 @@ def _starts_view(answer: Answer) -> list[TextBlock]:
 def _finding_view(answer: Answer, finding: Finding) -> list[TextBlock]:
     say = Wording(answer.lang)
     is_nearest = finding.look_in is not None and answer.first_error is None
-    head = "ROOT CAUSE" if not finding.look_in else "CLOSEST TO THE CAUSE" if is_nearest else "NOTICE OF THE FAILURE"
+    head = "ROOT CAUSE" if not finding.look_in else "NEAREST SYMPTOM" if is_nearest else "FAILURE NOTICE"
     level = styled(say(finding.level.value), _LEVELS[finding.level])
     blocks: list[TextBlock] = [
         SentenceLines(styled(finding.title, _LEVELS[finding.level]), first=styled(f"{say(head)}  ", Tone.HEADING)),
@@ -176,7 +174,7 @@ def _finding_view(answer: Answer, finding: Finding) -> list[TextBlock]:
     sections = [("Why", finding.explanation), ("Do first", finding.do_first)]
     if finding.look_in and is_nearest:
         sections.append(("Look for", answer_words.looked_for(finding.look_in, say)))
-    sections += [("Confirm", finding.confirm), ("Refute", finding.refute)]
+    sections += [("How to verify", finding.confirm), ("Ruled out if", finding.refute)]
     for name, body in sections:
         if body:
             blocks += [BLANK, Line(styled(f"  {say(name)}", Tone.HEADING)), Prose(body, "    ")]
@@ -189,7 +187,7 @@ def _finding_view(answer: Answer, finding: Finding) -> list[TextBlock]:
 def _conditions(conditions: Conditions, say: Wording) -> list[Styled]:
     kinds = (
         ("fits", Tone.GOOD, conditions.matched),
-        ("speaks against it", Tone.WARN, conditions.mismatched),
+        ("contradicts it", Tone.WARN, conditions.mismatched),
         ("not in this log", Tone.FAINT, conditions.unknown),
     )
     return [styled(say(kind), tone) + f"{say(': ')}{says}" for kind, tone, group in kinds for says in group]
@@ -218,7 +216,7 @@ def _remedies_view(remedies: Sequence[Remedy], say: Wording) -> list[TextBlock]:
             lines = [Line("       " + styled(line, Tone.COMMAND)) for line in remedy.command.splitlines()]
             blocks += [BLANK, *lines, BLANK]
     return headed(
-        say("WAYS OUT, cheapest first"), [*blocks, *(Prose(line) for line in answer_words.judgements(remedies, say))]
+        say("FIXES, cheapest first"), [*blocks, *(Prose(line) for line in answer_words.judgements(remedies, say))]
     )
 
 
@@ -252,9 +250,7 @@ def starts(answer: Answer) -> RenderedView:
         for number, s in enumerate(answer.starts, 1)
     ]
     release = (
-        f"{answer.vllm.version} ({say(answer.vllm.source)})"
-        if answer.vllm.version
-        else say("unknown: the text does not print it")
+        f"{answer.vllm.version} ({say(answer.vllm.source)})" if answer.vllm.version else say("unknown: not in the log")
     )
     head = [say(name) for name in ("start", "file", "lines", "outcome", "root cause")]
     html = html_table(head, rows, numeric=[0]) + tag(
@@ -269,9 +265,9 @@ def cause(answer: Answer) -> RenderedView:
     if finding is None:
         if answer.outcome.is_healthy:
             outcome = say(answer.outcome.value)
-            text = say("The start is healthy ({outcome}): there is no root cause.", outcome=outcome)
+            text = say("The launch is healthy ({outcome}): no root cause.", outcome=outcome)
         else:
-            text = say.joined("No cause was found in this text.", answer_words.no_cause(answer))
+            text = say.joined("No cause found in this log.", answer_words.no_cause(answer))
         plain_text = plain(parted([*_first_error_view(answer), [Line(text)]]))
         return _in_its_language(answer, plain_text, tag("p", escape(text)) + _unexplained(answer))
     tone = GROUNDS[_LEVELS[finding.level]]
@@ -295,7 +291,7 @@ def _unexplained(answer: Answer) -> str:
     if answer.first_error is None:
         return ""
     say = Wording(answer.lang)
-    return tag("p", say("The first error that no symptom explains:")) + quoted(
+    return tag("p", say("First unexplained error:")) + quoted(
         answer_words.place_of(answer.first_error, answer.files, say), answer.first_error.text
     )
 
@@ -304,17 +300,17 @@ def checks(answer: Answer) -> RenderedView:
     """Conditions that match the root cause, contradict it or are unknown, and how to verify it."""
     finding, say = answer.root_cause, Wording(answer.lang)
     if finding is None:
-        text = say("Nothing to confirm: the start is healthy, there is no root cause.")
+        text = say("Nothing to verify: the launch is healthy.")
         if not answer.outcome.is_healthy:
-            text = say.joined("Nothing to confirm: no root cause is known.", answer_words.lead(answer))
+            text = say.joined("Nothing to verify: unknown root cause.", answer_words.lead(answer))
         return _nothing(answer, text)
     marks = (
         ("✓", "fits", finding.conditions.matched),
-        ("✗", "speaks against it", finding.conditions.mismatched),
+        ("✗", "contradicts it", finding.conditions.mismatched),
         ("?", "not in this log", finding.conditions.unknown),
     )
     rows = [[escape(f"{sign} {say(mark)}"), prose(says)] for sign, mark, group in marks for says in group]
-    named = ((say("to confirm"), finding.confirm), (say("to refute"), finding.refute))
+    named = ((say("verify by"), finding.confirm), (say("ruled out if"), finding.refute))
     rows += [[name, prose(text)] for name, text in named]
     lines = [*map(str, _conditions(finding.conditions, say)), *(f"{name}{say(': ')}{text}" for name, text in named)]
     return _in_its_language(answer, "\n".join(lines), html_table(["", ""], rows))
@@ -330,8 +326,8 @@ def remedies(answer: Answer) -> RenderedView:
     if not answer.remedies and answer.outcome.is_healthy and not finding and not answer.notes:
         return _nothing(answer, say("No change is needed."))
     if not answer.remedies:
-        text = say.joined("No way out is known.", answer_words.lead(answer))
-        text = say("No change is needed.") if answer.outcome.is_healthy else text
+        unknown = say.joined("No known fix.", answer_words.lead(answer))
+        text = say("No change is needed.") if answer.outcome.is_healthy else unknown
         text = joined([begun, finding.do_first]) if finding else text
         return _in_its_language(answer, text + below, (first or tag("p", escape(text))) + noted)
     ways = [_way_out(number, remedy, say) for number, remedy in enumerate(answer.remedies, 1)]
@@ -370,7 +366,7 @@ def facts(answer: Answer) -> RenderedView:
     say = Wording(answer.lang)
     rows = answer_words.fact_rows(answer.facts, say)
     if not rows:
-        text = say("The text holds none of vLLM's figures (weights, KV cache, concurrency).")
+        text = say("The log has no vLLM figures (weights, KV cache, concurrency).")
         return _nothing(answer, text)
     plain = "\n".join(f"{name}: {value}" for name, value in rows)
     html = html_table([say("figure"), say("printed")], [[escape(n), escape(v)] for n, v in rows])
@@ -385,9 +381,9 @@ def others(answer: Answer) -> RenderedView:
     """Findings besides the root cause, and the number of lines recognized as noise."""
     rest = [f for f in answer.findings if f != answer.root_cause]
     say = Wording(answer.lang)
-    left_out = answer_words.left_out(answer) if answer.hidden else say("Nothing was left out.")
+    left_out = answer_words.left_out(answer) if answer.hidden else say("No lines left out.")
     if not rest:
-        text = say.joined("Nothing else was found.", left_out)
+        text = say.joined("No other findings.", left_out)
         return _nothing(answer, text)
     rows = [
         [
@@ -410,14 +406,14 @@ def memory(answer: Answer) -> RenderedView:
     captures = dict(answer.root_cause.captures) if answer.root_cause else {}
     total, tried = (printed_gib(captures, name) for name in ("total", "tried"))
     if not total or tried is None:
-        text = say("The text states no memory figures for the moment of the failure.")
+        text = say("The log has no memory figures for the failure.")
         return _nothing(answer, text)
     parts = answer_words.memory_parts(captures, total)
     chart = stacked([(name, value) for name, value in parts if name != "free"], total)
     rows = [
         [(f"{swatch(name)} " if name != "free" else "") + escape(say(name)), f"{value:.2f}"] for name, value in parts
     ]
-    rows += [[tag("b", say("asked for")), tag("b", f"{tried:.2f}")], [say("total"), f"{total:.2f}"]]
-    lines = [*parts, ("asked for", tried), ("total", total)]
+    rows += [[tag("b", say("requested")), tag("b", f"{tried:.2f}")], [say("total"), f"{total:.2f}"]]
+    lines = [*parts, ("requested", tried), ("total", total)]
     plain = "\n".join(f"  {columns.padded(say(name), 34)} {value:6.2f} GiB" for name, value in lines)
     return _in_its_language(answer, plain, chart + html_table(["", "GiB"], rows, numeric=[1]))

@@ -14,7 +14,7 @@ from vllm_runbooks.core.views.elements import TRUTHS, badge, cut, prose, quoted,
 def judged(claims: Sequence[CheckedClaim]) -> RenderedView:
     """The claims of a document, each with its verdict, figures and source lines."""
     if not claims:
-        text = "No claims are judged here: they belong to the recorded case that this runbook is for."
+        text = "No claims to check: they belong to the recorded case of this runbook."
         return RenderedView.nothing(text)
     plain, blocks = [], []
     for claim in claims:

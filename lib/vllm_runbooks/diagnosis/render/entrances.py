@@ -19,7 +19,7 @@ def every(entrances: Sequence[Entrance]) -> RenderedView:
     """All entrances: the observation, possible causes, and the runbook or commands for it."""
     rows = [[_seen(entrance), _leads(entrance)] for entrance in entrances]
     plain = "\n\n".join("\n".join([entrance.sees, wrap(entrance.says), *_commands(entrance)]) for entrance in entrances)
-    return RenderedView(plain, html_table(("symptom", "runbook and commands"), rows, widest="none"))
+    return RenderedView(plain, html_table(("What you see", "What to use"), rows, widest="none"))
 
 
 def leading(entrances: Sequence[Entrance], answer: Answer) -> StepText:

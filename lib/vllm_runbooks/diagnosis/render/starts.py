@@ -24,14 +24,14 @@ _SIDE_BY_SIDE = (
     "max_concurrency", "cuda_graph_gib", "cuda_graph_estimated_gib", "activation_gib", "non_torch_gib", "gpu_total_gib",
     "load_seconds", "startup_seconds", "generation_tokens_per_s_max",
 )  # fmt: skip
-_NO_START = "The text contains no launch of vLLM."
+_NO_START = "The log has no vLLM launch."
 
 
 def timeline(starts: Sequence[ServerRun], *, start: int = 0) -> RenderedView:
     """The phases of one launch (numbered from 1; 0: the last) with their durations, as a table with bars."""
     phases = starts[start - 1].timeline if starts else ()
     if not phases:
-        text = "The text shows no phase of the start."
+        text = "The log has no startup phases."
         return RenderedView.nothing(text)
     seconds = [p.printed_seconds if p.printed_seconds is not None else p.clock_seconds for p in phases]
     longest = max((s for s in seconds if s is not None), default=0.0) or 1.0
@@ -57,7 +57,7 @@ def side_by_side(starts: Sequence[ServerRun]) -> RenderedView:
         if any(shown_facts := [figure(name, start.facts) for start in starts])
     ]
     outcomes = ["outcome", *(start.outcome.value for start in starts)]
-    return grid(head, [outcomes, *rows], "Empty: not printed by this launch.")
+    return grid(head, [outcomes, *rows], "Empty cell: not printed by this launch.")
 
 
 def settings(starts: Sequence[ServerRun]) -> RenderedView:
@@ -68,12 +68,10 @@ def settings(starts: Sequence[ServerRun]) -> RenderedView:
         if name != "model_tag"  # the model once more
     ]
     if not rows:
-        text = (
-            "The launches do not differ in any printed setting." if len(starts) > 1 else "There is nothing to compare."
-        )
+        text = "The launches have the same printed settings." if len(starts) > 1 else "Nothing to compare."
         return RenderedView.nothing(text)
     head = ["setting", *(start_pictures.label(start, number) for number, start in enumerate(starts, 1))]
-    return grid(head, rows, "Empty: not set (the release's default applies), or not printed.")
+    return grid(head, rows, "Empty cell: not set (the release's default), or not printed.")
 
 
 def _setting(value: Any) -> str:
@@ -87,7 +85,7 @@ def timelines(starts: Sequence[ServerRun]) -> RenderedView:
     """The phases of every launch on one scale, as a chart and in seconds."""
     picture = start_pictures.timelines(starts)
     if not picture:
-        text = "The text shows no phases with their times."
+        text = "The log has no startup phases with times."
         return RenderedView.nothing(text)
     spent = [{phase.name: start_pictures.spent(phase) for phase in start.timeline} for start in starts]
     rows = [
@@ -111,7 +109,7 @@ def memories(starts: Sequence[ServerRun], evidence: Evidence | None = None, *, g
     totals = [gpu_total(start.facts, evidence, gpu_gib) for start in starts]
     picture = start_pictures.memories(starts, totals)
     if not picture:
-        text = "The text contains none of vLLM's memory figures (weights, KV cache)."
+        text = "The log has no vLLM memory figures (weights, KV cache)."
         return RenderedView.nothing(text)
     rows = []
     for number, (start, total) in enumerate(zip(starts, totals, strict=True), 1):
@@ -123,13 +121,13 @@ def memories(starts: Sequence[ServerRun], evidence: Evidence | None = None, *, g
             rest = budget - facts.weights_gib - facts.kv_cache_gib
         figures = (facts.weights_gib, facts.kv_cache_gib, facts.cuda_graph_gib, budget, rest, total)
         rows.append([start_pictures.label(start, number), *("" if v is None else f"{v:.2f}" for v in figures)])
-    head = ["GiB", "weights", "KV cache", "CUDA graphs", "budget", "budget left", "GPU"]
+    head = ["GiB", "weights", "KV cache", "CUDA graphs", "budget", "other", "GPU"]
     note = (
-        "The budget (the mark in the picture) is gpu_memory_utilization times the GPU's memory. Activations and other "
-        "libraries use what weights and KV cache leave of it, in some releases CUDA graphs as well."
+        "The budget (a mark in the picture) is gpu_memory_utilization times the GPU's memory. What weights and "
+        "KV cache do not use goes to activations, other libraries and, in some releases, CUDA graphs."
     )
     if not any(totals):
-        note = "The log does not print the GPU's memory, so the budget is unknown."
+        note = "The GPU's memory is not in this log, so the budget is unknown."
     table = grid(head, rows, note, is_numeric=True)
     return RenderedView(table.plain, picture + table.html)
 
@@ -138,7 +136,7 @@ def throughputs(starts: Sequence[ServerRun]) -> RenderedView:
     """Generated tokens per second of every launch over time, as a chart and in figures."""
     picture = start_pictures.throughputs(starts)
     if not picture:
-        text = "The text contains no periodic line with a throughput."
+        text = "The log has no periodic throughput lines."
         return RenderedView.nothing(text)
     rows = []
     for number, start in enumerate(starts, 1):
@@ -147,10 +145,10 @@ def throughputs(starts: Sequence[ServerRun]) -> RenderedView:
         span = f"{min(kept):g} to {max(kept):g}" if kept else "unknown"
         best = f"{max(rates):g}" if rates else ""
         rows.append([start_pictures.label(start, number), str(len(rates)), str(len(kept)), span if rates else "", best])
-    head = ["tokens/s", "periodic lines", "busy throughout", "of these", "best line"]
+    head = ["tokens/s", "periodic lines", "busy lines", "range", "best line"]
     note = (
-        "Each line is an average since the line before. A filled point covers no idle time; a hollow one may, so the "
-        "rate while busy may have been higher."
+        "Each line is the average since the previous line. A filled point was busy the whole time; "
+        "a hollow one may include idle time, so the rate under load may have been higher."
     )
     table = grid(head, rows, note, is_numeric=True)
     return RenderedView(table.plain, picture + table.html)
@@ -160,7 +158,7 @@ def comparable(starts: Sequence[ServerRun]) -> RenderedView:
     """Which figures of these launches may be compared, and why the others may not."""
     comparisons = comparison.comparable(starts)
     if not comparisons:
-        text = "There is only one launch, so nothing to compare." if starts else _NO_START
+        text = "Only one launch: nothing to compare." if starts else _NO_START
         return RenderedView.nothing(text)
     words = {True: "yes", False: "no", None: "unknown"}
     tones = {True: GREEN, False: RED, None: GREY}
@@ -202,14 +200,14 @@ def free_memory(
     """Free memory before and after profiling, as the assertion prints it, with what each budget would need."""
     before, after = _free_memory(answer)
     if before is None or after is None:
-        text = "The text does not state the free memory before and after profiling."
+        text = "The log has no free memory before and after profiling."
         return RenderedView.nothing(text)
     total = gpu_total(answer.facts, evidence, gpu_gib)
     budgets = {f"utilization {share:g}": share * total for share in utilizations} if total else {}
     rows = [["free before profiling", f"{before:.2f}"], ["free after profiling", f"{after:.2f}"]]
-    rows.append(["released meanwhile", f"{after - before:+.2f}"])
+    rows.append(["freed during profiling", f"{after - before:+.2f}"])
     rows += [[f"budget at {name}", f"{gib:.2f}"] for name, gib in budgets.items()]
     rows += [["GPU", f"{total:.2f}"]] if total else []
-    note = "" if total else "The log does not print the GPU's memory, so no budget can be drawn."
+    note = "" if total else "The GPU's memory is not in this log, so the budget is unknown."
     table = grid(["", "GiB"], rows, note, is_numeric=True)
     return RenderedView(table.plain, start_pictures.free_memory(before, after, total, budgets) + table.html)

@@ -25,8 +25,8 @@ def failure(answer: Answer) -> StepText | None:
         if answer.first_error is None:
             return StepText(answer_words.no_cause(answer))
         place = answer_words.place_of(answer.first_error, answer.files, _ENGLISH)
-        fact = f"The first error that no symptom explains is in {place}: `{answer.first_error.text.strip()}`"
-        return StepText(fact, do="Search for its words: they are the best lead.")
+        fact = f"The first unexplained error is in {place}: `{answer.first_error.text.strip()}`"
+        return StepText(fact, do="Search the web and vLLM's issues for this message.")
     place = answer_words.place_of(cause.evidence[0], answer.files, _ENGLISH) if cause.evidence else ""
     phase = next((PHASE_NAMES.get(start.phase or "") for start in answer.starts[-1:]), None)
     where = ", ".join(filter(None, (place, f"in the phase “{phase}”" if phase else "")))
@@ -53,12 +53,10 @@ def memory(answer: Answer) -> StepText | None:
         return StepText(
             fact,
             "Without the other processes the request would have succeeded.",
-            "Stop them or use a free GPU: `vllm-runbooks inventory` lists both.",
+            "Stop them or use a free GPU; `vllm-runbooks inventory` lists both.",
         )
     if unused >= requested:
-        return StepText(
-            fact, f"PyTorch held {unused:.2f} GiB more that is free, but not in one piece: memory is fragmented."
-        )
+        return StepText(fact, f"PyTorch reserved another {unused:.2f} GiB that is free but fragmented.")
     return StepText(fact, "The model with these settings needs more memory than this GPU has.")
 
 
@@ -70,7 +68,7 @@ def fixes(answer: Answer) -> StepText | None:
     change = option_text(first.edits)
     fact = f"The cheapest fix: {first.title}" + (f" (`{change}`)." if change else ".")
     cost = "" if first.cost.strip(".").lower() == "none" else f"Cost: {first.cost}"
-    do = f"If that costs too much, take one of {count_of(others, 'other fix')} below." if others > 1 else ""
+    do = f"If that costs too much, use one of {count_of(others, 'other fix')} below." if others > 1 else ""
     return StepText(fact, sentence_of(cost), do, first.command or "")
 
 

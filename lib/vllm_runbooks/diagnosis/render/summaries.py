@@ -73,7 +73,7 @@ def summarize(
         sentence = joined(_healthy(answer, is_clean=not notices, say=say))
         return replace(summary, sentence=sentence, statements=notices, fix=summary.fix if notices else None)
     if cause is None:
-        look = say("Give the output of the server from its first line to its last.")
+        look = say("Diagnose the complete output of the server, from its first line to its last.")
         look = answer_words.no_cause(answer) if answer.starts else look
         steps = (Step(say("Next"), look), *summary.steps, *_share(pack if answer.starts else "", say))
         return replace(summary, statements=(_unknown(answer, start, say),), fix=None, steps=steps)
@@ -216,7 +216,7 @@ def _unexplained(answer: Answer, say: Wording) -> Iterator[Step]:
     if answer.first_error is not None:
         place = answer_words.place_of(answer.first_error, answer.files, say)
         words = answer.first_error.text[:_MOST_QUOTED]
-        yield Step(say("Note"), say("An earlier error is not explained: {place}: {words}", place=place, words=words))
+        yield Step(say("Note"), say("Earlier unexplained error: {place}: {words}", place=place, words=words))
 
 
 def _share(pack: str, say: Wording) -> Iterator[Step]:
@@ -254,9 +254,9 @@ def remedy_fix(remedy: Remedy, say: Wording, *, has_command: bool, is_release_kn
     marks = check_marks((("lint", checks.lint), ("plan", checks.plan), ("vLLM", checks.parser)))
     note = ""
     if remedy.command is None and not has_command and checks.lint != "passed":
-        note = say("Give --command FILE and --gpus to have the fix checked and written out.")
+        note = say("To check the fix and print the full command, add --command FILE and --gpus.")
         if not is_release_known:
-            note = say("Give --command FILE, --gpus and --vllm to have the fix checked and written out.")
+            note = say("To check the fix and print the full command, add --command FILE, --gpus and --vllm.")
     command = remedy.command if has_command and remedy.command is not None else ""
     return SuggestedFix(option_text(remedy.edits), cost, marks, note, command=command)
 
@@ -274,7 +274,7 @@ def _memory_text(use: MemoryUse, say: Wording) -> str:
     if use.kv_cache_gib is None or use.used_gib > use.total_gib:
         return needs
     if use.kv_cache_gib <= 0:
-        return say("{needs}, nothing is left for the KV cache", needs=needs)
+        return say("{needs}, no memory left for the KV cache", needs=needs)
     cache = say("{gib} GiB for the KV cache", gib=f"{use.kv_cache_gib:.2f}")
     if use.request_gib is None:
         return cache

@@ -25,18 +25,18 @@ def release(answer: Answer) -> str:
 def left_out(answer: Answer) -> str:
     """Number of recognized lines that are not shown."""
     say = Wording(answer.lang)
-    return say("Recognised and left out: {what}.", what=_noise(answer.hidden, say))
+    return say("Known lines not shown: {what}.", what=_noise(answer.hidden, say))
 
 
 def _noise(hidden: Mapping[str, int], say: Wording) -> str:
     names = {
         "benign": ("harmless line", "harmless lines"),
-        "earlier_start": ("earlier start", "earlier starts"),
+        "earlier_start": ("earlier launch", "earlier launches"),
         "consequence": (
-            "line of a rank that only waits for another or lost it",
-            "lines of ranks that only wait for others or lost them",
+            "line of a rank that waits for or lost another rank",
+            "lines of ranks that wait for or lost other ranks",
         ),
-        "wrapper": ("notice of another process's end", "notices of another process's end"),
+        "wrapper": ("notice that another process ended", "notices that other processes ended"),
     }
     parts = (f"{count} {say(names.get(kind, (kind, kind))[count != 1])}" for kind, count in hidden.items())
     return say(", ").join(parts)
@@ -46,12 +46,12 @@ def no_cause(answer: Answer) -> str:
     """Why no cause is known, and what would help."""
     say = Wording(answer.lang)
     if not answer.starts:
-        return say("It does not look like the log of a vLLM start.")
+        return say("This does not look like the log of a vLLM launch.")
     if answer.outcome is Outcome.UNKNOWN:
-        return say("The text ends before the start does: give the log up to its end, of all processes.")
+        return say("The log ends during startup. Diagnose the complete log of all processes.")
     if answer.first_error:
-        return say("The first error is not in the catalog yet: its own words are the best lead.")
-    return say("Give the log of every process and node; if it is complete, the symptom is not in the catalog yet.")
+        return say("The first error is not in the catalog yet. Search for its message.")
+    return say("Diagnose the logs of all processes and nodes. If they are complete, the symptom is not in the catalog.")
 
 
 def lead(answer: Answer) -> str:
@@ -59,7 +59,7 @@ def lead(answer: Answer) -> str:
     if answer.first_error:
         say = Wording(answer.lang)
         place = place_of(answer.first_error, answer.files, say)
-        return say("Read the first error: {place}: {words}", place=place, words=cut(answer.first_error.text))
+        return say("First error: {place}: {words}", place=place, words=cut(answer.first_error.text))
     return no_cause(answer)
 
 
@@ -109,8 +109,8 @@ def judged_by(checks: Checks, say: Wording) -> str:
     passed = say(", ").join(say(name) for name, state in judges if state == "passed")
     whys = [(name, state.removeprefix("unknown: ")) for name, state in judges if state != "passed"]
     unknown = say(", ").join(say("{who} ({why})", who=say(name), why=say(why)) for name, why in whys)
-    sentences = [say("Checked by {who}.", who=passed)] if passed else []
-    return joined([*sentences, *([say("Not checked by {who}.", who=unknown)] if unknown else [])])
+    sentences = [say("Validated: {who}.", who=passed)] if passed else []
+    return joined([*sentences, *([say("Not validated: {who}.", who=unknown)] if unknown else [])])
 
 
 def change(edit: Edit, say: Wording) -> str:
