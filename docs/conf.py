@@ -60,7 +60,7 @@ html_theme_options = {
     "navbar_end": [],
     "navbar_persistent": [],
     # Of the patterns that match a page, the last decides.
-    "secondary_sidebar_items": {"**": ["page-toc"], **dict.fromkeys(_BARE, [])},
+    "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in _BARE}},
     "show_nav_level": 2,
     # A page deeper than that would get a switch in the sidebar, which has no name for a screen reader.
     "navigation_depth": 2,

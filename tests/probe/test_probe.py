@@ -1234,7 +1234,7 @@ def test_the_steps_of_a_degraded_server_go_from_proof_to_fix_to_verification() -
     assert checks.fact.startswith("7 of 8 health checks passed. `tools` failed: /v1/chat/completions")
     assert checks.so == "The server is ready; only requests of this kind fail."
     load = steps.load(found, catalog.serving())
-    assert "100.0% KV cache in use" in load.fact
+    assert "100.0% KV cache usage" in load.fact
     assert "28 of 36 were answered; the first token came after 1.29 s (median)." in load.fact
     assert "`vllm-runbooks diff`" in steps.following(found).do
 

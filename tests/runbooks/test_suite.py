@@ -979,7 +979,9 @@ def test_a_resumed_run_names_what_it_kept(shelf: list[str], tmp_path: Path, capf
 
     def said(*more: str) -> list[str]:
         assert command_line(["run", str(path), *evidence, *shelf[4:], *more]) == 0
-        return capfd.readouterr().out.splitlines()[:-1]
+        lines = capfd.readouterr().out.splitlines()
+        assert [line.partition(":")[0] for line in lines[-2:]] == ["Executed notebook", "Report"]
+        return lines[:-2]
 
     passed = "PASS parted on a-case: fine"
     assert said("--resume", "-p", "apply", "true") == [passed]

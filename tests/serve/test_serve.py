@@ -260,7 +260,7 @@ def test_memory_is_mended_by_what_the_planner_says_fits(stage: Stage) -> None:
     text = " ".join(render.guarded.text(found).split())
     assert text.startswith("STOPPED try 2 of 2 · ready after ")
     assert " Tried " in text
-    assert "requests that carry a video are refused" in text
+    assert "requests with a video are rejected" in text
 
 
 @pytest.mark.slow

@@ -164,6 +164,18 @@ def read_judgement(notebook: Mapping[str, Any]) -> RunbookVerdict | None:
     return parse_judgement(judgements[0]) if len(judgements) == 1 else None
 
 
+def cells_to_step(notebook: Mapping[str, Any], step: str) -> list[Any]:
+    """The cells of a notebook up to the one with this step.
+
+    Raises:
+        InputError: no cell has the step.
+    """
+    for number, cell in enumerate(notebook["cells"], 1):
+        if _is_tagged_code(cell, "step") and step in _step_names(cell):
+            return list(notebook["cells"][:number])
+    raise InputError(f"step {step}: no cell of the runbook has it")
+
+
 def _step_names(cell: Mapping[str, Any]) -> list[str]:
     """The names by which the calls of a cell keep their results; that of the cell if its calls name none."""
     source = cell.get("source", "")

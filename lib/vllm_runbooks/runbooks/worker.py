@@ -24,7 +24,7 @@ from vllm_runbooks.core.records import RunbookVerdict, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.host.processes import TAG, adopt_orphans, reap, sweep
 from vllm_runbooks.runbooks import steps
-from vllm_runbooks.runbooks.notebook import read_judgement
+from vllm_runbooks.runbooks.notebook import cells_to_step, read_judgement
 
 _START_S = 60
 _SAVE_EVERY_S = 1.0
@@ -146,8 +146,7 @@ def _up_to(path: str, step: str | None, runtime: str) -> str:
     if not step:
         return path
     notebook = json.loads(Path(path).read_text(encoding="utf-8"))
-    last = next(n for n, cell in enumerate(notebook["cells"]) if cell.get("id") == step)
-    notebook["cells"] = notebook["cells"][: last + 1]
+    notebook["cells"] = cells_to_step(notebook, step)
     part = Path(runtime) / Path(path).name
     part.write_text(json.dumps(notebook), encoding="utf-8")
     return str(part)
