@@ -87,13 +87,13 @@ def test_a_good_symptom_is_read(tmp_path: Path) -> None:
         ("confirm: It is.", "confirm: [a]", "23: confirm: input should be a valid string"),
         ("examples:\n", "examples: 3\nexample:\n", "7: examples: input should be a valid array"),
         ("id: port.in_use.mine", "id: port.in_use.other", "1: id: is 'port.in_use.other'; the file's name says"),
-        ("origin: python", "origin: somebody", "5: signatures.0.origin: is 'somebody'; write one of vllm,"),
-        ("origin: python", "phases: [lunch]", "5: signatures.0.phases: 'lunch' is no phase; write one of configure,"),
+        ("origin: python", "origin: somebody", "5: signatures.0.origin: is 'somebody'; use one of vllm,"),
+        ("origin: python", "phases: [lunch]", "5: signatures.0.phases: 'lunch' is not a phase; use one of configure,"),
         ("my port (?P<port>", "my port [[a]?(?P<port>", "6: signatures.0.pattern: the pattern uses a set operation"),
         ("origin: python", "frames: ['[[a]']", "5: signatures.0.frames: '[[a]' uses a set operation"),
         ("origin: python", "frames: ['(?:a']", "5: signatures.0.frames: '(?:a' is not a regular expression"),
         ("origin: python", "frames: ['(\\w+)+x']", "5: signatures.0.frames: '(\\\\w+)+x' uses groups without a name"),
-        ("outcome: [failed]", "phase: [late]", "21: conditions.0.phase: 'late' is no phase; write one of configure,"),
+        ("outcome: [failed]", "phase: [late]", "21: conditions.0.phase: 'late' is not a phase; use one of configure,"),
         ("my port (?P<port>", "my port.* (?P<port>", "6: signatures.0.pattern: the pattern "),
         ("my port (?P<port>", "(?=my) port (?P<port>", "6: signatures.0.pattern: the pattern "),
         ("'my port (?P<port>\\d{1,5}) is taken'", "'@nobody'", "6: signatures.0.pattern: '@nobody' is not in patterns"),
@@ -111,7 +111,7 @@ def test_a_good_symptom_is_read(tmp_path: Path) -> None:
             "10: examples.0.captures.port: input should be a valid str",
         ),
         ("OSError: my port 8000 is taken", "all is well", "8: examples.0.text: is not found by any signature"),
-        ("my port is free", "my port 8 is taken", "12: near_misses.0.text: is claimed by the symptom"),
+        ("my port is free", "my port 8 is taken", "12: near_misses.0.text: matches the symptom"),
         (
             "Port {port} was",
             "Port {prot} was",
@@ -122,18 +122,18 @@ def test_a_good_symptom_is_read(tmp_path: Path) -> None:
         (
             "cost: none",
             "cost: none\n    unless: [{says: s, capture: port/it}]",
-            "28: remedies.0.unless.0.capture: 'it' is no capture of this symptom",
+            "28: remedies.0.unless.0.capture: 'it' is not a capture of this symptom",
         ),
         (
             "cost: none",
             "cost: none\n    unless: [{says: s, outcome: [failed]}]",
             "28: remedies.0.unless.0.says: tests outcome; name one of argument, fact, capture",
         ),
-        ("do_first: Look.", "do_first: 'Look at {port}.'", "22: do_first: must hold without any figure"),
-        ("do_first: Look.", "do_first: 'Look. Otherwise go.'", "22: do_first: must hold without any figure"),
+        ("do_first: Look.", "do_first: 'Look at {port}.'", "22: do_first: must make sense without any figure"),
+        ("do_first: Look.", "do_first: 'Look. Otherwise go.'", "22: do_first: must make sense without any figure"),
         ("cost: none", "cost: none\n    needs: [it]", "28: remedies.0.needs: 'it' is neither a capture"),
         ("op: set", "op: put", "29: remedies.0.edits.0: op is 'put'; write set, remove or env"),
-        ("value: 8001", "value: null", "29: remedies.0.edits.0: sets no value; give it one"),
+        ("value: 8001", "value: null", "29: remedies.0.edits.0: sets no value; add one"),
         ("value: 8001", "value: {lower_to: some}", "29: remedies.0.edits.0: lower_to is 'some'; write a number"),
         ("value: 8001", "value: {share: port}", "29: remedies.0.edits.0: share is 'port'; write two captures"),
         ("value: 8001", "value: {share: port/it}", "29: remedies.0.edits.0: share is 'port/it'; write two captures"),
@@ -144,10 +144,14 @@ def test_a_good_symptom_is_read(tmp_path: Path) -> None:
             "outcome: [failed]\n    fact: model",
             "20: conditions.0.says: tests fact, outcome; name one",
         ),
-        ("outcome: [failed]", "outcome: [dead]", "21: conditions.0.outcome: 'dead' is no outcome; write one of ready,"),
+        (
+            "outcome: [failed]",
+            "outcome: [dead]",
+            "21: conditions.0.outcome: 'dead' is not an outcome; use one of ready,",
+        ),
         ("outcome: [failed]", "fact: model\n    equals: [1]", "22: conditions.0.equals."),
-        ("outcome: [failed]", "fact: weight", "21: conditions.0.fact: 'weight' is no fact"),
-        ("{date: '2026-11-20'}", "{date: 'today'}", "30: verified.date: 'today' is no date; write '2026-11-20'"),
+        ("outcome: [failed]", "fact: weight", "21: conditions.0.fact: 'weight' is not a fact"),
+        ("{date: '2026-11-20'}", "{date: 'today'}", "30: verified.date: 'today' is not a date; write '2026-11-20'"),
         (
             "explanation:\n  - 'Port {port} was asked for.'\n  - 'It was taken.'",
             "explanation: []",
@@ -182,8 +186,8 @@ def test_what_is_wrong_is_named_by_file_line_and_field(tmp_path: Path, old: str,
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", ":1: holds no mapping; `vllm-runbooks catalog new` writes a scaffold"),
-        ("just words\n", ":1: holds no mapping"),
+        ("", ":1: not a mapping; `vllm-runbooks catalog new` writes a scaffold"),
+        ("just words\n", ":1: not a mapping"),
         ("- a\n- b\n", ":1: (file): input should be an object"),
         (b"id: \xff\n", ":1: byte 4 is not UTF-8; save the file as UTF-8"),
         (b"a: 1\nb: \x80\n", ":2: byte 8 is not UTF-8"),
@@ -224,7 +228,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     ("id_", "severity", "said"),
     [
         ("port.taken", "fatal", "id: 'port.taken' is not a class of classes.yaml"),
-        ("lunch.late", "hint", "id: 'lunch' is no group; use one of api,"),
+        ("lunch.late", "hint", "id: 'lunch' is not a group; use one of api,"),
         ("port", "fatal", "id: must be <group>.<word> or finer"),
         ("Port.In_Use", "fatal", "id: must be <group>.<word> or finer"),
         ("port.taken", "hint", None),
@@ -277,7 +281,7 @@ def test_shared_patterns_are_checked(tmp_path: Path, text: str, said: str) -> No
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("- a\n", "1: (file): must map each word to its meaning"), ("a: b\nc: 3\n", "2: c: needs its meaning, in words")],
+    [("- a\n", "1: (file): must map each word to its description"), ("a: b\nc: 3\n", "2: c: needs a description")],
 )
 def test_vocabularies_are_checked(tmp_path: Path, text: str, said: str) -> None:
     """Every word has its meaning."""
@@ -376,9 +380,9 @@ def test_a_folder_is_checked_as_a_whole(tmp_path: Path) -> None:
     double = "4: signatures: the same title or pattern as in symptoms/{}.yaml; merge the two"
     assert [line.removeprefix("symptoms/") for line in found] == [
         "dist.nccl_init.yaml:8: examples.0.text: is not found by any signature",
-        "dist.nccl_init.yaml:6: signatures.0.pattern: no example shows this wording; add one as the software prints it",
-        "dist.nccl_init.yaml:32: instead_of.1: 'port.none' is no symptom; name one that is, or leave it out",
-        "dist.nccl_init.yaml:31: runbook: 'none' is not in runbooks/; write it or leave the field out",
+        "dist.nccl_init.yaml:6: signatures.0.pattern: no example has this wording; add one as the software prints it",
+        "dist.nccl_init.yaml:32: instead_of.1: 'port.none' is not a symptom; use another, or remove it",
+        "dist.nccl_init.yaml:31: runbook: 'none' is not in runbooks/; add it or remove the field",
         "port.in_use.mine.yaml:" + double.format("dist.nccl_init"),
         "port.in_use.yours.yaml:" + double.format("dist.nccl_init"),
         "port.in_use.yours.yaml:" + double.format("port.in_use.mine"),

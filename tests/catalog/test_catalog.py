@@ -45,7 +45,7 @@ def test_the_data_is_what_the_caller_names_else_the_environment_else_the_checkou
 
 def test_data_that_is_none_is_refused(tmp_path: Path) -> None:
     """With what to name instead."""
-    with pytest.raises(InputError, match="holds no catalog folder; name the folder that contains"):
+    with pytest.raises(InputError, match="no catalog folder; use the folder that contains"):
         folders.data_dir(tmp_path)
 
 
@@ -61,7 +61,7 @@ def test_outside_a_checkout_the_data_lies_in_the_package(monkeypatch: pytest.Mon
 def test_folders_may_be_named(tmp_path: Path) -> None:
     """One that does not exist is refused."""
     assert folders.cases_dir(str(tmp_path)) == tmp_path
-    with pytest.raises(InputError, match="is not a folder of runbooks; name one that exists"):
+    with pytest.raises(InputError, match="is not a folder of runbooks; use an existing one"):
         folders.runbooks_dir(str(tmp_path / "none"))
 
 
@@ -147,7 +147,7 @@ def test_a_symptom_of_ones_own_replaces_the_shipped_one_and_a_broken_file_is_lef
     assert loaded.symptoms["port.in_use"].title.startswith("My port")
     assert len(loaded.problems) == 1
     assert loaded.problems[0].startswith(f"{own}/symptoms/broken.yaml:1: (file): input should be an object")
-    with pytest.raises(InputError, match="holds no folder symptoms/; put your symptom files into"):
+    with pytest.raises(InputError, match="no folder symptoms/; put your symptom files into"):
         compiled.load(compiling.compile_index, user_folders=[own / "symptoms"])
 
 

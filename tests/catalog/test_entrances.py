@@ -85,15 +85,15 @@ def test_what_is_good_is_compiled(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("id: a", "id: A b", "id: 'A b' is taken or no id"),
+        ("id: a", "id: A b", "id: 'A b' is not a unique id"),
         ("[port]", "[prt]", "symptoms.0: 'prt' is neither a symptom nor a group of them"),
-        ("[vllm-runbooks leftovers]", "[rm -rf x]", "commands.0: is no command of ours"),
+        ("[vllm-runbooks leftovers]", "[rm -rf x]", "commands.0: is not a vllm-runbooks command"),
         ("  commands: [vllm-runbooks leftovers]\n", "", "commands: is empty"),
         ("sees: It", "seas: It", "seas: is not a known field"),
         (
             "For a reason.",
             "Try `shutdown -h now`.",
-            "says: `shutdown -h now` is no command of tables/host_commands.yaml",
+            "says: `shutdown -h now` is not in tables/host_commands.yaml",
         ),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_line_that_nobody_has_seen_is_refused(folder: Path) -> None:
         return entrances_file.line_problems(path, symptoms)
 
     assert problems(GOOD) == []
-    assert problems(GOOD.replace("Errno 98", "Errno 99"))[0].startswith("entrances.yaml:4: 0.lines.0: is in no example")
+    assert problems(GOOD.replace("Errno 98", "Errno 99"))[0].startswith("entrances.yaml:4: 0.lines.0: is not in any example")
     assert len(problems(GOOD.replace("[port]", "[oom]"))) == 1
 
 

@@ -80,7 +80,7 @@ def test_text_for_a_shell_takes_no_value_and_is_not_run(name: str) -> None:
     """What the shell puts in place of a part is written in the row."""
     assert host_commands.TABLE[name].places == ()
     assert host_commands.line(name) == " ".join(host_commands.TABLE[name].argv)
-    with pytest.raises(InputError, match="is text for a shell; type it"):
+    with pytest.raises(InputError, match="needs a shell; type it"):
         host_commands.argv(name)
 
 
@@ -137,7 +137,7 @@ def test_a_symptom_that_prints_another_command_is_refused() -> None:
     """By `catalog check`, with what to do."""
     assert list(remedy_texts.command_problems("Look with `docker logs vllm`, `pip list | grep -i vllm`.")) == []
     (said,) = remedy_texts.command_problems("Then run `docker system prune -a`.")
-    assert "`docker system prune -a` is no command of tables/host_commands.yaml" in said
+    assert "`docker system prune -a` is not in tables/host_commands.yaml" in said
 
 
 # What is printed

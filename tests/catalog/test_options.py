@@ -74,7 +74,7 @@ def test_a_version_outside_of_what_is_known_says_so() -> None:
 )
 def test_what_is_no_version_is_refused_in_one_line(text: str) -> None:
     """A text that is no version is named, cut to a length that fits a line."""
-    with pytest.raises(InputError, match="is no version of vLLM") as refused:
+    with pytest.raises(InputError, match="is not a vLLM version; use") as refused:
         options.load(text)
 
     assert len(str(refused.value)) < 150
@@ -243,12 +243,12 @@ def test_data_that_is_damaged_or_missing_is_named(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("VLLM_RUNBOOKS_DATA", str(tmp_path))
     (tmp_path / "catalog" / "releases").mkdir(parents=True)
 
-    with pytest.raises(InputError, match="holds no release data"):
+    with pytest.raises(InputError, match="no release data"):
         options.load("0.19.0")
 
     options._files.cache_clear()
     (tmp_path / "catalog" / "releases" / "0.19.0.json").write_text('{"set": []}', encoding="utf-8")
-    with pytest.raises(InputError, match=re.escape("0.19.0.json: is no release data")):
+    with pytest.raises(InputError, match=re.escape("0.19.0.json: not release data")):
         options.load("0.19.0")
 
 
@@ -560,5 +560,5 @@ def test_data_of_another_form_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     """With what makes it anew."""
     folder = _data(tmp_path, monkeypatch)
     (folder / "0.1.0.json").write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=r"0\.1\.0\.json: is no release data; make it anew"):
+    with pytest.raises(InputError, match=r"0\.1\.0\.json: not release data; create it again"):
         options.load("0.1.0")

@@ -164,5 +164,5 @@ def test_only_an_info_is_about_style(tmp_path: Path) -> None:
     path.write_text(text)
     assert rule_files.read_rule(path).is_style
     path.write_text(text.replace("severity: info", "severity: error"))
-    with pytest.raises(InputError, match="is_style: is for an info, which may be hidden; this is error"):
+    with pytest.raises(InputError, match="is_style: is only for severity info; this is error"):
         rule_files.read_rule(path)

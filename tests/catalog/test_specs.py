@@ -74,8 +74,8 @@ def test_cards_are_found_by_the_names_people_use(shelf: Specs, spec: str, expect
         ("8xV100", "fits V100-16GB or V100-32GB"),
         ("H100", "fits H100-80GB or H100-NVL"),
         ("RTX 6000", "fits RTX 6000 Ada or RTX 6000 Turing"),
-        ("2×48G A100", "no such card: A100 comes with 40 or 80 GB"),  # noqa: RUF001 - the sign that people type
-        ("A100-48GB", "no such card: A100 comes with 40 or 80 GB"),
+        ("2×48G A100", "no such GPU: A100 comes with 40 or 80 GB"),  # noqa: RUF001 - the sign that people type
+        ("A100-48GB", "no such GPU: A100 comes with 40 or 80 GB"),
         ("RTX3090-48GB", "no such card: RTX3090 comes with 24 GB"),
         ("RTX 4090 Ti", "the nearest are RTX4070Ti, RTX3090Ti or RTX4090"),
         ("local", "not read here"),
@@ -370,17 +370,17 @@ def test_a_hostile_request_costs_nothing(shelf: Specs, text: str) -> None:
         (
             "gpus.yaml",
             "sources: {s: t}\ngpus:\n- {name: A, memory_gib: 8, sources: [s], nvidia_smi: [{mib: 16376, source: u}]}\n",
-            "16376 MiB does not belong to a card of 8",
+            "16376 MiB does not fit a GPU of 8",
         ),
         (
             "gpus.yaml",
             "sources: {s: t}\ngpus:\n  - {name: A, memory_gib: 8, sources: [s], memory_bandwidth_gb_s: 0.9}\n",
-            "0.9 is no card's bandwidth",
+            "0.9 is not a GPU bandwidth",
         ),
         (
             "gpus.yaml",
             "sources: {s: t}\ngpus:\n  - {name: A, memory_gib: 8, sources: [s], vendor: intel}\n",
-            "'intel' is none of nvidia, amd",
+            "'intel' is not one of nvidia, amd",
         ),
         (
             "gpus.yaml",
@@ -393,11 +393,11 @@ def test_a_hostile_request_costs_nothing(shelf: Specs, text: str) -> None:
         ("fits.yaml", "tool_parsers: {x: {models: []}}\n", "source: is missing"),
         ("architectures.yaml", "x: {sauce: y}\n", "is not a known field"),
         ("models/o/r.yaml", "id: o/other\nsource: s\nconfig: {architectures: [X]}\n", "the file's place says 'o/r'"),
-        ("models/o/r.yaml", "id: o/r\nsource: ''\nconfig: {architectures: [X]}\n", "is no source"),
+        ("models/o/r.yaml", "id: o/r\nsource: ''\nconfig: {architectures: [X]}\n", "source: is empty"),
         ("models/o/r.yaml", "id: o/r\nsource: s\nconfig: {}\n", "names no class"),
         ("models/o/r.yaml", "id: [\n", "not YAML"),
         ("defaults.yaml", "options:\n  a: {matters: taste, why: w, source: s}\n", "defaults.yaml:2: options.a.matters"),
-        ("defaults.yaml", "options:\n  a: {matters: unknown, why: w, source: s}\n", "then it has no row"),
+        ("defaults.yaml", "options:\n  a: {matters: unknown, why: w, source: s}\n", "marks it as unchecked"),
         (
             "defaults.yaml",
             "options:\n  a: {matters: api, why: w, source: 'vllm 0.8.5 config.py'}\n",
@@ -521,12 +521,12 @@ def test_a_name_that_only_one_card_begins_with_is_that_card(asked: str, name: st
     ("asked", "said"),
     [
         ("A100", "A100: fits A100-40GB or A100-80GB; name one of them"),
-        ("X9 24GB", "X9 24GB: no such card: X9 comes with 16 GB"),
-        ("A100 24", "A100 24: no such card: A100 comes with 40 or 80 GB"),
-        ("x" * 100, "x" * 100 + ": is no GPU that is known; the catalog's gpus.yaml lists those known"),
-        ("x" * 101, "x" * 100 + ": is no GPU's name: more than 100 characters"),
-        ("X9 Ultro", "X9 Ultro: is no GPU that is known; the nearest are X9 Ultra"),
-        ("", "an empty name: is no GPU that is known; the catalog's gpus.yaml lists those known"),
+        ("X9 24GB", "X9 24GB: no such GPU: X9 comes with 16 GB"),
+        ("A100 24", "A100 24: no such GPU: A100 comes with 40 or 80 GB"),
+        ("x" * 100, "x" * 100 + ": unknown GPU; the catalog's gpus.yaml lists those known"),
+        ("x" * 101, "x" * 100 + ": not a GPU name: more than 100 characters"),
+        ("X9 Ultro", "X9 Ultro: unknown GPU; the nearest are X9 Ultra"),
+        ("", "an empty name: unknown GPU; the catalog's gpus.yaml lists those known"),
     ],
 )
 def test_a_name_of_no_card_is_refused_in_one_sentence(asked: str, said: str) -> None:
@@ -542,7 +542,7 @@ def test_a_request_counts_to_4096_cards() -> None:
     assert [card.node for card in _shelf().gpus("1 x X9@a, X9 @ b,X9")] == ["a", "b", None]
     assert len(_shelf().gpus("4095xX9,X9")) == 4096
     for spec in ("4097xX9", "4096xX9,X9", "0xX9"):
-        with pytest.raises(InputError, match="1 to 4096 cards"):
+        with pytest.raises(InputError, match="1 to 4096 GPUs"):
             _shelf().gpus(spec)
 
 

@@ -77,7 +77,7 @@ def test_a_recorded_case_is_answered_in_one_screen(
 
 @pytest.mark.parametrize(
     ("words", "heading"),
-    [(("inventory", "host-8xa100-shared"), "NOT TOLD"), (("probe", "probe-kv-pressure"), "FIGURES"),
+    [(("inventory", "host-8xa100-shared"), "UNKNOWN"), (("probe", "probe-kv-pressure"), "FIGURES"),
      (("cluster", "check", "cluster-versions"), "WHICH NODE REACHES WHICH")],
 )  # fmt: skip
 def test_explain_has_the_tables(
@@ -98,7 +98,7 @@ def test_a_host_names_the_gpu_for_the_next_launch_and_its_command() -> None:
     assert text.startswith("3 PROBLEMS   8\u00d7 A100-80GB · constructed example\n\n! GPU 0: ")
     assert "CUDA_VISIBLE_DEVICES=4 vllm-runbooks serve -- vllm serve MODEL" in text
     assert "  GPU  in use    use" in text
-    assert "Of GPU 2, 5-7 nothing of this is known." in text
+    assert "Details of GPU 2, 5-7 are unknown." in text
 
 
 def inspected(*gpus: GpuFacts, **more: Any) -> Inspected:
@@ -134,7 +134,7 @@ def test_a_host_whose_gpus_are_all_in_use_is_watched_next() -> None:
     full = GpuFacts(0, "A100-80GB", total_mib=81920.0, reserved_mib=0.0, used_mib=80000.0, busy_percent=0.0)
     text = plain(summary_view(host_summaries.summarize(inspected(full, replace(full, index=1)))))
 
-    assert "No GPU has enough free memory now" in text
+    assert "No GPU has enough free memory; wait for" in text
     assert "vllm-runbooks inventory --watch" in text
     assert "CUDA_VISIBLE_DEVICES" not in text
 
@@ -191,7 +191,7 @@ def test_a_change_of_the_server_is_offered_as_options_with_cost_and_checks() -> 
 
     assert "  Fix   --max-num-seqs 1" in lines
     assert [line for line in lines if line.endswith("lint \u2013  plan \u2013  vLLM \u2013")]
-    assert [line for line in lines if "Give --command FILE and --gpus" in line]
+    assert [line for line in lines if "add --command FILE and --gpus" in line]
     assert [line for line in lines if line.startswith("  time to first token    1.29 s   2.07 s")]
     assert "p99" not in " ".join(lines)
 
@@ -289,12 +289,12 @@ def test_leftovers_are_counted_and_only_proven_ones_offered_for_removal(
     assert both[0] == "2 LEFT   1 segment · 1 process"
     assert lines(proven, replace(proven, name="72"))[0] == "2 LEFT   2 processes"
     assert [line.split()[0] for line in both[3:5]] == ["71", "psm_1"]
-    assert both[-1] == "  Next  Remove what is proven: vllm-runbooks leftovers --remove proven"
+    assert both[-1] == "  Next  Remove the proven leftovers: vllm-runbooks leftovers --remove proven"
     alone = lines(other)
     assert "  From an earlier launch? not proven: named like vLLM's." in alone
     assert alone[-1].endswith("vllm-runbooks leftovers --remove NAME")
     assert lines(proven, words=("--remove", "proven")) == [
-        "OK       nothing of an earlier vLLM launch of this user is left on this host ·",
+        "OK       no leftovers of earlier vLLM launches of this user on this host ·",
         "         removed: process 71",
     ]
 
@@ -389,7 +389,7 @@ def test_numbers_that_have_no_space_in_a_terminal_are_named() -> None:
     assert history_command._that_fit(["a" * 30, "b" * 30]) == ["a" * 30]
     point = TrendPoint("1", "2026-11-21T08:00:00Z", None, None, {})
     summary = history_render.summary_of_trend(Trend("x", (point,)), (), ["a", "b"])
-    assert "  Note  More numbers moved: --fact a, --fact b" in plain(summary_view(summary))
+    assert "  Note  More changed numbers: --fact a, --fact b" in plain(summary_view(summary))
     assert summary.state == "RUNNING"
 
 

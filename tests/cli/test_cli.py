@@ -74,24 +74,24 @@ def test_an_unknown_text_is_status_1(capsys: pytest.CaptureFixture[str], tmp_pat
     [
         (["diagnose"], "give a log file, a recorded case, or - for standard input."),
         (["diagnose", "nothing-there"], "nothing-there: no such file, folder or recorded case"),
-        (["diagnose", "{tmp}/folder"], "holds no case.yaml; give a log file"),
+        (["diagnose", "{tmp}/folder"], "no case.yaml; use a log file"),
         (["diagnose", "{tmp}/binary"], "is a program, not text"),
         (["diagnose", "{tmp}/noise"], "is binary, not text"),
-        (["diagnose", "{tmp}/empty"], "is empty; give the log of a vLLM start"),
-        (["diagnose", "{tmp}/a.log", "{tmp}"], "is a folder; several inputs must be log files of one start"),
-        (["diagnose", "{tmp}/a.log", "--start", "2"], "start 2: the text holds one start; choose one of them"),
+        (["diagnose", "{tmp}/empty"], "is empty; use the log of a vLLM launch"),
+        (["diagnose", "{tmp}/a.log", "{tmp}"], "is a folder; several inputs must be log files of one launch"),
+        (["diagnose", "{tmp}/a.log", "--start", "2"], "start 2: the log has one launch; choose one of them"),
         (["diagnose", "{tmp}/a.log", "--start", "0"], "Invalid value for '--start'"),
         (["diagnose", "{tmp}/a.log", "--start", "last"], "Invalid value for '--start'"),
         (["diagnose", "{tmp}/a.log", "--format", "xml"], "Invalid value for '--format'"),
         (["diagnose", "{tmp}/a.log", "--colour"], "No such option"),
-        (["diagnose", "{tmp}/a.log", "--catalog", "{tmp}"], "holds no folder symptoms/; put your symptom files into"),
+        (["diagnose", "{tmp}/a.log", "--catalog", "{tmp}"], "no folder symptoms/; put your symptom files into"),
         (["diagnose", "{tmp}/case"], "case/case.yaml:1: title: is missing"),
-        (["catalog", "check", "{tmp}/broken.yaml"], "broken.yaml:1: holds no mapping"),
+        (["catalog", "check", "{tmp}/broken.yaml"], "broken.yaml:1: not a mapping"),
         (["catalog", "check", "{tmp}/case/case.yaml"], "case/case.yaml:1: title: is missing"),
         (["catalog", "check", "{tmp}/lines.yaml"], "lines.yaml:1: (file): input should be a valid array"),
-        (["catalog", "check", "{tmp}"], "is a folder; name a file, or use --dir for a catalog folder"),
+        (["catalog", "check", "{tmp}"], "is a folder; use a file, or --dir for a catalog folder"),
         (["catalog", "check", "--dir", "{tmp}/none"], "no such folder; name a catalog folder"),
-        (["catalog", "check", "--dir", "{tmp}/case"], "holds no symptoms/*.yaml and no cases; name a catalog folder"),
+        (["catalog", "check", "--dir", "{tmp}/case"], "has no symptoms/*.yaml and no cases; use a catalog folder"),
         (["catalog", "new", "Port"], "Port: is no symptom id; write <group>.<word>, as in port.in_use"),
         (["catalog", "new", "lunch.late"], "lunch.late: 'lunch' is no group; use one of api,"),
         (["nothing"], "No such command 'nothing'"),
@@ -284,7 +284,7 @@ def test_text_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert "vLLM 0.16.0 (given)" in out
     assert "✗ CUDA out of memory in the multimodal encoder" in out
     assert "  Fix   --limit-mm-per-prompt" in out
-    assert "WAYS OUT" not in out
+    assert "FIXES" not in out
     explained = run(capsys, "diagnose", "autoglm-3090-video-oom", "--vllm", "0.16.0", "--explain")[1]
     assert "limit_mm_per_prompt does not limit video" in explained
 

@@ -85,7 +85,7 @@ def test_a_wrong_word_is_told_with_what_is_right(capsys: pytest.CaptureFixture[s
         ("lint none.sh run.sh", "none.sh: no such file"),
         ("lint folder", "folder: holds no script; give a folder"),
         ("lint binary", "binary: is a program, not text; give a script"),
-        ("lint pipe", "pipe: is a pipe that nobody writes into; give a script"),
+        ("lint pipe", "pipe: is a pipe without a writer; use a script"),
         ("convert none.sh --to shell", "none.sh: no such file"),
         ("migrate folder --from 0.11.0 --to 0.19.0", "give a script, manifest or page"),
         ("diagnose a.log --command binary", "binary: is a program, not text; give a script"),
@@ -189,7 +189,7 @@ def test_standard_input_that_is_closed_is_told(
     status, out, err = run(capsys, *shlex.split(line))
 
     assert (status, out) == (2, "")
-    assert err == "vllm-runbooks: standard input: is closed; give a file, or pipe the text in\n"
+    assert err == "vllm-runbooks: standard input: is closed; use a file, or pipe the text in\n"
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_standard_input_is_read_once(capsys: pytest.CaptureFixture[str], line: s
     status, out, err = run(capsys, *shlex.split(line))
 
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "can be read once" in err
+    assert "can be read only once" in err
 
 
 @pytest.mark.slow
@@ -278,14 +278,14 @@ def test_a_text_in_another_encoding_is_not_rewritten(
             status, out, err = run(capsys, *shlex.split(line), name)
 
             assert (status, out, err.count("\n")) == (2, "", 1)
-            assert "is not in UTF-8; convert it first, as in iconv" in err
+            assert "is not UTF-8; convert it first, as in iconv" in err
 
 
 def test_a_text_of_standard_input_is_rewritten(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One in UTF-8, neither empty nor too large."""
-    texts = {SCRIPT: "", " \n": "is empty; give a script", "vllm\n" * 20: "is larger than 90 characters"}
+    texts = {SCRIPT: "", " \n": "is empty; use a script", "vllm\n" * 20: "is larger than 90 characters"}
     monkeypatch.setattr(sources, "MAX_SCRIPT", 90)
     for text, said in texts.items():
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
@@ -439,7 +439,7 @@ def test_what_is_no_release_is_refused_alike(capsys: pytest.CaptureFixture[str],
     status, out, err = run(capsys, *shlex.split(line), "--vllm", "banana")
 
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "'banana' is no version of vLLM" in err
+    assert "'banana' is not a vLLM version; use" in err
     assert not Path("o").exists()
     assert run(capsys, "diagnose", "a.log", "--vllm", "0.99.1rc2.dev3+gabc.cu129")[0] == 1
 
@@ -460,10 +460,10 @@ def test_what_is_no_release_is_refused_alike(capsys: pytest.CaptureFixture[str],
         ("check --only tiny-cpu-servd", "did you mean tiny-cpu-served?"),
         ("check --only two-nice-things", "no runbook or case has this id; the nearest are two-nodes-"),
         ("check --only zzzz", "; `vllm-runbooks list` shows the runbooks, "),
-        ("plan Qwen/Qwen3-8B", "give GPUs, as in --gpus 8xRTX3090, too."),
-        ("plan Qwen/Qwen3-8B --gpus H100-80GB --fnd context", "Did you mean --find of this command?"),
+        ("plan Qwen/Qwen3-8B", "give GPUs, as in --gpus 8xRTX3090."),
+        ("plan Qwen/Qwen3-8B --gpus H100-80GB --fnd context", "Did you mean --find?"),
         ("plan Qwen/Qwen3-8B --gpus H100-80GB --zzzz", "has no option --zzzz."),
-        ("plan Qwen/Qwen3-8B --gpus H100-80GB --tp 0", "parallel sizes are 1 at least"),
+        ("plan Qwen/Qwen3-8B --gpus H100-80GB --tp 0", "parallel sizes must be at least 1"),
         ("plan Qwen/Qwen3-8B --gpus H100-80GB --start 2", "--start chooses a launch in a log; it needs --from-log."),
         ("plan Qwen/Qwen3-8B --gpus H100-80GB --deploy new --port 0", "0 is not in the range 1<=x<=65535"),
     ],
@@ -610,9 +610,9 @@ def test_a_catalog_of_ones_own_is_taken_by_every_command(
 @pytest.mark.parametrize(
     ("folder", "said"),
     [
-        ("none", "none: no such catalog folder; name one that holds symptoms/"),
-        ("folder", "folder: holds no folder symptoms/"),
-        ("a:b", "--catalog a:b: holds ':', which separates folders; rename it"),
+        ("none", "none: no such catalog folder; use one that contains symptoms/"),
+        ("folder", "folder: no folder symptoms/"),
+        ("a:b", "--catalog a:b: contains ':', which separates folders; rename it"),
     ],
 )
 @pytest.mark.parametrize("line", ["catalog list", "run single-gpu-oom", "check", "case add a.log --expect ok"])

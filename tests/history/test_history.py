@@ -160,7 +160,7 @@ def test_entries_are_found() -> None:
         assert kept_.entry(part).environment == kept_.entry(whole).environment
         assert kept_.entry(whole[:11]).id == whole
         for wrong in ("", "%", "zzzz", "0" * 12, "é"):
-            with pytest.raises(InputError, match="no entry of the history"):
+            with pytest.raises(InputError, match="no history entry"):
                 kept_.entry(wrong)
 
 
@@ -170,7 +170,7 @@ def test_an_id_that_begins_several_is_refused() -> None:
     with edited() as file:
         file.execute("UPDATE entries SET id = 'abcd0000000' || number")
 
-    with history.opened(say=told) as kept_, pytest.raises(InputError, match="several entries begin so"):
+    with history.opened(say=told) as kept_, pytest.raises(InputError, match="ambiguous id"):
         kept_.entry("abcd")
 
 
@@ -261,7 +261,7 @@ def test_the_next_command_says_what_was_interrupted(capsys: pytest.CaptureFixtur
         assert capsys.readouterr().err == ""
     with kept.opened(no_history=False):
         assert re.fullmatch(
-            r"vllm-runbooks: a run of single-gpu-oom on k, begun 2\S+Z, was interrupted\n", capsys.readouterr().err
+            r"vllm-runbooks: a run of single-gpu-oom on k, started 2\S+Z, was interrupted\n", capsys.readouterr().err
         )
     with kept.opened(no_history=False):
         assert capsys.readouterr().err == ""
@@ -398,7 +398,7 @@ def pipe(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "says"), [(foreign, "another program"), (newer, "newer release"), (pipe, "is no plain file")]
+    ("other", "says"), [(foreign, "another program"), (newer, "newer release"), (pipe, "is not a regular file; use")]
 )
 def test_what_is_not_ours_is_left_alone(place: Path, other: Callable[[Path], None], says: str) -> None:
     """That is said in one line, and the command goes on without a history; one that asks for it is refused."""
@@ -415,7 +415,7 @@ def test_what_is_not_ours_is_left_alone(place: Path, other: Callable[[Path], Non
 
     (line,) = said
     assert says in line
-    assert line.endswith("; this command goes on without it")
+    assert line.endswith("; this command continues without it")
     assert place.stat().st_ino == before
     assert not list(place.parent.glob("*.damaged-*"))
 
@@ -433,7 +433,7 @@ def test_a_file_of_somebody_else_is_neither_moved_nor_removed(
         kept_.begin("run", "a on b", inputs={})
 
     assert statuses == [2, 2]
-    assert capsys.readouterr().err.count("is no history of this tool, and is left alone") == 2
+    assert capsys.readouterr().err.count("is not a history of vllm-runbooks; left unchanged") == 2
     assert [path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock")] == ["notes.txt"]
     assert notes.read_bytes() == content
 
@@ -471,7 +471,7 @@ def test_a_file_that_is_locked_too_long_is_done_without(place: Path, monkeypatch
     holder.close()
 
     assert len(said) == 1
-    assert "another process has held it for 0.2 s" in said[0]
+    assert "locked by another process for 0.2 s" in said[0]
 
 
 @pytest.fixture
@@ -510,7 +510,7 @@ def test_a_command_ends_as_it_would_where_the_disk_is_full(
     (full_disk[0] / "filler").unlink()
 
     assert (status, out.splitlines()[0]) == (0, "1 pass")
-    assert err.count("goes on without it") == 1
+    assert err.count("continues without it") == 1
     assert [each.id for each in all_of_it()] == full_disk[1][::-1]
 
 
@@ -835,13 +835,13 @@ def test_two_releases_differ_in_what_the_command_leaves_to_them(capsys: pytest.C
     assert status == 1
     head, _, rest = out.partition("\n\n")
     assert head.startswith("DIFFERS  1 result differs · ")
-    assert rest.startswith(f"a: {first}, a guarded start of Qwen/Qwen3-8B, begun ")
+    assert rest.startswith(f"a: {first}, a supervised launch of Qwen/Qwen3-8B, started ")
     inputs, results = out.index("options.gpu_memory_utilization: 0.9 -> 0.92 (+0.02, +2.2 %)"), out.index("Results")
     assert inputs < results < out.index("facts.kv_cache_gib: 20.0 -> 22.0 (+2, +10.0 %)")
     assert "the default has changed: The server takes" in out
     same = compared(capsys, first[:8], first)
     assert (same[0], same[1].splitlines()[0]) == (
-        0, "SAME     the results are the same, but for times · no inputs differ · no environment values differ"
+        0, "SAME     the results are the same except for times · no inputs differ · no environment values differ"
     )  # fmt: skip
     assert compared(capsys, second, first, "json")[0] == 1
 
@@ -905,15 +905,15 @@ def test_checks_are_compared_run_by_run(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "is no JSON document"),
-        ("[1]", "is no JSON object"),
-        ("{}", "is no entry of a history"),
-        ('{"id": 1, "kind": [], "subject": {}}', "is no entry of a history"),
-        ('{"id": "a", "kind": "run", "subject": "s", "began": "x", "inputs": 7}', "is no entry of a history"),
-        ('{"runs": [{"runbook": 1}]}', "is no entry of a history"),
-        ('{"outcome": 1, "facts": [], "findings": 2, "vllm": 3, "root_cause": null}', "is no entry of a history"),
-        ("[" * 100_000, "is no JSON document"),
-        ('{"a": 1}\n{"a": 1}\n', "of an export with several lines give one"),
+        ("", "is not a JSON document"),
+        ("[1]", "is not a JSON object"),
+        ("{}", "is not a history entry, nor a"),
+        ('{"id": 1, "kind": [], "subject": {}}', "is not a history entry, nor a"),
+        ('{"id": "a", "kind": "run", "subject": "s", "began": "x", "inputs": 7}', "is not a history entry, nor a"),
+        ('{"runs": [{"runbook": 1}]}', "is not a history entry, nor a"),
+        ('{"outcome": 1, "facts": [], "findings": 2, "vllm": 3, "root_cause": null}', "is not a history entry, nor a"),
+        ("[" * 100_000, "is not a JSON document"),
+        ('{"a": 1}\n{"a": 1}\n', "from an export with several lines, use one line"),
     ],
 )
 def test_what_is_no_document_is_refused(
@@ -933,16 +933,16 @@ def test_what_is_no_document_is_refused(
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("diff nothing nothing", "the history holds nothing of it"),
-        ("diff abcd abcd", "no entry of the history has this id"),
+        ("diff nothing nothing", "the history has no entry of it"),
+        ("diff abcd abcd", "no history entry has this id"),
         ("diff missing.json x", "No such file"),
         ("show abcdef", "no runbook has this id"),
         ("show nothing", "no runbook has this id"),
-        ("history --since yesterday", "is no moment"),
-        ("history --since 999999w", "is no moment"),
+        ("history --since yesterday", "is not a time"),
+        ("history --since 999999w", "is not a time"),
         ("history --kind other", "is not one of"),
         ("history --limit 0", "is not in the range"),
-        ("history trend nothing", "the history holds nothing of it"),
+        ("history trend nothing", "the history has no entry of it"),
         ("history prune --keep 5x", "neither an age"),
         ("history export .", "is a folder"),
         ("history wipe", "add --yes"),
@@ -979,7 +979,7 @@ def test_documents_keep_to_their_schemas(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_the_history_is_listed_shown_and_followed(capsys: pytest.CaptureFixture[str]) -> None:
     """The newest first, parts under their check, numbers that moved over time."""
-    assert printed(capsys, "history") == "the history holds nothing that was asked for\n"
+    assert printed(capsys, "history") == "no matching entries in the history\n"
     assert not history.place().exists()
     (check,) = keep(kind="check", subject="everything")
     keep(part_of=check)
@@ -1044,7 +1044,7 @@ def test_the_history_is_exported_pruned_and_wiped(capsys: pytest.CaptureFixture[
     } == {"history.sqlite"}
     assert "the logs of 1 guarded start in" in out
     assert sorted(path.name for path in place.parent.rglob("*")) == ["20260101T000000Z-def", "starts"]
-    assert printed(capsys, "history", "wipe", "--yes") == "there was nothing to remove\n"
+    assert printed(capsys, "history", "wipe", "--yes") == "nothing to remove\n"
 
 
 # Killed at any moment
@@ -1061,7 +1061,7 @@ def test_wiping_removes_what_jobs_left_and_no_job_that_runs(capsys: pytest.Captu
         command_line(["history", "wipe", "--yes"])
     out, err = capsys.readouterr()
 
-    assert "removed what runs of 1 job left" in out
+    assert "removed the output of 1 job in" in out
     assert "busy: runs now, and keeps" in err
     assert sorted(path.name for path in state.iterdir()) == ["busy", "busy.running"]
 
@@ -1150,7 +1150,7 @@ def test_kill_at_any_moment_loses_no_entry(three: Path, seeds: range, capsys: py
         with kept.opened(no_history=False):
             pass
         said = capsys.readouterr().err.splitlines()
-        assert [re.sub(r"vllm-runbooks: (.*), begun \S+Z, was interrupted", r"\1", line) for line in said] == open_
+        assert [re.sub(r"vllm-runbooks: (.*), started \S+Z, was interrupted", r"\1", line) for line in said] == open_
         _check_whole(three / "out")
     assert len(moments) > 1
 

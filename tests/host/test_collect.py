@@ -94,7 +94,7 @@ def test_what_is_no_name_is_refused(source: str, capsys: pytest.CaptureFixture[s
     status, out, err = run(capsys, "diagnose", "--from", source)
 
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "; write docker:CONTAINER" in err or "does not name one; write " in err
+    assert "log source; use docker:CONTAINER" in err or "no name given; use " in err
 
 
 @pytest.mark.parametrize("source", ["docker:vllm", "podman:vllm", "k8s:prod/vllm-0", "journal:vllm.service"])
@@ -128,20 +128,20 @@ def test_what_the_tool_says_beside_the_log_is_shown(tools: Path, capsys: pytest.
     stand_in(tools, "kubectl", f'echo "Defaulted container \\"a\\" out of: a, b" >&2; echo "{PORT}"')
     _, _, err = run(capsys, "diagnose", "--from", "k8s:prod/vllm-0")
 
-    assert err.splitlines()[1:] == ['vllm-runbooks: kubectl says: Defaulted container "a" out of: a, b']
+    assert err.splitlines()[1:] == ['vllm-runbooks: kubectl:  Defaulted container "a" out of: a, b']
 
 
 @pytest.mark.parametrize(
     ("script", "said"),
     [
         ('echo "log line"; echo "Error: No such container: a" >&2; exit 1', "status 1: Error: No such container: a"),
-        ("exit 3", "`docker logs a` ended with status 3: it said nothing"),
-        ("kill -9 $$", "`docker logs a` was ended by signal 9: "),
+        ("exit 3", "`docker logs a` ended with status 3: no output"),
+        ("kill -9 $$", "`docker logs a` was killed by signal 9: "),
         (
             'printf "\\033[31mHF_TOKEN=hf_abcdefghijklmnopqrstuvwx0\\n"; exit 1',
             "status 1:  [31mHF_TOKEN=[secret-",
         ),
-        ("exit 0", "docker:a: the log is empty: the container has printed nothing; does it log to a file?"),
+        ("exit 0", "docker:a: the log is empty: the container has printed nothing; check whether it logs to a file"),
         ("echo '-- No entries --'", "docker:a: the log is empty: "),
         ("head -c 300 /dev/zero", "docker:a: is binary, not text"),
     ],
@@ -166,7 +166,8 @@ def test_a_missing_tool_is_named(
 
     assert (status, out) == (2, "")
     assert err == (
-        "vllm-runbooks: k8s:prod/vllm-0: kubectl is not on this host; run this where it is, or give the log as a file\n"
+        "vllm-runbooks: k8s:prod/vllm-0: kubectl is not installed on this host; run this where it is, or use the log "
+        "as a file\n"
     )
 
 
@@ -174,7 +175,7 @@ def test_a_tool_that_cannot_run_is_one_line(tools: Path, monkeypatch: pytest.Mon
     """As where its file is damaged."""
     (tools / "docker").write_bytes(b"\x7fELF damaged")
     monkeypatch.setenv("PATH", str(tools))
-    with pytest.raises(InputError, match="docker:a: docker cannot be run: Exec format error; check it"):
+    with pytest.raises(InputError, match="docker:a: docker cannot be run: Exec format error"):
         collect.fetch(collect.command("docker:a"))
 
 
@@ -182,11 +183,11 @@ def test_a_tool_that_cannot_run_is_one_line(tools: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("script", "bounds", "said"),
     [
-        ("sleep 30", {"quiet_s": 0.3}, "printed nothing for 0.3 s; run it by hand and give the log as a file"),
-        ("while :; do echo x; sleep 0.05; done", {"whole_s": 0.5}, "was not through after 0.5 s"),
-        ("echo x; exec >&- 2>&-; sleep 30", {"quiet_s": 0.3}, "printed the log and did not end within 0.3 s"),
-        ("yes", {"max_bytes": 1 << 20}, "larger than 1 MiB; give its end, for example with `docker logs a 2>&1 | tail"),
-        ("sleep 30", {"quiet_s": 9, "whole_s": 0.3}, "was not through after 0.3 s"),
+        ("sleep 30", {"quiet_s": 0.3}, "printed nothing for 0.3 s; run it manually and use the log as a file"),
+        ("while :; do echo x; sleep 0.05; done", {"whole_s": 0.5}, "did not finish within 0.5 s"),
+        ("echo x; exec >&- 2>&-; sleep 30", {"quiet_s": 0.3}, "printed the log but did not exit within 0.3 s"),
+        ("yes", {"max_bytes": 1 << 20}, "larger than 1 MiB; use its end, for example with `docker logs a 2>&1 | tail"),
+        ("sleep 30", {"quiet_s": 9, "whole_s": 0.3}, "did not finish within 0.3 s"),
     ],
 )
 def test_time_and_size_are_bounded(  # noqa: PLR0917 - fixtures
@@ -212,4 +213,4 @@ def test_logs_and_a_source_exclude_each_other(capsys: pytest.CaptureFixture[str]
     status, out, err = run(capsys, "diagnose", "--from", "docker:a", "startup.log")
 
     assert (status, out) == (2, "")
-    assert err.startswith("vllm-runbooks: give either logs or --from, not both.")
+    assert err.startswith("vllm-runbooks: use either log files or --from, not both.")

@@ -183,7 +183,7 @@ def test_a_card_is_read_as_the_driver_tells(driver: Driver) -> None:
     assert (one.capability, one.is_mig, one.is_ecc_on, one.is_persistent) == ("8.0", False, True, True)
     assert (one.pcie_generation, one.pcie_generation_max, one.pcie_width) == (1, 4, 16)
     assert (one.power_w, one.power_limit_w, one.clock_mhz, one.clock_max_mhz) == (61.25, 400, 210, 1410)
-    assert (one.throttled_by, one.remapped_rows, one.is_remap_pending) == (("hardware heat",), 2, True)
+    assert (one.throttled_by, one.remapped_rows, one.is_remap_pending) == (("hardware thermal slowdown",), 2, True)
     assert (one.compute_mode, one.nvlinks, one.xids, one.processes) == ("default", 4, (79,), ())
     assert found.gpus[1].xids == ()
     assert found.pairs == (GpuPair(0, 1, "ok", "ok", "ok", "ok", "system"),)
@@ -252,7 +252,7 @@ def test_a_card_that_is_lost_leaves_the_others_readable(
     driver(NVMLError(15))
     status, out, err = run(capsys, "plan", "Qwen/Qwen3-8B", "--gpus", "local")
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "no GPU can be taken: GPU 0 cannot be reached through the driver (GPU is lost)" in err
+    assert "no usable GPU: GPU 0 cannot be reached through the driver (GPU is lost)" in err
 
 
 def test_one_look_and_a_watch_read_the_same_memory(driver: Driver) -> None:
@@ -295,13 +295,13 @@ def test_who_is_on_a_card_stays_unknown(driver: Driver, tmp_path: Path) -> None:
         inventory.watched(catalog.specs(), samples=2, every_s=0), inventory.recorded(path, catalog.specs()),
     ):  # fmt: skip
         assert found.recommendation is not None
-        assert found.recommendation.reason.endswith("who else is on it is not told")
+        assert found.recommendation.reason.endswith("its processes are unknown")
         assert {"processes", "MIG instances"} <= {one.fact for one in found.unknown}
 
     driver(readings())
     found = inventory.watched(catalog.specs(), samples=2, every_s=0)
     assert found.recommendation is not None
-    assert found.recommendation.reason.endswith("nobody else on it")
+    assert found.recommendation.reason.endswith("no other processes")
     assert (found.gpus[0].is_mig, found.gpus[0].processes) == (False, ())
     told, untold = gpu_memory.Nvml().read(), gpu_memory.Recorded(Path(series(tmp_path, {0: (0.0, 0.0)}))).read()
     assert [use.processes for use in inventory.uses([told, told], {})] == [()]
@@ -355,12 +355,12 @@ def test_no_driver_is_a_normal_answer(
     status, out, err = run(capsys, "inventory", "--format", "json")
     told = json.loads(out)
     assert (err, told["gpus"], told["recommendation"]) == ("", [], None)
-    assert "no NVIDIA driver answers" in told["no_gpus_reason"]
+    assert "no NVIDIA driver" in told["no_gpus_reason"]
     assert status == int(any(one["severity"] != "hint" for one in told["findings"]))
 
     assert run(capsys, "inventory", "--watch")[:2] == (
         1,
-        "NO GPU   No NVIDIA driver answers on this host (error 12)\n",
+        "NO GPU   No NVIDIA driver on this host (error 12)\n",
     )
     for command in (
         ("plan", "Qwen/Qwen3-8B", "--gpus", "local"),
@@ -368,7 +368,7 @@ def test_no_driver_is_a_normal_answer(
     ):
         status, out, err = run(capsys, *command)
         assert (status, out, err.count("\n")) == (2, "", 1)
-        assert "no NVIDIA driver answers" in err
+        assert "no NVIDIA driver" in err
         assert "name the cards" in err
 
 
@@ -382,7 +382,7 @@ def test_cards_of_this_host_are_planned_for(driver: Driver, capsys: pytest.Captu
     told = json.loads(out)
     assert (status, told["fits"], told["deployment"]["env"]["CUDA_VISIBLE_DEVICES"]) == (0, True, "1")
     assert told["gpus"][0]["total_gib"] == pytest.approx((81920 - 571) / 1024, abs=1e-4)
-    assert told["gpus"][0]["source"].startswith("read from the driver: 81,920 MiB, of which it keeps 571")
+    assert told["gpus"][0]["source"].startswith("read from the driver: 81,920 MiB, of which 571 reserved")
 
 
 def test_secrets_of_processes_are_hidden(driver: Driver, tmp_path: Path) -> None:
@@ -432,7 +432,7 @@ def test_errors_are_read_from_the_kernel_s_log(tmp_path: Path) -> None:
 
 
 def test_a_process_that_an_earlier_start_left_is_named(driver: Driver, tmp_path: Path) -> None:
-    """By the same proof as `leftovers`: it carries the mark of a start whose guard is gone."""
+    """By the same proof as `leftovers`: it carries the mark of a start whose supervisor has ended."""
     with subprocess.Popen(["true"]) as guard:
         pass
     (tmp_path / "m1").mkdir()
@@ -444,7 +444,7 @@ def test_a_process_that_an_earlier_start_left_is_named(driver: Driver, tmp_path:
         child.kill()
 
     [process] = found.gpus[0].processes or ()
-    assert "carries the mark of the start m1, whose guard is gone" in (process.orphan or "")
+    assert "is marked as part of launch m1, whose supervisor has ended" in (process.orphan or "")
     [said] = [one for one in inventories.inspect(found, catalog.specs()).findings if one.id == "gpu.orphan"]
     assert "vllm-runbooks leftovers" in said.do
 
@@ -491,7 +491,7 @@ def test_cards_of_other_makers_are_counted_and_not_read(
     found = inventory.collect()
 
     assert found.host.foreign_gpus == 2
-    assert (found.no_gpus_reason or "").endswith("; 2 cards of AMD are there and are not read")
+    assert (found.no_gpus_reason or "").endswith("; 2 AMD GPUs found, which are not supported")
 
 
 def test_packages_are_those_of_the_python_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -635,7 +635,7 @@ def test_what_nobody_told_is_named_and_is_no_finding() -> None:
     assert all(one.gpus in ((3, 5), ()) for one in found.unknown)
     shown = " ".join(render.inventories.text(found).split())
     assert "of GPU 3, 5: compute capability" in shown
-    assert "of the host or between its cards: CUDA version of the driver" in shown
+    assert "of the host or between its GPUs: CUDA version of the driver" in shown
 
 
 def test_a_limit_is_shown_as_a_figure_and_its_absence_as_such() -> None:
@@ -656,7 +656,7 @@ def test_a_narrow_link_slows_tensor_parallelism_only_between_cards() -> None:
     )
 
     assert "tensor parallelism" not in alone
-    assert "tensor parallelism over it will be slow" in beside
+    assert "tensor parallelism over it is slow" in beside
 
 
 def test_a_link_that_is_slow_under_load_says_so() -> None:
@@ -665,7 +665,7 @@ def test_a_link_that_is_slow_under_load_says_so() -> None:
         inspected(card(pcie_generation=1, pcie_generation_max=4, busy_percent=load)).findings for load in (0, 90)
     )
 
-    assert "an idle card lowers it" in idle[0].text
+    assert "idle GPUs lower it, check" in idle[0].text
     assert "under load" in next(one.text for one in busy if one.id == "gpu.link_slow")
 
 
@@ -732,7 +732,7 @@ def test_a_broken_case_of_a_host_is_named(tmp_path: Path, old: str, new: str, sa
 
     write(tmp_path, "{", "inventory.json")
     (tmp_path / "case.yaml").write_text(case, "utf-8")
-    with pytest.raises(CatalogError, match="is no JSON"):
+    with pytest.raises(CatalogError, match="invalid JSON"):
         case_files.read_case(tmp_path / "case.yaml")
 
 
@@ -775,7 +775,7 @@ def test_on_the_figures_of_the_field_notes_gpu_4_is_recommended(
     assert [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(json.loads(out))] == []
     status, out, _ = run(capsys, *watched)
     assert status == 0
-    assert out.startswith("GPU 4    3 looks in 0.0 s\n")
+    assert out.startswith("GPU 4    3 readings in 0.0 s\n")
     assert "CUDA_VISIBLE_DEVICES=4 vllm-runbooks serve -- vllm serve MODEL" in out
 
 
@@ -792,8 +792,8 @@ def test_a_recorded_series_is_read_whole_at_once_by_its_own_times(
     assert time.monotonic() - began < scaled(5)
     assert found is not None
     assert (found.gpu, found.samples, found.seconds, found.ranked[-1].memory_change_mib) == (1, 5, 20.0, 80000.0)
-    assert "others took memory while it was watched" in found.ranked[-1].reason
-    assert (status, out.splitlines()[0]) == (0, "GPU 1    5 looks in 20.0 s")
+    assert "other processes allocated memory while watching" in found.ranked[-1].reason
+    assert (status, out.splitlines()[0]) == (0, "GPU 1    5 readings in 20.0 s")
     one = live.watched(series(tmp_path, climbs[0])).recommendation
     assert one is not None
     assert (one.gpu, one.samples, one.seconds) == (0, 1, 0.0)
@@ -815,8 +815,8 @@ def test_a_card_whose_use_is_not_told_is_never_suitable(tmp_path: Path) -> None:
     assert (found.gpu, [(one.index, one.is_suitable) for one in found.ranked]) == (
         2, [(2, True), (1, None), (0, None), (3, False)],
     )  # fmt: skip
-    assert found.ranked[1].reason.startswith("as far as told: 80.0 GiB free of 80.0 GiB; its memory rests")
-    assert "its use is not told" in found.ranked[1].reason
+    assert found.ranked[1].reason.startswith("as far as known: 80.0 GiB free of 80.0 GiB; its memory rests")
+    assert "its use is unknown" in found.ranked[1].reason
     assert untold is not None
     assert (untold.gpu, untold.ranked[0].is_suitable) == (None, None)
 
@@ -831,16 +831,19 @@ CARD = {"index": 3, "name": A100, "total_mib": 81153, "used_mib": 100}
         ({"at_s": 1, "gpus": [{**CARD, "reserved_mib": 81100}]}, "GPU 3: used_mib and reserved_mib are 81200"),
         ({"at_s": 1, "gpus": [{**CARD, "busy_percent": 140}]}, "GPU 3: busy_percent is 140, and 100 at most"),
         ({"at_s": 1, "gpus": [{**CARD, "total_mib": 0}]}, "GPU 3: total_mib is 0"),
-        ({"at_s": 1, "gpus": [{**CARD, "utilization": 5}]}, "gpus[0].utilization: is no field that is known"),
-        ({"at_s": 1, "gpus": [{**CARD, "processes": [{"pid": 1, "gib": 5}]}]}, "gpus[0].processes[0].gib: is no field"),
-        ({"at_s": 1, "gpus": [CARD], "busy": 1}, "busy: is no field that is known"),
+        ({"at_s": 1, "gpus": [{**CARD, "utilization": 5}]}, "gpus[0].utilization: unknown field; remove"),
+        (
+            {"at_s": 1, "gpus": [{**CARD, "processes": [{"pid": 1, "gib": 5}]}]},
+            "gpus[0].processes[0].gib: unknown field; remove",
+        ),
+        ({"at_s": 1, "gpus": [CARD], "busy": 1}, "busy: unknown field; remove"),
         ({"at_s": 1, "gpus": [CARD, CARD]}, "gpus: lists GPU 3 twice"),
-        ({"at_s": 1, "gpus": [{"name": A100}]}, "gpus[0].index: is missing"),
+        ({"at_s": 1, "gpus": [{"name": A100}]}, "gpus[0].index: missing"),
         ({"gpus": [CARD]}, "at_s: is missing"),
         ({"at_s": 10**400, "gpus": [CARD]}, "at_s: must be a number"),
         ({"at_s": "1", "gpus": [CARD]}, "at_s: must be a number"),
         ({"at_s": 1, "gpus": [{**CARD, "used_mib": True}]}, "gpus[0].used_mib: must be a number"),
-        ({"at_s": 1}, "is no reading of GPU memory; a line is {at_s, gpus: [{index, …}]}"),
+        ({"at_s": 1}, "is not a GPU memory reading; a line is {at_s, gpus: [{index, …}]}"),
         ({"at_s": -1, "gpus": [CARD]}, "at_s: must be a number"),
         ([], "is no reading of GPU memory"),
     ],
@@ -871,7 +874,7 @@ def test_a_series_that_is_no_plain_file_is_told_and_not_waited_for(
     pipe = tmp_path / "ff"
     os.mkfifo(pipe)
     path, said = {
-        "pipe": (f"{pipe}", "is a pipe that nobody writes into"),
+        "pipe": (f"{pipe}", "is a pipe without a writer"),
         "folder": (f"{tmp_path}", "is a folder, no plain file"),
         "device": ("/dev/zero", "is a device, no plain file"),
     }[kind]
@@ -883,7 +886,7 @@ def test_a_series_that_is_no_plain_file_is_told_and_not_waited_for(
         status, out, err = run(capsys, *command)
 
         assert (status, out) == (2, "")
-        assert err == f"vllm-runbooks: {path}: {said}; give a file with a series of GPU memory\n"
+        assert err == f"vllm-runbooks: {path}: {said}; use a file with a series of GPU memory readings\n"
 
 
 def test_a_series_comes_through_a_pipe_that_is_written_into(tmp_path: Path) -> None:
@@ -908,7 +911,7 @@ def test_findings_that_differ_in_figures_alone_are_one() -> None:
     [taken] = [one for one in found.findings if one.id == "gpu.memory_taken"]
 
     assert taken.gpus == (0, 1, 3)
-    assert taken.text.startswith("36.0, 2.8, 2.7 GiB of 79.2 GiB are in use by others: ")
+    assert taken.text.startswith("36.0, 2.8, 2.7 GiB of 79.2 GiB in use by others:")
     assert render.inventories.text(found).count("inventory --watch before the launch") == 1
 
 
@@ -921,21 +924,21 @@ def test_a_snapshots_case_names_its_cards(capsys: pytest.CaptureFixture[str]) ->
     for name in ("tiny-cpu-served", "host-8xa100", ".."):
         status, out, err = run(capsys, "plan", "Qwen/Qwen3-8B", "--gpus", name)
         assert (status, out, err.count("\n")) == (2, "", 1)
-        assert f"{name}: is no GPU that is known" in err
+        assert f"{name}: unknown GPU" in err
 
 
 @pytest.mark.parametrize(
     ("looks", "need", "expected", "said"),
     [
         ([{0: (100.0, 0.0), 1: (5000.0, 0.0)}] * 2, None, 0, "suitable, but has 75.1 GiB free, GPU 0 79.9 GiB"),
-        ([{0: (20000.0, 0.0), 1: (0.0, 0.0)}, {0: (9000.0, 0.0), 1: (0.0, 0.0)}], 10.0, 1, "others gave back memory"),
-        ([{0: (0.0, 0.0), 1: (0.0, 0.0)}, {0: (9000.0, 0.0), 1: (0.0, 0.0)}], 10.0, 1, "others took memory"),
-        ([{0: (0.0, 99.0), 1: (0.0, 3.0)}] * 2, None, 1, "computes at 99 % for others"),
-        ([{0: (0.0, 0.0)}] * 2, 90.0, None, "80.0 GiB free, and 90.0 GiB are asked for"),
-        ([{0: (None, 0.0), 1: (70000.0, 0.0)}] * 2, None, None, "its memory in use is unknown"),
-        ([{0: (None, None), 1: (6000.0, 40.0)}] * 2, None, 1, "its memory in use is unknown"),
-        ([{0: (0.0, 0.0)}, {0: (None, None)}], None, None, "its memory in use is unknown"),
-        ([{0: (0.0, None), 1: (0.0, 10.0)}] * 2, None, 1, "its use is not told"),
+        ([{0: (20000.0, 0.0), 1: (0.0, 0.0)}, {0: (9000.0, 0.0), 1: (0.0, 0.0)}], 10.0, 1, "other processes freed memory"),
+        ([{0: (0.0, 0.0), 1: (0.0, 0.0)}, {0: (9000.0, 0.0), 1: (0.0, 0.0)}], 10.0, 1, "other processes allocated memory"),
+        ([{0: (0.0, 99.0), 1: (0.0, 3.0)}] * 2, None, 1, "99 % used by other processes"),
+        ([{0: (0.0, 0.0)}] * 2, 90.0, None, "80.0 GiB free, 90.0 GiB needed"),
+        ([{0: (None, 0.0), 1: (70000.0, 0.0)}] * 2, None, None, "its used memory is unknown"),
+        ([{0: (None, None), 1: (6000.0, 40.0)}] * 2, None, 1, "its used memory is unknown"),
+        ([{0: (0.0, 0.0)}, {0: (None, None)}], None, None, "its used memory is unknown"),
+        ([{0: (0.0, None), 1: (0.0, 10.0)}] * 2, None, 1, "its use is unknown"),
     ],
 )
 def test_a_gpu_is_chosen_by_its_trend_and_its_neighbours(
@@ -972,7 +975,7 @@ def test_one_look_says_that_it_shows_no_trend() -> None:
     found = host_loading.inventory(SHARED).recommendation
 
     assert found is not None
-    assert (found.gpu, found.samples, found.note) == (4, 1, "one look shows no trend; --watch looks several times")
+    assert (found.gpu, found.samples, found.note) == (4, 1, "one reading shows no trend; use --watch")
 
 
 # ---- a snapshot as --gpus
@@ -1049,14 +1052,14 @@ def test_a_card_that_the_catalog_does_not_know_is_planned_with_its_memory(tmp_pa
 
     assert (one.gpu.name, one.gpu.capability) == ("Weird 9000", "9.0")
     assert (found.fits, found.per_gpu[0].total_gib) == (True, (49152 - 512) / 1024)
-    assert found.gpus[0].source == "read from the driver: 49,152 MiB, of which it keeps 512"
+    assert found.gpus[0].source == "read from the driver: 49,152 MiB, of which 512 is reserved"
     assert planner.plan_layouts("Qwen/Qwen3-8B", path).fits is True
     [rough] = host_loading.cards(write(tmp_path, snapshot({**known, "reserved_mib": None})))
     total = rough.gpu.total
     assert total is not None
     least, most = (float(share) / 100 for share in re.findall(r"([0-9.]+)%", total.source))
     assert least < total.expected / 48 < most, "the shares that are named are those of all cards"
-    with pytest.raises(InputError, match=r"GPU 0: neither its memory nor a name that the catalog knows \(Weird 9000\)"):
+    with pytest.raises(InputError, match=r"GPU 0: no memory size and unknown name \(Weird 9000\)"):
         host_loading.cards(write(tmp_path, snapshot({"name": "Weird 9000"})))
 
 
@@ -1074,8 +1077,8 @@ def test_a_plan_counts_what_is_in_use_on_the_cards_that_it_takes(tmp_path: Path)
     one = planner.plan_model("Qwen/Qwen3-8B", path, tp=1)
 
     assert (both.fits, [rank.fits for rank in both.per_gpu]) == (False, [True, False])
-    assert both.limits[0].startswith("GPU 0: 36.00 GiB are in use, so 43.25 GiB are free and the start asks for")
-    assert "--gpu-memory-utilization 0.54 at most" in both.limits[0]
+    assert both.limits[0].startswith("GPU 0: 36.00 GiB in use, 43.25 GiB free; the launch requires")
+    assert "--gpu-memory-utilization 0.54" in both.limits[0]
     assert lower.fits is True
     assert any(said.startswith("GPU 0: 36.00 GiB are in use") for said in lower.limits)
     assert one.fits is True
@@ -1090,7 +1093,7 @@ def test_a_card_of_which_its_use_is_not_told_leaves_the_answer_open(tmp_path: Pa
     assert planner.plan_model("Qwen/Qwen3-8B", path, tp=1).fits is True
     two = planner.plan_model("Qwen/Qwen3-8B", path, tp=2)
     assert (two.fits, two.per_gpu[1].fits) == (None, None)
-    assert "GPU 0: its memory in use is unknown" in two.limits
+    assert "GPU 0: its used memory is unknown" in two.limits
     found = planner.plan_layouts("Qwen/Qwen3-8B", path)
     best = planner.chosen(found)
     assert found.fits is True
@@ -1178,45 +1181,45 @@ def test_files_of_a_plan_name_the_cards_that_were_chosen() -> None:
     ("text", "said"),
     [
         ("", "is empty"),
-        ("{", "is no JSON"),
+        ("{", "invalid JSON"),
         ("[]", '"kind" is not "inventory"'),
         ("{}", '"kind" is not "inventory"'),
         ('{"kind": "inventory"}', "has schema None"),
         ('{"kind": "inventory", "schema": 3, "gpus": []}', "has schema 3"),
         ('{"kind": "inventory", "schema": true, "gpus": []}', "has schema True"),
-        ('{"kind": "inventory", "schema": 2}', "gpus: is missing"),
-        (snapshot(), "lists no GPU"),
-        (snapshot(no_gpus_reason="gone"), "lists no GPU (gone)"),
+        ('{"kind": "inventory", "schema": 2}', "gpus: missing"),
+        (snapshot(), "no GPUs"),
+        (snapshot(no_gpus_reason="gone"), "no GPUs (gone)"),
         ({**snapshot(), "gpus": {}}, "gpus: must be a list"),
         ({**snapshot(), "gpus": [7]}, "gpus[0]: must be an object"),
-        ({**snapshot(), "gpus": [{"name": "A100-80GB"}]}, "gpus[0].index: is missing"),
+        ({**snapshot(), "gpus": [{"name": "A100-80GB"}]}, "gpus[0].index: missing"),
         ({**snapshot(), "gpus": [{"index": 1}, {"index": 1}]}, "lists GPU 1 twice"),
         ({**snapshot(), "gpus": [{"index": 1.5}]}, "gpus[0].index: must be a whole number"),
         (snapshot({"name": 7}), "gpus[0].name: must be a text"),
-        (snapshot({"name": "x" * 9000}), "gpus[0].name: must be a text of at most 8,000 characters"),
+        (snapshot({"name": "x" * 9000}), "gpus[0].name: must be a string of at most 8,000 characters"),
         (snapshot({"total_mib": "80 GB"}), "gpus[0].total_mib: must be a number"),
         (snapshot({"total_mib": -5}), "gpus[0].total_mib: must be a number"),
         (snapshot({"total_mib": True}), "gpus[0].total_mib: must be a number"),
         (snapshot({"total_mib": 0}), "GPU 0: total_mib is 0"),
         (snapshot({"total_mib": 1e30}), "gpus[0].total_mib: must be a number"),
-        ('{"schema": 2, "kind": "inventory", "gpus": [{"index": 0, "total_mib": NaN}]}', "must be a number"),
+        ('{"schema": 2, "kind": "inventory", "gpus": [{"index": 0, "total_mib": NaN}]}', "must be a plausible number"),
         (snapshot({"total_mib": 100, "used_mib": 200}), "used_mib is 200, and total_mib 100"),
-        (snapshot({"capability": "new"}), "capability is new, no compute capability"),
+        (snapshot({"capability": "new"}), "capability is new, not a compute capability"),
         (snapshot({"is_mig": "no"}), "gpus[0].is_mig: must be true or false"),
         (snapshot({"xids": [1.5]}), "gpus[0].xids[0]: must be a whole number"),
-        (snapshot({"memory": 5}), "gpus[0].memory: is no field that is known"),
-        (snapshot({"name": "A100-80GB"}, pairs=[{"first": 0, "second": 3}]), "joins GPU 0 and GPU 3"),
+        (snapshot({"memory": 5}), "gpus[0].memory: unknown field; remove"),
+        (snapshot({"name": "A100-80GB"}, pairs=[{"first": 0, "second": 3}]), "GPU 0 and GPU 3: use"),
         (snapshot({"name": "A100-80GB"}, packages={"torch": 2}), "packages: must be an object of texts"),
         (snapshot({"is_mig": True, "name": "A100-80GB"}), "divided into instances"),
-        ("[" * 100_000, "is no JSON"),
-        ('{"a": ' + "9" * 5000 + "}", "is no JSON"),
-        ("index, name\n0\n", "has 1 columns, the head 2"),
+        ("[" * 100_000, "invalid JSON"),
+        ('{"a": ' + "9" * 5000 + "}", "invalid JSON"),
+        ("index, name\n0\n", "has 1 columns, the header 2"),
         ("index, name\nx, A100-80GB\n", "index: must be a whole number"),
         ("index, name, memory.total [MiB]\n0, A100-80GB, lots\n", "total_mib: must be a number"),
-        ("index, name\n, A100-80GB\n", "index: is missing"),
-        ("name, memory.total\nA100, 5\n", "neither a host's snapshot nor nvidia-smi's CSV"),
-        ("what is this", "neither a host's snapshot nor nvidia-smi's CSV"),
-        ('index, name\n0, "a\n', "neither its memory nor a name"),
+        ("index, name\n, A100-80GB\n", "index: missing"),
+        ("name, memory.total\nA100, 5\n", "neither a host snapshot nor CSV"),
+        ("what is this", "neither a host snapshot nor CSV"),
+        ('index, name\n0, "a\n', "no memory size and unknown name"),
         (" " * 5_000_000 + "{}", "is larger than"),
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, str) else "",
@@ -1238,7 +1241,7 @@ def test_what_is_no_snapshot_at_all_is_refused(tmp_path: Path, capsys: pytest.Ca
     for name in (str(tmp_path), str(tmp_path / "gone.json"), str(tmp_path / "binary.json"), "autoglm-3090-video-oom"):
         status, out, err = run(capsys, "inventory", name)
         assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "holds no log; vllm-runbooks inventory reads it" in run(capsys, "diagnose", "host-1xa100")[2]
+    assert "without a log; use vllm-runbooks inventory" in run(capsys, "diagnose", "host-1xa100")[2]
 
 
 def test_the_recommended_gpu_is_a_step() -> None:
@@ -1306,15 +1309,15 @@ def test_secrets_of_somebody_else_s_snapshot_are_hidden(tmp_path: Path, capsys: 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("--samples 3", "--samples is for --watch"),
-        ("--every 3", "--every is for --watch"),
-        ("--gpu-memory x", "--gpu-memory is for --watch"),
-        ("--watch x.json", "to rank the GPUs of x.json, leave --watch out"),
-        ("--watch --gpu-memory x --samples 3", "--samples is for looks at this host"),
-        ("--watch --gpu-memory x --every 3", "--every is for looks at this host"),
-        ("--watch -o x.json", "-o is for a snapshot"),
-        ("--watch --python x", "--python is for a snapshot"),
-        ("x.json --python x", "a file has its own packages"),
+        ("--samples 3", "--samples requires --watch."),
+        ("--every 3", "--every requires --watch."),
+        ("--gpu-memory x", "--gpu-memory requires --watch."),
+        ("--watch x.json", "to rank the GPUs of x.json, remove --watch."),
+        ("--watch --gpu-memory x --samples 3", "--samples cannot be used with --gpu-memory"),
+        ("--watch --gpu-memory x --every 3", "--every cannot be used with --gpu-memory"),
+        ("--watch -o x.json", "-o cannot be used with --watch."),
+        ("--watch --python x", "--python cannot be used with --watch."),
+        ("x.json --python x", "a snapshot has its own packages."),
         ("--watch --samples 1", "--samples"),
         ("--watch --every nan", "nan is no number"),
         ("--need 0", "--need"),

@@ -1,4 +1,4 @@
-"""What earlier starts left: found with the proof of whose it is, removed when that is asked for, and nothing else."""
+"""What earlier launches left: found with the proof of whose it is, removed when that is asked for, and nothing else."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_nothing_of_a_guard_that_cannot_be_seen_is_proven(
     assert [found[name].is_proven for name in (f"{left.pid}", segment)] == [False, False]
     assert is_left
     assert (leftovers.SHARED / segment).exists()
-    assert "cannot be seen from here: it ran in another process namespace (box7)" in found[segment].proof
+    assert "supervisor is not visible from here: it ran in another PID namespace (box7)" in found[segment].proof
     assert not leftovers.is_over(starts / "other1")
 
 

@@ -643,24 +643,24 @@ def test_a_node_may_be_written_by_hand() -> None:
 def test_one_damaged_file_of_a_folder_is_a_node_that_could_not_be_read(tmp_path: Path) -> None:
     """The rest goes on; where nothing is left, or the file was named itself, it is refused."""
     (tmp_path / "bad.json").write_text('{"schema": 2,')
-    with pytest.raises(InputError, match="is no JSON"):
+    with pytest.raises(InputError, match="invalid JSON"):
         rb.nodes(str(tmp_path))
     (tmp_path / "good.json").write_text('{"schema": 2, "kind": "node", "name": "a"}')
     found = rb.nodes(str(tmp_path))
 
     assert ([node.name for node in found.nodes], [each.name for each in found.unread]) == (["a"], ["bad"])
     assert found.ok is False
-    with pytest.raises(InputError, match="is no JSON"):
+    with pytest.raises(InputError, match="invalid JSON"):
         rb.nodes(str(tmp_path / "bad.json"), str(tmp_path / "good.json"))
 
 
 BAD: dict[str, tuple[str, str]] = {
-    "no JSON": ("{", "is no JSON (line 1: "),
+    "no JSON": ("{", "invalid JSON (line 1: "),
     "another kind": ('{"schema": 2, "kind": "probe"}', 'is no recorded cluster: "kind" is not "cluster" or "node"'),
     "a list": ("[]", "is no recorded cluster"),
-    "another schema": ('{"schema": 3, "kind": "cluster", "nodes": []}', "has schema 3, and 2 is read"),
+    "another schema": ('{"schema": 3, "kind": "cluster", "nodes": []}', "has schema 3, supported is 2"),
     "no nodes": ('{"schema": 2, "kind": "cluster"}', "nodes: is missing"),
-    "no name": ('{"schema": 2, "kind": "node"}', "name: is missing"),
+    "no name": ('{"schema": 2, "kind": "node"}', "name: missing"),
     "an empty name": ('{"schema": 2, "kind": "node", "name": ""}', "is no name of a node"),
     "a name that steers": ('{"schema": 2, "kind": "node", "name": "a\\u001b[2J"}', "is no name of a node"),
     "a name twice": (
@@ -691,8 +691,8 @@ BAD: dict[str, tuple[str, str]] = {
         '"address": "x", "port": -1, "use": "ray", "state": "open"}]}'), "connections[0].port: must be a whole number"),
     "deep": (
         '{"schema": 2, "kind": "node", "name": "a", "model": ' + "[" * 100_000,
-        "is no JSON (too deep or too long)"),
-    "no snapshot at all": ("hello\n", "is neither a host's snapshot nor nvidia-smi's CSV"),
+        "invalid JSON (too deep or too long)"),
+    "no snapshot at all": ("hello\n", "neither a host snapshot nor CSV"),
 }  # fmt: skip
 
 
@@ -751,7 +751,7 @@ def test_a_case_of_nodes_is_checked(tmp_path: Path) -> None:
         (tmp_path / "case.yaml").write_text("\n".join([*lines, f"expect: {expect}\n"]))
         with pytest.raises(CatalogError, match=re.escape(words)):
             authoring.check_file(tmp_path / "case.yaml")
-    with pytest.raises(InputError, match="vllm-runbooks cluster check compares them"):
+    with pytest.raises(InputError, match="vllm-runbooks cluster check"):
         diagnosing.diagnose(sources.load(PAIR))
 
 

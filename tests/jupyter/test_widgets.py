@@ -228,7 +228,7 @@ def test_a_release_without_data_of_its_own_is_kept() -> None:
     [
         (settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", tp=3), "the start takes 3 cards"),
         (settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", tp=2, pp=2), "the start takes 4 cards"),
-        (settings.PlanRequest("no/model", "2xRTX3090"), "is no model of the catalog"),
+        (settings.PlanRequest("no/model", "2xRTX3090"), "is not in the catalog"),
         (settings.PlanRequest("Qwen/Qwen3-8B", "2x"), "2x"),
         (settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", vllm="soon"), "soon"),
     ],

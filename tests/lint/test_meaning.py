@@ -1220,7 +1220,7 @@ def test_a_table_says_of_each_run_of_releases_what_is_so(tmp_path: Path, monkeyp
             support.load("0.4.0")
         support._document.cache_clear()
         (folder / "support.json").write_text("{", encoding="utf-8")
-        with pytest.raises(InputError, match=r"support\.json: cannot be read; install the package anew"):
+        with pytest.raises(InputError, match=r"support\.json: cannot be read; reinstall the package"):
             support.load("0.4.0")
     finally:
         for cached in (support._document, support.load):

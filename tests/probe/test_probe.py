@@ -1157,12 +1157,12 @@ FAULTS = [
     ("{waiting} requests wait, none runs", "{witing} requests wait, none runs", "{witing} is no fact"),
     ("name: max_num_seqs, value: '{half_running}'", "name: max_num_seq, value: '{half_running}'", "in no release"),
     ("id: serving.queue\n", "id: serving.errors\n", "is taken or no id"),
-    ("instead_of: [serving.engine_silent]", "instead_of: [serving.nothing]", "is no other condition"),
-    ("why_limits: As for `serving.errors`.", "why_limits: ''", "why a limit is what it is"),
-    ("'vllm:num_preemptions_total'", "'vllm:num_preemptions'", "ends with _total"),
+    ("instead_of: [serving.engine_silent]", "instead_of: [serving.nothing]", "is not another condition"),
+    ("why_limits: As for `serving.errors`.", "why_limits: ''", "is required if a limit is"),
+    ("'vllm:num_preemptions_total'", "'vllm:num_preemptions'", "only counters end with _total"),
     ("source: vllm 0.32.0 v1/engine/exceptions.py:12", "source: somewhere v1", "is not written as"),
     ("quantile: 0.5, says: 'time to first", "quantile: 5, says: 'time to first", "not between 0 and 1"),
-    ("of: prefix_queries, says", "says", "belongs to a share"),
+    ("of: prefix_queries, says", "says", "is required for a share"),
     ("limit: 100}", "limit: 100, than: running}", "give a limit, or another fact"),
 ]
 """What is changed in the file, and what is then said."""
@@ -1318,7 +1318,7 @@ def test_an_observation_is_recorded_as_a_case_that_can_be_judged(tmp_path: Path)
     assert judging.judge_health(judging.health(evidence), evidence).verdict is Verdict.PASS
     with pytest.raises(InputError, match="exists already"):
         recording.record_health(tmp_path / "mine", found)
-    with pytest.raises(InputError, match="vllm-runbooks probe judges it"):
+    with pytest.raises(InputError, match="vllm-runbooks probe"):
         diagnosing.diagnose(evidence)
 
 
@@ -1399,7 +1399,7 @@ def test_two_recorded_probes_are_compared_with_what_their_servers_were_started_w
         assert "not known" not in out
     for a, b, said in ((files[0], files[2], "the second server was"), (files[2], files[2], "both servers were")):
         out = run(capsys, "diff", a, b)[1]
-        assert f"what {said} started with is not known" in out
+        assert f"what {said} started with is unknown" in out
         assert "options." not in out
 
 

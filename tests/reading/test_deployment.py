@@ -362,7 +362,7 @@ def test_an_edit_keeps_the_names_of_other_words(release: ReleaseData) -> None:
 @pytest.mark.parametrize("known", [None, "latest", "0.11.0.dev3+g1"])
 def test_no_image_is_invented(form: str, known: str | None) -> None:
     """Where neither an image nor a published release is known, nothing is written."""
-    with pytest.raises(InputError, match="neither an image nor a release"):
+    with pytest.raises(InputError, match="unknown image and vLLM release"):
         getattr(deployment, form)(Deployment("serve", ("m",), release=known))
     assert "vllm/vllm-openai:v0.11.0" in getattr(deployment, form)(Deployment("serve", ("m",), release="0.11.0"))
 

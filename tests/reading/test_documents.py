@@ -3687,7 +3687,7 @@ def test_a_value_nests_forty_deep(before: str, after: str, inner: str, most: int
         )
 
 
-TOO_LONG = "it has more than 400000 characters, and no more are read here"
+TOO_LONG = "it has more than 400000 characters"
 
 
 @pytest.mark.parametrize(

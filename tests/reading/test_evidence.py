@@ -123,7 +123,7 @@ def test_a_case_reads_its_own_files_only(tmp_path: Path, files: str) -> None:
 
     with pytest.raises(InputError, match=r"is not a file beside case\.yaml"):
         evidence.load(make_case(tmp_path, files), read_case=case_files.read_case)
-    with pytest.raises(InputError, match="lies outside of its folder"):
+    with pytest.raises(InputError, match="is outside its folder"):
         evidence.load(tmp_path / "one", read_case=lambda _: reader_without_checks(files.split(", ")))
 
 
@@ -133,7 +133,7 @@ def test_a_case_may_not_link_to_other_files(tmp_path: Path) -> None:
     (tmp_path / "secret.log").write_text(LOG, encoding="utf-8")
     (folder / "link.log").symlink_to(tmp_path / "secret.log")
 
-    with pytest.raises(InputError, match="lies outside of its folder"):
+    with pytest.raises(InputError, match="is outside its folder"):
         evidence.load(folder, read_case=case_files.read_case)
 
 
@@ -174,7 +174,7 @@ def test_an_unknown_case_is_answered_with_the_known(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_case_is_refused(tmp_path: Path) -> None:
     """A folder of anything else is no evidence."""
-    with pytest.raises(InputError, match=r"holds no case\.yaml"):
+    with pytest.raises(InputError, match=r"no case\.yaml"):
         evidence.load(tmp_path, read_case=case_files.read_case)
 
 
@@ -204,13 +204,13 @@ def test_a_compressed_log_that_is_damaged_or_a_trap_is_refused(
     """In one line that says what to do; what unpacks without end is not followed."""
     path = tmp_path / "a.log"
     path.write_bytes(pack(b"text")[:9] + b"\xff" * 40)
-    with pytest.raises(InputError, match=r"a\.log: cannot be unpacked: .*; give a whole file"):
+    with pytest.raises(InputError, match=r"a\.log: cannot be unpacked: .*; use a complete file"):
         evidence.load(path, read_case=case_files.read_case)
 
     monkeypatch.setattr(evidence, "MAX_UNPACKED", 1 << 20)
     path.write_bytes(pack(b"text " * (1 << 20)))
     found = evidence.load(path, read_case=case_files.read_case)
-    with pytest.raises(InputError, match="unpacks to more than 0 GiB; unpack it and cut out the start"):
+    with pytest.raises(InputError, match="unpacks to more than 0 GiB; unpack it and cut out the launch"):
         told(found)
 
 
@@ -288,7 +288,7 @@ def test_a_pipe_that_nobody_writes_into_is_refused(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(evidence, "_WRITER_SECONDS", 0.05)
     os.mkfifo(tmp_path / "fifo")
 
-    with pytest.raises(InputError, match="fifo: is a pipe that nobody writes into; give a log file"):
+    with pytest.raises(InputError, match="fifo: is a pipe without a writer; give a log file"):
         evidence.load(tmp_path / "fifo", read_case=case_files.read_case)
 
 
@@ -306,7 +306,7 @@ def test_a_process_substitution_is_read() -> None:
 @pytest.mark.parametrize("name", ["/dev/zero", "/dev/null"])
 def test_a_device_is_refused(name: str) -> None:
     """One has no end, another no text."""
-    with pytest.raises(InputError, match=f"{name}: is a device, no plain file"):
+    with pytest.raises(InputError, match=f"{name}: is a device, not a regular file"):
         evidence.load(name, read_case=case_files.read_case)
 
 
@@ -352,6 +352,6 @@ def test_a_log_without_a_line_is_named_and_left_out(tmp_path: Path) -> None:
     assert [document.name for document in folder.documents] == ["node0.log"]
     assert folder.empty == ("dashboard.err", "node1.log")
     assert several.empty == ("node1.log",)
-    assert "Without a line, and left out: node1.log." in diagnosing.diagnose(several).notes[0]
+    assert "Skipped empty files: node1.log." in diagnosing.diagnose(several).notes[0]
     with pytest.raises(InputError, match=r"node1\.log: is empty"):
         evidence.load_files([names[1], str(tmp_path / "dashboard.err")], read_case=case_files.read_case)

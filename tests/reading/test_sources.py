@@ -54,7 +54,7 @@ def test_what_is_not_there_is_refused(name: str) -> None:
 
 def test_a_folder_without_a_case_is_refused(tmp_path: Path) -> None:
     """It says what to give instead."""
-    with pytest.raises(InputError, match=r"holds no case\.yaml"):
+    with pytest.raises(InputError, match=r"no case\.yaml"):
         case_files.load_case(tmp_path)
 
 
@@ -65,7 +65,7 @@ def test_a_start_is_chosen_by_number() -> None:
     assert diagnosing.diagnose(evidence, start=1).outcome is Outcome.FAILED
     assert diagnosing.diagnose(evidence, start=0).outcome is diagnosing.diagnose(evidence).outcome is Outcome.RUNNING
     assert len(diagnosing.read(evidence)) == 2
-    with pytest.raises(InputError, match="start 3: the text holds 2 starts; choose one of them"):
+    with pytest.raises(InputError, match="start 3: the log has 2 launches; choose one of them"):
         diagnosing.diagnose(evidence, start=3)
 
 

@@ -304,7 +304,7 @@ def test_without_a_cause_there_is_a_pack_as_well(here: Path, capsys: pytest.Capt
         (("startup.log", "-o", "nowhere/a.zip"), "nowhere is no folder"),
         (("startup.log", "-o", "a.tar"), "a.tar: a pack is a zip archive; name it a.zip"),
         (("startup.log", "--gpus", "host-8xa100-shared", "--no-inventory"), "name the cards, as in 8xRTX3090"),
-        (("no-logs",), "give a log file, or a folder of logs (*.log, *.out or *.err)"),
+        (("no-logs",), "use a log file, or a folder of logs (*.log, *.out or *.err)"),
         (("chance.log",), "chance.log: is binary, not text"),
         (("nothing.log",), "nothing.log: no such file"),
         (("startup.log", "--gpus", "X9000"), "X9000"),
@@ -614,7 +614,7 @@ def test_a_pack_stands_alone_on_a_command_line(capsys: pytest.CaptureFixture[str
     status, out, err = run(capsys, "diagnose", "startup-pack.zip", "startup.log")
 
     assert (status, out) == (2, "")
-    assert "startup-pack.zip: is an archive; several inputs must be log files of one start, so name it alone" in err
+    assert "startup-pack.zip: is an archive; several inputs must be log files of one launch, so use it alone" in err
 
 
 @pytest.mark.full

@@ -403,7 +403,7 @@ def test_a_failure_without_a_cause_is_no_answer_to_expect(
         (["--", "true"], "Missing option '--out'"),
         (["--out", "{tmp}/a", "--log", "{tmp}/none.log"], "none.log: no such file, folder or recorded case"),
         (["--out", "{tmp}/a", "--", "no-such-command"], "no-such-command: no such command; check its name"),
-        (["--out", "{tmp}/a", "--", "{tmp}/damaged"], "damaged: cannot be run: Exec format error; check the file"),
+        (["--out", "{tmp}/a", "--", "{tmp}/damaged"], "damaged: cannot be run: Exec format error"),
         (["--out", "{tmp}/a", "--", "true"], "true: printed nothing and ended with exit status 0; no case was written"),
         (["--out", "{tmp}/a", "--", "sh", "-c", "kill -9 $$"], "sh: printed nothing and was ended by SIGKILL; no case"),
         (["--out", "{tmp}/full", "--", "touch", "{tmp}/ran"], "exists already, and nothing is overwritten"),
@@ -412,7 +412,7 @@ def test_a_failure_without_a_cause_is_no_answer_to_expect(
         (["--out", "{tmp}/a b", "--", "touch", "{tmp}/ran"], "its name is the case's id; write one of letters"),
         (
             ["--out", "{tmp}/x.log/a", "--", "touch", "{tmp}/ran"],
-            "cannot be made: File exists; name another folder",
+            "cannot be created: File exists; name another folder",
         ),
     ],
 )

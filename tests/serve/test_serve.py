@@ -346,10 +346,10 @@ def test_a_share_that_is_not_free_is_told_before_the_start(stage: Stage) -> None
     ("damage", "words"),
     [
         (lambda m: (m / "config.json").unlink(), "config.json: is missing"),
-        (lambda m: (m / "tokenizer.json").unlink(), "holds no tokenizer"),
+        (lambda m: (m / "tokenizer.json").unlink(), "contains no tokenizer"),
         (lambda m: (m / "model.safetensors").unlink(), "holds no weights"),
         (lambda m: (m / "model.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1\n"), "Git LFS"),
-        (lambda m: os.truncate(m / "model.safetensors", 80), "holds 80 bytes where its header tells"),
+        (lambda m: os.truncate(m / "model.safetensors", 80), "has 80 bytes, but its header says"),
         (lambda m: (m / "model.safetensors").write_bytes(b"\x01"), "header is damaged"),
         (
             lambda m: (m / "model.safetensors.index.json").write_text('{"weight_map": {"a": "b.safetensors"}}'),
@@ -488,7 +488,7 @@ def test_a_script_is_recorded_as_it_was_diagnosed(stage: Stage) -> None:
 
 @pytest.mark.usefixtures("stage")
 def test_old_starts_are_removed_whatever_they_left() -> None:
-    """Those with a report, and those of which there is only a record, whose guard is gone."""
+    """Those with a report, and those of which there is only a record, whose supervisor has ended."""
     for number in range(places.MOST + 3):
         old = places.starts() / f"{number:03}"
         old.mkdir(parents=True)
@@ -792,7 +792,7 @@ def test_a_way_out_is_planned_with_the_models_own_folder(tmp_path: Path) -> None
     ("words", "said"),
     [
         (["bash", "nosuch.sh"], "nosuch.sh: no such script; check its name"),
-        (["nosuchcmd", "serve"], "nosuchcmd: no such command; check its name, and the path"),
+        (["nosuchcmd", "serve"], "nosuchcmd: no such command; check its name and PATH"),
     ],
 )
 def test_what_is_not_there_is_named(words: list[str], said: str) -> None:
@@ -834,7 +834,7 @@ def test_a_supervisor_that_is_killed_is_no_wrong_command() -> None:
         list(running.chunks())
 
     assert running.status is None
-    assert running.ending == "was ended when its supervisor was killed"
+    assert running.ending == "was stopped when its supervisor was killed"
 
 
 @pytest.mark.parametrize("visible", ["-1", "", "NoDevFiles", "MIG-4f0c"])

@@ -49,7 +49,7 @@ _KINDS: dict[str, Callable[[Path, str], object]] = {
 def check_file(path: Path) -> None:
     """Check one authored file as what its name says it is; raises InputError with every problem, one a line."""
     if path.is_dir():
-        raise InputError(f"{path}: is a folder; name a file, or use --dir for a catalog folder")
+        raise InputError(f"{path}: is a folder; use a file, or --dir for a catalog folder")
     readers = {**_TABLES, "case.yaml": read_case, "claims.yaml": read_claims}
     reader = readers.get(path.name, _KINDS.get(path.absolute().parent.name))
     if reader is None and (kind := spec_files.kind_of(path)):
@@ -69,7 +69,7 @@ def check_folder(root: Path) -> tuple[int, list[str]]:
     specifications = [path for path in specs.sources(root) if path.is_file()]
     checked = len(tables) + len(authored) + len(specifications) + len(cases)
     if not checked:
-        raise InputError(f"{root}: holds no symptoms/*.yaml and no cases; name a catalog folder")
+        raise InputError(f"{root}: has no symptoms/*.yaml and no cases; use a catalog folder")
     problems: list[str] = []
     for path in [*tables, *data_tables]:
         try:

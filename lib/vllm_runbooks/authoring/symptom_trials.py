@@ -47,7 +47,7 @@ def _example_problems(symptom: Symptom, shelf: Catalog, shown_patterns: set[str]
             if seen.get(name) != value
         ]
     problems += [
-        (("near_misses", index, "text"), f"is claimed by the symptom, although it is another thing: {miss.why}")
+        (("near_misses", index, "text"), f"matches the symptom, but is not one: {miss.why}")
         for index, miss in enumerate(symptom.near_misses)
         if _tried(symptom, miss.text, shelf)[1]
     ]
@@ -79,7 +79,7 @@ def cross_check(root: Path) -> list[str]:
     for path, symptom in good.items():
         where = str(path.relative_to(root))
         faults = tried[path] + [
-            (("signatures", index, "pattern"), "no example shows this wording; add one as the software prints it")
+            (("signatures", index, "pattern"), "no example has this wording; add one as the software prints it")
             for index, signature in enumerate(symptom.signatures)
             if signature.pattern not in shown_patterns
         ]
@@ -88,9 +88,9 @@ def cross_check(root: Path) -> list[str]:
                 faults.append((("signatures",), f"the same title or pattern as in {seen[pattern]}; merge the two"))
         for index, name in enumerate(symptom.instead_of):
             if name not in names:
-                faults.append((("instead_of", index), f"{name!r} is no symptom; name one that is, or leave it out"))
+                faults.append((("instead_of", index), f"{name!r} is not a symptom; use another, or remove it"))
         if symptom.runbook and runbooks.is_dir() and not (runbooks / f"{symptom.runbook}.ipynb").is_file():
-            faults.append((("runbook",), f"{symptom.runbook!r} is not in runbooks/; write it or leave the field out"))
+            faults.append((("runbook",), f"{symptom.runbook!r} is not in runbooks/; add it or remove the field"))
         problems += named(read_yaml(path, where), where, dict.fromkeys(faults)) if faults else []
     entrances = compiled.entrances_source(root)
     return problems + (entrances_file.line_problems(entrances, good.values()) if entrances.is_file() else [])

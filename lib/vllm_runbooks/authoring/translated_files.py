@@ -37,7 +37,7 @@ def stamped(path: Path) -> str:
     """Text of a file with digests that mark its translations as current; raises InputError if it has none."""
     record = _read_translatable(path)
     if not record.translations:
-        raise InputError(f"{path}: has no translation; write one under translations, as docs/languages.md says")
+        raise InputError(f"{path}: no translation; add one under translations (see docs/languages.md)")
     return translations.stamped(path, record)
 
 

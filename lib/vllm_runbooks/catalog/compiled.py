@@ -88,7 +88,7 @@ def _rules(index: Any) -> Rules:
 
 def _toolchains(index: Any) -> tuple[Toolchain, ...]:
     if index.get("problems"):
-        raise InputError(f"{folders.catalog_dir()}: a toolchain is broken: {'; '.join(index['problems'])}")
+        raise InputError(f"{folders.catalog_dir()}: invalid toolchain: {'; '.join(index['problems'])}")
     toolchains = (record(Toolchain, data) for data in index["toolchains"])
     return tuple(sorted(toolchains, key=lambda toolchain: tuple(map(int, toolchain.version.split(".")))))
 
@@ -132,9 +132,9 @@ def load(compiler: Compiler | None = None, *, user_folders: Iterable[str | Path]
     for folder in user_folders:
         root = Path(folder)
         if not str(folder).strip() or not root.is_dir():
-            raise InputError(f"{folder or '(nothing)'}: no such catalog folder; name one that holds symptoms/")
+            raise InputError(f"{folder or '(nothing)'}: no such catalog folder; use one that contains symptoms/")
         if not (root / "symptoms").is_dir():
-            raise InputError(f"{folder}: holds no folder symptoms/; put your symptom files into {root / 'symptoms'}")
+            raise InputError(f"{folder}: no folder symptoms/; put your symptom files into {root / 'symptoms'}")
         added = SYMPTOMS.load(compiler, root)
         problems += [f"{folder}/{problem}" for problem in added.problems]
         symptoms.update(added.symptoms)

@@ -31,7 +31,7 @@ _MAX_READ = 1 << 20
 class _Shell(ShellComplete):
     name: ClassVar[str] = "shell"
     _before = ""
-    """What the shell takes for a part of the word, and is none of the value: an option and its sign."""
+    """What the shell takes for a part of the word, and is not part of the value: an option and its sign."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
         words = [" ".join(split_arg_string(word)) for word in os.environ["COMP_WORDS"].split("\n")]

@@ -18,7 +18,7 @@ def _use(context: click.Context, _parameter: click.Parameter, chosen: tuple[str,
 
     split = next((folder for folder in chosen if os.pathsep in folder), None)
     if split is not None:
-        raise InputError(f"--catalog {split}: holds {os.pathsep!r}, which separates folders; rename it")
+        raise InputError(f"--catalog {split}: contains {os.pathsep!r}, which separates folders; rename it")
     all_folders = (*folders.own_catalogs(), *chosen)
     catalog.load_catalog(all_folders)
     _set_for(context, folders.CATALOGS, os.pathsep.join(str(Path(folder).absolute()) for folder in all_folders))

@@ -21,7 +21,7 @@ def data_dir(override: str | Path | None = None) -> Path:
     if named:
         root = Path(named)
         if not (root / "catalog").is_dir():
-            raise InputError(f"{root}: holds no catalog folder; name the folder that contains catalog/ and runbooks/")
+            raise InputError(f"{root}: no catalog folder; use the folder that contains catalog/ and runbooks/")
         return root.absolute()
     return _own_data(__file__)
 
@@ -45,7 +45,7 @@ def _chosen(override: str | None, default: Path, what: str) -> Path:
         return default
     path = Path(override)
     if not override.strip() or not path.is_dir():
-        raise InputError(f"{override or '(nothing)'}: is not a folder of {what}; name one that exists")
+        raise InputError(f"{override or '(nothing)'}: is not a folder of {what}; use an existing one")
     return path.absolute()
 
 

@@ -52,8 +52,8 @@ VALUES: Mapping[str, str] = {
     "setting": r"[a-z][a-z0-9_]{0,40}(?:\.[a-z0-9_-]{1,60}){1,6}",
 }
 """By kind of placeholder the whole pattern of its values; the shell of another host reads a `remote_path` once more."""
-_READS = "reads and prints; changes nothing"
-_NOTHING = "nothing: it only reads"
+_READS = "read-only"
+_NOTHING = "nothing (read-only)"
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ _PYTHON = re.compile(
 def argv(name: str, **values: str) -> tuple[str, ...]:
     """Words of a command; raises InputError if a value is not of its kind or the command is text for a shell."""
     if TABLE[name].is_expanded:
-        raise InputError(f"`{' '.join(TABLE[name].argv)}` is text for a shell; type it")
+        raise InputError(f"`{' '.join(TABLE[name].argv)}` needs a shell; type it")
     return tuple(_filled(word, values) for word in TABLE[name].argv)
 
 
@@ -108,7 +108,7 @@ def _filled(word: str, values: Mapping[str, str]) -> str:
             if not is_of_kind(field, values[field]):
                 printable = "".join(c if c.isprintable() else "?" for c in str(values[field])[:80])
                 raise InputError(
-                    f"{printable or '(nothing)'}: is no {field.replace('_', ' ')}, so no command is made of it"
+                    f"{printable or '(nothing)'}: is no {field.replace('_', ' ')}, no command is built from it"
                 )
             made.append(values[field])
     return "".join(made)

@@ -69,7 +69,7 @@ def chosen(name: str | None, where: str = "lang") -> str | None:
         return None
     code = next((lang for lang, language in LANGUAGES.items() if re.fullmatch(language.forms, tag)), None)
     if code is None:
-        raise InputError(f"{where}: {name!r} is no language there is; use {' or '.join((ENGLISH, *LANGUAGES))}")
+        raise InputError(f"{where}: {name!r} is not an available language; use {' or '.join((ENGLISH, *LANGUAGES))}")
     return code
 
 

@@ -48,7 +48,7 @@ def toolchain(version: str | None = None) -> Toolchain:
         if name in (candidate.version, candidate.id):
             return candidate
     versions = ", ".join(candidate.version for candidate in toolchains)
-    raise InputError(f"{version}: this version of the toolchain is not known; known: {versions}")
+    raise InputError(f"{version}: unknown toolchain version; known: {versions}")
 
 
 @cache

@@ -390,7 +390,7 @@ def files(folder: Path) -> list[tuple[Key, str, Path]]:
 def _files(folder: Path) -> tuple[tuple[Key, str, Path], ...]:
     release_files = tuple(files(folder))
     if not release_files:
-        raise InputError(f"{folder}: holds no release data; make it with `vllm-runbooks releases add VERSION`")
+        raise InputError(f"{folder}: no release data; create it with `vllm-runbooks releases add VERSION`")
     return release_files
 
 
@@ -402,7 +402,7 @@ def _document(path: Path) -> Mapping[str, Any]:
             return dict(document)
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    raise InputError(f"{path}: is no release data; make it anew with `vllm-runbooks releases add {path.stem}`")
+    raise InputError(f"{path}: not release data; create it again with `vllm-runbooks releases add {path.stem}`")
 
 
 def documents(folder: Path | None = None) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -461,7 +461,7 @@ def nearest(version: str) -> Nearest:
     key = version_key(version)
     if key is None:
         text = version.strip()[:40]
-        raise InputError(f"{text!r} is no version of vLLM; give one such as {release_files[-1][1]}, or `latest`")
+        raise InputError(f"{text!r} is not a vLLM version; use one such as {release_files[-1][1]}, or `latest`")
     keys = [known_key for known_key, _, _ in release_files]
     at = bisect_right(keys, key) - 1
     minor = key[:2]

@@ -144,22 +144,22 @@ def is_measured(condition: ServingCondition) -> bool:
 
 
 REASONS: Mapping[str, str] = {
-    "unreachable": "nothing listens, or the host is not known",
-    "no-answer": "the connection stands, and no answer comes within the time",
-    "no-http": "what comes back is no HTTP, or breaks off",
-    "tls": "the certificate or the handshake is refused",
-    "not-vllm": "an HTTP server that is no vLLM",
-    "unhealthy": "it says so itself: 503",
-    "key-missing": "it asks for a key and none was given",
-    "key-refused": "the key that was given is refused",
+    "unreachable": "nothing listens, or the host name is unknown",
+    "no-answer": "connected, but no answer within the timeout",
+    "no-http": "the response is not HTTP, or breaks off",
+    "tls": "the certificate or the TLS handshake failed",
+    "not-vllm": "an HTTP server, but not vLLM",
+    "unhealthy": "it reports 503",
+    "key-missing": "it requires an API key, and none was sent",
+    "key-refused": "the API key was rejected",
     "no-models": "it serves no model",
-    "wrong-model": "it does not serve the name that was asked for",
-    "engine-dead": "the API server lives, its engine does not",
+    "wrong-model": "it does not serve the requested model name",
+    "engine-dead": "the API server is alive, its engine is dead",
     "no-template": "no chat template",
-    "endless": "a stream goes on beyond what was asked for",
-    "tools-off": "tool calls are not switched on",
-    "refused": "a request is refused for another reason",
-    "failed": "a request fails within the server",
+    "endless": "a stream does not end at the requested length",
+    "tools-off": "tool calls are not enabled",
+    "refused": "a request is rejected for another reason",
+    "failed": "a request fails in the server",
 }
 """Why a rung failed, in one word each."""
 
@@ -184,14 +184,14 @@ OVER: Mapping[str, tuple[str, ...]] = {
 OPERATORS = (">", ">=", "<", "<=")
 
 TOLD: Mapping[str, str] = {
-    "asked": "the model's name that was asked for",
-    "served": "the names that are served",
-    "in_flight": "the most requests that ran and waited in one sample",
-    "half_running": "half of the most requests that ran in one sample",
-    "kv_has_room": "known where no sample shows nine tenths of the KV cache in use",
-    "on_gpu": "known where the release's name is none of a build for CPUs",
-    "cache_not_fp8": "known where the server tells that it keeps the KV cache in the model's own type",
-    "gpu_memory_utilization": "as the server tells it",
-    "num_gpu_blocks_override": "as the server tells it, where it was given",
+    "asked": "the requested model name",
+    "served": "the served names",
+    "in_flight": "most running and waiting requests in a sample",
+    "half_running": "half of the most running requests in a sample",
+    "kv_has_room": "known if no sample has 90 % of the KV cache in use",
+    "on_gpu": "known if the release is not a CPU build",
+    "cache_not_fp8": "known if the server reports that the KV cache uses the model's dtype",
+    "gpu_memory_utilization": "as the server reports it",
+    "num_gpu_blocks_override": "as the server reports it, if set",
 }
 """What texts may name beside facts, and what changes may need; each with its meaning."""

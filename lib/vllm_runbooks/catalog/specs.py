@@ -507,7 +507,7 @@ class Specs:
         """The GPU of that name; raises InputError if no card has it, or several have."""
         text = name.strip()
         if len(text) > _MAX_NAME:
-            raise InputError(f"{text[:_MAX_NAME]}: is no GPU's name: more than {_MAX_NAME} characters")
+            raise InputError(f"{text[:_MAX_NAME]}: not a GPU name: more than {_MAX_NAME} characters")
         key = name_key(text)
         if exact := self._exact.get(key):
             return exact
@@ -522,7 +522,7 @@ class Specs:
         near = get_close_matches(key, list(self._exact), n=3, cutoff=0.6)
         names = dict.fromkeys(self._exact[match].name for match in near)
         hint = f"the nearest are {_listed(names)}" if names else "the catalog's gpus.yaml lists those known"
-        raise InputError(f"{text or 'an empty name'}: is no GPU that is known; {hint}")
+        raise InputError(f"{text or 'an empty name'}: unknown GPU; {hint}")
 
     def _family(self, name: str) -> list[Gpu]:
         exact = self._exact.get(name_key(name))
@@ -534,7 +534,7 @@ class Specs:
         if len(fitting) == 1:
             return fitting[0]
         sizes = _listed(str(size) for size in sorted({int(gpu.memory_gib) for gpu in family}))
-        raise InputError(f"{text}: no such card: {name.strip()} comes with {sizes} GB")
+        raise InputError(f"{text}: no such GPU: {name.strip()} comes with {sizes} GB")
 
     def gpus(
         self, spec: str, read: Read | None = None, is_case: Callable[[str], bool] = lambda _: False
@@ -550,10 +550,10 @@ class Specs:
             if at and _FILE.search(item):
                 name, at, node = _of_file(item)
             if at and not node:
-                raise InputError(f"{item}: names no host behind @; write RTX3090@node1")
+                raise InputError(f"{item}: no host after @; write RTX3090@node1")
             if name.casefold() == LOCAL or _FILE.search(name):
                 if read is None:
-                    raise InputError(f"{name}: this host's own cards and snapshots are not read here; name the cards")
+                    raise InputError(f"{name}: this host's GPUs and snapshots are not supported here; name the GPUs")
                 named = read(name, node or None)
             else:
                 try:
@@ -563,7 +563,7 @@ class Specs:
                         raise
                     named = read(name, node or None)
             if len(cards) + len(named) > MAX_GPUS:
-                raise InputError(f"{name}: a request names 1 to {MAX_GPUS} cards; correct the number")
+                raise InputError(f"{name}: use 1 to {MAX_GPUS} GPUs")
             cards += named
         return tuple(cards)
 
@@ -571,7 +571,7 @@ class Specs:
         counted = _COUNT.match(name)
         count = int(counted[1]) if counted else 1
         if not 0 < count <= MAX_GPUS:
-            raise InputError(f"{name}: a request names 1 to {MAX_GPUS} cards; correct the number")
+            raise InputError(f"{name}: use 1 to {MAX_GPUS} GPUs")
         return (HostGpu(self.gpu(name[counted.end() :] if counted else name), node),) * count
 
     @cached_property

@@ -97,7 +97,7 @@ def _document() -> dict[str, Any]:
     try:
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise InputError(f"{path}: cannot be read; install the package anew") from None
+        raise InputError(f"{path}: cannot be read; reinstall the package") from None
     return data
 
 
@@ -107,7 +107,7 @@ def load(version: str) -> Support:
     document = _document()
     nearest = options.nearest(version).version
     if nearest not in document["releases"]:
-        raise InputError(f"{nearest}: support.json knows nothing of this release; install the package anew")
+        raise InputError(f"{nearest}: support.json has no data of this release; reinstall the package")
     position = document["releases"].index(nearest)
 
     def table(name: str) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Catalog:
 
     def policy(self, name: str) -> Policy:
         if name not in self.policies:
-            raise InputError(f"{name}: is no policy; known: {', '.join(sorted(self.policies)) or 'none'}")
+            raise InputError(f"{name}: unknown policy; known: {', '.join(sorted(self.policies)) or 'none'}")
         return self.policies[name]
 
     @cached_property

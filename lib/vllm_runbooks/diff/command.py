@@ -84,8 +84,8 @@ def _entry(name: str, opened: History) -> HistoryEntry:
     subject, number = (back[1], int(back[2])) if back else (name, 0)
     entries = opened.about(subject, limit=number + 1)
     if len(entries) <= number:
-        has = f"has {len(entries)} of it" if entries else "holds nothing of it"
-        raise InputError(f"{name}: the history {has}; `vllm-runbooks history` lists what it holds")
+        has = f"has {len(entries)} of them" if entries else "has no entry of it"
+        raise InputError(f"{name}: the history {has}; `vllm-runbooks history` lists all entries")
     return entries[number]
 
 
@@ -94,14 +94,16 @@ def _document(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             raw = file.read(_LARGEST + 1)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); name an entry, or a file that exists") from None
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}); use a history entry, or an existing file"
+        ) from None
     if len(raw) > _LARGEST:
-        raise InputError(f"{path}: is larger than {_LARGEST >> 20} MiB; give the document of one run")
+        raise InputError(f"{path}: is larger than {_LARGEST >> 20} MiB; use the document of one run")
     try:
         data = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        several = "; of an export with several lines give one" if raw.count(b"\n") > 1 else ""
-        raise InputError(f"{path}: is no JSON document{several}; give what --format json printed") from None
+        several = "; from an export with several lines, use one line" if raw.count(b"\n") > 1 else ""
+        raise InputError(f"{path}: is not a JSON document{several}; use the output of --format json") from None
     if not isinstance(data, dict):
-        raise InputError(f"{path}: is no JSON object; give what --format json printed")
+        raise InputError(f"{path}: is not a JSON object; use the output of --format json")
     return data

@@ -82,9 +82,7 @@ def read(data: Mapping[str, Any], name: str) -> HistoryEntry:
             return HistoryEntry("", CHECK, name, str(fields.get("began") or ""), results={"runs": _parts(runs)})
         if {"outcome", "facts", "findings", "vllm"} <= fields.keys():
             return _of_answer(fields, name)
-    raise InputError(
-        f"{name}: is no entry of a history, and no document of diagnose, serve, probe or check; name one of these"
-    )
+    raise InputError(f"{name}: is not a history entry, nor a document of diagnose, serve, probe or check")
 
 
 def with_parts(entry: HistoryEntry, parts: Sequence[HistoryEntry]) -> HistoryEntry:
@@ -191,7 +189,7 @@ def _id(finding: Any) -> Any:
 def _called(entry: HistoryEntry) -> str:
     if not entry.id:
         return entry.subject
-    return f"{entry.id}, {entry.says}, begun {entry.began}{f' on {entry.host}' if entry.host else ''}"
+    return f"{entry.id}, {entry.says}, started {entry.began}{f' on {entry.host}' if entry.host else ''}"
 
 
 def _inputs(a: HistoryEntry, b: HistoryEntry, reviews: DefaultReviews) -> Iterator[Differing]:
@@ -277,14 +275,14 @@ def _unknown_starts(a: HistoryEntry, b: HistoryEntry) -> list[str]:
 def _notes(a: HistoryEntry, b: HistoryEntry) -> Iterator[str]:
     if unknown := _unknown_starts(a, b):
         of = "both servers were" if len(unknown) > 1 else f"the {unknown[0]} server was"
-        yield f"what {of} started with is not known, as a server does not tell it: probe with --command or --log"
+        yield f"unknown options of {of}, since a server does not report them: probe with --command or --log"
     if a.kind != b.kind:
-        yield f"the first is {a.says}, the second {b.says}: they may have little in common"
+        yield f"the first is {a.says}, the second {b.says}: they may not be comparable"
     for name, item in (("first", a), ("second", b)):
         if item.verdict is None:
-            yield f"the {name} has not ended, or is no entry of a history"
+            yield f"the {name} has not ended, or is not a history entry"
         if not item.environment:
-            yield f"the {name} does not tell where it was done"
+            yield f"the {name} does not name its host"
 
 
 def _of(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Differing]:

@@ -36,7 +36,7 @@ def _moment(_context: click.Context, _parameter: click.Parameter, value: str | N
         return stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
         raise click.BadParameter(
-            f"{value!r} is no moment; give a span, such as 7d or 12h, or a date, such as 2026-11-21."
+            f"{value!r} is not a time; use a duration, such as 7d or 12h, or a date, such as 2026-11-21."
         ) from None
 
 
@@ -103,7 +103,7 @@ def list_(*, kind: str | None, subject: str | None, job: str | None, since: str 
         steps = [BLANK, *map(step_view, summary.steps)] if summary.steps else []
         terminal.show([*summary_view(replace(summary, steps=())), BLANK, *render_history.listed_view(listed), *steps])
     else:
-        output.write("the history holds nothing that was asked for")
+        output.write("no matching entries in the history")
 
 
 @history.command(
@@ -128,7 +128,7 @@ def trend(subject: str, facts: tuple[str, ...], since: str | None, limit: int, f
     with kept.opened(say=output.say, is_needed=True) as opened:
         entries = opened.about(subject, since=since, limit=limit)
     if not entries:
-        raise InputError(f"{subject}: the history holds nothing of it; `history` lists what it holds")
+        raise InputError(f"{subject}: no entries in the history; `history` lists all subjects")
     trend_of_subject = trends.trend(subject, entries)
     if form == "json":
         output.write_json(to_json(trend_of_subject))
@@ -187,7 +187,9 @@ def prune(keep: tuple[float | None, int | None]) -> None:
 
     days, roots = keep
     if 0 in keep:
-        raise click.UsageError("--keep 0 keeps nothing; `vllm-runbooks history wipe` removes all, and asks before.")
+        raise click.UsageError(
+            "--keep 0 would remove everything; use `vllm-runbooks history wipe`, which asks for confirmation."
+        )
     with kept.opened(say=output.say, is_needed=True) as opened:
         output.write(f"{_counted(opened.prune(days=days, roots=roots))} removed")
 
@@ -208,8 +210,10 @@ def wipe(*, is_sure: bool) -> None:
     place, starts = kept.place(), places.starts()
     if not is_sure:
         if sys.stdin is None or not sys.stdin.isatty():
-            raise click.UsageError("nobody can be asked here; add --yes to remove the history for good.")
-        question = f"Remove {place} and the logs in {starts} and {jobs.state()} for good?"
+            raise click.UsageError(
+                "not a terminal, so no confirmation is possible; add --yes to delete the history permanently."
+            )
+        question = f"Remove {place} and the logs in {starts} and {jobs.state()} permanently?"
         click.confirm(question, abort=True, err=True)
     removed = [str(path) for path in kept.remove(place)]
     logs = places.ended()
@@ -218,14 +222,14 @@ def wipe(*, is_sure: bool) -> None:
     for path in removed:
         output.write(f"removed {path}")
     if logs:
-        output.write(f"removed the logs of {len(logs)} guarded start{'s' * (len(logs) != 1)} in {starts}")
+        output.write(f"removed the logs of {len(logs)} supervised launch{'es' * (len(logs) != 1)} in {starts}")
     count, running = wake.forget()
     if count:
-        output.write(f"removed what runs of {count} job{'s' * (count != 1)} left in {jobs.state()}")
+        output.write(f"removed the output of {count} job{'s' * (count != 1)} in {jobs.state()}")
     for name in running:
-        output.say(f"{name}: runs now, and keeps what it has left")
+        output.say(f"{name}: is running, its output is kept")
     if not removed and not logs and not count:
-        output.write("there was nothing to remove")
+        output.write("nothing to remove")
 
 
 def _counted(number: int) -> str:

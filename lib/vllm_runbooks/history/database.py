@@ -122,7 +122,7 @@ class Database:
                     return result
                 self.close()
                 if time.monotonic() > until:
-                    raise UnusableError(f"{self.place}: the history is replaced again and again")
+                    raise UnusableError(f"{self.place}: the history file keeps being replaced")
             except (sqlite3.Error, _DamagedError, UnicodeDecodeError) as error:
                 self.close()
                 code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_INTERNAL)
@@ -130,12 +130,12 @@ class Database:
                 if not isinstance(error, sqlite3.Error) or code in _DAMAGED_FILE or code & 0xFF in _DAMAGED:
                     damaged += 1
                     if damaged > _MOST_DAMAGED:
-                        raise UnusableError(f"{self.place}: the history is damaged again and again ({error})") from None
+                        raise UnusableError(f"{self.place}: the history file keeps being damaged ({error})") from None
                     self._set_aside(str(error))
                 elif code & 0xFF not in _BUSY:
                     raise UnusableError(f"{self.place}: the history cannot be used ({error})") from None
                 elif time.monotonic() > until:
-                    what = f"another process has held it for {_BUSY_S:g} s"
+                    what = f"locked by another process for {_BUSY_S:g} s"
                     raise UnusableError(f"{self.place}: the history cannot be used ({what})") from None
                 else:
                     time.sleep(0.02)
@@ -186,7 +186,7 @@ class Database:
                 return
         check = connection.execute("PRAGMA quick_check(1)").fetchone()
         if check is None or check[0] != "ok":
-            raise _DamagedError("found on looking through it")
+            raise _DamagedError("found by the integrity check")
         if self.place.stat().st_size > _SMALL:
             with contextlib.suppress(sqlite3.OperationalError):  # a file that may only be read is looked through anew
                 connection.execute("INSERT OR REPLACE INTO about VALUES ('looked_through', ?)", [f"{now:.0f}"])
@@ -201,7 +201,7 @@ class Database:
             for ending in _BESIDE:
                 with contextlib.suppress(FileNotFoundError):
                     self.place.with_name(self.place.name + ending).rename(aside.with_name(aside.name + ending))
-        self._say(f"{self.place}: the history is damaged ({why}); it was set aside as {aside.name}, a new one is begun")
+        self._say(f"{self.place}: the history is damaged ({why}); moved to {aside.name}, starting a new one")
 
 
 def remove(place: Path) -> list[Path]:
@@ -214,7 +214,7 @@ def remove(place: Path) -> list[Path]:
     if not place.parent.is_dir():
         return []
     if place.is_file() and not is_ours(place):
-        raise UnusableError(f"{place}: is no history of this tool, and is left alone")
+        raise UnusableError(f"{place}: is not a history of vllm-runbooks; left unchanged")
     with locked(place):
         files = [place.with_name(place.name + ending) for ending in _BESIDE]
         files += sorted(place.parent.glob(f"{_escaped(place.name)}.damaged-*"))
@@ -244,7 +244,7 @@ def locked(place: Path) -> Iterator[None]:
         except BlockingIOError:
             if time.monotonic() > until:
                 os.close(descriptor)
-                raise UnusableError(f"{path}: another process has held it for {_BUSY_S:g} s") from None
+                raise UnusableError(f"{path}: locked by another process for {_BUSY_S:g} s") from None
             time.sleep(0.02)
         except BaseException:
             os.close(descriptor)
@@ -319,14 +319,14 @@ def _examine(place: Path) -> None:
     """
     mode = place.stat().st_mode
     if stat.S_ISDIR(mode) and is_usual(place):
-        raise _DamagedError("a folder lies in its place")
+        raise _DamagedError("a folder has its name")
     if not stat.S_ISREG(mode):
-        raise UnusableError(f"{place}: is no plain file, so no history; name another one")
+        raise UnusableError(f"{place}: is not a regular file; use another file")
     if os.access(place, os.R_OK) and not is_ours(place):
-        raise UnusableError(f"{place}: is no history of this tool, and is left alone; name another file")
+        raise UnusableError(f"{place}: is not a history of vllm-runbooks; use another file")
     if not os.access(place, os.R_OK):
         # It may be another user's, and sound: where several share one, or it was made by root.
-        raise UnusableError(f"{place}: the history may not be read by this user")
+        raise UnusableError(f"{place}: no permission to read the history")
 
 
 def _form(connection: sqlite3.Connection) -> int | None:
@@ -341,7 +341,7 @@ def _form(connection: sqlite3.Connection) -> int | None:
     row = connection.execute("SELECT value FROM about WHERE name = 'form'").fetchone()
     (marked,) = connection.execute("PRAGMA user_version").fetchone()
     if row is None or _number(row[0]) != marked:
-        raise _DamagedError("its version is not readable")
+        raise _DamagedError("its version is unreadable")
     return int(marked)
 
 
@@ -356,9 +356,9 @@ def _bring_up_to_date(connection: sqlite3.Connection, place: Path) -> None:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables and application != _APPLICATION:
-            raise UnusableError(f"{place}: is a database of another program; name another file")
+            raise UnusableError(f"{place}: is a database of another program; use another file")
         if tables:
-            raise _DamagedError("its tables are gone")
+            raise _DamagedError("its tables are missing")
         # First, so that the mark stands in the file itself, and not in the log beside it.
         connection.execute(f"PRAGMA application_id = {_APPLICATION}")
         connection.execute("PRAGMA journal_mode = WAL")
@@ -366,8 +366,8 @@ def _bring_up_to_date(connection: sqlite3.Connection, place: Path) -> None:
     if form == len(MIGRATIONS):
         return  # another process was quicker
     if form > len(MIGRATIONS):
-        reason = f"its form is {form}, and this release knows {len(MIGRATIONS)}"
-        raise UnusableError(f"{place}: was written by a newer release ({reason}); it is left alone")
+        reason = f"its schema is {form}, this release supports {len(MIGRATIONS)}"
+        raise UnusableError(f"{place}: was written by a newer release ({reason}); left unchanged")
     connection.execute("BEGIN IMMEDIATE")
     try:
         for statements in MIGRATIONS[form:]:
@@ -389,7 +389,7 @@ def _number(text: Any) -> int:
         _DamagedError: it is not a number.
     """
     if not (isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 16):
-        raise _DamagedError("a number in it is none")
+        raise _DamagedError("a number in it is invalid")
     return int(text)
 
 

@@ -32,9 +32,9 @@ def opened(*, no_history: bool) -> Iterator[History]:
     with history.opened(say=output.say) as store:
         gone = store.interrupted()
         for command in gone[:_MOST_TOLD]:
-            output.say(f"{command.says}, begun {command.began}, was interrupted")
+            output.say(f"{command.says}, started {command.began}, was interrupted")
         if more := gone[_MOST_TOLD:]:
-            output.say(f"{len(more)} more of the history were interrupted; `vllm-runbooks history` lists them")
+            output.say(f"{len(more)} more entries were interrupted; `vllm-runbooks history` lists them")
         yield store
 
 

@@ -58,9 +58,9 @@ class HistoryEntry:
 _A = {
     CHECK: "a check of",
     RUN: "a run of",
-    SERVE: "a guarded start of",
+    SERVE: "a supervised launch of",
     PROBE: "a probe of",
-    WAKE: "a turn of the schedule",
+    WAKE: "a scheduler run",
 }
 
 

@@ -23,7 +23,7 @@ _DEEPEST = 8
 
 _LEAST = 20
 """Least columns of a subject."""
-_LISTED = ("id", "begun (UTC)", "kind", "verdict", "took", "subject")
+_LISTED = ("id", "started (UTC)", "kind", "verdict", "took", "subject")
 
 
 def listed(entries: Sequence[HistoryEntry]) -> str:
@@ -68,14 +68,14 @@ def _counts(verdicts: Iterable[Verdict | None]) -> str:
 def table(entries: Sequence[HistoryEntry]) -> RenderedView:
     """`listed` for a notebook."""
     if not entries:
-        text = "The history holds nothing that was asked for."
+        text = "No matching entries in the history."
         return RenderedView.nothing(text)
     rows = []
     for item in entries:
         id_, began, kind, verdict, took, about = map(escape, _cells(item))
         word = badge(verdict, GROUNDS[VERDICTS[item.verdict]] if item.verdict else BLUE)
         rows.append([word, f"<b>{about}</b><br>{began} · {kind}{f' · {took}' if took else ''} · {tag('code', id_)}"])
-    return RenderedView(listed(entries), html_table(("verdict", "what was done (UTC)"), rows))
+    return RenderedView(listed(entries), html_table(("verdict", "entry (UTC)"), rows))
 
 
 def _cells(item: HistoryEntry) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ def trend_view(subject_trend: Trend, facts: Sequence[str]) -> list[TextBlock]:
         )
         for point in subject_trend.points
     ]
-    return [Table(_head("id", "begun (UTC)", "verdict", "took", *facts), rows)]
+    return [Table(_head("id", "started (UTC)", "verdict", "took", *facts), rows)]
 
 
 def summary_of_trend(subject_trend: Trend, facts: Sequence[str], others: Sequence[str] = ()) -> Summary:
@@ -164,7 +164,7 @@ def summary_of_trend(subject_trend: Trend, facts: Sequence[str], others: Sequenc
             moved.append(f"{name} {_number(values[0])} to {_number(values[-1])}")
     tone = VERDICTS[last.verdict] if last.verdict is not None else Tone.HINT
     counts = _runs(point.verdict for point in points)
-    steps = (Step("Note", f"More numbers moved: --fact {', --fact '.join(others)}"),) if others else ()
+    steps = (Step("Note", f"More changed numbers: --fact {', --fact '.join(others)}"),) if others else ()
     return Summary(_verdict(last.verdict).upper(), tone, (subject_trend.subject, counts, *moved), steps=steps)
 
 
@@ -176,7 +176,7 @@ def summary_of_difference(comparison: EntryDifferences) -> Summary:
         for noun, values in (("input", comparison.inputs), ("environment value", comparison.environment))
     ]
     if not significant:
-        return Summary("SAME", Tone.GOOD, ("the results are the same, but for times", *parts))
+        return Summary("SAME", Tone.GOOD, ("the results are the same except for times", *parts))
     return Summary("DIFFERS", Tone.WARN, (_differing(significant, "result"), *parts))
 
 
@@ -199,9 +199,9 @@ def curves(subject_trend: Trend) -> RenderedView:
         took["ready after"] = [point.facts.get("ready_s") for point in points]
     memory = {name.removesuffix(_MEMORY): [p.facts.get(name) for p in points] for name in names[:_MAX_CURVES]}
     began = [point.began for point in points]
-    pictures = [_curves(took, began, "s", "How long each took"), _curves(memory, began, "GiB", "Memory of each")]
+    pictures = [_curves(took, began, "s", "Duration"), _curves(memory, began, "GiB", "Memory")]
     moved = list(dict.fromkeys(n for p in points for n in p.facts))[:4]
-    return RenderedView(trend(subject_trend, moved), "".join(pictures) or tag("p", "Nothing of it is a number."))
+    return RenderedView(trend(subject_trend, moved), "".join(pictures) or tag("p", "No numeric results."))
 
 
 def _curves(tracks: Mapping[str, Sequence[float | None]], began: Sequence[str], unit: str, title: str) -> str:

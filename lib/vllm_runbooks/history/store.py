@@ -66,9 +66,9 @@ def place() -> Path:
     try:
         return Path(setting).expanduser().absolute() if setting else user_folders.state() / database.NAME
     except RuntimeError:
-        raise InputError(f"{PLACE}: {setting}: there is no such home; name a whole path") from None
+        raise InputError(f"{PLACE}: {setting}: no such home folder; use an absolute path") from None
     except InputError as error:
-        raise InputError(f"the history has no place, as {error}, or a file in {PLACE}") from None
+        raise InputError(f"the history has no location: {error}, or a file in {PLACE}") from None
 
 
 def is_id(text: str) -> bool:
@@ -117,7 +117,7 @@ def opened(at: Path | None = None, *, say: Callable[[str], None], is_needed: boo
     except InputError as error:
         if is_needed:
             raise
-        say(f"{error}; this command goes on without it")
+        say(f"{error}; this command continues without it")
         store = History(None, say)
     try:
         yield store
@@ -298,10 +298,10 @@ class History:
         """
         entries = self.beginning(prefix)
         if not entries:
-            raise InputError(f"{redact_text(prefix)}: no entry of the history has this id; `history` lists them")
+            raise InputError(f"{redact_text(prefix)}: no history entry has this id; `history` lists them")
         if len(entries) > 1:
             some = ", ".join(item.id for item in entries[:2])
-            raise InputError(f"{prefix}: several entries begin so, as {some}; give more of it")
+            raise InputError(f"{prefix}: ambiguous id: {some}; use more characters")
         return entries[0]
 
     def interrupted(self, *, kind: str | None = None, job: str | None = None) -> list[HistoryEntry]:
@@ -318,7 +318,7 @@ class History:
             return []
 
         def mark(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-            says = "its process ended before it did"
+            says = "its process ended first"
             marked = [
                 id_
                 for id_ in gone
@@ -354,7 +354,7 @@ class History:
         began: str,
     ) -> dict[str, Any]:
         if kind not in KINDS:
-            raise InputError(f"{kind}: is no kind of entry; give one of {', '.join(KINDS)}")
+            raise InputError(f"{kind}: is not a kind of entry; use one of {', '.join(KINDS)}")
         if environment is None:
             environment = {} if part_of is not None else surroundings()
         self._owner = self._owner or json.dumps(owners.written())
@@ -387,7 +387,7 @@ class History:
         """Entries of rows; unreadable ones are reported and left out."""
         entries = [_entry(row) for row in rows]
         if broken := entries.count(None):
-            self._say(f"history: {broken} {'entry' if broken == 1 else 'entries'} cannot be read, and left out")
+            self._say(f"history: {broken} {'entry' if broken == 1 else 'entries'} cannot be read, skipped")
         return [item for item in entries if item is not None]
 
     def _write(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
@@ -401,8 +401,8 @@ class History:
             return work(self._database)
         except UnusableError as error:
             if self._is_needed:
-                raise InputError(f"{error}; see to it, or name another file in {PLACE}") from None
-            self._say(f"{error}; this command goes on without it")
+                raise InputError(f"{error}; fix it, or set another file in {PLACE}") from None
+            self._say(f"{error}; this command continues without it")
             self._database = None
             return None
 
@@ -525,7 +525,7 @@ def _json(data: Mapping[str, Any]) -> str:
     try:
         json.loads(text)
     except ValueError:
-        text = json.dumps({"left_out": "its secrets could not be replaced"})
+        text = json.dumps({"left_out": "its secrets could not be redacted"})
     return text if len(text) <= _LARGEST else json.dumps({"left_out": f"it has {len(text)} characters"})
 
 

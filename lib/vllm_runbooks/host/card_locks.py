@@ -55,11 +55,11 @@ def held(
                     is_told = True
                 if time.monotonic() - began > wait_s:
                     raise InputError(
-                        f"{_named(card)}: {holder} is starting on it, and has been for {wait_s:g} s; wait until it is "
-                        "ready, or end it"
+                        f"{_named(card)}: {holder} has been starting on it for {wait_s:g} s; wait until it is ready, "
+                        "or stop it"
                     )
                 if is_cancelled():
-                    raise InputError(f"{_named(card)}: not waited for any more: the start is not wanted")
+                    raise InputError(f"{_named(card)}: stopped waiting: the launch was canceled")
                 time.sleep(_TICK_S)
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, 0)
@@ -94,7 +94,7 @@ def _is_taken(descriptor: int) -> bool:
 def _holder(descriptor: int) -> str:
     words = os.pread(descriptor, 60, 0).decode("ascii", "replace").split()
     if len(words) != 2 or not words[0].isdecimal():
-        return "another start"
+        return "another launch"
     # In another namespace, as a container has, the number is somebody else's here.
     return f"process {words[0]}" if words[1] == str(here().namespace) else f"process {words[0]} of another container"
 
@@ -115,8 +115,8 @@ def _opened(card: str) -> int:
             descriptor = os.open(path, flags | os.O_CREAT, 0o666)
             os.fchmod(descriptor, 0o666)
     except OSError as error:
-        raise InputError(f"{path}: cannot be used as a lock ({error.strerror}); name a folder in {FOLDER}") from None
+        raise InputError(f"{path}: cannot be used as a lock ({error.strerror}); set a folder in {FOLDER}") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise InputError(f"{path}: is no plain file, so no lock; remove it, or name a folder in {FOLDER}")
+        raise InputError(f"{path}: is not a regular file; remove it, or set a folder in {FOLDER}")
     return descriptor

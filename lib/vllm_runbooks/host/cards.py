@@ -26,8 +26,8 @@ def cards(snapshot: Inventory, specs: Specs, where: str, node: str | None = None
     if not whole:
         why = f" ({redact_text(visible(snapshot.no_gpus_reason))})" if snapshot.no_gpus_reason else ""
         unfit_ones = "; ".join(f"GPU {gpu.index} {unfit(gpu)}" for gpu in snapshot.gpus[:_SHOWN])
-        none = f"no GPU can be taken: {unfit_ones}" if snapshot.gpus else f"lists no GPU{why}"
-        raise InputError(f"{where}: {none}; name the cards, as in 8xRTX3090")
+        none = f"no usable GPU: {unfit_ones}" if snapshot.gpus else f"no GPUs{why}"
+        raise InputError(f"{where}: {none}; name the GPUs, as in 8xRTX3090")
     used_gib = {gpu.index: None if gpu.used_mib is None else gpu.used_mib / MIB_PER_GIB for gpu in whole}
     whole.sort(key=lambda gpu: gpu.index)
     return tuple(HostGpu(_card(gpu, specs, where), node, gpu.index, used_gib[gpu.index]) for gpu in whole)
@@ -45,10 +45,10 @@ def unfit(gpu: GpuFacts) -> str:
     if gpu.is_mig:
         return "is divided into instances (MIG)"
     if gpu.compute_mode == "prohibited":
-        return "lets no process compute"
+        return "allows no compute processes (prohibited mode)"
     if gpu.compute_mode == "exclusive process" and gpu.processes:
-        return "lets one process use it, and one does"
-    return "has damaged memory that could not be replaced" if gpu.is_remap_failed else ""
+        return "is in exclusive mode and in use"
+    return "has a failed row remap" if gpu.is_remap_failed else ""
 
 
 def gib(mib: float) -> str:
@@ -68,9 +68,7 @@ def _card(gpu: GpuFacts, specs: Specs, where: str) -> Gpu:
     card = known(gpu, specs)
     if card is None and gpu.total_mib is None:
         name = _line(gpu.name) or "it has no name"
-        raise InputError(
-            f"{where}: GPU {gpu.index}: neither its memory nor a name that the catalog knows ({name}); add total_mib"
-        )
+        raise InputError(f"{where}: GPU {gpu.index}: no memory size and unknown name ({name}); add total_mib")
     total = _total(gpu, card, specs)
     if card is None:
         card = Gpu(_line(gpu.name) or f"GPU {gpu.index}", round((gpu.total_mib or 0) / MIB_PER_GIB), (), total=total)
@@ -94,7 +92,7 @@ def _total(gpu: GpuFacts, card: Gpu | None, specs: Specs) -> Total | None:
     size = gpu.total_mib / MIB_PER_GIB
     if gpu.reserved_mib is not None:
         left = size - gpu.reserved_mib / MIB_PER_GIB
-        source = f"read from the driver: {gpu.total_mib:,.0f} MiB, of which it keeps {gpu.reserved_mib:,.0f}"
+        source = f"read from the driver: {gpu.total_mib:,.0f} MiB, of which {gpu.reserved_mib:,.0f} is reserved"
         if printed is not None and abs(printed.expected / left - 1) <= _ALIKE:
             return Total(min(printed.low, left), left, max(printed.high, left), f"{source}; {printed.source}")
         return Total(left, left, left, source)
@@ -102,8 +100,8 @@ def _total(gpu: GpuFacts, card: Gpu | None, specs: Specs) -> Total | None:
         return replace(printed, high=min(printed.high, size))
     shares = _shares(specs)
     source = (
-        f"read from the driver: {gpu.total_mib:,.0f} MiB, of which lines of other cards leave "
-        f"{shares[0]:.1%} to {shares[-1]:.1%}"
+        f"read from the driver: {gpu.total_mib:,.0f} MiB, of which {shares[0]:.1%} to {shares[-1]:.1%} is usable "
+        "on other GPUs"
     )
     return Total(size * shares[0], size * median(shares), size, source)
 

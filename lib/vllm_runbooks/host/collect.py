@@ -49,8 +49,8 @@ class _Kind:
     """Whether what the server wrote to its standard error comes on the command's own: the two are read as one."""
 
 
-_LOOK_AT_CONTAINER = "the container has printed nothing; does it log to a file?"
-_LOOK_AT_POD = "the container has printed nothing; `kubectl describe pod` says what it waits for"
+_LOOK_AT_CONTAINER = "the container has printed nothing; check whether it logs to a file"
+_LOOK_AT_POD = "the container has printed nothing; check `kubectl describe pod`"
 _KINDS = {
     "docker": _Kind("docker:CONTAINER", _CONTAINER, ("docker-logs",), _LOOK_AT_CONTAINER, is_mixed=True),
     "podman": _Kind("podman:CONTAINER", _CONTAINER, ("podman-logs",), _LOOK_AT_CONTAINER, is_mixed=True),
@@ -62,7 +62,7 @@ _KINDS = {
         "journal:UNIT",
         f"(?P<unit>{host_commands.VALUES['unit']})",
         ("unit-log",),
-        "nothing of this unit is stored since the boot, or this user may not read it; see `systemctl status`",
+        "no entries of this unit since boot, or no permission to read them; check `systemctl status`",
     ),
 }
 FORMS = tuple(kind.form for kind in _KINDS.values())
@@ -89,15 +89,15 @@ def command(source: str) -> LogCommand:
     word, _, name = source.partition(":")
     kind = _KINDS.get(word)
     if kind is None:
-        raise InputError(f"{_shown(source)}: is no source of a log; write {', '.join(FORMS[:-1])} or {FORMS[-1]}")
+        raise InputError(f"{_shown(source)}: is not a log source; use {', '.join(FORMS[:-1])} or {FORMS[-1]}")
     match = re.fullmatch(kind.name, name, re.ASCII)
     if match is None:
-        raise InputError(f"{_shown(source)}: does not name one; write {kind.form}")
+        raise InputError(f"{_shown(source)}: no name given; use {kind.form}")
     values = {name: value for name, value in match.groupdict().items() if value is not None}
     name = next(row for row in kind.commands if set(host_commands.TABLE[row].places) <= set(values))
     argv = host_commands.argv(name, **values)
     if shutil.which(argv[0]) is None:
-        raise InputError(f"{source}: {argv[0]} is not on this host; run this where it is, or give the log as a file")
+        raise InputError(f"{source}: {argv[0]} is not installed on this host; run this where it is, or use a log file")
     return LogCommand(source, argv, host_commands.TABLE[name].effect, kind.nothing, kind.is_mixed)
 
 
@@ -113,14 +113,14 @@ def fetch(command: LogCommand) -> tuple[Document, str]:
         words = _last_words(_tail(beside))
         log.seek(0)
         if status and sum(1 for _ in islice(log, _FEW_LINES)) < _FEW_LINES:
-            ended = f"ended with status {status}" if status > 0 else f"was ended by signal {-status}"
-            words = (_last_words(_tail(log)) if command.is_mixed else words) or "it said nothing"
+            ended = f"ended with status {status}" if status > 0 else f"was killed by signal {-status}"
+            words = (_last_words(_tail(log)) if command.is_mixed else words) or "no output"
             raise InputError(f"{command.source}: `{command.line}` {ended}: {words}")
         if _tail(log).strip() in (b"", b"-- No entries --"):
             raise InputError(f"{command.source}: the log is empty: {command.nothing}{f' ({words})' if words else ''}")
         if status:
             beside_words = f" ({words})" if words else ""
-            words = f"it ended with status {status}; what it had printed by then is read{beside_words}"
+            words = f"it ended with status {status}; its output up to then is used{beside_words}"
         return held(log, command.source, files.pop_all().close), words
 
 
@@ -140,12 +140,12 @@ def _run(command: LogCommand, log: IO[bytes], beside: IO[bytes]) -> int:
             start_new_session=True,
         )
     except OSError as error:
-        raise InputError(f"{command.source}: {command.argv[0]} cannot be run: {error.strerror}; check it") from None
+        raise InputError(f"{command.source}: {command.argv[0]} cannot be run: {error.strerror}") from None
     try:
         _read(command, process, log)
         return process.wait(QUIET_S)
     except subprocess.TimeoutExpired:
-        raise _too_slow(command, f"printed the log and did not end within {QUIET_S:g} s") from None
+        raise _too_slow(command, f"printed the log but did not exit within {QUIET_S:g} s") from None
     finally:
         _end(process)
 
@@ -165,10 +165,10 @@ def _read(command: LogCommand, process: subprocess.Popen[bytes], log: IO[bytes])
         size += log.write(chunk)
         if size > MAX_BYTES:
             raise InputError(
-                f"{command.source}: the log is larger than {MAX_BYTES >> 20} MiB; give its end, for example "
+                f"{command.source}: the log is larger than {MAX_BYTES >> 20} MiB; use its end, for example "
                 f"with `{command.line} 2>&1 | tail -c 100M | vllm-runbooks diagnose -`"
             )
-    raise _too_slow(command, f"was not through after {WHOLE_S:g} s")
+    raise _too_slow(command, f"did not finish within {WHOLE_S:g} s")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -182,7 +182,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _too_slow(command: LogCommand, what: str) -> InputError:
-    return InputError(f"{command.source}: `{command.line}` {what}; run it by hand and give the log as a file")
+    return InputError(f"{command.source}: `{command.line}` {what}; run it manually and use a log file")
 
 
 def _last_words(raw: bytes) -> str:

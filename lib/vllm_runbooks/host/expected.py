@@ -20,5 +20,5 @@ def judge_inventory(host: Inspected, case: Case | None) -> RunbookVerdict:
     elif wrong := [finding for finding in host.findings if finding.severity is not Severity.HINT]:
         verdict, reason = Verdict.FAIL, f"{wrong[0].text} ({wrong[0].id})"
     else:
-        verdict, reason = Verdict.PASS, host.no_gpus_reason or "nothing wrong that was told"
+        verdict, reason = Verdict.PASS, host.no_gpus_reason or "no problems"
     return RunbookVerdict(verdict, reason, case.id if case else None, None, None, ())

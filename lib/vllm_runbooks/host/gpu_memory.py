@@ -149,9 +149,9 @@ def series(path: Path) -> tuple[MemoryReading, ...]:
     try:
         text = evidence.beginning(evidence.document(path), _MAX_SERIES)
     except WrongFileError as error:
-        raise InputError(f"{error.wrong}; give a file with a series of GPU memory") from None
+        raise InputError(f"{error.wrong}; use a file with a series of GPU memory readings") from None
     if len(text) > _MAX_SERIES:
-        raise InputError(f"{path}: is larger than {_MAX_SERIES >> 20} MiB; give the part that matters")
+        raise InputError(f"{path}: is larger than {_MAX_SERIES >> 20} MiB; use the relevant part")
     readings: list[MemoryReading] = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
@@ -168,7 +168,7 @@ def _reading(line: str, where: str) -> MemoryReading:
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict) or "gpus" not in data:
-        raise InputError(f"{where}: is no reading of GPU memory; a line is {{at_s, gpus: [{{index, …}}]}}")
+        raise InputError(f"{where}: is not a GPU memory reading; a line is {{at_s, gpus: [{{index, …}}]}}")
     snapshots.check(_SeriesLine, data, where)
     parsed = record(_SeriesLine, data)
     cards = tuple(map(_card, parsed.gpus))
@@ -177,7 +177,7 @@ def _reading(line: str, where: str) -> MemoryReading:
     numbers = [card.index for card in cards]
     twice = next((number for number in numbers if numbers.count(number) > 1), None)
     if twice is not None:
-        raise InputError(f"{where}: gpus: lists GPU {twice} twice; number each card once")
+        raise InputError(f"{where}: gpus: lists GPU {twice} twice; list each GPU once")
     return MemoryReading(parsed.at_s, cards)
 
 
@@ -215,7 +215,7 @@ class Nvml:
             pynvml.nvmlInit()
             count = pynvml.nvmlDeviceGetCount()
         except pynvml.NVMLError as error:
-            raise InputError(f"no NVIDIA driver answers on this host ({error})") from None
+            raise InputError(f"no NVIDIA driver on this host ({error})") from None
         for index in range(count):
             try:
                 self.handles[index] = pynvml.nvmlDeviceGetHandleByIndex(index)

@@ -55,11 +55,11 @@ print(json.dumps({"python": sys.version.split()[0], "packages": found}))
 """
 # nvmlComputeMode_t
 _MODES = {0: "default", 1: "exclusive process", 2: "prohibited", 3: "exclusive process"}
-_SLOWED = {0x4: "power cap", 0x8: "hardware", 0x20: "heat", 0x40: "hardware heat", 0x80: "power brake"}
+_SLOWED = {0x4: "power cap", 0x8: "hardware", 0x20: "heat", 0x40: "hardware thermal slowdown", 0x80: "power brake"}
 """Bits of nvmlClocksEventReasons, those that matter: SwPowerCap, HwSlowdown, SwThermalSlowdown, HwThermalSlowdown and
 HwPowerBrakeSlowdown."""
 _STATUS = {  # nvmlGpuP2PStatus_t
-    0: "ok", 1: "chipset not supported", 2: "card not supported", 3: "topology not supported", 4: "switched off",
+    0: "ok", 1: "chipset not supported", 2: "GPU not supported", 3: "topology not supported", 4: "switched off",
     5: "not supported",
 }  # fmt: skip
 # nvmlGpuTopologyLevel_t
@@ -81,7 +81,7 @@ def collect(*, starts: Path | None = None, python: str | None = None) -> Invento
     try:
         driver = Nvml()
     except InputError as error:
-        foreign = f"; {host.foreign_gpus} cards of AMD are there and are not read" if host.foreign_gpus else ""
+        foreign = f"; {host.foreign_gpus} AMD GPUs found, which are not supported" if host.foreign_gpus else ""
         return redact_record(replace(snapshot, no_gpus_reason=f"{error}{foreign}"))
     left = [] if starts is None or driver.is_inside else leftovers.find_leftovers(starts)
     orphans = {int(leftover.name): leftover.proof for leftover in left if leftover.kind == "process"}
@@ -91,7 +91,7 @@ def collect(*, starts: Path | None = None, python: str | None = None) -> Invento
             snapshot,
             driver=driver.driver,
             cuda=_cuda(driver.ask("nvmlSystemGetCudaDriverVersion_v2")),
-            no_gpus_reason=None if driver.handles or driver.lost else "the driver lists no card",
+            no_gpus_reason=None if driver.handles or driver.lost else "the driver lists no GPU",
             gpus=_gpus(driver, orphans, xids),
             pairs=tuple(
                 _pair(driver, first, second) for second in driver.handles for first in driver.handles if first < second
@@ -105,7 +105,7 @@ def gpus_alone() -> Inventory:
     try:
         driver = Nvml()
     except InputError as error:
-        raise InputError(f"local: {error}; name the cards, as in 8xRTX3090, or give a snapshot's file") from None
+        raise InputError(f"local: {error}; name the GPUs, as in 8xRTX3090, or use a snapshot file") from None
     return Inventory(gpus=_gpus(driver, {}, None))
 
 
@@ -406,15 +406,15 @@ def _software(python: str | None) -> tuple[str | None, dict[str, str]]:
             [python, "-c", _NAMES_PACKAGES], capture_output=True, check=False, timeout=_ASKED_S, cwd="/"
         )
     except subprocess.TimeoutExpired:
-        raise InputError(f"--python {python}: no answer within {_ASKED_S:.0f} s; name another Python") from None
+        raise InputError(f"--python {python}: no answer within {_ASKED_S:.0f} s; use another Python") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"--python {python}: cannot be run: {reason}; name a Python") from None
+        raise InputError(f"--python {python}: cannot be run: {reason}; use a Python executable") from None
     try:
         facts = json.loads(answer.stdout)
         return str(facts["python"]), _of_vllm(facts["packages"])
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(f"--python {python}: does not name its packages; name a Python") from None
+        raise InputError(f"--python {python}: does not list its packages; use a Python executable") from None
 
 
 def _of_vllm(packages: Mapping[str, Any]) -> dict[str, str]:

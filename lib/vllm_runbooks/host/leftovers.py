@@ -109,9 +109,9 @@ def find_leftovers(starts: Path) -> list[Leftover]:
         with contextlib.suppress(OSError):
             size = (SHARED / name).stat().st_blocks * 512
         proof = (
-            f"opened by the start {record['id'][:12]}, {_whose(state, record)}; no process that can be seen has it open"
+            f"opened by launch {record['id'][:12]}, {_whose(state, record)}; no visible process has it open"
             if state is not None
-            else "named like shared memory of Python or vLLM, of this user; no process that can be seen has it open"
+            else "named like shared memory of Python or vLLM and owned by this user; no visible process has it open"
         )
         left.append(Leftover("segment", name, size, state is Owner.GONE, proof, inodes[name]))
     return left
@@ -125,11 +125,11 @@ def is_over(folder: Path) -> bool:
 
 def _whose(state: Owner, record: Mapping[str, Any]) -> str:
     if state is Owner.GONE:
-        return "whose guard is gone"
+        return "whose supervisor has ended"
     guard, at = record["guard"], here()
     if (guard.get("boot"), guard.get("namespace")) != (at.boot, at.namespace):
-        return f"whose guard cannot be seen from here: it ran in another process namespace ({guard.get('host')})"
-    return f"whose guard may live: it is not told when the process {guard['pid']}, which has its number, began"
+        return f"whose supervisor is not visible from here: it ran in another PID namespace ({guard.get('host')})"
+    return f"whose supervisor may be alive: the start time of process {guard['pid']} is unknown"
 
 
 def remove_leftover(leftover: Leftover, *, patience_s: float = 3.0) -> bool:
@@ -181,7 +181,7 @@ def _left(process: psutil.Process, of_mark: Mapping[str, tuple[Owner, Mapping[st
         if marked:
             # A start within a start carries both marks, and one that is not seen may live.
             state = Owner.UNSEEN if Owner.UNSEEN in marked else Owner.GONE
-            proof = f"{title} carries the mark of the start {marked[state]['id'][:12]}, {_whose(state, marked[state])}"
+            proof = f"{title} is marked as part of launch {marked[state]['id'][:12]}, {_whose(state, marked[state])}"
         elif title.startswith("VLLM::") and not _has_server(process):
             state = Owner.UNSEEN
             proof = f"{title} without the server that started it: its parent is process {process.ppid()}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.host.records import Inspected, Inventory
 
 
-_WRITE_A_SNAPSHOT = "give a snapshot, as vllm-runbooks inventory -o FILE writes it"
+_WRITE_A_SNAPSHOT = "use a snapshot written by vllm-runbooks inventory -o FILE"
 
 
 def cards(spec: str) -> tuple[HostGpu, ...]:
@@ -57,7 +57,7 @@ def read_snapshot(name: str) -> Inventory:
     except WrongFileError as error:
         raise InputError(f"{error.wrong}; {_WRITE_A_SNAPSHOT}") from None
     if len(documents) != 1:
-        raise InputError(f"{name}: holds {len(documents)} files; {_WRITE_A_SNAPSHOT}")
+        raise InputError(f"{name}: contains {len(documents)} files; {_WRITE_A_SNAPSHOT}")
     return inventories.read(beginning(documents[0]), "standard input" if name == "-" else name)
 
 

@@ -72,9 +72,9 @@ def _link_narrow(gpu: GpuFacts, context: HostRuleContext) -> str | None:
     is_shared = len(context.inventory.gpus) > 1
     if not 0 < width < most and not (0 < width <= _SLOW_WIDTH and is_shared):
         return None
-    possible = f" where x{most} is possible" if width < most else ""
-    slow = "; tensor parallelism over it will be slow" if is_shared else ""
-    return f"the PCIe link has x{width}{possible}{slow}, and weights load more slowly"
+    possible = f" of x{most}" if width < most else ""
+    slow = "; tensor parallelism over it is slow" if is_shared else ""
+    return f"PCIe link width is x{width}{possible}{slow}, and weights load more slowly"
 
 
 def _link_slow(gpu: GpuFacts, _: HostRuleContext) -> str | None:
@@ -82,39 +82,39 @@ def _link_slow(gpu: GpuFacts, _: HostRuleContext) -> str | None:
     if not 0 < now < most:
         return None
     if (gpu.busy_percent or 0) >= AT_WORK:
-        return f"the PCIe link runs at generation {now} under load, where {most} is possible"
-    return f"the PCIe link runs at generation {now} of {most}: an idle card lowers it; look again under load"
+        return f"PCIe link runs at gen {now} of {most} under load"
+    return f"PCIe link runs at gen {now} of {most}; idle GPUs lower it, check again under load"
 
 
 def _parted(gpu: GpuFacts, _: HostRuleContext) -> str | None:
     if not gpu.is_mig:
         return None
     count = f"into {len(gpu.mig_instances)} instances" if gpu.mig_instances else "into instances"
-    return f"it is divided {count} (MIG): a start sees one of them, and its memory alone; instances cannot be joined"
+    return f"split {count} (MIG): a launch sees only one instance and its memory; instances cannot be combined"
 
 
 def _memory_retired(gpu: GpuFacts, _: HostRuleContext) -> str | None:
     count = (gpu.remapped_rows or 0) or (gpu.retired_pages or 0)
-    what = "rows of its memory were replaced" if gpu.remapped_rows else "pages of its memory were retired"
-    return f"{count} {what} after errors that could not be corrected" if count else None
+    what = "memory rows were remapped" if gpu.remapped_rows else "memory pages were retired"
+    return f"{count} {what} after uncorrectable errors" if count else None
 
 
 def _exclusive(gpu: GpuFacts, _: HostRuleContext) -> str | None:
     if gpu.compute_mode != "exclusive process":
         return None
-    holder = ", and one holds it already" if gpu.processes else ""
-    return f"its compute mode lets one process use it{holder}: any further one is refused"
+    holder = ", and one is using it" if gpu.processes else ""
+    return f"exclusive compute mode: one process may use this GPU{holder}; others are rejected"
 
 
 def _slowed(gpu: GpuFacts, _: HostRuleContext) -> str | None:
     causes = [cause for cause in gpu.throttled_by or () if cause != "power cap"]
-    return f"its clock is kept down: {', '.join(causes)}" if causes else None
+    return f"clocks are throttled: {', '.join(causes)}" if causes else None
 
 
 def _power_limited(gpu: GpuFacts, _: HostRuleContext) -> str | None:
     limit, usual = gpu.power_limit_w or 0, gpu.power_limit_default_w or 0
     is_low = 0 < limit < usual * 0.99
-    return f"its power is limited to {limit:.0f} W of {usual:.0f} W: computing is slower" if is_low else None
+    return f"power is limited to {limit:.0f} W of {usual:.0f} W: compute is slower" if is_low else None
 
 
 def _memory_taken(gpu: GpuFacts, context: HostRuleContext) -> str | None:
@@ -125,7 +125,7 @@ def _memory_taken(gpu: GpuFacts, context: HostRuleContext) -> str | None:
     of = f" of {gib(room)}" if room is not None else ""
     holders = [process.says for process in gpu.processes or ()]
     who = f" by {', '.join(holders[:3])}{' and others' * (len(holders) > 3)}" if holders else " by others"
-    return f"{gib(used)}{of} are in use{who}: a launch fails or serves less if that changes"
+    return f"{gib(used)}{of} in use{who}: a launch fails or has less KV cache if that grows"
 
 
 def _no_room(gpu: GpuFacts, context: HostRuleContext) -> str | None:
@@ -137,20 +137,20 @@ def _no_room(gpu: GpuFacts, context: HostRuleContext) -> str | None:
         return None
     way = f"; {room.most:g} fits" if room.most else ""
     needs = f"vLLM requests {context.share:g} of its memory by default ({gib(room.wanted)})"
-    return f"{needs}, but {gib(room.free)} are free{way}"
+    return f"{needs}, but only {gib(room.free)} is free{way}"
 
 
 def _busy(gpu: GpuFacts, _: HostRuleContext) -> str | None:
     busy = gpu.busy_percent or 0
     is_busy = busy >= AT_WORK
-    return f"others keep it busy at {busy:.0f} %: both get slower" if is_busy else None
+    return f"other processes use {busy:.0f} % of its compute: both get slower" if is_busy else None
 
 
 def _orphan(gpu: GpuFacts, _: HostRuleContext) -> str | None:
     orphan = next((process for process in gpu.processes or () if process.orphan), None)
     if orphan is None:
         return None
-    return f"process {orphan.pid} looks left by an earlier start of vLLM: {orphan.orphan}"
+    return f"process {orphan.pid} looks left over from an earlier vLLM launch: {orphan.orphan}"
 
 
 def _too_old(gpu: GpuFacts, context: HostRuleContext) -> str | None:
@@ -158,7 +158,7 @@ def _too_old(gpu: GpuFacts, context: HostRuleContext) -> str | None:
     if has is None or has >= least:
         return None
     return (
-        f"compute capability {has[0]}.{has[1]}: the builds of vLLM {context.newest} have no kernels for cards below "
+        f"compute capability {has[0]}.{has[1]}: the builds of vLLM {context.newest} have no kernels for GPUs below "
         f"{least[0]}.{least[1]} ({context.rule_sources['least_capability']})"
     )
 
@@ -180,18 +180,18 @@ _GPU_CONDITIONS: Mapping[str, Callable[[GpuFacts, HostRuleContext], str | None]]
     _LOST: lambda gpu, _: None if gpu.error is None else f"it {unfit(gpu)}",
     "gpu.too_old": _too_old,
     "gpu.prohibited": lambda gpu, _: (
-        "its compute mode lets no process compute" if gpu.compute_mode == "prohibited" else None
+        "compute mode is prohibited: no process can use this GPU" if gpu.compute_mode == "prohibited" else None
     ),
-    "gpu.remap_failed": lambda gpu, _: "damaged memory could not be replaced" if gpu.is_remap_failed else None,
+    "gpu.remap_failed": lambda gpu, _: "memory row remapping failed" if gpu.is_remap_failed else None,
     "gpu.remap_pending": lambda gpu, _: (
-        "damaged memory waits for a reset to be replaced" if gpu.is_remap_pending else None
+        "memory row remapping is pending: reset the GPU" if gpu.is_remap_pending else None
     ),
     "gpu.memory_errors": lambda gpu, _: (
-        f"{gpu.ecc_uncorrected} memory errors could not be corrected (ECC)" if gpu.ecc_uncorrected else None
+        f"{gpu.ecc_uncorrected} uncorrectable memory errors (ECC)" if gpu.ecc_uncorrected else None
     ),
     "gpu.memory_retired": _memory_retired,
     "gpu.xid": lambda gpu, _: (
-        f"the kernel's log names Xid {', '.join(map(str, dict.fromkeys(gpu.xids)))}" if gpu.xids else None
+        f"the kernel log reports Xid {', '.join(map(str, dict.fromkeys(gpu.xids)))}" if gpu.xids else None
     ),
     "gpu.parted": _parted,
     "gpu.exclusive": _exclusive,
@@ -204,14 +204,12 @@ _GPU_CONDITIONS: Mapping[str, Callable[[GpuFacts, HostRuleContext], str | None]]
     "gpu.link_slow": _link_slow,
     "gpu.power_limited": _power_limited,
     "gpu.persistence_off": lambda gpu, _: (
-        "the driver lets go of it when nobody uses it: the first start afterwards is slower"
-        if gpu.is_persistent is False
-        else None
+        "persistence mode is off: the first launch after idling is slower" if gpu.is_persistent is False else None
     ),
-    "gpu.no_bfloat16": _lacks("bf16", "compute capability {capability} cannot run bfloat16, which most models are in"),
+    "gpu.no_bfloat16": _lacks("bf16", "compute capability {capability} does not support bfloat16, used by most models"),
     "gpu.no_fp8": _lacks(
         "fp8",
-        "compute capability {capability} does not multiply fp8: such weights are stored so, and computed in 16 bits",
+        "compute capability {capability} has no FP8 compute: FP8 weights are stored in FP8 and computed in 16 bits",
     ),
 }
 
@@ -228,7 +226,7 @@ def _unequal(context: HostRuleContext) -> _Hits:
     }
     if len(set(kinds.values())) > 1:
         names = ", ".join(dict.fromkeys(f"{name or 'unnamed'}" for name, _ in kinds.values()))
-        yield tuple(kinds), f"the cards differ ({names}): the smallest one of a tensor-parallel group decides for all"
+        yield tuple(kinds), f"mixed GPUs ({names}): the smallest GPU of a tensor parallel group limits all"
 
 
 def _gpus_of(pairs: Sequence[GpuPair]) -> tuple[int, ...]:
@@ -240,8 +238,8 @@ def _no_peer(context: HostRuleContext) -> _Hits:
     if without:
         why = ", ".join(dict.fromkeys(f"{pair.read}" for pair in without))
         text = (
-            f"{len(without)} pairs of cards cannot read each other's memory ({why}): vLLM's own all-reduce is off "
-            "between them, and NCCL goes through the host's shared memory"
+            f"{len(without)} GPU pairs have no peer access ({why}): vLLM's custom all-reduce is "
+            "off between them, and NCCL uses host shared memory"
         )
         yield _gpus_of(without), text
 
@@ -249,32 +247,35 @@ def _no_peer(context: HostRuleContext) -> _Hits:
 def _no_nvlink(context: HostRuleContext) -> _Hits:
     without = tuple(gpu.index for gpu in context.gpus if gpu.nvlinks == 0)
     if len(without) > 1:
-        more = "; beyond two cards vLLM's own all-reduce is off" if len(without) > 2 else ""
-        yield without, f"no NVLink joins the cards: tensor parallelism waits for PCIe in every layer{more}"
+        more = "; for more than two GPUs vLLM's custom all-reduce is off" if len(without) > 2 else ""
+        yield without, f"no NVLink between the GPUs: tensor parallelism uses PCIe in every layer{more}"
 
 
 def _far_apart(context: HostRuleContext) -> _Hits:
     far = [pair for pair in context.inventory.pairs if pair.path == "system" and pair.nvlink != "ok"]
     if far:
-        yield _gpus_of(far), f"{len(far)} pairs of cards hang from different processors: traffic crosses between them"
+        yield _gpus_of(far), f"{len(far)} GPU pairs span CPU sockets: traffic crosses the socket interconnect"
 
 
 def _shm_small(context: HostRuleContext) -> _Hits:
     size = context.host.shm_mib
     if size is not None and size < SMALL_SHM_MIB and len(context.gpus) > 1:
-        yield (), f"{SHARED} has {size:,.0f} MiB: ranks of a start on several cards exchange data there, and it fills"
+        yield (), f"{SHARED} has {size:,.0f} MiB: ranks of a multi-GPU launch exchange data there and can fill it"
 
 
 def _memlock(context: HostRuleContext) -> _Hits:
     limit, devices = context.host.memlock_mib, context.host.rdma_devices
     if devices and limit is not None and 0 <= limit < LEAST_MEMLOCK_MIB:
-        yield (), f"a process may lock {limit:g} MiB: NCCL cannot register memory with the {devices} RDMA devices"
+        yield (
+            (),
+            f"the locked memory limit is {limit:g} MiB: NCCL cannot register memory with the {devices} RDMA devices",
+        )
 
 
 def _open_files(context: HostRuleContext) -> _Hits:
     most = context.host.open_files_max
     if most is not None and 0 <= most < OPEN_FILES:
-        yield (), f"a process may open {most:,} files: vLLM asks for {OPEN_FILES:,}, and many clients use them up"
+        yield (), f"the open file limit is {most:,}: vLLM requests {OPEN_FILES:,}, and many clients can exhaust it"
 
 
 def _memory_limit(context: HostRuleContext) -> _Hits:
@@ -285,8 +286,8 @@ def _memory_limit(context: HostRuleContext) -> _Hits:
     left = limit - (context.host.memory_used_mib or 0)
     if left < max(sizes) / 4:
         text = (
-            f"the control group leaves {gib(left)} of memory: loading weights of a card with {gib(max(sizes))} "
-            "may be ended by the kernel"
+            f"the cgroup has {gib(left)} of memory left: the kernel may kill vLLM while it loads weights for "
+            f"a {gib(max(sizes))} GPU"
         )
         yield (), text
 
@@ -295,7 +296,7 @@ def _driver_too_old(context: HostRuleContext) -> _Hits:
     built, has = _cuda_of_torch(context.inventory.packages or {}), context.inventory.cuda
     major = (has or "").partition(".")[0]
     if built is not None and major.isdecimal() and int(major) < int(built.partition(".")[0]):
-        yield (), f"torch is built for CUDA {built}, and the driver knows CUDA {has} at most: torch finds no card"
+        yield (), f"torch is built for CUDA {built}, but the driver supports at most CUDA {has}: torch finds no GPU"
 
 
 def _cuda_of_torch(packages: Mapping[str, str]) -> str | None:
@@ -312,7 +313,7 @@ def _cuda_of_torch(packages: Mapping[str, str]) -> str | None:
 def _foreign_cards(context: HostRuleContext) -> _Hits:
     count = context.host.foreign_gpus
     if count:
-        yield (), f"{count} cards of AMD are there and are not read: this tells of NVIDIA's alone"
+        yield (), f"{count} AMD GPUs are not supported; only NVIDIA GPUs are listed"
 
 
 _HOST_CONDITIONS: Mapping[str, Callable[[HostRuleContext], _Hits]] = {

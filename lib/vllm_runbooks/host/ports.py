@@ -23,9 +23,9 @@ def taken(host: str | None, port: int) -> PortConflict | None:
         try:
             tried.bind((host or "", port))
         except socket.gaierror:
-            return PortConflict(is_in_use=False, why="the name cannot be resolved")
+            return PortConflict(is_in_use=False, why="the name does not resolve")
         except (OverflowError, UnicodeError):
-            return PortConflict(is_in_use=False, why="it is no address with a port from 1 to 65535")
+            return PortConflict(is_in_use=False, why="not an address with a port from 1 to 65535")
         except OSError as error:
             return PortConflict(error.errno == errno.EADDRINUSE, error.strerror or str(error))
     return None

@@ -12,8 +12,8 @@ from vllm_runbooks.host.records import GpuUse, Inventory, RankedGpu, Recommendat
 
 STEADY_MIB = 64.0
 """By how much the memory in use of a card at rest may move."""
-_UNTOLD = "its use is not told"
-_ONE_LOOK = "one look shows no trend; --watch looks several times"
+_UNTOLD = "its use is unknown"
+_ONE_LOOK = "one reading shows no trend; use --watch"
 
 
 def uses_of(inventory: Inventory, specs: Specs) -> tuple[GpuUse, ...]:
@@ -36,7 +36,7 @@ def recommend(uses: Sequence[GpuUse], *, seconds: float = 0.0, need_gib: float |
     """Recommend a GPU, with the reason for it and against each other.
 
     A GPU is suitable if its use is known, its memory is steady over the looks, and enough is free: `need_gib`, or the
-    default share. The best has nobody else on it and the least use, then the most free memory. A GPU with memory or
+    default share. The best has no other processes and the least use, then the most free memory. A GPU with memory or
     use unknown at any look is never recommended.
     """
     judged = sorted((_judged(use, need_gib) for use in uses), key=_order)
@@ -47,10 +47,10 @@ def recommend(uses: Sequence[GpuUse], *, seconds: float = 0.0, need_gib: float |
         reason = f"GPU {best.index}: {ranked[0].reason}"
     elif any(gpu.is_suitable is None for gpu in judged):
         unsure = sorted(gpu.index for gpu in judged if gpu.is_suitable is None)
-        reason = f"none is known to be suitable: of GPU {', '.join(map(str, unsure))} not enough is told"
-        reason += ", and no other is" * (len(judged) > len(unsure))
+        reason = f"no GPU is known to be suitable: use or memory of GPU {', '.join(map(str, unsure))} is unknown"
+        reason += ", and no other GPU is" * (len(judged) > len(unsure))
     else:
-        reason = "none is suitable: each is in use, or has too little memory free"
+        reason = "no suitable GPU: all are in use or have too little free memory"
     index = best.index if best is not None else None
     return Recommendation(index, reason, ranked, looks, seconds, need_gib, _ONE_LOOK if looks == 1 else "")
 
@@ -80,22 +80,20 @@ def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
     if used and use.total_mib is not None:
         room = _room(use.total_mib, max(used), need_gib)
         if room is None:
-            unknown.append("what a server asks for by default is not known")
+            unknown.append("a server's default memory is unknown")
         elif not room.is_enough:
-            whose = "are asked for" if need_gib is not None else "a server asks for by default"
-            against.append(f"has {gib(room.free)} free, and {gib(room.wanted)} {whose}")
+            whose = "needed" if need_gib is not None else "needed by default"
+            against.append(f"{gib(room.free)} free, {gib(room.wanted)} {whose}")
     if not is_told:
         unknown.append(
-            "how much of its memory is in use is not told"
-            if len(used) < len(use.used_mib) or not used
-            else "its memory is not known"
+            "its used memory is unknown" if len(used) < len(use.used_mib) or not used else "its memory size is unknown"
         )
     if moved is not None and moved > STEADY_MIB:
-        way = "gave back" if used[-1] < used[0] else "took" if used[-1] > used[0] else "took and gave back"
-        against.append(f"others {way} memory while it was watched: it moved by {moved:,.0f} MiB")
+        way = "freed" if used[-1] < used[0] else "allocated" if used[-1] > used[0] else "allocated and freed"
+        against.append(f"other processes {way} memory while watching: {moved:,.0f} MiB")
     if busy is not None and busy >= AT_WORK:
         others = f", by {', '.join(use.processes[:3])}" if use.processes else ""
-        against.append(f"computes at {busy:.0f} % for others{others}")
+        against.append(f"{busy:.0f} % used by other processes{others}")
     is_use_told = None not in use.busy_percent
     if not is_use_told and (unknown or busy is None):
         unknown.append(_UNTOLD)
@@ -106,20 +104,20 @@ def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
     reasons = [f"{gib(free or 0)} free of {gib(use.total_mib or 0)}"]
     reasons.append(f"use {busy:.0f} %" if is_use_told else _UNTOLD)
     if moved is not None:
-        reasons.insert(1, f"its memory rests, it moved by {moved:,.0f} MiB")
+        reasons.insert(1, f"its memory is steady, it changed by {moved:,.0f} MiB")
     if use.processes:
         reasons.append(f"shared with {', '.join(use.processes[:3])}")
     elif use.processes is not None:
-        reasons.append("nobody else on it")
+        reasons.append("no other processes")
     else:
-        reasons.append("who else is on it is not told")
+        reasons.append("its processes are unknown")
     if not is_use_told:
-        return replace(made, reason=f"as far as told: {'; '.join(reasons)}")
+        return replace(made, reason=f"as far as known: {'; '.join(reasons)}")
     return replace(made, is_suitable=True, reason="; ".join(reasons))
 
 
 def _room(total: float, used: float, need_gib: float | None) -> MemoryClaim | None:
-    """What is needed, or else what a server asks for by default, beside what is free."""
+    """What is needed, or else what a server needs by default, beside what is free."""
     if need_gib is not None:
         return MemoryClaim(total, used, need_gib * MIB_PER_GIB)
     share = usual_share()
@@ -131,10 +129,10 @@ def _against(gpu: RankedGpu, best: RankedGpu) -> str:
     if not gpu.is_suitable or gpu.index == best.index or best.free_mib is None or gpu.free_mib is None:
         return gpu.reason
     if (gpu.busy_percent or 0) > (best.busy_percent or 0):
-        return f"suitable, but in use at {gpu.busy_percent:.0f} %, GPU {best.index} at {best.busy_percent or 0:.0f} %"
+        return f"suitable, but used at {gpu.busy_percent:.0f} %, GPU {best.index} at {best.busy_percent or 0:.0f} %"
     if gpu.free_mib < best.free_mib:
         return f"suitable, but has {gib(gpu.free_mib)} free, GPU {best.index} {gib(best.free_mib)}"
     if (gpu.memory_change_mib or 0) > (best.memory_change_mib or 0):
         theirs = f"GPU {best.index}'s by {best.memory_change_mib or 0:,.0f} MiB"
-        return f"suitable, but its memory moved by {gpu.memory_change_mib:,.0f} MiB, {theirs}"
+        return f"suitable, but its memory changed by {gpu.memory_change_mib:,.0f} MiB, {theirs}"
     return f"as suitable as GPU {best.index}"

@@ -84,7 +84,7 @@ class GpuFacts:
     clock_mhz: int | None = None
     clock_max_mhz: int | None = None
     throttled_by: tuple[str, ...] | None = None
-    """What lowers the clock: "power cap", "heat", "hardware heat", "power brake" or "hardware"."""
+    """What lowers the clock: "power cap", "heat", "hardware thermal slowdown", "power brake" or "hardware"."""
     is_ecc_on: bool | None = None
     ecc_uncorrected: int | None = None
     """Since the driver was loaded."""

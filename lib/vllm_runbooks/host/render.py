@@ -49,13 +49,13 @@ def view(host: Inspected) -> list[TextBlock]:
         parts.append([faint_table(_HEAD, [_row(gpu) for gpu in host.gpus])])
     parts.append(headed("HOST", [bulleted(line) for line in _host_lines(host)]))
     if host.findings:
-        parts.append(headed("WHAT IT MEANS FOR VLLM", finding_blocks(host.findings)))
+        parts.append(headed("FINDINGS", finding_blocks(host.findings)))
     else:
-        parts.append([Line(styled("nothing of what was told stands in the way of vLLM", Tone.GOOD))])
+        parts.append([Line(styled("no problems found", Tone.GOOD))])
     if host.recommendation is not None:
         parts.append(_recommendation_view(host.recommendation))
     if host.unknown:
-        parts.append(headed("NOT TOLD", [bulleted(line) for line in _unknown(host)]))
+        parts.append(headed("UNKNOWN", [bulleted(line) for line in _unknown(host)]))
     return [*parted(parts), BLANK]
 
 
@@ -65,7 +65,7 @@ def _summary(inventory: Inventory) -> Iterator[str]:
     driver = f"; driver {inventory.driver or 'unknown'}, CUDA {inventory.cuda or 'unknown'}" if inventory.gpus else ""
     yield cut(f"{count}{why}{driver}", 400)
     if inventory.constructed:
-        yield cut(f"constructed, not read on a host: {inventory.source or 'from no source'}", 400)
+        yield cut(f"constructed example, not read on a host: {inventory.source or 'from no source'}", 400)
 
 
 def _row(gpu: GpuFacts) -> tuple[str, ...]:
@@ -96,11 +96,11 @@ def _limit(value: float | None, unit: str) -> str:
 def _host_lines(inventory: Inventory) -> Iterator[str]:
     host = inventory.host
     limit = "no limit" if (host.memory_limit_mib or 0) < 0 else gib(host.memory_limit_mib)
-    yield f"memory {gib(host.memory_mib)}, {gib(host.memory_available_mib)} free; of the control group: {limit}"
+    yield f"memory {gib(host.memory_mib)}, {gib(host.memory_available_mib)} free; cgroup limit: {limit}"
     yield f"{SHARED} {_limit(host.shm_mib, 'MiB')}, {_limit(host.shm_free_mib, 'MiB')} free"
     files = f"{_limit(host.open_files, '')}, at most {_limit(host.open_files_max, '')}"
     yield f"locked memory {_limit(host.memlock_mib, 'MiB')}; open files {files}"
-    where = {True: "in a container", False: "in no container", None: "whether in a container is unknown"}
+    where = {True: "in a container", False: "not in a container", None: "whether in a container is unknown"}
     cores = "unknown" if host.cores is None else f"{host.cores}"
     yield f"cores {cores}; kernel {host.kernel or 'unknown'}; {where[host.is_container]}"
     if inventory.packages is None:
@@ -121,7 +121,7 @@ def _unknown(host: Inspected) -> Iterator[str]:
     for fact in host.unknown:
         by_gpus.setdefault(fact.gpus, []).append(fact.fact)
     for gpus, names in by_gpus.items():
-        of = f"of GPU {listed_numbers(gpus)}" if gpus else "of the host or between its cards"
+        of = f"of GPU {listed_numbers(gpus)}" if gpus else "of the host or between its GPUs"
         yield f"{of}: {', '.join(dict.fromkeys(names))}"
 
 
@@ -136,17 +136,17 @@ def host(inspected: Inspected) -> RenderedView:
 def findings(host: Inspected) -> RenderedView:
     """What the facts of a host mean for vLLM, for a notebook."""
     if not host.findings:
-        sentence = "Nothing of what was told stands in the way of vLLM."
+        sentence = "No problems found."
         return RenderedView(sentence, prose(sentence))
     where = ((finding, f"GPU {listed_numbers(finding.gpus)}" if finding.gpus else "") for finding in host.findings)
-    table = finding_views.findings_table(where, "what it means, and what to do")
+    table = finding_views.findings_table(where, "effect and fix")
     return RenderedView(plain(finding_blocks(host.findings)), table)
 
 
 def chosen(host: Inspected) -> RenderedView:
     """The GPU for the next launch, with the reason for it and against each other."""
     if host.recommendation is None:
-        sentence = cut(f"No GPU is recommended: {host.no_gpus_reason or 'none is listed'}", 400) + "."
+        sentence = cut(f"No GPU is recommended: {host.no_gpus_reason or 'no GPU is listed'}", 400) + "."
         return RenderedView(sentence, prose(sentence))
     remarks = list(_summary(host))[1:]
     recommendation = _recommendation(host.recommendation)
@@ -188,10 +188,10 @@ def _headline(recommendation: Recommendation) -> Headline:
 
 def _basis(recommendation: Recommendation) -> str:
     need = f" for {recommendation.need_gib:g} GiB" if recommendation.need_gib is not None else ""
-    looks = f"over {recommendation.samples} looks in {recommendation.seconds:.1f} s"
+    looks = f"over {recommendation.samples} readings in {recommendation.seconds:.1f} s"
     remark = recommendation.note
     return (
-        f"Judged {looks if recommendation.samples > 1 else 'at one look'}{need}."
+        f"Checked {looks if recommendation.samples > 1 else 'from one reading'}{need}."
         f"{f' {remark[:1].upper()}{remark[1:]}.' if remark else ''}"
     )
 
@@ -226,8 +226,8 @@ def _recommendation(recommendation: Recommendation) -> RenderedView:
     # Four columns, with the rest below each: a phone has no room for seven.
     rows = [[str(cell) for cell in row] for row in _ranked(recommendation)]
     short = [(number, name, free, suitable) for number, name, free, _, _, suitable, _ in rows]
-    rest = [f"{why} · use {use} · moved {moved}" for _, _, _, moved, use, _, why in rows]
+    rest = [f"{why} · use {use} · changed {moved}" for _, _, _, moved, use, _, why in rows]
     table = elements.html_table(("GPU", "name", "free", "suitable"), elements.cells(short), below=rest)
     tone = AMBER if recommendation.gpu is None else GREEN
-    html = elements.verdict(_headline(recommendation), tone) + elements.heading("Every card") + table
+    html = elements.verdict(_headline(recommendation), tone) + elements.heading("All GPUs") + table
     return RenderedView(plain(_recommendation_view(recommendation)), html + elements.remark(_basis(recommendation)))

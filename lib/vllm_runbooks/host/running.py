@@ -76,7 +76,7 @@ class StoppableRun:
     def __init__(self) -> None:
         self.id = uuid.uuid4().hex
         self.status: int | None = None
-        """Exit status, below 0 of a signal; None: it runs, or was ended by us."""
+        """Exit status, below 0 of a signal; None: it runs, or was stopped by the supervisor."""
         self.stopped_by: int | None = None
         """The first signal that was handed on."""
         self.signalled: int | None = None
@@ -115,7 +115,7 @@ class SupervisedCommand(StoppableRun):
     ) -> None:
         """Prepare the command; raises InputError."""
         if shutil.which(command[0], path=(environment or os.environ).get("PATH")) is None:
-            raise InputError(f"{command[0]}: no such command; check its name, and the path")
+            raise InputError(f"{command[0]}: no such command; check its name and PATH")
         super().__init__()
         self._command = list(command)
         self._environment = {**(environment or os.environ), TAG: nested_tag(self.id)}
@@ -138,9 +138,9 @@ class SupervisedCommand(StoppableRun):
         finally:
             self._blocks.close()
         if "refused" in outcome:
-            raise InputError(f"{self._command[0]}: cannot be run: {outcome['refused']}; check the file") from error
+            raise InputError(f"{self._command[0]}: cannot be run: {outcome['refused']}") from error
         if "returncode" not in outcome:
-            self._said = self._said or "was ended when its supervisor was killed"
+            self._said = self._said or "was stopped when its supervisor was killed"
         self.status = outcome.get("returncode")
 
     @property
@@ -197,12 +197,12 @@ class SupervisedCommand(StoppableRun):
 
 
 def ending_of(status: int | None) -> str:
-    """An exit status in words; None: it was ended by us."""
+    """An exit status in words; None: it was stopped by the supervisor."""
     if status is None:
-        return "was ended by us"
+        return "was stopped by the supervisor"
     if status < 0:
         with contextlib.suppress(ValueError):
-            return f"was ended by {signal.Signals(-status).name}"
+            return f"was killed by {signal.Signals(-status).name}"
     return f"ended with exit status {status}"
 
 

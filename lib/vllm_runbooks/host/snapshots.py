@@ -46,7 +46,7 @@ _WRITE = "write it with vllm-runbooks inventory -o FILE"
 def read(text: str, where: str) -> Inventory:
     """Read a snapshot, with secrets replaced; raises InputError."""
     if len(text) > _MAX_TEXT:
-        raise InputError(f"{where}: is larger than {_MAX_TEXT >> 20} MiB, so no snapshot of a host; {_WRITE}")
+        raise InputError(f"{where}: larger than {_MAX_TEXT >> 20} MiB, not a host snapshot; {_WRITE}")
     inventory = _of_json(text, where) if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")) else _of_csv(text, where)
     check_host(inventory, where)
     return redact_record(inventory)
@@ -59,19 +59,17 @@ def check_host(inventory: Inventory, where: str) -> None:
     counts = Counter(gpu.index for gpu in inventory.gpus)
     twice = next((number for number, count in counts.items() if count > 1), None)
     if twice is not None:
-        raise InputError(f"{where}: gpus: lists GPU {twice} twice; number each card once")
+        raise InputError(f"{where}: gpus: lists GPU {twice} twice; list each GPU once")
     for pair in inventory.pairs:
         if pair.first == pair.second or not {pair.first, pair.second} <= counts.keys():
-            raise InputError(
-                f"{where}: pairs: joins GPU {pair.first} and GPU {pair.second}; name two of the cards that are listed"
-            )
+            raise InputError(f"{where}: pairs: GPU {pair.first} and GPU {pair.second}: use two of the listed GPUs")
 
 
 def check_card(gpu: GpuFacts, where: str) -> None:
     """Check that the facts of a GPU are possible; raises InputError."""
     total = gpu.total_mib
     if total is not None and not total:
-        raise InputError(f"{where}: GPU {gpu.index}: total_mib is 0; leave it out where it is not known")
+        raise InputError(f"{where}: GPU {gpu.index}: total_mib is 0; leave it out if unknown")
     for name in ("reserved_mib", "used_mib", "free_mib"):
         part = getattr(gpu, name)
         if total is not None and part is not None and part > total:
@@ -85,11 +83,11 @@ def check_card(gpu: GpuFacts, where: str) -> None:
             "correct one of them"
         )
     if gpu.busy_percent is not None and gpu.busy_percent > _WHOLE:
-        raise InputError(f"{where}: GPU {gpu.index}: busy_percent is {gpu.busy_percent:g}, and 100 at most; correct it")
+        raise InputError(f"{where}: GPU {gpu.index}: busy_percent is {gpu.busy_percent:g}, must be at most 100")
     if gpu.capability is not None and not _CAPABILITY.fullmatch(gpu.capability):
         capability = visible(gpu.capability[:20])
         raise InputError(
-            f"{where}: GPU {gpu.index}: capability is {capability}, no compute capability; write it as 8.6"
+            f"{where}: GPU {gpu.index}: capability is {capability}, not a compute capability; write it as 8.6"
         )
 
 
@@ -97,12 +95,12 @@ def _of_json(text: str, where: str) -> Inventory:
     try:
         data = upgrade(loaded(text.lstrip("\ufeff")), HOST)
     except ValueError as error:
-        raise InputError(f"{where}: is no JSON ({error}); give a snapshot as it was written") from None
+        raise InputError(f"{where}: invalid JSON ({error}); use the snapshot as it was written") from None
     if not isinstance(data, dict) or data.get("kind") != KIND:
-        raise InputError(f'{where}: is no snapshot of a host: "kind" is not "{KIND}"; {_WRITE}')
+        raise InputError(f'{where}: not a host snapshot: "kind" is not "{KIND}"; {_WRITE}')
     values = read_fields(data, where, _DERIVED, _WRITE)
     if "gpus" not in values:
-        raise InputError(f"{where}: gpus: is missing; a host without cards has an empty list")
+        raise InputError(f"{where}: gpus: missing; use an empty list for a host without GPUs")
     check(Inventory, values, where, "")
     return record(Inventory, values)
 
@@ -110,7 +108,7 @@ def _of_json(text: str, where: str) -> Inventory:
 def read_fields(data: dict[str, Any], where: str, derived: Sequence[str], write: str) -> dict[str, Any]:
     """The fields of a snapshot without the derived ones; raises InputError if it has another schema."""
     if data.get("schema") != SCHEMA or isinstance(data["schema"], bool):
-        raise InputError(f"{where}: has schema {str(data.get('schema'))[:20]}, and {SCHEMA} is read; {write}")
+        raise InputError(f"{where}: has schema {str(data.get('schema'))[:20]}, supported is {SCHEMA}; {write}")
     return {name: value for name, value in data.items() if name != "schema" and name not in derived}
 
 
@@ -164,12 +162,12 @@ def check(hint: Any, value: Any, where: str, at: str = "") -> None:
         by_name, begun = _fields(hint), f"{at}." if at else ""
         unknown = next((name for name in value if name not in by_name), None)
         if unknown is not None:
-            raise InputError(f"{where}: {begun}{visible(unknown[:60])}: is no field that is known; take it out")
+            raise InputError(f"{where}: {begun}{visible(unknown[:60])}: unknown field; remove it")
         for name, field in by_name.items():
             if name not in value:
                 if field.is_needed:
                     what = "the number" if field.plain in (int, float) else "it"
-                    raise InputError(f"{where}: {begun}{name}: is missing; give {what}")
+                    raise InputError(f"{where}: {begun}{name}: missing; add {what}")
             # Most values are right or untold: no more is done about those.
             elif not field.allows(value[name]):
                 check(field.hint, value[name], where, f"{begun}{name}")
@@ -182,7 +180,7 @@ def check(hint: Any, value: Any, where: str, at: str = "") -> None:
     elif choices:
         is_flat = choices[1] is str
         if not isinstance(value, dict) or (is_flat and not all(_is(str, choice, 0) for choice in value.values())):
-            raise _wrong(where, at, f"must be an object{' of texts' * is_flat}", value)
+            raise _wrong(where, at, f"must be an object{' of strings' * is_flat}", value)
         for name, item in value.items() if not is_flat else ():
             check(choices[1], item, where, f"{at}.{visible(name[:60])}")
     elif issubclass(hint, StrEnum):
@@ -198,9 +196,9 @@ def _least(name: str) -> int:
 
 _NAMES = {
     bool: "must be true or false",
-    int: "must be a whole number that a host can have",
-    float: "must be a number that a host can have",
-    str: f"must be a text of at most {_MAX_WORD:,} characters",
+    int: "must be a plausible whole number",
+    float: "must be a plausible number",
+    str: f"must be a string of at most {_MAX_WORD:,} characters",
 }
 
 
@@ -215,35 +213,35 @@ def _is(kind: type, value: Any, least: int) -> bool:
 
 
 def _wrong(where: str, at: str, what: str, value: Any) -> InputError:
-    return InputError(f"{where}: {at}: {what}; {json.dumps(value, default=str)[:40]} is given")
+    return InputError(f"{where}: {at}: {what}; {json.dumps(value, default=str)[:40]} given")
 
 
 def _of_csv(text: str, where: str) -> Inventory:
     try:
         rows = [[cell.strip() for cell in row] for row in csv.reader(text.lstrip("\ufeff").splitlines()) if row]
     except csv.Error as error:
-        raise InputError(f"{where}: is no CSV ({error}); {_WRITE}") from None
+        raise InputError(f"{where}: invalid CSV ({error}); {_WRITE}") from None
     # "memory.total [MiB]": the unit stands in the head as well.
     fields_by_column = load_table("nvidia_smi_columns", CsvColumn)
     columns = [fields_by_column.get(cell.partition(" [")[0]) for cell in rows[0]] if rows else []
     head = [None if column is None else column.field for column in columns]
     if "index" not in head or "name" not in head:
         raise InputError(
-            f"{where}: is neither a host's snapshot nor nvidia-smi's CSV with a head that names index and name; "
-            f"{_WRITE}, or take what {host_commands.line('gpus-table')} prints"
+            f"{where}: neither a host snapshot nor nvidia-smi CSV with the columns index and name; "
+            f"{_WRITE}, or use the output of {host_commands.line('gpus-table')}"
         )
     if len(rows) > _MAX_CARDS:
-        raise InputError(f"{where}: lists more than {_MAX_CARDS} cards; give those of one host")
+        raise InputError(f"{where}: lists more than {_MAX_CARDS} GPUs; use the GPUs of one host")
     gpus = []
     for line, row in enumerate(rows[1:], 2):
         if len(row) != len(rows[0]):
-            raise InputError(f"{where}:{line}: has {len(row)} columns, the head {len(rows[0])}; give the whole line")
+            raise InputError(f"{where}:{line}: has {len(row)} columns, the header {len(rows[0])}; use the whole line")
         values: dict[str, Any] = {}
         for name, cell in zip(head, row, strict=True):
             if name is not None and cell.casefold() not in _UNTOLD:
                 values[name] = _cell(_hints(GpuFacts)[name], name, cell, f"{where}:{line}")
         if "index" not in values:
-            raise InputError(f"{where}:{line}: index: is missing; give the number")
+            raise InputError(f"{where}:{line}: index: missing; add the number")
         gpus.append(GpuFacts(**values))
     return Inventory(source="printed by nvidia-smi", gpus=tuple(gpus))
 

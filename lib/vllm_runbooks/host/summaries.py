@@ -50,7 +50,7 @@ def summarize_choice(host: Inspected, *, again: str = "") -> Summary:
     choice = host.recommendation
     if choice is None:
         return Summary("NO GPU", Tone.WARN, (_no_gpus(host),))
-    looks = f"{count_of(choice.samples, 'look')} in {choice.seconds:.1f} s"
+    looks = f"{count_of(choice.samples, 'reading')} in {choice.seconds:.1f} s"
     need = [f"for {choice.need_gib:g} GiB"] if choice.need_gib is not None else []
     if choice.gpu is None:
         state, tone, sentence = "NONE", Tone.WARN, "No GPU is known to be free for a launch."
@@ -60,8 +60,8 @@ def summarize_choice(host: Inspected, *, again: str = "") -> Summary:
         (f"{gpu.index}", gib(gpu.free_mib), _mib(gpu.memory_change_mib), percent(gpu.busy_percent), gpu.reason)
         for gpu in choice.ranked[:_MOST_ROWS]
     ]
-    table = varied(("GPU", "free", "moved", "use", "why"), rows) if len(rows) > 1 else None
-    more = Step("", "Every GPU", again) if again else None
+    table = varied(("GPU", "free", "changed", "use", "why"), rows) if len(rows) > 1 else None
+    more = Step("", "All GPUs", again) if again else None
     return Summary(state, tone, (looks, *need), sentence, table=table, steps=tuple(_launch(choice)), more=more)
 
 
@@ -112,7 +112,7 @@ def varied(head: Sequence[str], rows: Sequence[tuple[str, ...]]) -> SummaryTable
     if not known:
         return None
     unread = sorted(int(row[0]) for row in rows if row not in known)
-    note = f"Of GPU {listed_numbers(unread)} nothing of this is known." if unread else ""
+    note = f"Details of GPU {listed_numbers(unread)} are unknown." if unread else ""
     return SummaryTable(
         tuple(head[i] for i in picked), tuple(tuple(row[i] for i in picked) for row in known), note=note
     )
@@ -134,7 +134,7 @@ def _launch(choice: Recommendation, *, is_recorded: bool = False) -> Iterator[St
     if choice.gpu is not None:
         best = choice.ranked[0]
         others = sorted(gpu.index for gpu in choice.ranked[1:] if gpu.is_suitable)
-        also = f"; GPU {listed_numbers(others)} would do as well" if others else ""
+        also = f"; also suitable: GPU {listed_numbers(others)}" if others else ""
         text = f"GPU {choice.gpu} for the next launch ({gib(best.free_mib)} free{also})"
         yield Step("Next", text, _LAUNCH.format(gpu=choice.gpu))
     elif any(gpu.is_suitable is None for gpu in choice.ranked):
@@ -143,7 +143,7 @@ def _launch(choice: Recommendation, *, is_recorded: bool = False) -> Iterator[St
         yield Step("Next", text, "vllm-runbooks inventory --watch")
     else:
         yield Step(
-            "Next", "No GPU has enough free memory now; see which one gets free", "vllm-runbooks inventory --watch"
+            "Next", "No GPU has enough free memory; wait for one that becomes free", "vllm-runbooks inventory --watch"
         )
 
 

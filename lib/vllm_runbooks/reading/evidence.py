@@ -29,7 +29,7 @@ CaseReader = Callable[[Path], Case]
 MAX_UNPACKED = 8 << 30
 """A few kilobytes can unpack without end."""
 MAX_SCRIPT = 8_000_000
-NAME_A_SCRIPT = "give a script, manifest or page that starts vLLM, or - for standard input"
+NAME_A_SCRIPT = "use a script, manifest or page that launches vLLM, or - for standard input"
 _SUBSTITUTED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """Pipes of a shell's process substitution."""
 _WRITER_SECONDS = 2.0
@@ -45,8 +45,8 @@ _KINDS = (
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ": "lzma"}
 """Module by magic number of a compressed log."""
 _MAGIC = {
-    b"\x7fELF": "a program", b"\x89PNG": "a picture", b"PK\x03\x04": "an archive", b"%PDF": "a PDF",
-    b"SQLite format 3": "a database", b"\xff\xd8\xff": "a picture", b"GIF8": "a picture", b"7z\xbc\xaf": "an archive",
+    b"\x7fELF": "a program", b"\x89PNG": "an image", b"PK\x03\x04": "an archive", b"%PDF": "a PDF",
+    b"SQLite format 3": "a database", b"\xff\xd8\xff": "an image", b"GIF8": "an image", b"7z\xbc\xaf": "an archive",
     b"\x28\xb5\x2f\xfd": "compressed by zstd", b"\x93NUMPY": "an array", b"\x80\x04\x95": "a pickle",
 }  # fmt: skip
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
@@ -55,7 +55,7 @@ _ODD, _ODD_OF_STRAY = 0.1, 0.03
 """Least share of control characters in binary data: in general, and if it is no UTF-8."""
 _LOG = re.compile(r"^[^.].{0,200}\.(?:log|out|err)(?:\.\d{1,3})?(?:\.(?:gz|bz2|xz))?\Z", re.IGNORECASE)
 _MAX_LOGS = 256
-_ALONE = "several inputs must be log files of one start, so name it alone"
+_ALONE = "several inputs must be log files of one launch, so use it alone"
 _CONTROL = bytes(byte for byte in range(32) if byte < 9 or 13 < byte < 27 or byte > 27)
 """Bytes that are not text; 27 begins a terminal's colors."""
 _DOUBLE = re.compile(rb"(?:[\x00-\x7f]|[\x81-\xfe][\x80-\xfe])*\Z")
@@ -68,14 +68,14 @@ def _encoding(head: bytes, where: str) -> str:
         return named
     for magic, what in _MAGIC.items():
         if head.startswith(magic):
-            raise WrongFileError(f"{where}: is {what}, not text", "give the log itself")
+            raise WrongFileError(f"{where}: is {what}, not text", "use the log itself")
     zeros = [head[start:_HEAD:2].count(0) * 2 / max(len(head[:_HEAD]), 1) for start in (0, 1)]
     if max(zeros) > 0.6 and min(zeros) < 0.1:
         return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
     begun = head[:_HEAD]
     odd = (len(begun) - len(begun.translate(None, _CONTROL))) / max(len(begun), 1)
     if odd > (_ODD if _is_utf8(head[:_HEAD]) else _ODD_OF_STRAY):
-        raise WrongFileError(f"{where}: is binary, not text", "give the log itself")
+        raise WrongFileError(f"{where}: is binary, not text", "use the log itself")
     return "utf-8"
 
 
@@ -134,7 +134,7 @@ def _decoded(blocks: Iterable[bytes], where: str) -> Iterator[str]:
         yield text
     rest = decoder.text(b"", final=True) if decoder else ""
     if is_blank and not rest.strip():
-        raise WrongFileError(f"{where}: is empty", "give the log of a vLLM start")
+        raise WrongFileError(f"{where}: is empty", "use the log of a vLLM launch")
     yield rest
 
 
@@ -161,11 +161,11 @@ def _unpacked(file: IO[bytes], where: str) -> Iterator[bytes]:
             total += len(block)
             if total > MAX_UNPACKED:
                 limit = f"{MAX_UNPACKED >> 30} GiB"
-                raise InputError(f"{where}: unpacks to more than {limit}; unpack it and cut out the start")
+                raise InputError(f"{where}: unpacks to more than {limit}; unpack it and cut out the launch")
             yield block
     except (EOFError, OSError, zlib.error, getattr(packing, "LZMAError", EOFError)) as error:
         if not total or getattr(error, "errno", None):
-            raise InputError(f"{where}: cannot be unpacked: {error}; give a whole file") from None
+            raise InputError(f"{where}: cannot be unpacked: {error}; use a complete file") from None
         # A log that was cut off while it was packed: what is there is read.
 
 
@@ -195,7 +195,7 @@ class _Rejoined(io.RawIOBase):
 
 def standard_input() -> IO[bytes]:
     if sys.stdin is None:
-        raise InputError("standard input: is closed; give a file, or pipe the text in")
+        raise InputError("standard input: is closed; use a file, or pipe the text in")
     return sys.stdin.buffer
 
 
@@ -227,7 +227,7 @@ def _growing(descriptor: int, path: Path, interrupts: Callable[[], int]) -> Iter
             since = time.monotonic()
             yield ""
     if decoder is None:
-        raise WrongFileError(f"{path.name}: is empty", "give the log of a vLLM start")
+        raise WrongFileError(f"{path.name}: is empty", "use the log of a vLLM launch")
     yield decoder.text(b"", final=True)
 
 
@@ -268,7 +268,7 @@ def document(path: Path) -> Document:
         mode = path.stat().st_mode
         if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)):
             what = next((what for is_kind, what in _KINDS if is_kind(mode)), "no file")
-            raise WrongFileError(f"{path}: is {what}, no plain file", "give a log file, or - for standard input")
+            raise WrongFileError(f"{path}: is {what}, not a regular file", "use a log file, or - for standard input")
         if stat.S_ISFIFO(mode):
             return _once(path.name, _texts(_piped(path), str(path)))
         _first(_texts(path.open("rb"), str(path)))
@@ -329,7 +329,7 @@ def _piped(path: Path) -> IO[bytes]:
     has_writer = path.as_posix().startswith(_SUBSTITUTED)
     if not has_writer and not select.select([pipe], [], [], _WRITER_SECONDS)[0]:
         pipe.close()
-        raise WrongFileError(f"{path}: is a pipe that nobody writes into", "give a log file, or - for standard input")
+        raise WrongFileError(f"{path}: is a pipe without a writer", "use a log file, or - for standard input")
     os.set_blocking(pipe.fileno(), True)
     return pipe
 
@@ -351,8 +351,8 @@ def _path(name: str | Path) -> Path:
 def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, vllm: str | None = None) -> Evidence:
     """Load a log file, a case's folder, or a recorded case of `cases` by id."""
     if not str(name).strip() or "\0" in str(name):
-        why = "holds a NUL character" if "\0" in str(name) else "is empty"
-        hint = "name a log file, a folder with case.yaml or a recorded case"
+        why = "contains a NUL character" if "\0" in str(name) else "is empty"
+        hint = "use a log file, a folder with case.yaml or a recorded case"
         raise WrongFileError(f"the name {str(name)!r} {why}", hint)
     path = _path(name)
     if path.exists() and not path.is_dir():
@@ -378,7 +378,7 @@ def load_pack(path: Path, *, vllm: str | None = None) -> Evidence:
         pack = archives.read(path)
     logs, commands, snapshots = (pack.of(role) for role in (MemberRole.LOG, MemberRole.COMMAND, MemberRole.INVENTORY))
     if not logs:
-        raise WrongFileError(f"{path}: is a pack without a log", "give a log, or a pack that was made of one")
+        raise WrongFileError(f"{path}: is a pack without a log", "use a log, or a pack made from one")
     return Evidence(
         tuple(Document(Path(part.source or part.name).name or part.name, decode(part.raw, part.name)) for part in logs),
         vllm=vllm or pack.vllm,
@@ -405,15 +405,13 @@ def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -
             filled = [path for path in logs if not _is_empty(path)]
             empty = tuple(path.name for path in logs if path not in filled) if filled else ()
             return Evidence(tuple(map(document, filled or logs)), vllm=vllm, empty=empty)
-        hint = "give a log file, or a folder of logs (*.log, *.out or *.err)"
-        raise WrongFileError(f"{folder}: holds no case.yaml", hint)
+        hint = "use a log file, or a folder of logs (*.log, *.out or *.err)"
+        raise WrongFileError(f"{folder}: no case.yaml", hint)
     case = read_case(folder / "case.yaml")
     root = folder.resolve()
     for name in (*case.files, *([case.command] if case.command else ())):
         if not (root / name).resolve().is_relative_to(root):
-            raise InputError(
-                f"{folder / 'case.yaml'}: names {name}, which lies outside of its folder; name its own files"
-            )
+            raise InputError(f"{folder / 'case.yaml'}: names {name}, which is outside its folder; use files inside it")
     command = document(folder / case.command).text if case.command else None
     return Evidence(tuple(document(folder / name) for name in case.files), case, vllm or case.vllm, command)
 
@@ -423,7 +421,7 @@ def _logs_in(folder: Path) -> list[Path]:
     with _reading_errors(folder):
         logs = [path for path in folder.iterdir() if path.is_file() and _LOG.search(path.name)]
     if len(logs) > _MAX_LOGS:
-        raise InputError(f"{folder}: holds more than {_MAX_LOGS} logs; name those of one start")
+        raise InputError(f"{folder}: contains more than {_MAX_LOGS} logs; name the logs of one launch")
     return sorted(logs, key=lambda path: _by_number(path.name))
 
 
@@ -442,20 +440,20 @@ def load_files(
     if len(names) == 1 and names[0] != "-":
         return load(names[0], read_case=read_case, cases=cases, vllm=vllm)
     if names.count("-") > 1:
-        raise InputError("-: is given twice, and standard input can be read once; give it once")
+        raise InputError("-: used twice, but standard input can be read only once")
     documents: list[Document] = []
     empty: list[Path] = []
     for number, name in enumerate(names, 1):
         if not name.strip():
             wrong = f"name {number} of {len(names)} is empty ({name!r})"
-            raise WrongFileError(wrong, "name a log file, or leave it out")
+            raise WrongFileError(wrong, "use a log file, or remove it")
         if name == "-":
             where = "standard input"
             documents.append(_once(name, _decoded(_unpacked(standard_input(), where), where)))
         else:
             path = _path(name)
             if path.is_dir():
-                raise InputError(f"{name}: is a folder; several inputs must be log files of one start")
+                raise InputError(f"{name}: is a folder; several inputs must be log files of one launch")
             if cases is not None and not path.exists() and path.name == name and (cases / name).is_dir():
                 raise InputError(f"{name}: is a recorded case; {_ALONE}")
             if path.is_file() and is_pack(path):
@@ -491,7 +489,7 @@ def wanted_script(instead: str = NAME_A_SCRIPT) -> Iterator[None]:
 def script(document: Document, where: str) -> str:
     text = beginning(document)
     if len(text) > MAX_SCRIPT:
-        raise InputError(f"{where}: is larger than {MAX_SCRIPT} characters; give the part that starts vLLM")
+        raise InputError(f"{where}: is larger than {MAX_SCRIPT} characters; use the part that launches vLLM")
     return text
 
 
@@ -511,7 +509,7 @@ def check_rewritable(raw: bytes, where: str) -> None:
     try:
         raw.decode("utf-8")
     except UnicodeDecodeError:
-        raise InputError(f"{where}: is not in UTF-8; convert it first, as in iconv -f LATIN1 -t UTF-8") from None
+        raise InputError(f"{where}: is not UTF-8; convert it first, as in iconv -f LATIN1 -t UTF-8") from None
 
 
 def pasted(text: str, *, vllm: str | None = None) -> Evidence:

@@ -78,11 +78,11 @@ def read_text(name: str, instead: str = _evidence.NAME_A_SCRIPT) -> str:
     if _is_pack(name):
         return _evidence.packed_command(Path(name))
     if name != "-" and Path(name).is_dir() and not (Path(name) / "case.yaml").is_file():
-        raise InputError(f"{name}: holds no case.yaml; {instead}")  # and logs in it are no scripts
+        raise InputError(f"{name}: no case.yaml; {instead}")  # and logs in it are no scripts
     with _evidence.wanted_script(instead):
         documents = load_files([name]).documents
     if len(documents) != 1:
-        raise InputError(f"{name}: holds {len(documents)} files; name one of them")
+        raise InputError(f"{name}: contains {len(documents)} files; name one of them")
     return _evidence.script(documents[0], name)
 
 
@@ -103,7 +103,7 @@ def read_rewritable(name: str, instead: str = _evidence.NAME_A_SCRIPT) -> str:
         raise InputError(f"{where}: is empty; {instead}")
     text = _evidence.decode(raw, where)
     if len(text) > MAX_SCRIPT:
-        raise InputError(f"{where}: is larger than {MAX_SCRIPT} characters; give the part that starts vLLM")
+        raise InputError(f"{where}: is larger than {MAX_SCRIPT} characters; use the part that launches vLLM")
     return text
 
 

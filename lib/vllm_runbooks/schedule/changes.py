@@ -60,7 +60,7 @@ def judge(
         after = replace(before, sound=sound, reported={}, causes={})
         if before.reported:
             back = tuple(part for part in judged if part.subject in before.reported)
-            says = f"all is well again: {', '.join(sorted(before.reported)[:5])}"
+            says = f"recovered: {', '.join(sorted(before.reported)[:5])}"
             change = StatusChange(_id(job, at, "recovered"), "recovered", at, job, verdict, says, back, host, folder)
     return after, change
 

@@ -50,7 +50,7 @@ def schedule() -> None:
     type=given.Span(most="31d"),
     default="1h",
     show_default=True,
-    help="How late such a run may begin.",
+    help="Latest start of such a run.",
 )
 @click.option(
     "--overlap",
@@ -82,7 +82,7 @@ def add(name: str, command: tuple[str, ...], *, replace: bool, **options: Any) -
 
     file = jobs.path(name)
     if file.exists() and not replace:
-        raise InputError(f"{name}: there is such a job; give another name, or --replace")
+        raise InputError(f"{name}: job already exists; use another name, or --replace")
     now = wake.clock()
     job = ScheduledJob(
         name=name,
@@ -103,7 +103,7 @@ def add(name: str, command: tuple[str, ...], *, replace: bool, **options: Any) -
         raise InputError(message if message.startswith("--") else f"{name}: {message}")
     _asked(job)
     if job.metrics is not None and not Path(job.folder, job.metrics).parent.is_dir():
-        raise InputError(f"--metrics {job.metrics}: {Path(job.metrics).parent} is no folder; make it first")
+        raise InputError(f"--metrics {job.metrics}: {Path(job.metrics).parent} is not a folder; create it first")
     following = cron.after(cron.parse(job.at), cron.zone(job.zone), now)
     file = jobs.save(job)
     own = "" if job.command[0] == jobs.PAPERMILL else "vllm-runbooks "
@@ -148,7 +148,7 @@ def _notebook(job: ScheduledJob, rest: list[str]) -> tuple[Path, dict[str, Any]]
         parameters = dict(context.params)
     path = Path(job.folder, rest[0])
     if not path.is_file():
-        raise InputError(f"{rest[0]}: no such notebook; give papermill IN OUT, and its options after them")
+        raise InputError(f"{rest[0]}: no such notebook; use papermill IN OUT, then its options")
     values = {name: _typed(value) for name, value in parameters.get("parameters", ())}
     return path, {**values, **dict(parameters.get("parameters_raw", ()))}
 
@@ -209,7 +209,7 @@ def remove(name: str) -> None:
     timer = units.user_units() / f"vllm-runbooks-{name}.timer"
     output.write(f"Removed {removed}")
     if timer.is_file():
-        output.write(f"Its timer is still there: {host_commands.line('user-timer-off', unit=timer.name)}")
+        output.write(f"Its timer is still installed: {host_commands.line('user-timer-off', unit=timer.name)}")
 
 
 @schedule.command(
@@ -239,9 +239,9 @@ def write(
 
     job = jobs.load(name)
     if is_applied and form != "systemd":
-        raise InputError(f"--apply: there is nothing to copy for {form}; leave it out")
+        raise InputError(f"--apply: nothing to copy for {form}; remove it")
     if (url is None) != (token_env is None) or (url is not None and form != "jupyter") or (is_now and url is None):
-        raise InputError("--post and --token-env go together, with jupyter; --now goes with them")
+        raise InputError("--post and --token-env require each other and jupyter; --now requires both")
     if form == "systemd":
         _write_units(job, target, is_applied=is_applied)
     elif form == "cron":
@@ -267,7 +267,7 @@ def _write_units(job: ScheduledJob, target: Path | None, *, is_applied: bool) ->
     if not is_applied:
         output.write(f"To copy them to {units.user_units()}: vllm-runbooks schedule write {job.name} systemd --apply")
         return
-    output.write(f"To read them: {host_commands.line('user-units-reload')}")
+    output.write(f"To load them: {host_commands.line('user-units-reload')}")
     output.write(f"To start it:  {host_commands.line('user-timer-on', unit=timer)}")
     output.write(f"To undo that: {host_commands.line('user-timer-off', unit=timer)}")
 
@@ -293,7 +293,7 @@ def _write_jupyter(
     from vllm_runbooks.schedule import jupyter
 
     if job.command[0] not in ("run", "papermill"):
-        raise InputError(f"{job.name}: JupyterLab runs notebooks alone; give a job of `run ID` or papermill")
+        raise InputError(f"{job.name}: JupyterLab runs only notebooks; use a job with `run ID` or papermill")
     notebook, parameters = _asked(job)
     if url is not None and token_env is not None:
         id_ = jupyter.create(job, notebook, parameters, url=url, token_env=token_env, is_now=is_now)
@@ -312,7 +312,7 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made: {error.strerror}; give another folder") from None
+        raise InputError(f"{folder}: cannot be created: {error.strerror}; use another folder") from None
 
 
 @schedule.command(epilog=given.examples("schedule wake", "schedule wake nightly --format json"))

@@ -99,7 +99,8 @@ def parse(text: str) -> Cron:
     words = _SHORT.get(text.strip().lower(), text).split()
     if len(text) > _LONGEST or len(words) != len(_FIELDS):
         raise InputError(
-            f"--at {excerpt}: is no cron expression; give five fields, minute hour day month weekday, as in '0 3 * * *'"
+            f"--at {excerpt}: is not a cron expression; use five fields, minute hour day month weekday, as in '0 3 * * "
+            "*'"
         )
     values = [_values(word.lower(), excerpt, field) for word, field in zip(words, _FIELDS, strict=True)]
     minutes, hours, days, months, week = values
@@ -108,12 +109,12 @@ def parse(text: str) -> Cron:
     has_step = any(word.startswith("*/") for word in (words[2], words[4]))
     if has_step and len(days) < 31 and len(weekdays) < 7:
         raise InputError(
-            f"--at {excerpt}: crons read a step over all days beside the other field of days differently; "
-            "write the days out"
+            f"--at {excerpt}: cron implementations differ on a step over all days combined with the other day "
+            "field; list the days"
         )
     is_either = not (is_free[2] or is_free[4])
     if not is_either and min(days) > max(_LENGTHS[month - 1] for month in months):
-        raise InputError(f"--at {excerpt}: never comes: no such month has a day {min(days)}; give a day that comes")
+        raise InputError(f"--at {excerpt}: never matches: no such month has a day {min(days)}")
     return Cron(
         " ".join(words), tuple(sorted(minutes)), tuple(sorted(hours)), frozenset(days), frozenset(months), weekdays,
         is_either,
@@ -127,7 +128,7 @@ def _values(word: str, excerpt: str, field: _Field) -> set[int]:
     for part in word.split(","):
         match = _PART.fullmatch(part)
         if match is None or (match[1] == "*" and match[2]):
-            raise InputError(f"{where}: {part or '(nothing)'} is no value, range or step; give one as in 1-5/2")
+            raise InputError(f"{where}: {part or '(nothing)'} is not a value, range or step; use one as in 1-5/2")
         step = int(match[3]) if match[3] else 1
         if match[1] == "*":
             first, last = field.least, field.most
@@ -136,12 +137,12 @@ def _values(word: str, excerpt: str, field: _Field) -> set[int]:
             last = _value(match[2], where, field) if match[2] else first
         if match[3] and match[1] != "*" and not match[2]:
             raise InputError(
-                f"{where}: crons read {part} differently; write the range, as in {first}-{field.most}/{step}"
+                f"{where}: cron implementations differ on {part}; write the range, as in {first}-{field.most}/{step}"
             )
         if not 1 <= step <= field.most:
-            raise InputError(f"{where}: a step of {step} is none; give one from 1 to {field.most}")
+            raise InputError(f"{where}: invalid step {step}; use 1 to {field.most}")
         if first > last:
-            raise InputError(f"{where}: {part} begins after its end; write two ranges, with a comma between")
+            raise InputError(f"{where}: {part} starts after its end; write two ranges, separated by a comma")
         values.update(range(first, last + 1, step))
     return values
 
@@ -153,9 +154,9 @@ def _value(text: str, where: str, field: _Field) -> int:
         value = field.words.index(text) + field.least
     else:
         names = f", or {field.words[0]} to {field.words[-1]}" if field.words else ""
-        raise InputError(f"{where}: {text} is no number; give one from {field.least} to {field.most}{names}")
+        raise InputError(f"{where}: {text} is not a number; use one from {field.least} to {field.most}{names}")
     if not field.least <= value <= field.most:
-        raise InputError(f"{where}: {value} is out of range; give one from {field.least} to {field.most}")
+        raise InputError(f"{where}: {value} is out of range; use one from {field.least} to {field.most}")
     return value
 
 
@@ -171,7 +172,7 @@ def zone(name: str) -> ZoneInfo:
         except (KeyError, ValueError, OSError):
             pass
     excerpt = "".join(c if c.isprintable() else "?" for c in name[:60]) or "(nothing)"
-    raise InputError(f"--zone {excerpt}: is no time zone; give a name as in Europe/Berlin, or UTC")
+    raise InputError(f"--zone {excerpt}: is not a time zone; use a name such as Europe/Berlin, or UTC")
 
 
 def moment(wall: datetime, where: ZoneInfo) -> datetime:
@@ -201,7 +202,7 @@ def after(cron: Cron, where: ZoneInfo, at: datetime) -> datetime:
             if (instant := moment(wall, where)) > at:
                 return instant
         day += timedelta(days=1)
-    raise InputError(f"--at {cron.text}: never comes; give a day that comes")
+    raise InputError(f"--at {cron.text}: never matches; use another day")
 
 
 def back(cron: Cron, where: ZoneInfo, *, until: datetime, since: datetime) -> Iterator[datetime]:

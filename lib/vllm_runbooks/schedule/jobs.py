@@ -57,7 +57,7 @@ def path(name: str) -> Path:
     """
     if not _NAME.fullmatch(name) or name.startswith("-"):
         excerpt = "".join(c if c.isprintable() else "?" for c in name[:60]) or "(nothing)"
-        raise InputError(f"{excerpt}: is no name of a job; give small letters, digits and hyphens, 40 at most")
+        raise InputError(f"{excerpt}: is not a job name; use lowercase letters, digits and hyphens, at most 40")
     return config() / f"{name}.yaml"
 
 
@@ -84,14 +84,14 @@ def load(name: str) -> ScheduledJob:
 
     file = path(name)
     if not file.is_file():
-        hint = suggestion(name, names(), "`vllm-runbooks schedule list` shows the jobs there are")
-        raise InputError(f"{name}: there is no such job; {hint}")
+        hint = suggestion(name, names(), "`vllm-runbooks schedule list` lists all jobs")
+        raise InputError(f"{name}: no such job; {hint}")
     try:
         job: ScheduledJob = read_record(file, str(file), _parsed, problems)
     except CatalogError as error:
         raise InputError("; ".join(str(error).splitlines())) from None
     if job.name != name:
-        raise InputError(f"{file}: name: is {job.name!r}; the file's name says {name!r}")
+        raise InputError(f"{file}: name: is {job.name!r}, but the file's name is {name!r}")
     return job
 
 
@@ -105,16 +105,16 @@ def _is_number(value: Any) -> bool:
 
 
 _KINDS: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any], Any], str]] = {
-    "str": (_is_text, str, "is no text; write one, in quotes where it looks like something else"),
-    "str | None": (lambda value: value is None or _is_text(value), lambda value: value, "is no text; write one"),
-    "float": (_is_number, float, "is no number; write one of seconds"),
+    "str": (_is_text, str, "is not a string; write one, in quotes if it looks like another type"),
+    "str | None": (lambda value: value is None or _is_text(value), lambda value: value, "is not a string; write one"),
+    "float": (_is_number, float, "is not a number of seconds"),
     "tuple[str, ...]": (
         lambda value: isinstance(value, list) and all(map(_is_text, value)),
         tuple,
-        "is no list of texts; write one word a line, in quotes where it looks like something else",
+        "is not a list of strings; write one word per line, in quotes if it looks like another type",
     ),
-    "Missed": (lambda value: value in list(Missed), Missed, f"is none of {', '.join(Missed)}; write one of them"),
-    "Overlap": (lambda value: value in list(Overlap), Overlap, f"is none of {', '.join(Overlap)}; write one of them"),
+    "Missed": (lambda value: value in list(Missed), Missed, f"must be one of {', '.join(Missed)}"),
+    "Overlap": (lambda value: value in list(Overlap), Overlap, f"must be one of {', '.join(Overlap)}"),
 }
 """By type of a field the check of its value, its conversion, and the message for another value.
 
@@ -131,7 +131,7 @@ def _parsed(data: Any) -> tuple[ScheduledJob | None, list[Problem]]:
     except ValueError as error:  # a key of thousands of digits
         return None, [((), str(error))]
     if not isinstance(names, dict):
-        return None, [((), "holds no fields; compare with the file of another job")]
+        return None, [((), "has no fields; compare with the file of another job")]
     job_fields = {field.name: field for field in fields(ScheduledJob)}
     faults: list[Problem] = [((name,), "is not a known field") for name in names if name not in job_fields]
     values: dict[str, Any] = {}
@@ -159,37 +159,37 @@ def problems(job: ScheduledJob) -> Iterator[tuple[tuple[str | int, ...], str]]:
         except InputError as error:
             yield (field,), str(error)
     if not job.command or job.command[0] not in (*OWN, PAPERMILL):
-        yield ("command",), f"begins with none of {', '.join((*OWN, PAPERMILL))}; give one of them after --"
+        yield ("command",), f"must start with one of {', '.join((*OWN, PAPERMILL))} after --"
     elif job.command[0] == PAPERMILL and (len(job.command) < 3 or any(w.startswith("-") for w in job.command[1:3])):
-        yield ("command",), "papermill needs a notebook and the name of what it writes, and its options after them"
+        yield ("command",), "papermill needs an input and an output notebook, then its options"
     if len(job.command) > _MOST_WORDS or any(len(word) > _LONGEST_WORD for word in job.command):
         yield ("command",), f"is too long; at most {_MOST_WORDS} words of {_LONGEST_WORD} characters"
     if any(not word.isprintable() for word in (*job.command, job.folder, job.out or "", job.metrics or "")):
-        yield ("command",), "holds a character that cannot be written into a unit; rename the file that has it"
+        yield ("command",), "contains a character that a systemd unit cannot have; rename the file"
     elif redact_text(shlex.join(job.command)) != shlex.join(job.command):
-        yield ("command",), "holds a secret; name a variable that holds it instead, and set that in the job's .env file"
+        yield ("command",), "contains a secret; use a variable instead, and set it in the job's .env file"
     if any(word in ("-h", "--help") for word in job.command):
-        yield ("command",), "the command asks for help; give it whole"
+        yield ("command",), "the command contains --help; use a complete command"
     if job.command[:1] != (PAPERMILL,) and any(word == "--out" or word.startswith("--out=") for word in job.command):
-        yield ("command",), "every run has a folder of its own; give --out before the --"
+        yield ("command",), "every run has its own folder; put --out before the --"
     if not Path(job.folder).is_absolute():
-        yield ("folder",), f"{job.folder!r} is no absolute path"
+        yield ("folder",), f"{job.folder!r} is not an absolute path"
     if policy.moment(job.added) is None:
-        yield ("added",), f"{job.added!r} is no time; write it as in 2026-11-21T13:37:18Z"
+        yield ("added",), f"{job.added!r} is not a time; write it as in 2026-11-21T13:37:18Z"
     for field, value, least in (("grace_s", job.grace_s, 0.0), ("timeout_s", job.timeout_s, 1.0)):
         if not math.isfinite(value) or not least <= value <= _LONGEST_S:
             yield (field,), f"{value:g} is out of range; give {least:g} to {_LONGEST_S:.0f} seconds"
     if job.webhook_env is not None and not VARIABLE.fullmatch(job.webhook_env):
-        yield ("webhook_env",), "is no name of a variable; the address itself is a secret, which no file holds"
+        yield ("webhook_env",), "is not a variable name; the address is a secret and must not be in a file"
     if job.out is not None and os.path.lexists(runs := Path(job.folder, job.out)) and not runs.is_dir():
         yield ("out",), f"{job.out!r} is no folder; name one, or a new one"
     if job.metrics is not None and not job.metrics.endswith(".prom"):
-        yield ("metrics",), f"{job.metrics!r} is not collected; the name must end in .prom"
+        yield ("metrics",), f"{job.metrics!r} must end in .prom to be collected"
     mine = _place(job.folder, job.metrics)
     others = (name for name in names() if name != job.name) if mine is not None else ()
     for other in others:
         if _metrics(other) == mine:
-            yield ("metrics",), f"{job.metrics!r} is that of the job {other} as well; give each a file of its own"
+            yield ("metrics",), f"{job.metrics!r} is also used by the job {other}; use one file per job"
 
 
 def _metrics(name: str) -> str | None:
@@ -228,7 +228,7 @@ def save(job: ScheduledJob) -> Path:
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise InputError(f"{file.parent}: cannot be made: {error.strerror}; check XDG_CONFIG_HOME") from None
+        raise InputError(f"{file.parent}: cannot be created: {error.strerror}; check XDG_CONFIG_HOME") from None
     text = io.StringIO()
     writer = YAML()
     writer.width = 1000
@@ -245,7 +245,7 @@ def remove(name: str) -> Path:
     """
     file = path(name)
     if not file.is_file():
-        raise InputError(f"{name}: there is no such job; `vllm-runbooks schedule list` shows the jobs there are")
+        raise InputError(f"{name}: no such job; `vllm-runbooks schedule list` lists all jobs")
     with contextlib.suppress(InputError, OSError):
         job = load(name)
         if job.metrics is not None:

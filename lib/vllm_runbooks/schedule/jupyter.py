@@ -21,9 +21,9 @@ TIMEOUT_S = 30.0
 _LARGEST = 8 << 20
 _LONGEST_ID = 100
 _HINTS = {
-    403: "the token is refused; look at the variable that --token-env names",
-    404: "it has no scheduler; install jupyter-scheduler and start it anew",
-    **dict.fromkeys((301, 302, 303, 307, 308), "it redirects, which is not followed; give the address it leads to"),
+    403: "the token is rejected; check the variable set with --token-env",
+    404: "it has no scheduler; install jupyter-scheduler and restart it",
+    **dict.fromkeys((301, 302, 303, 307, 308), "it redirects; use the target address"),
 }
 """Hint by HTTP status."""
 
@@ -80,12 +80,12 @@ def create(
     except (OSError, ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise InputError(f"{notebook}: is no notebook of at most {_LARGEST >> 20} MiB; give another")
+        raise InputError(f"{notebook}: is not a notebook of at most {_LARGEST >> 20} MiB; use another")
     environments = server.ask("GET", "/scheduler/runtime_environments")
     listed = environments if isinstance(environments, list) else []
     names = [str(row["name"]) for row in listed if isinstance(row, dict) and "name" in row]
     if not names:
-        raise InputError(f"{server.shown}: has no runtime environment; is jupyter-scheduler installed there?")
+        raise InputError(f"{server.shown}: has no runtime environment; check that jupyter-scheduler is installed")
     body = definition(job, parameters, environment=names[0])
     server.ask("PUT", f"/api/contents/{body['input_uri']}", {"type": "notebook", "format": "json", "content": content})
     if is_now:
@@ -113,7 +113,7 @@ class _Server:
             or not url.isprintable()
         ):
             raise InputError(
-                "--post: is no address of a server; give one as in http://localhost:8888, without its token"
+                "--post: is not a server address; use one such as http://localhost:8888, without its token"
             )
         self.shown = f"{parts.scheme}://{parts.hostname}{port}"
         self._base = url.rstrip("/")
@@ -124,7 +124,7 @@ class _Server:
         made = self.ask("POST", path, body)
         id_ = made.get(name) if isinstance(made, dict) else None
         if not isinstance(id_, str) or not id_.isprintable() or not 0 < len(id_) <= _LONGEST_ID:
-            raise InputError(f"{self.shown}: answered no {name} to POST {path}; see its log")
+            raise InputError(f"{self.shown}: sent no {name} for POST {path}; check its log")
         return id_
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
@@ -134,11 +134,13 @@ class _Server:
         try:
             reply = web.ask(method, f"{self._base}{path}", data, headers, within_s=TIMEOUT_S, most=_LARGEST)
         except web.NoReplyError as error:
-            raise InputError(f"{self.shown}: cannot be asked: {error}; is the server running?") from None
+            raise InputError(f"{self.shown}: cannot be reached: {error}; check that the server is running") from None
         if reply.status >= 300:
-            hint = _HINTS.get(reply.status, "see its log")
-            raise InputError(f"{self.shown}: answered {reply.status} to {method} {path}; {hint}")
+            hint = _HINTS.get(reply.status, "check its log")
+            raise InputError(f"{self.shown}: returned {reply.status} for {method} {path}; {hint}")
         try:
             return json.loads(reply.body)
         except (ValueError, RecursionError):
-            raise InputError(f"{self.shown}: answered no JSON to {method} {path}; is it a JupyterLab?") from None
+            raise InputError(
+                f"{self.shown}: returned no JSON for {method} {path}; check that it is JupyterLab"
+            ) from None

@@ -78,28 +78,28 @@ def decide(
         return Decision(None, (), f"nothing is due before {stamp(following)}", following)
     latest, is_cut = due[0], len(due) == _COUNTED
     if is_running and job.overlap is Overlap.WAIT:
-        return Decision(None, (), f"{stamp(latest)} waits for the end of the last run", following, is_waiting=True)
+        return Decision(None, (), f"{stamp(latest)} is waiting for the previous run to end", following, is_waiting=True)
     overlapped: tuple[MissedTime, ...] = ()
     if job.overlap is Overlap.SKIP:
         # Whoever wakes us may have waited for the end of the run, as systemd does.
         until = now if is_running else free_since if free_since is not None and free_since <= now else since
         during, due = [at for at in due if at <= until], [at for at in due if at > until]
-        reason = "the run before was still going on"
+        reason = "the previous run was still active"
         overlapped = _passed(during, "overlap", reason, is_cut=is_cut)
         if not due:
-            return Decision(None, overlapped, f"{stamp(latest)} is passed over: {reason}", following)
+            return Decision(None, overlapped, f"{stamp(latest)} is skipped: {reason}", following)
     ready = latest
     if job.overlap is Overlap.WAIT and free_since is not None and latest < free_since <= now:
         ready = free_since
     late = (now - ready).total_seconds()
     allowed = max(ON_TIME_S, job.grace_s if job.missed is Missed.RUN else 0.0)
     if late > allowed:
-        reason = f"nobody was awake until {stamp(now)}"
+        reason = f"the scheduler was not running until {stamp(now)}"
         passed = _passed(due, "missed", reason, is_cut=is_cut and not overlapped)
         return Decision(None, (*overlapped, *passed), f"{stamp(latest)} was missed: {reason}", following)
-    why, reason = ("coalesced", f"the run of {stamp(latest)} makes up for it")
+    why, reason = ("coalesced", f"the run of {stamp(latest)} replaces it")
     if job.missed is Missed.SKIP:
-        why, reason = "missed", "nobody was awake"
+        why, reason = "missed", "the scheduler was not running"
     passed = _passed(due[1:], why, reason, is_cut=is_cut and not overlapped)
     return Decision(latest, (*overlapped, *passed), f"{stamp(latest)} is due", following)
 

@@ -13,7 +13,7 @@ def jobs(stored: Sequence[ScheduledJob]) -> str:
     """A line for each job."""
     width = max((len(job.name) for job in stored), default=0)
     lines = [f"{job.name:<{width}}  {job.at}  {job.zone}  {shlex.join(job.command)}" for job in stored]
-    return visible("\n".join(lines) or "there is no job; `vllm-runbooks schedule add` makes one")
+    return visible("\n".join(lines) or "no jobs; create one with `vllm-runbooks schedule add`")
 
 
 def job(stored: ScheduledJob, following: str) -> str:
@@ -24,7 +24,7 @@ def job(stored: ScheduledJob, following: str) -> str:
         ("folder", stored.folder),
         ("missed", f"{stored.missed}, within {stored.grace_s:g} s"),
         ("overlap", stored.overlap.value),
-        ("time limit", f"{stored.timeout_s:g} s"),
+        ("timeout", f"{stored.timeout_s:g} s"),
         ("webhook", f"${stored.webhook_env}" if stored.webhook_env else "none"),
         ("metrics", stored.metrics or "none"),
         ("out", stored.out or "in the user's state folder"),
@@ -41,7 +41,7 @@ def turns(wake_turns: Sequence[Turn]) -> str:
 def _lines(turn: Turn) -> Iterator[str]:
     yield f"{turn.job}: {turn.message}"
     for planned in turn.interrupted:
-        yield f"  interrupted: the run of {planned} ended without a word"
+        yield f"  interrupted: the run of {planned} ended without a result"
     if turn.passed:
         first, last = turn.passed[0], turn.passed[-1]
         count = sum(missed.count for missed in turn.passed)
@@ -50,9 +50,9 @@ def _lines(turn: Turn) -> Iterator[str]:
     if turn.change is not None:
         yield f"  {turn.change.event}: {turn.change.message}"
     if turn.sent:
-        yield f"  the webhook has taken {len(turn.sent)} of {len(turn.sent) + len(turn.unsent)}"
+        yield f"  webhook: {len(turn.sent)} of {len(turn.sent) + len(turn.unsent)} messages delivered"
     elif turn.unsent:
-        yield f"  {len(turn.unsent)} still to be told; tried again at the next wake-up"
+        yield f"  {len(turn.unsent)} messages pending; retried at the next wake-up"
     for note in turn.notes:
         yield f"  note: {note}"
     if turn.folder is not None:

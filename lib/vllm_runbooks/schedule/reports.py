@@ -43,17 +43,17 @@ class JobMetric:
 METRICS = {
     short: JobMetric(f"vllm_runbooks_job_{short}", kind, help_)
     for short, kind, help_ in (
-        ("last_run_timestamp_seconds", "gauge", "When the last run of the job ended."),
-        ("last_success_timestamp_seconds", "gauge", "When the last run that passed ended."),
+        ("last_run_timestamp_seconds", "gauge", "Time at which the last run of the job ended."),
+        ("last_success_timestamp_seconds", "gauge", "Time at which the last successful run ended."),
         ("next_run_timestamp_seconds", "gauge", "The first planned time after the last run."),
-        ("timeout_seconds", "gauge", "Longest time that a run of the job may take."),
-        ("duration_seconds", "gauge", "How long the last run took."),
+        ("timeout_seconds", "gauge", "Timeout per run."),
+        ("duration_seconds", "gauge", "Duration of the last run."),
         ("verdict", "gauge", "1 for the verdict of the last run, 0 for the others."),
         ("run_verdict", "gauge", "1 for the verdict of each part of the last run."),
         (
             "missed_total",
             "counter",
-            "Planned times without a run of their own, those included that a later run made up for.",
+            "Planned times without their own run, including those that a later run replaced.",
         ),
     )
 }
@@ -149,9 +149,7 @@ def address(job: ScheduledJob, value: str) -> str:
     except ValueError:
         is_good = False
     if not is_good:
-        raise InputError(
-            f"{job.name}: ${job.webhook_env} holds no address of a webhook; give one as in https://host/path"
-        )
+        raise InputError(f"{job.name}: ${job.webhook_env} is not a webhook address; use one such as https://host/path")
     return value
 
 
@@ -188,7 +186,7 @@ def _post(url: str, text: str, id_: str) -> None:
         raise _LaterError(f"the webhook cannot be reached: {error}") from None
     if reply.status < 300:
         return
-    message = f"the webhook answered {reply.status}"
+    message = f"the webhook returned {reply.status}"
     if reply.status == _AGAIN or reply.status >= 500:
         raise _LaterError(message, reply.again_s)
     raise NotSentError(message, is_refused=True)

@@ -81,10 +81,10 @@ def folder(job: ScheduledJob, at: datetime) -> Path:
                 run_folder.mkdir(mode=0o700)  # what is printed may hold secrets
                 break
         else:
-            raise InputError(f"{every}: holds too many folders of this second; look at the clock")
+            raise InputError(f"{every}: contains too many folders of this second; check the clock")
         old = sorted(path for path in every.glob("[0-9]*T[0-9]*Z*") if (path / OUTPUT).is_file())
     except OSError as error:
-        raise InputError(f"{every}: cannot be used: {error.strerror}; give another folder with --out") from None
+        raise InputError(f"{every}: cannot be used: {error.strerror}; use another folder with --out") from None
     for path in old[: max(len(old) - MOST + 1, 0)]:
         shutil.rmtree(path, ignore_errors=True)
     return run_folder
@@ -113,7 +113,7 @@ class _Bounded:
     def finish(self) -> None:
         end = b"".join(self._end)[-_MOST_END:]
         if left_out := self._beyond - len(end):
-            self._file.write(f"\n… {left_out} bytes are left out here …\n".encode())
+            self._file.write(f"\n… {left_out} bytes omitted …\n".encode())
         self._file.write(end)
 
 
@@ -164,9 +164,9 @@ def run(job: ScheduledJob, into: Path, kept: History, environment: Mapping[str, 
         refused = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
     parts = list(_parts(job, into))
     if refused is not None:
-        whole = [JudgedPart(WHOLE, Verdict.ERROR, None, f"could not be run: {refused}")]
+        whole = [JudgedPart(WHOLE, Verdict.ERROR, None, f"could not run: {refused}")]
     elif is_over:
-        whole = [JudgedPart(WHOLE, Verdict.ERROR, None, f"took longer than {job.timeout_s:g} s and was ended")]
+        whole = [JudgedPart(WHOLE, Verdict.ERROR, None, f"timed out after {job.timeout_s:g} s")]
     elif signalled is not None:
         whole = [JudgedPart(WHOLE, Verdict.INTERRUPTED, None, ending)]
     elif status is None or status < 0:

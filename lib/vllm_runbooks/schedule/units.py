@@ -62,7 +62,7 @@ def systemd(job: ScheduledJob) -> dict[str, str]:
     environment = "".join(f"Environment={_quoted(f'{key}={value}')}\n" for key, value in _variables().items())
     service = (
         "[Unit]\n"
-        f"Description=vllm-runbooks: what is due of the job {job.name}\n"
+        f"Description=vllm-runbooks: run the job {job.name} if due\n"
         "\n"
         "[Service]\n"
         "Type=oneshot\n"
@@ -74,7 +74,7 @@ def systemd(job: ScheduledJob) -> dict[str, str]:
     )
     timer = (
         "[Unit]\n"
-        f"Description=vllm-runbooks: look every {minutes(job)} min whether the job {job.name} is due\n"
+        f"Description=vllm-runbooks: check every {minutes(job)} min whether the job {job.name} is due\n"
         "\n"
         "[Timer]\n"
         f"OnCalendar={calendar(job)}\n"

@@ -32,13 +32,13 @@ def read(name: str) -> dict[str, str]:
     with os.fdopen(descriptor, "rb") as opened:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise InputError(f"{file}: is no file; write one of lines NAME=value")
+            raise InputError(f"{file}: is not a file; write one with NAME=value lines")
         if status.st_mode & 0o077:
             mode = f"{stat.S_IMODE(status.st_mode):04o}"
-            raise InputError(f"{file}: has the mode {mode}, so that others than its owner may use it; make that 0600")
+            raise InputError(f"{file}: has mode {mode}, so other users can read it; change it to 0600")
         raw = opened.read(_LARGEST + 1)
     if len(raw) > _LARGEST:
-        raise InputError(f"{file}: is larger than {_LARGEST >> 10} KiB; leave in it what the job needs")
+        raise InputError(f"{file}: is larger than {_LARGEST >> 10} KiB; keep only what the job needs")
     try:
         lines = raw.decode("utf-8").split("\n")
     except UnicodeDecodeError:
@@ -58,12 +58,12 @@ def _parsed(line: str) -> tuple[str | None, str]:
     variable, sign, value = line.partition("=")
     value = value.strip()
     if not sign or not jobs.VARIABLE.fullmatch(variable):
-        return None, "is no line NAME=value; write one, without `export`, and without blanks before the ="
+        return None, "is not a NAME=value line; write one without `export` and without spaces before the ="
     if not all(c.isprintable() or c == "\t" for c in value):
-        return None, "holds a character that no value has; write plain text"
+        return None, "contains a character that is not allowed; write plain text"
     if value[:1] in ("'", '"'):
         quote, value = value[0], value[1:]
         if value.count(quote) != 1 or not value.endswith(quote):
-            return None, f"begins with {quote}, and does not end with the next one; write the value without quotes"
+            return None, f"starts with {quote} but does not end with it; write the value without quotes"
         value = value[:-1]
     return variable, value

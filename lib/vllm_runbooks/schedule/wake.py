@@ -59,7 +59,7 @@ def turn(job: ScheduledJob, kept: History, *, now: Clock = clock, pause: Callabl
         with _lock(job.name, "deciding", wait_s=_DECIDING_S) as is_ours:
             if not is_ours:
                 raise InputError(
-                    f"{job.name}: another wake-up has been deciding for {_DECIDING_S:g} s; look at its process"
+                    f"{job.name}: another wake-up has been running for {_DECIDING_S:g} s; check its process"
                 )
             is_running = not stack.enter_context(_lock(job.name, "running"))
             # Of no other command: whoever began something tells its interruption.
@@ -95,7 +95,7 @@ def turn(job: ScheduledJob, kept: History, *, now: Clock = clock, pause: Callabl
     notes = list(outcome.notes)
     added = policy.moment(job.added)
     if added is not None and added > now() + timedelta(seconds=policy.AHEAD_S):
-        notes.append(f"{job.name}: was added at {job.added}, which this clock has not reached; add it again")
+        notes.append(f"{job.name}: was added at {job.added}, in the future; add it again")
     if outcome.action != "nothing" or interrupted or (job.metrics and not Path(job.folder, job.metrics).is_file()):
         try:
             reports.write_metrics(job, standing, _next(job, now()))
@@ -149,7 +149,7 @@ def _run(
         "folder": folder,
     }
     kept.end(id_, verdict, reason, seconds=seconds, results=results)
-    says = f"the run of {policy.stamp(planned)} came to {verdict}: {reason}"
+    says = f"the run of {policy.stamp(planned)} ended with {verdict}: {reason}"
     return standing, Turn(
         job.name,
         "ran",
@@ -186,7 +186,7 @@ def _interrupted(
         if entry.verdict not in (None, Verdict.INTERRUPTED):
             continue
         planned = str(entry.inputs.get("planned"))
-        reason = f"the run of {planned} ended without a word"
+        reason = f"the run of {planned} ended without a result"
         judged = [JudgedPart(changes.WHOLE, Verdict.INTERRUPTED, None, reason)]
         standing, change = changes.judge(standing, judged, job=job.name, at=policy.stamp(at), host=here().host)
         standing = replace(
@@ -250,7 +250,7 @@ def _tell(
                     if error.is_refused:
                         _note(job, kept, entry, {"refused": change.id}, str(error))
                     raise
-                _note(job, kept, entry, {"sent": change.id}, "the webhook has taken it")
+                _note(job, kept, entry, {"sent": change.id}, "delivered to the webhook")
                 sent.append(change.id)
         except (InputError, reports.NotSentError) as error:
             message = str(error)

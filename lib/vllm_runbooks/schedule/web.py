@@ -65,7 +65,7 @@ def _why(error: Exception, within_s: float) -> str:
     if isinstance(reason, TimeoutError):
         return f"no answer within {within_s:g} s"
     if isinstance(reason, ssl.SSLError):
-        return f"no encrypted connection comes about ({reason.reason or 'unknown why'})"
+        return f"no TLS connection ({reason.reason or 'unknown reason'})"
     return reason.strerror if isinstance(reason, OSError) and reason.strerror else type(reason).__name__
 
 

@@ -32,20 +32,20 @@ def _problems(entrances: list[Entrance], root: Path) -> Iterator[Problem]:
     symptoms = {file.stem for file in (root / "symptoms").glob("*.yaml")}
     for index, entrance in enumerate(entrances):
         if ids.index(entrance.id) != index or not _ID.fullmatch(entrance.id):
-            yield (index, "id"), f"{entrance.id!r} is taken or no id; write small words with dashes, once"
+            yield (index, "id"), f"{entrance.id!r} is not a unique id; use lowercase words with hyphens"
         for location, problem in _entrance_problems(entrance, symptoms, root.parent):
             yield (index, *location), problem
 
 
 def _entrance_problems(entrance: Entrance, symptoms: Iterable[str], data: Path) -> Iterator[tuple[Location, str]]:
     if not (entrance.runbook or entrance.commands):
-        yield ("commands",), "is empty; name a command of ours, or a runbook"
+        yield ("commands",), "is empty; use a vllm-runbooks command, or a runbook"
     for number, name in enumerate(entrance.symptoms):
         if not any(id_ == name or id_.startswith(f"{name}.") for id_ in symptoms):
             yield ("symptoms", number), f"{name!r} is neither a symptom nor a group of them"
     for number, command in enumerate(entrance.commands):
         if command.split()[:1] != [_PROGRAM]:
-            yield ("commands", number), f"is no command of ours; begin it with {_PROGRAM}"
+            yield ("commands", number), f"is not a vllm-runbooks command; start it with {_PROGRAM}"
     for field, folder, ending in (("runbook", "runbooks", "ipynb"), ("page", "docs", "md")):
         name = getattr(entrance, field)
         if name and (data / folder).is_dir() and not (data / folder / f"{name}.{ending}").is_file():
@@ -63,7 +63,7 @@ def line_problems(path: Path, symptoms: Iterable[Symptom]) -> list[str]:
         return []  # named where the file itself is checked
     texts = [(symptom.id, "\n".join(example.text for example in symptom.examples)) for symptom in symptoms]
     problems = [
-        ((index, "lines", number), "is in no example of the symptoms that it leads to; quote one as it is printed")
+        ((index, "lines", number), "is not in any example of its symptoms; quote one as printed")
         for index, entrance in enumerate(entrances)
         for number, line in enumerate(entrance.lines)
         if not any(line in text for name, text in texts if entrance.leads_to(name))

@@ -73,7 +73,7 @@ def read_yaml(path: Path, where: str | None = None) -> dict[Any, Any] | list[Any
     except Exception as error:  # noqa: BLE001 - on damaged text ruamel.yaml raises nearly anything
         raise CatalogError(f"{where}{_not_yaml(error, text)}") from None
     if not isinstance(data, (dict, list)):
-        raise CatalogError(f"{where}:1: holds no mapping; `vllm-runbooks catalog new` writes a scaffold")
+        raise CatalogError(f"{where}:1: not a mapping; `vllm-runbooks catalog new` writes a scaffold")
     return data
 
 
@@ -91,7 +91,7 @@ def _not_yaml(error: Exception, text: str) -> str:
         or (error if is_yaml_error else "cannot be parsed")
     )
     message = " ".join(str(problem).split("\n", 1)[0].split()) or "cannot be parsed"
-    return f"{line}: not YAML: {message[:200]}; compare with a file that is good"
+    return f"{line}: not YAML: {message[:200]}; compare with a valid file"
 
 
 def line_of(data: Any, location: Iterable[str | int]) -> int:

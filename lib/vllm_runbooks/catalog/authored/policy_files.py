@@ -26,7 +26,7 @@ def _policy_problems(policy: Policy, path: Path) -> Iterator[Problem]:
     if policy.id != path.stem:
         yield ("id",), f"is {policy.id!r}; the file's name says {path.stem!r}"
     if not re.fullmatch(r"[a-z][a-z0-9]*(?:-[a-z0-9]+){0,8}", policy.id, re.ASCII):
-        yield ("id",), "must be words with dashes, in small letters, as in lower-utilization"
+        yield ("id",), "must be lowercase words with hyphens, as in lower-utilization"
     if not policy.steps:
         yield ("steps",), "is empty; a policy needs at least one"
     root = path.absolute().parent.parent
@@ -37,13 +37,13 @@ def _policy_problems(policy: Policy, path: Path) -> Iterator[Problem]:
         for index, name in enumerate(getattr(policy, field)):
             if name not in names:
                 key = name if field == "refused_for" else index
-                yield (field, key), f"{name!r} is neither a symptom nor a class; name one that is"
+                yield (field, key), f"{name!r} is neither a symptom nor a class"
     for name in policy.refused_for.keys() & set(policy.helps):
-        yield ("refused_for", name), "stands among those that it helps against, too; leave it out there or here"
+        yield ("refused_for", name), "is also in `helps`; remove one of the two"
     patterns = [file for folder in roots if (file := folder / "patterns.yaml").is_file()]
     captures = {name for file in (*patterns, *symptoms) for name in groups(file.read_text(encoding="utf-8"))}
     for index, step in enumerate(policy.steps):
         if not step.edits:
-            yield ("steps", index), "changes nothing; give it its edits"
+            yield ("steps", index), "has no edits; add them"
         for location, problem in remedy_problems(step, captures, "any symptom"):
             yield ("steps", index, *location), problem

@@ -38,7 +38,7 @@ def command_problems(text: str) -> Iterator[str]:
     yield from unknown_commands(text)
     for printed in host_commands.printed(text):
         if re.search(r"\{\w+\}", printed) and printed.split()[0] in host_commands.programs():
-            yield f"`{printed}` puts what the log says into a command; name in words what belongs there"
+            yield f"`{printed}` puts log text into a command; use a placeholder in words"
 
 
 def remedy_problems(remedy: RemedyText, captures: set[str], whose: str = "this symptom") -> Iterator[Problem]:
@@ -51,7 +51,7 @@ def remedy_problems(remedy: RemedyText, captures: set[str], whose: str = "this s
             yield ("unless", number, field), problem
         for name in filter(None, (condition.capture or "").split("/")):
             if name not in captures:
-                yield ("unless", number, "capture"), f"{name!r} is no capture of {whose}"
+                yield ("unless", number, "capture"), f"{name!r} is not a capture of {whose}"
     for edit, problem in ((e, s) for e in remedy.edits for s in _edit_problems(e, captures)):
         yield ("edits", remedy.edits.index(edit)), problem
 
@@ -62,20 +62,20 @@ def condition_problems(condition: Condition, allowed: tuple[str, ...] = _TESTED)
     if len(tested) != 1 or tested[0] not in allowed:
         yield "says", f"tests {', '.join(tested) or 'nothing'}; name one of {', '.join(allowed)}"
     if condition.fact and condition.fact not in FACTS:
-        yield "fact", f"{condition.fact!r} is no fact; see docs/reading.md"
+        yield "fact", f"{condition.fact!r} is not a fact; see docs/reading.md"
     for phase in condition.phase:
         if phase not in records.PHASES:
-            yield "phase", f"{phase!r} is no phase; write one of {', '.join(records.PHASES)}"
+            yield "phase", f"{phase!r} is not a phase; use one of {', '.join(records.PHASES)}"
     for outcome in condition.outcome:
         if outcome not in list(Outcome):
-            yield "outcome", f"{outcome!r} is no outcome; write one of {', '.join(Outcome)}"
+            yield "outcome", f"{outcome!r} is not an outcome; use one of {', '.join(Outcome)}"
 
 
 def _edit_problems(edit: Edit, captures: set[str]) -> Iterator[str]:
     if edit.op not in ("set", "remove", "env"):
         yield f"op is {edit.op!r}; write set, remove or env"
     if edit.op == "set" and edit.value is None:
-        yield "sets no value; give it one"
+        yield "sets no value; add one"
     value = edit.value
     if isinstance(value, Mapping) and len(value) == 1 and next(iter(value)) in STEPS:
         ((step, amount),) = value.items()

@@ -33,7 +33,7 @@ def _problems(rule: Rule, stem: str) -> Iterator[Problem]:
     if not _ID.fullmatch(rule.id):
         yield ("id",), f"must be <group>.<words-with-dashes>, the group one of {', '.join(GROUPS)}"
     if rule.is_style and rule.severity is not IssueSeverity.INFO:
-        yield ("is_style",), f"is for an info, which may be hidden; this is {rule.severity.value}"
+        yield ("is_style",), f"is only for severity info; this is {rule.severity.value}"
     for name in ("message", "examples", "near_misses"):
         if not getattr(rule, name):
             yield (name,), "is empty; a rule needs at least one"
@@ -41,9 +41,9 @@ def _problems(rule: Rule, stem: str) -> Iterator[Problem]:
         if example.at not in example.text:
             yield ("examples", index, "at"), "is not in the text"
         if example.fixed is not None and not rule.mends:
-            yield ("examples", index, "fixed"), "is given, but `mends` does not say what the fix does"
+            yield ("examples", index, "fixed"), "is given, but `mends` does not describe the fix"
     if rule.mends and not any(example.fixed is not None for example in rule.examples):
-        yield ("mends",), "is shown by no example; give one its `fixed`"
+        yield ("mends",), "has no example; add `fixed` to one"
     for name in ("message", "why", "mends"):
         texts = getattr(rule, name) or ""
         for wrong in unknown_commands(texts if isinstance(texts, str) else " ".join(texts)):

@@ -35,10 +35,10 @@ def _problems(serving: Serving, names: options.Names) -> Iterator[Problem]:
     for index, condition in enumerate(serving.conditions):
         at = ("conditions", index)
         if ids.index(condition.id) != index or not _ID.fullmatch(condition.id):
-            yield (*at, "id"), f"{condition.id!r} is taken or no id; write serving. and small words, once"
+            yield (*at, "id"), f"{condition.id!r} is not a unique id; use serving. and lowercase words"
         for place, name in enumerate(condition.instead_of):
             if name not in ids or name == condition.id:
-                yield (*at, "instead_of", place), f"{name!r} is no other condition of this file"
+                yield (*at, "instead_of", place), f"{name!r} is not another condition of this file"
         for location, problem in _condition_problems(condition, serving, names):
             yield (*at, *location), problem
 
@@ -48,10 +48,10 @@ def _series_problems(serving: Serving) -> Iterator[Problem]:
         at = ("series", name)
         yield from not_one_of((*at, "type"), series.type, serving_rules.TYPES)
         if not series.names:
-            yield (*at, "names"), "is empty; name what releases export"
+            yield (*at, "names"), "is empty; add metric names"
         for index, exported in enumerate(series.names):
             if (series.type == "counter") is not exported.name.endswith("_total"):
-                yield (*at, "names", index, "name"), f"{exported.name!r}: a counter, and nothing else, ends with _total"
+                yield (*at, "names", index, "name"), f"{exported.name!r}: only counters end with _total"
             if not _SOURCE.fullmatch(exported.source):
                 yield (*at, "names", index, "source"), "is not written as `vllm 0.32.0 v1/metrics/loggers.py:528`"
 
@@ -60,20 +60,20 @@ def _fact_problems(serving: Serving) -> Iterator[Problem]:
     for name, fact in serving.facts.items():
         at = ("facts", name)
         if not _NAME.fullmatch(name) or name in serving_rules.TOLD:
-            yield at, f"{name!r} is taken or no name; write small words"
+            yield at, f"{name!r} is not a unique name; use lowercase words"
         if fact.kind not in serving_rules.KINDS:
-            yield (*at, "kind"), f"{fact.kind!r} is none of {', '.join(serving_rules.KINDS)}"
+            yield (*at, "kind"), f"{fact.kind!r} is not one of {', '.join(serving_rules.KINDS)}"
             continue
         for field, series in (("series", fact.series), ("of", fact.of)):
             if series is not None and series not in serving.series:
-                yield (*at, field), f"{series!r} is no series of this file"
+                yield (*at, field), f"{series!r} is not a series of this file"
         expected = serving_rules.KINDS[fact.kind]
         if fact.series in serving.series and serving.series[fact.series].type != expected:
-            yield (*at, "series"), f"{fact.series!r} is no {expected}, which a {fact.kind} is made of"
+            yield (*at, "series"), f"{fact.series!r} is not a {expected}, which a {fact.kind} needs"
         if (fact.of is not None) is not (fact.kind == "share"):
-            yield (*at, "of"), "belongs to a share, which needs it"
+            yield (*at, "of"), "is required for a share, and only for a share"
         if (fact.quantile is not None) is not (fact.kind == "quantile"):
-            yield (*at, "quantile"), "belongs to a quantile, which needs it"
+            yield (*at, "quantile"), "is required for a quantile, and only for a quantile"
         if fact.quantile is not None and not 0 < fact.quantile < 1:
             yield (*at, "quantile"), f"{fact.quantile} is not between 0 and 1"
         if fact.join not in ("sum", "max"):
@@ -84,12 +84,12 @@ def _condition_problems(
     condition: ServingCondition, serving: Serving, release_names: options.Names
 ) -> Iterator[tuple[Location, str]]:
     if not condition.when:
-        yield ("when",), "is empty; say when it holds"
+        yield ("when",), "is empty; add a test"
     for index, test in enumerate(condition.when):
         for field, problem in _test_problems(test, serving):
             yield ("when", index, field), problem
     if bool(condition.why_limits) is all(test.fact is None for test in condition.when):
-        yield ("why_limits",), "says why a limit is what it is: where a figure decides, and only there"
+        yield ("why_limits",), "is required if a limit is a figure, and only then"
     if not _SOURCE.fullmatch(condition.source):
         yield ("source",), "is not written as `vllm 0.32.0 v1/metrics/loggers.py:528`"
     texts: list[tuple[Location, str]] = [
@@ -106,7 +106,7 @@ def _condition_problems(
     for location, text in texts:
         for name in PLACEHOLDER.findall(text):
             if name not in serving.facts and name not in serving_rules.TOLD:
-                yield location, f"{{{name}}} is no fact of this file, and none of {', '.join(serving_rules.TOLD)}"
+                yield location, f"{{{name}}} is not a fact of this file, nor one of {', '.join(serving_rules.TOLD)}"
         for wrong in unknown_commands(text):
             yield location, wrong
 
@@ -114,22 +114,22 @@ def _condition_problems(
 def _test_problems(test: ServingTest, serving: Serving) -> Iterator[tuple[str, str]]:
     tested = [name for name in ("fact", "rung", "setting") if getattr(test, name)]
     if len(tested) != 1:
-        yield "fact", "each test is of one thing: a fact, a rung or a setting"
+        yield "fact", "a test needs exactly one of fact, rung or setting"
     for rung in test.rung:
         yield from not_one_of("rung", rung, serving_rules.RUNGS)
     for reason in test.reason:
         yield from not_one_of("reason", reason, serving_rules.REASONS)
     if (test.setting is None) is not (test.equals is None):
-        yield "equals", "belongs to a setting, which needs it"
+        yield "equals", "is required for a setting, and only for a setting"
     if test.fact is None:
         return
     yield from not_one_of("op", test.op, serving_rules.OPERATORS)
     if (test.limit is None) is (test.than is None):
-        yield "limit", "give a limit, or another fact as `than`"
+        yield "limit", "needs a limit, or another fact as `than`"
     for field, name in (("fact", test.fact), ("than", test.than)):
         fact = None if name is None else serving.facts.get(name)
         if name is not None and fact is None:
-            yield field, f"{name!r} is no fact of this file"
+            yield field, f"{name!r} is not a fact of this file"
         if fact is not None and test.over not in serving_rules.OVER.get(fact.kind, ()):
             yield (
                 "over",

@@ -46,25 +46,25 @@ def _gpu_problems(table: GpuTable) -> Iterator[Problem]:
         if not gpu.sources:
             yield (*at, "sources"), "is empty; a figure needs a source"
         if not 1 <= gpu.memory_gib <= 1024:
-            yield (*at, "memory_gib"), f"{gpu.memory_gib} is no size of a card in GiB"
+            yield (*at, "memory_gib"), f"{gpu.memory_gib} is not a GPU size in GiB"
         if gpu.capability is not None and gpu.version is None:
             yield (*at, "capability"), f"{gpu.capability!r} is not written as 8.6"
         yield from not_one_of((*at, "interconnect"), gpu.interconnect, INTERCONNECTS)
         yield from not_one_of((*at, "vendor"), gpu.vendor, VENDORS)
         if gpu.total is not None:
-            yield (*at, "total"), "is computed from the table; leave it out"
+            yield (*at, "total"), "is computed from the table; remove it"
         if gpu.form_of is not None and sizes.get(gpu.form_of) != gpu.memory_gib:
             yield (*at, "form_of"), f"{gpu.form_of!r} is no card of {gpu.memory_gib:g} GiB"
         if gpu.memory_bandwidth_gb_s is not None and not 10 <= gpu.memory_bandwidth_gb_s <= 100_000:
-            yield (*at, "memory_bandwidth_gb_s"), f"{gpu.memory_bandwidth_gb_s} is no card's bandwidth in GB/s"
+            yield (*at, "memory_bandwidth_gb_s"), f"{gpu.memory_bandwidth_gb_s} is not a GPU bandwidth in GB/s"
         for place, line in enumerate(gpu.reported):
             if not 0.8 * gpu.memory_gib <= line.gib <= gpu.memory_gib:
-                yield (*at, "reported", place), f"{line.gib} GiB does not belong to a card of {gpu.memory_gib}"
+                yield (*at, "reported", place), f"{line.gib} GiB does not fit a GPU of {gpu.memory_gib}"
         for place, smi_line in enumerate(gpu.nvidia_smi):
             if not 0.8 * gpu.memory_gib <= smi_line.mib / 1024 <= 1.1 * gpu.memory_gib:
                 yield (
                     (*at, "nvidia_smi", place),
-                    f"{smi_line.mib} MiB does not belong to a card of {gpu.memory_gib} GiB",
+                    f"{smi_line.mib} MiB does not fit a GPU of {gpu.memory_gib} GiB",
                 )
         for name in dict.fromkeys(map(specs.name_key, (gpu.name, *gpu.aliases))):
             if seen.setdefault(name, gpu.name) != gpu.name:
@@ -98,17 +98,15 @@ def _totals(table: GpuTable) -> GpuTable:
             span = f"{seen[0]:g} GiB" if seen[0] == seen[-1] else f"{seen[0]:g} to {seen[-1]:g} GiB"
             source = f"printed lines of {name} ({len(seen)}): {span}"
             if margin:
-                source += f", and the widest scatter that lines of one card have, {scatter:.1%}"
+                source += f", and the widest spread of one GPU's lines, {scatter:.1%}"
             return Total(min(seen[0], middle * (1 - margin)), middle, max(seen[-1], middle * (1 + margin)), source)
         for size, parts, of in (
-            (median(smi_sizes[name]) if smi_sizes[name] else None, of_shown, "that nvidia-smi prints"),
-            (gpu.memory_gib, of_boxes, "on the box"),
+            (median(smi_sizes[name]) if smi_sizes[name] else None, of_shown, "reported by nvidia-smi"),
+            (gpu.memory_gib, of_boxes, "on the data sheet"),
         ):
             if size is not None and parts and gpu.vendor == "nvidia":
                 share = f"{parts[0]:.1%} to {parts[-1]:.1%}"
-                source = (
-                    f"lines of other cards, which show {share} of the size {of}, here {size:g} GiB; at most all of it"
-                )
+                source = f"measured on other GPUs: {share} of the size {of}, here {size:g} GiB; at most all of it"
                 return Total(size * parts[0], size * median(parts), size, source)
         return None
 
@@ -119,7 +117,7 @@ def _model_problems(file: ModelFile, expected: str) -> Iterator[Problem]:
     if file.id != expected:
         yield ("id",), f"is {file.id!r}; the file's place says {expected!r}"
     if not file.source:
-        yield ("source",), "is empty; a remembered configuration is no source"
+        yield ("source",), "is empty; add a source"
     if specs.model_from_config(file.config).architecture is None:
         yield ("config", "architectures"), "names no class"
 
@@ -143,9 +141,9 @@ def _default_problems(table: DefaultReviews, release_names: options.Names) -> It
             if not _SOURCE.fullmatch(review.source):
                 yield (*at, "source"), "is not written as `vllm 0.18.1 config/load.py:57`"
             if review.matters is Matter.UNKNOWN:
-                yield (*at, "matters"), "says that nobody has looked at it; then it has no row"
+                yield (*at, "matters"), "marks it as unchecked; remove the row"
             if not review.why:
-                yield (*at, "why"), "is empty; say what the change does"
+                yield (*at, "why"), "is empty; describe the change"
 
 
 def read_spec(path: Path, where: str, kind: str) -> Any:

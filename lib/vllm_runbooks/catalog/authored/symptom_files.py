@@ -83,10 +83,10 @@ def _signature_problems(symptom: Symptom) -> Iterator[Problem]:
                 for fault in pattern_faults(signature.pattern):
                     yield (*location, "pattern"), f"the pattern {fault}"
             if signature.origin not in _ORIGINS:
-                yield (*location, "origin"), f"is {signature.origin!r}; write one of {', '.join(_ORIGINS)}"
+                yield (*location, "origin"), f"is {signature.origin!r}; use one of {', '.join(_ORIGINS)}"
             for phase in signature.phases:
                 if phase not in records.PHASES:
-                    yield (*location, "phases"), f"{phase!r} is no phase; write one of {', '.join(records.PHASES)}"
+                    yield (*location, "phases"), f"{phase!r} is not a phase; use one of {', '.join(records.PHASES)}"
             for frame in signature.frames:
                 for fault in pattern_faults(frame):
                     if not fault.startswith(_NO_LITERAL):
@@ -98,7 +98,7 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
         yield ("id",), f"is {symptom.id!r}; the file's name says {stem!r}"
     yield from _class_problems(symptom, words("classes", root))
     if symptom.found_by not in _FOUND_BY:
-        yield ("found_by",), f"is {symptom.found_by!r}; write {' or '.join(_FOUND_BY)}"
+        yield ("found_by",), f"is {symptom.found_by!r}; use {' or '.join(_FOUND_BY)}"
     for name in _FOUND_BY.get(symptom.found_by, ()):
         if not getattr(symptom, name):
             yield (name,), "is empty; a symptom needs at least one"
@@ -118,9 +118,9 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
         for field, problem in condition_problems(condition):
             yield ("conditions", index, field), problem
     if not filled_or_plain(symptom.do_first, {}, Facts()) or "Otherwise" in symptom.do_first:
-        yield ("do_first",), "must hold without any figure, and each sentence by itself; see docs/authoring.md"
+        yield ("do_first",), "must make sense without any figure, one sentence at a time; see docs/authoring.md"
     if symptom.explanation and not any(fill(sentence, {}, Facts()) for sentence in symptom.explanation):
-        yield ("explanation",), "needs a sentence without a figure: of a bare message nothing else would be said"
+        yield ("explanation",), "needs a sentence without a figure, for a message without figures"
     for location, text in _texts(symptom):
         for name in PLACEHOLDER.findall(text):
             if not is_known(name, captures):
@@ -137,10 +137,10 @@ def _class_problems(symptom: Symptom, classes: Mapping[str, str]) -> Iterator[Pr
     if not re.fullmatch(r"[a-z]\w{1,30}(?:\.[a-z]\w{1,40}){1,3}", symptom.id, re.ASCII):
         yield ("id",), "must be <group>.<word> or finer, in small letters, as in port.in_use"
     elif symptom.severity is not Severity.HINT and symptom.class_ not in classes:
-        yield ("id",), f"{symptom.class_!r} is not a class of classes.yaml; use one that is, or add it there"
+        yield ("id",), f"{symptom.class_!r} is not in classes.yaml; use a class from it, or add it"
     elif symptom.id.split(".")[0] not in {word.split(".")[0] for word in classes}:
         groups_in_use = sorted({word.split(".")[0] for word in classes})
-        yield ("id",), f"{symptom.id.split('.')[0]!r} is no group; use one of {', '.join(groups_in_use)}"
+        yield ("id",), f"{symptom.id.split('.')[0]!r} is not a group; use one of {', '.join(groups_in_use)}"
 
 
 def _captures(symptom: Symptom) -> set[str]:

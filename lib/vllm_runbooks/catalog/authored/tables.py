@@ -29,9 +29,9 @@ def read_words(path: Path, where: str | None = None) -> dict[str, str]:
     where = where or path.name
     data = read_yaml(path, where)
     if not isinstance(data, dict):
-        raise CatalogError(f"{where}:1: (file): must map each word to its meaning")
+        raise CatalogError(f"{where}:1: (file): must map each word to its description")
     problems: list[Problem] = [
-        ((word,), "needs its meaning, in words") for word, meaning in data.items() if not isinstance(meaning, str)
+        ((word,), "needs a description") for word, meaning in data.items() if not isinstance(meaning, str)
     ]
     if problems:
         raise CatalogError("\n".join(named(data, where, problems)))
@@ -109,7 +109,7 @@ def read_line_formats(path: Path, where: str | None = None) -> list[LineFormat]:
         for number, pattern in enumerate(line_format.patterns):
             problems += [((index, "patterns", number), f"the pattern {fault}") for fault in pattern_faults(pattern)]
         if line_format.phase is not None and line_format.phase not in records.PHASES:
-            problems.append(((index, "phase"), f"is no phase; write one of {', '.join(records.PHASES)}"))
+            problems.append(((index, "phase"), f"is not a phase; use one of {', '.join(records.PHASES)}"))
     if problems or formats is None:
         raise CatalogError("\n".join(named(data, where, problems)))
     result: list[LineFormat] = formats

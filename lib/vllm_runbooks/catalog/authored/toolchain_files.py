@@ -35,11 +35,11 @@ def _problems(toolchain: Toolchain, stem: str) -> Iterator[Problem]:
         yield ("released",), problem
     for name, step in toolchain.steps.items():
         if name not in STEPS:
-            yield ("steps", name), f"is none of {', '.join(STEPS)}"
+            yield ("steps", name), f"is not one of {', '.join(STEPS)}"
         if step.gpu not in _GPU:
             yield ("steps", name, "gpu"), f"{step.gpu!r} is neither needed nor advised"
         if step.vllm is not None and not step.has_vllm:
-            yield ("steps", name, "has_vllm"), "is not set, and a release of vLLM is named"
+            yield ("steps", name, "has_vllm"), "is not set, but a vLLM release is"
     names = [name.lower() for model in toolchain.models for name in (model.name, *model.aliases)]
     for index, model in enumerate(toolchain.models):
         yield from not_one_of(("models", index, "kind"), model.kind, KINDS)
@@ -58,13 +58,13 @@ def _problems(toolchain: Toolchain, stem: str) -> Iterator[Problem]:
     lengths = {length.tokens for length in toolchain.lengths}
     for kind, files in toolchain.trees.items():
         if kind not in KINDS:
-            yield ("trees", kind), f"is none of {', '.join(KINDS)}"
+            yield ("trees", kind), f"is not one of {', '.join(KINDS)}"
         for index, file in enumerate(files):
             for field, problem in _file_problems(file, lengths):
                 yield ("trees", kind, index, field), problem
     for index, fault in enumerate(toolchain.faults):
         if fault.step not in toolchain.steps:
-            yield ("faults", index, "step"), f"{fault.step!r} is no step of this file"
+            yield ("faults", index, "step"), f"{fault.step!r} is not a step of this file"
 
 
 def _file_problems(file: TreeFile, lengths: set[int]) -> Iterator[tuple[str, str]]:
@@ -72,13 +72,13 @@ def _file_problems(file: TreeFile, lengths: set[int]) -> Iterator[tuple[str, str
     for field in ("path", "renamed_from"):
         text = getattr(file, field)
         if text.startswith("/") or ".." in text.split("/"):
-            yield field, "leaves the folder of the dies"
+            yield field, "is outside the folder of the dies"
         for hole in _HOLE.findall(text):
             if hole not in _OF_PATHS:
                 yield field, f"{{{hole}}} is neither a die nor a length"
     for length in file.lengths:
         if length not in lengths:
-            yield "lengths", f"{length} is no length of this file"
+            yield "lengths", f"{length} is not a length of this file"
     if file.phase is not None and "{length}" not in file.path:
         yield "phase", "belongs to a file of one length"
 

@@ -58,7 +58,7 @@ def problems(record: Symptom | Rule) -> Iterator[Problem]:
     for lang, translation in record.translations.items():
         location: Location = ("translations", lang)
         if lang not in LANGUAGES:
-            yield location, f"{lang!r} is no language there is; use {' or '.join(LANGUAGES)}"
+            yield location, f"{lang!r} is not an available language; use {' or '.join(LANGUAGES)}"
             continue
         translated, english, old = (
             languages.texts(translation),
@@ -66,7 +66,7 @@ def problems(record: Symptom | Rule) -> Iterator[Problem]:
             languages.stale(record, lang),
         )
         for name in translation.of.keys() - translated.keys():
-            yield (*location, "of", name), "is the digest of a text that is not there; take it out"
+            yield (*location, "of", name), "is the digest of a missing text; remove it"
         for name, translation_pieces in translated.items():
             if name in old and name in translation.of:
                 continue  # told as stale: the English text that it was made from is not at hand
@@ -81,10 +81,10 @@ def problems(record: Symptom | Rule) -> Iterator[Problem]:
                 for wrong in _differences(ours, theirs):
                     yield _place(location, name, number), wrong
                 if LANGUAGES[lang].mark in ours:
-                    yield _place(location, name, number), f"has {LANGUAGES[lang].mark}, which is put where it belongs"
+                    yield _place(location, name, number), f"has {LANGUAGES[lang].mark}, which is added automatically"
         first = translated.get("do_first", ("",))[0]
         if first and not filled_or_plain(first, {}, Facts()):
-            yield (*location, "do_first"), "must hold without any figure, and each sentence by itself"
+            yield (*location, "do_first"), "must make sense without any figure, one sentence at a time"
 
 
 def _place(location: Location, name: str, number: int) -> Location:
@@ -97,14 +97,14 @@ def _place(location: Location, name: str, number: int) -> Location:
 
 def _differences(ours: str, theirs: str) -> Iterator[str]:
     if not ours.strip():
-        yield "is empty; translate it, or leave the whole field out"
+        yield "is empty; translate it, or remove the field"
         return
     for kind, pattern in _KEPT:
         translated, english = (set(pattern.findall(text)) for text in (ours, theirs))
         if lost := sorted(english - translated):
-            yield f"lacks the {kind} {', '.join(map(repr, lost))}, which stands in the English text"
+            yield f"lacks the {kind} {', '.join(map(repr, lost))}, which is in the English text"
         if more := sorted(translated - english):
-            yield f"has the {kind} {', '.join(map(repr, more))}, which does not stand in the English text"
+            yield f"has the {kind} {', '.join(map(repr, more))}, which is not in the English text"
 
 
 def stale(record: Symptom | Rule) -> Iterator[Problem]:
@@ -112,7 +112,7 @@ def stale(record: Symptom | Rule) -> Iterator[Problem]:
     for lang in record.translations:
         old = languages.stale(record, lang) if lang in LANGUAGES else []
         if old:
-            reason = "the English text has changed since, or nobody has said that they fit"
+            reason = "the English text has changed, or the translation was never confirmed"
             yield ("translations", lang), f"{', '.join(old)}: {reason}; compare them, then run `{STAMP} FILE`"
 
 

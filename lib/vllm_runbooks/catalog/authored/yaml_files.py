@@ -72,7 +72,7 @@ def compile_records(
 def not_one_of(location: L, value: object, allowed: Collection[str]) -> Iterator[tuple[L, str]]:
     """Yield the problem of a value that is not one of the allowed ones; None always is."""
     if value is not None and value not in allowed:
-        yield location, f"{value!r} is none of {', '.join(allowed)}"
+        yield location, f"{value!r} is not one of {', '.join(allowed)}"
 
 
 def date_problems(written: str) -> Iterator[Problem]:
@@ -80,10 +80,10 @@ def date_problems(written: str) -> Iterator[Problem]:
     try:
         date.fromisoformat(written)
     except ValueError:
-        yield ("verified", "date"), f"{written!r} is no date; write '2026-11-20'"
+        yield ("verified", "date"), f"{written!r} is not a date; write '2026-11-20'"
 
 
 def unknown_commands(text: str) -> Iterator[str]:
     """Problems of commands in a text that are not in the table."""
     for part in host_commands.unknown(text):
-        yield f"`{part}` is no command of tables/host_commands.yaml; add it there with its effect and how it is undone"
+        yield f"`{part}` is not in tables/host_commands.yaml; add it there with its effect and how to undo it"

@@ -72,18 +72,18 @@ def inventory(
         unwatched = {"--samples": samples, "--every": every, "--gpu-memory": series}
         alone = next((name for name, value in unwatched.items() if value is not None), None)
         if alone is not None:
-            raise click.UsageError(f"{alone} is for --watch; give it as well.")
+            raise click.UsageError(f"{alone} requires --watch.")
     elif file is not None:
         raise click.UsageError(
-            f"--watch looks at this host, or at --gpu-memory SERIES; to rank the GPUs of {file}, leave --watch out."
+            f"--watch reads this host or --gpu-memory SERIES; to rank the GPUs of {file}, remove --watch."
         )
     elif out is not None or python is not None:
-        raise click.UsageError(f"{'-o' if out is not None else '--python'} is for a snapshot; leave --watch out.")
+        raise click.UsageError(f"{'-o' if out is not None else '--python'} cannot be used with --watch.")
     elif series is not None and (samples is not None or every is not None):
         given_too = "--samples" if samples is not None else "--every"
-        raise click.UsageError(f"{given_too} is for looks at this host; a series is read whole, by its own times.")
+        raise click.UsageError(f"{given_too} cannot be used with --gpu-memory: a series has its own times.")
     if file is not None and python is not None:
-        raise click.UsageError("--python is asked on this host; a file has its own packages.")
+        raise click.UsageError("--python applies to this host; a snapshot has its own packages.")
     if watch:
         return _watched(series, samples or 10, 1.0 if every is None else every, need, explain=explain, form=form)
     from vllm_runbooks.catalog import load as catalog
@@ -127,7 +127,7 @@ def _watched(series: str | None, samples: int, every_s: float, need: float | Non
     from vllm_runbooks.host.summaries import summarize_choice
 
     if series is None:
-        with terminal.waiting(f"looking {samples} times at the memory in use, {samples * every_s:.0f} s"):
+        with terminal.waiting(f"reading GPU memory {samples} times, {samples * every_s:.0f} s"):
             host = here.watched(catalog.specs(), samples=samples, every_s=every_s, need_gib=need)
     else:
         host = here.recorded(series, catalog.specs(), need_gib=need)

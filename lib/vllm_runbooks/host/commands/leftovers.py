@@ -45,7 +45,7 @@ def leftovers(names_to_remove: tuple[str, ...], form: str) -> int:
     names = {item.name for item in items}
     unknown = [name for name in names_to_remove if name != "proven" and name not in names]
     if unknown:
-        raise InputError(f"--remove {unknown[0]}: is none of the leftovers; `vllm-runbooks leftovers` lists them")
+        raise InputError(f"--remove {unknown[0]}: not a leftover; run `vllm-runbooks leftovers` to list them")
     chosen = [
         item for item in items if item.name in names_to_remove or (item.is_proven and "proven" in names_to_remove)
     ]
@@ -67,7 +67,7 @@ def _summary(items: Sequence[Leftover], kept: Sequence[Leftover]) -> Summary:
     gone = [f"{item.kind} {item.name}" for item in items if item not in kept]
     removed = [f"removed: {', '.join(gone)}"] if gone else []
     if not kept:
-        about = ("nothing of an earlier vLLM launch of this user is left on this host", *removed)
+        about = ("no leftovers of earlier vLLM launches of this user on this host", *removed)
         return Summary("OK", Tone.GOOD, about)
     kinds = [f"{count_of(number, kind)}" for kind, number in Counter(item.kind for item in kept).items()]
     proven = [item for item in kept if item.is_proven]
@@ -80,7 +80,7 @@ def _summary(items: Sequence[Leftover], kept: Sequence[Leftover]) -> Summary:
     end = 3 if is_alike else 4
     note = f"From an earlier launch? {_proof(kept[0])}." if is_alike else ""
     table = SummaryTable(head[:end], tuple(row[:end] for row in rows), frozenset({2}), note)
-    step = ("Remove what is proven", "proven") if proven else ("Remove one that you know to be yours", "NAME")
+    step = ("Remove the proven leftovers", "proven") if proven else ("Remove one that you know is yours", "NAME")
     steps = (Step("Next", step[0], f"vllm-runbooks leftovers --remove {step[1]}"),)
     return Summary(f"{len(kept)} LEFT", Tone.WARN, (*kinds, *removed), table=table, steps=steps)
 

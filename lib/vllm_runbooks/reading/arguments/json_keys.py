@@ -63,7 +63,7 @@ class _JsonChecker:
         if name == "enum":
             return self._enum(value, inner, path, kind)
         if name == "never":
-            return self._wrong(value, path, "nothing that JSON can hold")
+            return self._wrong(value, path, "not a JSON value")
         return self._scalar(value, name, inner or {}, path)
 
     def _wrong(self, value: Any, path: tuple[str | int, ...], expected: str, **more: str) -> bool:

@@ -278,7 +278,7 @@ def _image(deployment: Deployment) -> str:
     if deployment.image:
         return deployment.image
     if not _PUBLISHED.fullmatch(deployment.release or ""):
-        raise InputError("neither an image nor a release of vLLM is known; name one of them")
+        raise InputError("neither an image nor a vLLM release is given; set one of them")
     return f"vllm/vllm-openai:v{deployment.release}"
 
 

@@ -64,7 +64,7 @@ class Look:
     words: tuple[str, ...]
     expected: str
     """What it says where all is well."""
-    effect: str = "none: it only reads"
+    effect: str = "none (read-only)"
     undo: str = "nothing to undo"
 
 
@@ -121,14 +121,14 @@ def confirmation(
     if split.dp > 1 and not is_before(release, _INDEPENDENT_SINCE):
         is_apart = None if has_experts is None else not has_experts
     if is_apart is None:
-        unknown.append("Which ranks are printed depends on whether the model has experts, and that is not known.")
+        unknown.append("Which ranks are printed depends on whether the model has experts, which is unknown.")
     log = _Log(hosts, place, is_own=hosts > 1 and not part.joined)
     is_even = len({len(host.devices) for host in part.joined}) < 2
     lines = [*_ranks(split, release, log, is_apart, is_even=is_even)]
     if part.serves:
         lines = [*_sizes(split, release, is_apart), *lines]
     if split.cards > 1 and _row("rank", release) is None:
-        unknown.append(f"vLLM {release.asked} does not print which rank a process is.")
+        unknown.append(f"vLLM {release.asked} does not print the rank of a process.")
     lines += _weights(split, release, log, figures, is_whole=split.cards == split.dp and has_experts is False)
     lines += _cache(split, release, figures, log, serves=part.serves)
     return Confirmation(tuple(lines), tuple(_looks(part)), tuple(unknown), part.log)
@@ -160,12 +160,12 @@ def _sizes(split: ParallelSizes, release: ReleaseData, is_apart: bool | None) ->
     text = row.text.format(tp=split.tp, pp=split.pp, dp=1 if is_apart else split.dp)
     what = "the sizes, in the engine's configuration"
     if is_apart:
-        what += "; each copy of the model is an engine of its own, so that it says 1 for data parallelism"
+        what += "; each replica is a separate engine and reports data parallel size 1"
     yield PrintedLine(what, text, None, row.source)
     arguments_row = _row("copies", release)
     if split.dp > 1 and arguments_row is not None:
         text = arguments_row.text.format(dp=split.dp)
-        yield PrintedLine("the copies, in the server's arguments", text, None, arguments_row.source)
+        yield PrintedLine("the replicas, in the server's arguments", text, None, arguments_row.source)
 
 
 def _ranks(
@@ -192,7 +192,7 @@ def _ranks(
         text = row.text.format(rank=rank, world=world, in_dp=in_dp, in_pp=in_pp, in_pcp=in_pcp, in_tp=in_tp)
         is_counted = split.dp == 1 or (row.by == "rank" and not is_apart)
         times = 1 if is_counted else split.dp if row.by == "rank" else None
-        yield PrintedLine(f"the place of rank {rank}", text, times, row.source)
+        yield PrintedLine(f"placement of rank {rank}", text, times, row.source)
 
 
 def _weights(
@@ -204,9 +204,9 @@ def _weights(
     ranks = log.ranks(split.cards)
     times = len(ranks) if row.by == "rank" else None
     whose = _whose(row, log)
-    what = f"GiB of the weights {whose}: a part of the model, not the whole"
+    what = f"GiB of weights {whose}: part of the model, not all of it"
     if split.cards == 1 or is_whole:
-        what = f"GiB of the weights{f' {whose}' if split.cards > 1 else ''}: the whole model"
+        what = f"GiB of the weights{f' {whose}' if split.cards > 1 else ''}: the full model"
     elif split.tp == split.pp == 1:
         what = f"GiB of the weights {whose}"
     yield PrintedLine(what, row.text, times, row.source, _by_rank(figures.weights, ranks), needs_gpu=True)
@@ -267,7 +267,7 @@ def _cache(
     row = _row("concurrency" if newer else "concurrency-before-v1", release)
     if row is not None and figures.concurrency is not None and figures.context:
         text = row.text.format(context=figures.context)
-        what = "requests of the longest context that fit at the same time"
+        what = "concurrent requests of full context"
         yield PrintedLine(what, text, None, row.source, _in_words(figures.concurrency, "x", 2))
 
 
@@ -276,11 +276,10 @@ def _looks(part: InstancePart) -> Iterator[Look]:
     hosts = part.joined or ((Host(gpus, part.node),) if isinstance(gpus, tuple) else ())
     for host in hosts:
         yield Look(
-            "memory in use on each card of the instance" + (f", run on {host.node}" if host.node else ""),
+            "memory in use on each GPU of the instance" + (f", run on {host.node}" if host.node else ""),
             host_commands.argv("gpus-memory", cards=",".join(host.devices)),
-            f"{'all of them hold about as much,' if len(host.devices) > 1 else 'it holds'} near the share that "
-            "--gpu-memory-utilization gives",
+            f"{'all use about the same,' if len(host.devices) > 1 else 'it uses'} close to gpu_memory_utilization",
         )
     if part.serves:
         health = host_commands.argv("health", number="10", url_host=part.asked_at, port=str(part.port))
-        yield Look("whether the server answers", health, "it ends with status 0")
+        yield Look("whether the server answers", health, "exit status 0")

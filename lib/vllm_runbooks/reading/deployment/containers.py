@@ -30,8 +30,8 @@ def why_no_ray(release: ReleaseData, image: str | None = None) -> str:
     if image is not None or executors.brings_ray(release):
         return ""
     return (
-        f"No container is written for Ray: the published image of vLLM {release.asked} has none in it. Name an image "
-        "that has vLLM and Ray, or install Ray on the hosts."
+        f"No container file for Ray: the published image of vLLM {release.asked} has no Ray. Use an image "
+        "with vLLM and Ray, or install Ray on the hosts."
     )
 
 
@@ -85,7 +85,7 @@ def ray_docker(parts: Sequence[InstancePart], node: str, image: str | None = Non
     needed = references(deployment)
     log = f"{RAY_NAME}-{host.node}.log"
     about = mine or [replace(parts[0], node=node, serves=False)]
-    comment = fleet.comments([f"{node} becomes part of the Ray cluster, in a container."])
+    comment = fleet.comments([f"{node} joins the Ray cluster, in a container."])
     return fleet.script(about, notes, needed, ["", *comment, *_run(needed, log, command)])
 
 
@@ -98,7 +98,7 @@ def ray_compose(parts: Sequence[InstancePart], node: str, image: str | None = No
     mounts = "".join(f"      - {yaml_quoted(pair)}\n" for pair in fleet.folders(parts[0]))
     shared = "    network_mode: host\n" + (f"    volumes:\n{mounts}" if mounts else "")
     head = head.replace("    command:\n", f'    entrypoint: ["{_SHELL}", "-c"]\n    command:\n', 1)
-    lines = [*fleet.comments([f"{node} becomes part of the Ray cluster, in a container.", *notes]), head + shared]
+    lines = [*fleet.comments([f"{node} joins the Ray cluster, in a container.", *notes]), head + shared]
     server = next((part for part in mine if part.serves), None)
     health = "".join(f"{line}\n" for line in fleet.health(server)) if server is not None else ""
     return "\n".join(lines) + published + "    restart: on-failure\n" + health

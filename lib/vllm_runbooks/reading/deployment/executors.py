@@ -52,34 +52,36 @@ def chosen(release: ReleaseData, world: int, gpus: int, *, nodes: int = 1) -> Ex
     rule = next((row for row in reversed(_RULES) if not is_before(release, row.since)), None)
     source = rule.source if rule is not None else ""
     if world <= 1:
-        return ExecutorChoice("uni", "one rank runs within the engine's process", source)
+        return ExecutorChoice("uni", "the single rank runs in the engine process", source)
     if nodes > 1:
-        return ExecutorChoice("mp", f"--nnodes {nodes} gives each host its part of the {world} ranks", source)
+        return ExecutorChoice("mp", f"--nnodes {nodes} splits the {world} ranks over the hosts", source)
     if world <= gpus:
-        return ExecutorChoice("mp", f"this host has the {world} cards, so processes of vLLM itself do", source)
-    short = f"{world} ranks, and {gpus} card{'s' * (gpus != 1)} on this host"
+        return ExecutorChoice("mp", f"this host has all {world} GPUs, so vLLM uses multiprocessing", source)
+    short = f"{world} ranks, but {gpus} GPU{'s' * (gpus != 1)} on this host"
     if rule is None:
-        return ExecutorChoice("ray", f"{short}: as the next release known does; the rule of this one was not read", "")
+        return ExecutorChoice("ray", f"{short}: assumed from the next known release", "")
     if rule.short is None:
-        short += ": refused unless --nnodes, or --distributed-executor-backend ray, is given"
+        short += ": rejected without --nnodes or --distributed-executor-backend ray"
         return ExecutorChoice(None, short, source)
-    return ExecutorChoice(rule.short, f"{short}: Ray is taken, and refused where it is not installed", source)
+    return ExecutorChoice(rule.short, f"{short}: uses Ray, and fails if Ray is not installed", source)
 
 
 def joining(release: ReleaseData, cards: Sequence[int], *, copies: int = 1) -> Joining:
     """How a server over `cards` GPUs per host is joined; `copies` is its data parallel size."""
     if len(cards) < 2:
-        return Joining("", "it stays on one host: Ray is needless")
+        return Joining("", "it runs on one host: Ray is not needed")
     if not release.by_dest.keys() >= _JOINING_OPTIONS:
-        return Joining("ray", f"vLLM {release.asked} has no --nnodes: Ray has to join the hosts")
+        return Joining("ray", f"vLLM {release.asked} has no --nnodes: Ray is required across hosts")
     if copies > 1:
         return Joining(
-            "ray", "with data parallelism inside the server no --nnodes is written here: Ray joins the hosts"
+            "ray", "data parallelism inside the server is written without --nnodes: Ray is used across hosts"
         )
     if len(set(cards)) > 1:
-        reason = f"--nnodes gives every host as many ranks, and the hosts have {', '.join(map(str, cards))} cards of it"
-        return Joining("ray", f"{reason}: Ray has to join them", "vllm 0.32.0 v1/executor/multiproc_executor.py:282")
-    reason = f"vLLM {release.asked} joins {len(cards)} hosts itself, by --nnodes and its executor mp: Ray is needless"
+        reason = (
+            f"--nnodes needs the same number of ranks per host, but the hosts have {', '.join(map(str, cards))} GPUs"
+        )
+        return Joining("ray", f"{reason}: Ray is required", "vllm 0.32.0 v1/executor/multiproc_executor.py:282")
+    reason = f"vLLM {release.asked} spans {len(cards)} hosts with --nnodes and its mp executor: Ray is not needed"
     return Joining("nnodes", reason, "vllm 0.11.2 config/parallel.py:560")
 
 

@@ -139,7 +139,7 @@ def instances(
     """
     _check(hosts, replicas, split, first_port)
     if master_port is not None:
-        _check_ports("ports for joining hosts", replicas, master_port)
+        _check_ports("ports between hosts", replicas, master_port)
     is_local = len(hosts) == 1
     variables = {**({} if is_local else {KEY: None}), **(environment or {})}
     _check_variables(variables)
@@ -177,7 +177,7 @@ def instances(
             deployment = _deployment(model, release, placed, handed, devices=devices, name=f"vllm-{port}")
             sentences = unwritten
             if not (is_local or address or host.address):
-                reach = "has to resolve, on every host and on itself, to the address by which the others reach it."
+                reach = "must resolve, on every host including itself, to the address that the other hosts use."
                 sentences = (*unwritten, f"{host.node} {reach}")
             cluster = tuple(hosts_used) if is_joined else ()
             parts.append(InstancePart(number, host.node, port, deployment, at == 0, sentences, cluster, host))
@@ -207,36 +207,36 @@ def _bracketed(address: str) -> str:
 
 def check_host(name: str | None) -> None:
     if name is not None and not _HOSTNAME.match(name):
-        raise InputError(f"{name[:80]!r} is no name of a host")
+        raise InputError(f"{name[:80]!r} is not a host name")
 
 
 def _check(hosts: Sequence[Host], replicas: int, split: ParallelSizes, first_port: int) -> None:
     if min(replicas, split.tp, split.pp, split.dp, split.pcp) < 1:
-        raise InputError("replicas and parallel sizes are 1 at least")
+        raise InputError("replicas and parallel sizes must be at least 1")
     _check_ports("ports", replicas, first_port)
     for host in hosts:
         wrong = next((device for device in host.devices if not _DEVICE.match(device)), None)
         if wrong is not None:
-            raise InputError(f"{wrong[:80]!r} is no card; give its number or UUID as nvidia-smi prints them")
+            raise InputError(f"{wrong[:80]!r} is not a GPU; use its index or UUID as printed by nvidia-smi")
         if len(set(host.devices)) < len(host.devices):
-            raise InputError(f"a card of {host.node or 'the host'} is given twice")
+            raise InputError(f"a GPU of {host.node or 'the host'} is listed twice")
         check_host(host.node)
         check_host(host.address)
         _check_variables(dict(host.environment))
     nodes = [host.node for host in hosts]
     if len(nodes) > 1 and (None in nodes or len(set(nodes)) < len(nodes)):
-        raise InputError("several hosts need a name each")
+        raise InputError("each of several hosts needs a name")
 
 
 def _check_variables(names: Iterable[str]) -> None:
     wrong = next((name for name in names if not _VARIABLE.match(name)), None)
     if wrong is not None:
-        raise InputError(f"{wrong[:80]!r} is no name of an environment variable")
+        raise InputError(f"{wrong[:80]!r} is not an environment variable name")
 
 
 def _check_ports(what: str, count: int, first: int) -> None:
     if not 0 < first <= first + count - 1 <= _LAST_PORT:
-        raise InputError(f"{count} {what} from {first} are not there; the last is {_LAST_PORT}")
+        raise InputError(f"{count} {what} from {first} are not available; the last port is {_LAST_PORT}")
 
 
 def _assigned(hosts: Sequence[Host], replicas: int, split: ParallelSizes) -> list[list[Host]]:
@@ -248,7 +248,7 @@ def _assigned(hosts: Sequence[Host], replicas: int, split: ParallelSizes) -> lis
         order = range(len(hosts)) if host_index is None else [host_index]
         if sum(len(left[at]) for at in order) < need:
             total = sum(len(host.devices) for host in hosts)
-            raise InputError(f"{replicas} x {split.cards} cards are needed, and {total} are there")
+            raise InputError(f"{replicas} x {split.cards} GPUs needed, {total} available")
         hosts_used: list[Host] = []
         for at in order:
             devices_used, left[at] = left[at][:need], left[at][need:]
@@ -280,27 +280,27 @@ def _spread(
             many["master_port"] = (master_port or (default if isinstance(default, int) else 29501)) + number
         sentences = [together([str(host.node) for host in hosts])]
         if not all(host.environment for host in hosts):
-            sentences.append("Where hosts have several networks, set VLLM_HOST_IP and NCCL_SOCKET_IFNAME on each.")
+            sentences.append("If hosts have several networks, set VLLM_HOST_IP and NCCL_SOCKET_IFNAME on each.")
         heads: list[dict[str, Any]] = [{**many, "node_rank": at} for at in range(len(hosts))]
         return [heads[0], *({**head, "headless": True} for head in heads[1:])], tuple(sentences)
     why = "" if split.dp == 1 else " with data parallelism"
     scripts = ", ".join(f"{_RAY_SCRIPT.format(host.node)} on {host.node}" for host in hosts)
     joined = (
-        f"This instance{why} takes cards of {names}: these hosts have to be one Ray cluster before it is started: "
-        f"{scripts}, in this order. `ray stop` on each ends it."
+        f"This instance{why} uses GPUs of {names}. Join these hosts in one Ray cluster before you start it: "
+        f"{scripts}, in this order. `ray stop` on each host ends it."
     )
-    return [], (joined, "They need the same releases of vLLM, Ray and Python.", NOT_IN_A_CONTAINER)
+    return [], (joined, "All hosts need the same releases of vLLM, Ray and Python.", NOT_IN_A_CONTAINER)
 
 
 def together(nodes: Sequence[str]) -> str:
     """Note about launching the parts of an instance at the same time."""
     listed = ", ".join(nodes)
-    return f"Start the parts of this instance on {listed} at about the same time: each waits for the others."
+    return f"Start the parts of this instance on {listed} at about the same time; each waits for the others."
 
 
 NOT_IN_A_CONTAINER = (
-    "In containers Ray has to run beside the server, in the same one: elsewhere the server does not find the Ray of "
-    "its host, and starts one of its own without the other hosts' cards."
+    "In containers, Ray must run in the server's container: otherwise the server does not find "
+    "it and starts a new Ray without the other hosts' GPUs."
 )
 
 
@@ -436,7 +436,7 @@ def ray_start(hosts: Sequence[Host], at: int, *, is_waited_for: bool = False) ->
 
 def ray(parts: Sequence[InstancePart]) -> dict[str, str]:
     """Render a script per host that joins the Ray cluster, by file name."""
-    heading = "# {} becomes part of the Ray cluster, with its cards for vLLM. `ray stop` ends it."
+    heading = "# {} joins the Ray cluster with its GPUs. `ray stop` ends it."
     return {
         _RAY_SCRIPT.format(node): f"#!/usr/bin/env bash\n{heading.format(node)}\nset -u\n{command}"
         for node, command in _joining(parts).items()
@@ -550,12 +550,12 @@ def _unit(part: InstancePart) -> str:
 def _described(part: InstancePart) -> str:
     """Describe a unit; systemd reads % as a specifier."""
     model = str(part.deployment.words[0]).replace("%", "%%")
-    return f"vLLM: {model}, " + (f"port {part.port}" if part.serves else f"cards for the server on port {part.port}")
+    return f"vLLM: {model}, " + (f"port {part.port}" if part.serves else f"GPUs for the server on port {part.port}")
 
 
 def check_one_host(parts: Sequence[InstancePart]) -> None:
     if not parts or len({part.node for part in parts}) > 1:
-        raise InputError("a file is for the instances of one host; give those of one")
+        raise InputError("a file contains the instances of one host; use the instances of one host")
 
 
 def title(parts: Sequence[InstancePart]) -> str:
@@ -566,7 +566,7 @@ def title(parts: Sequence[InstancePart]) -> str:
         phrases.append(f"{len(serving)} instance{'s' * (len(serving) > 1)} of vLLM{node}, {_ports(serving)}")
     if computing:
         servers = f"the server{'s' * (len(computing) > 1)} on {_ports(computing)} of another host"
-        phrases.append(f"{'' if serving else f'vLLM{node}: '}cards for {servers}, without a server here")
+        phrases.append(f"{'' if serving else f'vLLM{node}: '}GPUs for {servers}, without a server on this host")
     return "; ".join(phrases)
 
 

@@ -40,7 +40,7 @@ FILES = {"shell": "serve.sh", "docker": "serve.sh", "compose": "compose.yaml", "
 def converted(launch: WrittenLaunch, to: str, release: ReleaseData) -> tuple[str, Deployment]:
     """Convert a launch to another form; refuse what would be read differently."""
     if launch.entry not in options.SERVERS:
-        raise InputError(f"{launch.entry} starts no server; give a file with a start of one")
+        raise InputError(f"{launch.entry} does not start a server; use a file that launches one")
     deployment = Deployment.of(launch)
     words = deployment.words
     entry = deployment.entry
@@ -53,7 +53,7 @@ def converted(launch: WrittenLaunch, to: str, release: ReleaseData) -> tuple[str
     text = WRITERS[to](deployment)
     again = documents.read(text, FILES[to]).starts
     if len(again) != 1 or not _is_read(again[0], deployment):
-        raise InputError(f"this start cannot be written as {to} without doubt; write it by hand")
+        raise InputError(f"this launch cannot be converted to {to} reliably; write it manually")
     return text, deployment
 
 
@@ -97,7 +97,7 @@ def left_out(launch: WrittenLaunch, to: str) -> tuple[str, ...]:
         lost += [" ".join(around)] if around else []
     is_counted = launch.gpus is not None and launch.gpus.devices is None and launch.gpus.count is not None
     if is_counted and to in ("shell", "systemd") and launch.kind not in _ON_HOST:
-        lost.append("how many GPUs it is given; CUDA_VISIBLE_DEVICES says which outside of a container")
+        lost.append("number of GPUs; CUDA_VISIBLE_DEVICES selects them outside a container")
     return tuple(lost)
 
 

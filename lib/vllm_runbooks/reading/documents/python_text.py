@@ -15,10 +15,10 @@ MAX_LENGTH = 400_000
 
 
 _VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
-_GRAMMAR = f"by the grammar of Python {_VERSION}, which reads it here"
+_GRAMMAR = f"parsed as Python {_VERSION}"
 """A later release's grammar may have what this one's has not."""
 LIMITS = ("size", "grammar")
-"""What a text may be refused for that is none of its faults: more than is read here, a later release's grammar."""
+"""What a text may be refused for that is no fault of its own: more than is read here, a later release's grammar."""
 _QUOTED = r"(?:[rR]?[fF]|[fF][rR])(?P<quote>[\"'])[^\"'\n]{0,400}\{[^{}\"'\n]{0,200}(?P=quote)[^\n]{0,400}\}"
 _LATER: tuple[tuple[tuple[int, int], re.Pattern[str]], ...] = (
     ((3, 12), re.compile(r"[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+\w{1,100}[ \t]*\[")),
@@ -81,7 +81,7 @@ class PythonText:
 
 def _parsed(text: str) -> ast.Module:
     if len(text) > MAX_LENGTH:
-        raise NotPythonError(f"it has more than {MAX_LENGTH} characters, and no more are read here", limit="size")
+        raise NotPythonError(f"it has more than {MAX_LENGTH} characters", limit="size")
     try:
         return python_trees.parse(text)
     except SyntaxError as error:
@@ -89,13 +89,13 @@ def _parsed(text: str) -> ast.Module:
         later = _later(text, line)
         if later:
             raise NotPythonError(
-                f"it is of Python {later} or later, and {_VERSION} reads it here", line, limit="grammar"
+                f"it needs Python {later} or later, and this is {_VERSION}", line, limit="grammar"
             ) from None
         raise NotPythonError(f"{str(error.msg)[:200]} ({_GRAMMAR})", line) from None
     except (MemoryError, RecursionError):
-        raise NotPythonError("it is nested more deeply than is read here", limit="size") from None
+        raise NotPythonError("it is nested too deeply", limit="size") from None
     except ValueError:
-        raise NotPythonError("no Python") from None
+        raise NotPythonError("not Python") from None
 
 
 def _later(text: str, line: int) -> str:
