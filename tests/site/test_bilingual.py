@@ -133,10 +133,10 @@ def test_the_switch_works(address: str, tmp_path: Path) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         browser.shot(page, "symptom-zh-390-dark", tmp_path)
         page.goto(f"{address}/rules/safety.open-port.html")
-        assert page.get_by_text("端口对所有人开放且没有密钥").is_visible()
+        assert page.get_by_text("端口对所有人开放且没有 API 密钥").first.is_visible()
         page.goto(f"{address}/symptoms/{BARE}.html")
         assert page.get_by_text("本页尚无中文翻译").is_visible()
-        assert page.get_by_text("An option was changed between", exact=False).first.is_visible()
+        assert page.get_by_text("An option was changed between the command", exact=False).first.is_visible()
         page.get_by_role("button", name="EN").click()
         assert not page.get_by_text("本页尚无中文翻译").is_visible()
         assert visit.troubles() == []

@@ -7,6 +7,7 @@ Pyodide comes from npm. It is taken from this user's cache, or fetched once; eac
 from __future__ import annotations
 
 import ast
+import base64
 import hashlib
 import html
 import json
@@ -86,7 +87,7 @@ PAGES = (
         {lang: texts.none for lang, texts in bilingual.TEXTS.items()},
     ),
 )  # fmt: skip
-_SHARED = (bilingual.SCRIPT, "theme.js", "lookup.js", "header.css", "favicon.svg")
+_SHARED = (bilingual.SCRIPT, "theme.js", "lookup.js", "header.css")
 """Files of Sphinx's pages that these have as well, in `docs/_static`."""
 
 
@@ -134,7 +135,10 @@ def _listed(docs: Path) -> Any:
 def _write_page(docs: Path, built: Path, page: _BrowserPage, body: str, size: int | None = None) -> None:
     """Write one page; it starts a reader, if there is one, whose files have that many bytes."""
     frame = Template((docs / FOLDER / "page.html").read_text(encoding="utf-8"))
+    icon = base64.b64encode((docs / "_static" / "favicon.svg").read_bytes()).decode()
     values = {
+        # In the page itself: browsers fetch an icon again when the fragment changes, also offline.
+        "icon": f"data:image/svg+xml;base64,{icon}",
         "policy": _POLICY,
         "title": page.title,
         "summary": page.summary,

@@ -55,6 +55,11 @@ def prose(text: str) -> str:
     return re.sub(r"`([^`]{1,200})`", r"<code>\1</code>", escape(text))
 
 
+def coloured(text: str, colour: str, style: str = "") -> str:
+    """A text in a colour that can be read on light and dark ground: mixed with that of the text around it."""
+    return tag("span", escape(text), f"color:color-mix(in srgb, {colour} 60%, currentColor)" + (style and f";{style}"))
+
+
 def badge(word: str, colour: str) -> str:
     return tag(
         "span", escape(word), f"background:{colour};color:#fff;border-radius:4px;padding:1px 8px;font-weight:600"

@@ -7,7 +7,20 @@ from html import escape
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.views import drawing
 from vllm_runbooks.core.views.drawing import NARROW
-from vllm_runbooks.core.views.elements import AMBER, GREEN, GREY, RED, badge, cells, cut, html_table, prose, quoted, tag
+from vllm_runbooks.core.views.elements import (
+    AMBER,
+    GREEN,
+    GREY,
+    RED,
+    badge,
+    cells,
+    coloured,
+    cut,
+    html_table,
+    prose,
+    quoted,
+    tag,
+)
 from vllm_runbooks.core.views.memory_parts import part_name, segment, swatch
 from vllm_runbooks.core.views.styled import GROUNDS, plain
 from vllm_runbooks.core.views.summary import NamedMemory, Statement, Step, SuggestedFix, Summary, summary_view
@@ -102,7 +115,7 @@ def _bar(named: NamedMemory, scale: float) -> str:
 
 def _statement(statement: Statement) -> str:
     tone = GROUNDS.get(statement.tone, AMBER)
-    sign = tag("span", escape(statement.sign), f"color:{tone};font-weight:600")
+    sign = coloured(statement.sign, tone, "font-weight:600")
     label = "  ".join(filter(None, (statement.certainty, statement.id)))
     parts = [f"{sign} <b>{prose(statement.text)}</b> {tag('span', escape(label), _FAINT) if label else ''}"]
     if statement.quote:
@@ -138,7 +151,7 @@ def _fix(fix: SuggestedFix, memory: tuple[NamedMemory, ...]) -> str:
 def _check(check: tuple[str, str]) -> str:
     name, sign = check
     word, colour = _CHECK_WORDS[sign]
-    return f"{escape(name)} {tag('span', escape(f'{sign} {word}'), f'color:{colour}')}"
+    return f"{escape(name)} {coloured(f'{sign} {word}', colour)}"
 
 
 def _step(step: Step) -> str:
