@@ -60,6 +60,13 @@ def test_a_failed_launch_begins_with_state_cause_proof_and_fix() -> None:
     assert lines[-1].strip().endswith("vllm-runbooks diagnose x --explain")
 
 
+def test_the_build_of_a_version_is_left_out() -> None:
+    """The first line has room for model and GPU; the version's local part decides nothing."""
+    answer = answered("autoglm-3090-video-oom")
+    built = replace(answer, vllm=replace(answer.vllm, version="0.16.0rc3.dev5+g5eeabc2a.d20250318", source="given"))
+    assert shown(built)[0].startswith("FAILED   startup.log · vLLM 0.16.0rc3.dev5 (given) · ")
+
+
 def test_with_command_and_gpus_the_fix_is_checked_drawn_and_written_out() -> None:
     """Memory before and after by the plan, marks of what was checked, and the whole changed command."""
     lines = shown(answered("autoglm-3090-video-oom", gpus="RTX3090"), has_command=True, gpus="RTX3090")

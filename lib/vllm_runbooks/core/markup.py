@@ -37,7 +37,7 @@ _PROPERTIES = {
 }
 _DROPPED_WHOLE = {"script", "style", "iframe", "object", "embed", "template", "noscript"}
 # No brackets but those of a colour, no backslash: neither url() nor an escape that spells it.
-_VALUE = r"(?:[\w#.,%\s+-]|rgba?\([\d.,%\s]*\))*"
+_VALUE = r"(?:[\w#.,%\s+-]|rgba?\([\d.,%\s]*\)|color-mix\([\w#.,%\s]*\))*"
 _DECLARATION = re.compile(rf"\s*([a-z-]+)\s*:({_VALUE})\s*")
 _PLAIN_VALUE = re.compile(_VALUE)
 

@@ -101,7 +101,8 @@ def _about(answer: Answer, gpus: str, start: int | None, say: Wording) -> Iterat
         yield say("launch {number} of {count} (from line {line})", number=number, count=count, line=line)
     if answer.vllm.version:
         how = {"call-sites": say(" (from call sites)"), "given": say(" (given)")}.get(answer.vllm.source, "")
-        yield f"vLLM {answer.vllm.version}{how}"
+        # The part of a version behind + names a build: no advice depends on it, and it fills the line.
+        yield f"vLLM {answer.vllm.version.partition('+')[0]}{how}"
     facts = answer.facts
     if model := _model_name(facts.model or ""):
         yield _shortened(model)
