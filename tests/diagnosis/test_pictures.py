@@ -218,6 +218,8 @@ def test_the_race_is_shown_with_the_logs_own_numbers(race: Evidence) -> None:
 
     assert re.search(r"freed during profiling +\+0\.45", shown.plain)
     assert "budget at utilization 0.675  53.49" in shown.plain
+    numbers = [line for line in shown.plain.splitlines() if re.search(r"[0-9.]+$", line)]
+    assert len({len(line) for line in numbers}) == 1, "the numbers stand to the right"
     assert ">+0.45 GiB</text>" in shown.html
     assert shown.html.count('stroke="currentColor"') == 3
     alone = render.starts.free_memory(raced(race))

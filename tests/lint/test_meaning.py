@@ -1119,7 +1119,7 @@ def test_a_release_is_read_from_its_sources(release: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "is_refused"),
     [
-        ('raise ValueError("the gate\'s and up\'s weight is cut")', True),
+        ("raise ValueError(\"the gate's and up's weight is cut\")", True),
         ("validate_fp8_block_shape_moe(layer)", True),
         ("validate_fp8_block_shape_moe(layer, scale=weight_scale_refine)", False),
         ("validate_fp8_block_shape(layer)", False),
