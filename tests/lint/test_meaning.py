@@ -1125,7 +1125,7 @@ def test_a_release_is_read_from_its_sources(release: Path) -> None:
         ("validate_fp8_block_shape(layer)", False),
     ],
 )
-def test_whether_cut_blocks_of_experts_are_refused(text: str, is_refused: bool, tmp_path: Path) -> None:
+def test_whether_cut_blocks_of_experts_are_refused(text: str, tmp_path: Path, *, is_refused: bool) -> None:
     """Older releases check it themselves, newer ones by a function of its own; who refines the scales takes them."""
     path = tmp_path / "model_executor" / "layers" / "quantization" / "fp8.py"
     path.parent.mkdir(parents=True)
