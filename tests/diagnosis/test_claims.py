@@ -498,9 +498,7 @@ def test_an_option_of_a_plan_is_shown_as_it_was_given() -> None:
 
     result = asked(claim(right_if="two.fits"), plans={"two": question})
 
-    assert result.basis == (
-        f'planned: {MODEL} on 2xRTX3090, tensor parallel 2, vLLM 0.16.0, served_model_name "千问"',
-    )
+    assert result.basis == (f'planned: {MODEL} on 2xRTX3090, tensor parallel 2, vLLM 0.16.0, served_model_name "千问"',)
 
 
 def test_without_sizes_the_best_layout_answers() -> None:
