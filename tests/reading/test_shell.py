@@ -1112,6 +1112,10 @@ UNCERTAIN: dict[str, str] = {
 fi; v $X ${X:0:1}""": "[?] [?][?]",
     r"""set -- $U b c; [ "$1" = b ] && v 1; [ "$1" = c ] && v 2; [ "$2" = c ] && v 3""": "maybe[1] else[2] maybe[3]",
     r"""bash -c "eval \"v ab$(x)cd\"; v e" """: "[?] [e]",
+    r"""read X; L=(p [X]=a b); v "${L[-1]}"; L[0]=c; v "${L[@]}"; L=(p q); L[X]=a; L[1]=b; v "${L[@]}"
+L=([X]=a [0]=b); v "${L[@]}"; L=(p $X q); L[0]=z; v "${L[@]}"; L[1]=y; v "${L[@]}"; L+=(e); v "${L[@]}" """: (
+        "[?] [?] [?] [?] [z][?][q] [z][?] [z][?][e]"
+    ),
     r"""if [ -n "$U" ]; then v a; elif [ "$W" = x ]; then v b; else v c; fi; v d""": ("else[a] else[b] maybe[c] [d]"),
     r"""if [ -z "$U" ]; then v a; else v b; fi; [ "$U" = x ] && v c || v d; [ -n "$U" ] || v e
 [[ $U == a* ]] && v f; [[ -z $U ]] && v g; ! [ "$U" ] && v h""": (

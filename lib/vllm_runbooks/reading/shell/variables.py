@@ -236,6 +236,17 @@ def set_list(shell: Shell, name: str, elements: Sequence[Value]) -> None:
     shell.state.environment = None
 
 
+def forget_from(elements: dict[int | str, Value], key: int | str) -> bool:
+    """Forget a list from its first element of unknown index on, if what changes is there; whether it is."""
+    first = min((at for at, value in elements.items() if isinstance(at, int) and values.is_several(value)), default=None)
+    if first is None or not isinstance(key, int) or key < first:
+        return False
+    for at in [at for at in elements if isinstance(at, int) and at >= first]:
+        del elements[at]
+    elements[first] = values.several("an index")
+    return True
+
+
 def set_element(
     shell: Shell, name: str, key: str | int | None, value: Value, *, why: str = "", is_added: bool = False,
     is_appended: bool = False,
@@ -250,7 +261,7 @@ def set_element(
         key = values.next_index(elements)
     if key is None:
         elements = {0: values.several(why or "an index")}
-    else:
+    elif is_added or not forget_from(elements, key):
         elements[key] = (*elements.get(key, ()), *value) if is_appended else value
     shell.state.variables[name] = replace(old, value=None, elements=elements)
 
