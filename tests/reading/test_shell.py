@@ -918,6 +918,8 @@ set '' b; v $# "$2"; set x ''; v $#; set -; v $#""": ("[-5][5][-5][0][-1][0][0][
     r"""v $'\101\x41\501'; L=(xa xb); IFS=,; X=${L[@]#x}; Y="${L[@]%a}"; v "$X" "$Y"; X=${L[@]}; v "$X" """: (
         "[AAA] [a,b][x,xb] [xa xb]"
     ),
+    r"""L=(a b c d); unset 'L[-1]'; v "${L[@]}"; i=0; unset 'L[i]' 'L[i + 2]' 'L[9]'; v "${L[@]}" "${!L[@]}"
+unset 'L[@]'; v ${#L[@]}; declare -A M=([k]=1 [m]=2); unset 'M[k]'; v "${M[@]}" """: "[a][b][c] [b][1] [0] [2]",
     r"""X='a[['; v ${X#*[[} ${X%[[}; case 'a[[' in a[[) v m ;; esac""": "[a] [m]",
     r"""IFS=:; set -- ab cb; X="${@/b/x}"; v "$X"; L=(ab cb); X="${L[@]:0:2}"; Y="${L[@]^}"; v "$X" "$Y"
 X="${L[@]}"; Y="${L[@]:-d}"; v "$X" "$Y" """: "[ax:cx] [ab:cb][Ab:Cb] [ab cb][ab cb]",
@@ -1113,8 +1115,10 @@ fi; v $X ${X:0:1}""": "[?] [?][?]",
     r"""set -- $U b c; [ "$1" = b ] && v 1; [ "$1" = c ] && v 2; [ "$2" = c ] && v 3""": "maybe[1] else[2] maybe[3]",
     r"""bash -c "eval \"v ab$(x)cd\"; v e" """: "[?] [e]",
     r"""read X; L=(p [X]=a b); v "${L[-1]}"; L[0]=c; v "${L[@]}"; L=(p q); L[X]=a; L[1]=b; v "${L[@]}"
+L=(p [X]=a b); unset 'L[0]'; v "${L[@]}"; L=(p q); unset 'L[X]'; v "${L[@]}"
+L=([X]=a); unset 'L[-1]'; v "${L[@]}"
 L=([X]=a [0]=b); v "${L[@]}"; L=(p $X q); L[0]=z; v "${L[@]}"; L[1]=y; v "${L[@]}"; L+=(e); v "${L[@]}" """: (
-        "[?] [?] [?] [?] [z][?][q] [z][?] [z][?][e]"
+        "[?] [?] [?] [?] [?] [?] [?] [z][?][q] [z][?] [z][?][e]"
     ),
     r"""if [ -n "$U" ]; then v a; elif [ "$W" = x ]; then v b; else v c; fi; v d""": ("else[a] else[b] maybe[c] [d]"),
     r"""if [ -z "$U" ]; then v a; else v b; fi; [ "$U" = x ] && v c || v d; [ -n "$U" ] || v e

@@ -238,7 +238,9 @@ def set_list(shell: Shell, name: str, elements: Sequence[Value]) -> None:
 
 def forget_from(elements: dict[int | str, Value], key: int | str) -> bool:
     """Forget a list from its first element of unknown index on, if what changes is there; whether it is."""
-    first = min((at for at, value in elements.items() if isinstance(at, int) and values.is_several(value)), default=None)
+    first = min(
+        (at for at, value in elements.items() if isinstance(at, int) and values.is_several(value)), default=None
+    )
     if first is None or not isinstance(key, int) or key < first:
         return False
     for at in [at for at in elements if isinstance(at, int) and at >= first]:
@@ -264,6 +266,22 @@ def set_element(
     elif is_added or not forget_from(elements, key):
         elements[key] = (*elements.get(key, ()), *value) if is_appended else value
     shell.state.variables[name] = replace(old, value=None, elements=elements)
+
+
+def unset_element(shell: Shell, name: str, subscript: str) -> None:
+    """Remove an element of a list or a map, or all of a list's for `[@]`."""
+    old = shell.variable(name)
+    elements = dict(old.listed)
+    shell.spend(len(elements))
+    is_whole = not old.is_map and subscript in ("@", "*")
+    key = None if is_whole else element_key(shell, subscript, is_map=old.is_map)
+    if isinstance(key, int) and key < 0:
+        key += values.next_index(elements)
+    if key is None:
+        elements = {} if is_whole else {0: values.several("an index")}
+    elif not forget_from(elements, key):
+        elements.pop(key, None)
+    shell.state.variables[name] = replace(old, elements=elements)
 
 
 # Arithmetic
