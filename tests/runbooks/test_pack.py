@@ -174,7 +174,14 @@ def test_the_issue_keeps_to_the_order_of_the_form(here: Path, capsys: pytest.Cap
 
 def issue(**given: Any) -> str:
     """The text of an issue of which only so much is known."""
-    known = {"is_of_start": True, "cards": None, "command": None, "linted": None, "excerpts": (), "hidden": {}}
+    known: dict[str, Any] = {
+        "is_of_start": True,
+        "cards": None,
+        "command": None,
+        "linted": None,
+        "excerpts": (),
+        "hidden": {},
+    }
     return bug_report.text(**{"answer": None, "inventory": None, "tool": "1.0", **known, **given})
 
 

@@ -237,7 +237,7 @@ def set_list(shell: Shell, name: str, elements: Sequence[Value]) -> None:
 
 
 def forget_from(elements: dict[int | str, Value], key: int | str) -> bool:
-    """Forget a list from its first element of unknown index on, if what changes is there; whether it is."""
+    """Forget a list from its first element of unknown index on, if a change reaches it; whether it does."""
     first = min(
         (at for at, value in elements.items() if isinstance(at, int) and values.is_several(value)), default=None
     )
