@@ -6,7 +6,8 @@ python tests/mutants.py --report results.jsonl                     the score by 
 Places are drawn evenly over all places of the core that an operator of cosmic-ray can change, and one of the changes at
 each. A mutant is killed when a test fails or runs five times as long as it should: the default tests that run its
 line, in forks of one process; then those of its package's slow tests; then, in a process of its own, the default tests
-of its package and those that name its module. Left out is what does not run: annotations and caches.
+of its package, those that name its module and those of every module. Left out is what does not run: annotations and
+caches.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ _OPTIONAL = {"re2", "ruamel"}
 _CACHES = {"cache", "lru_cache", "cached_property"}
 _PAGE = ROOT / "docs" / "measurements.md"
 _BEGIN, _END = "<!-- mutants: written by tests/mutants.py --docs -->", "<!-- end of mutants -->"
+_OF_ALL = "tests/core/test_frozen.py"
+"""Tests of what is defined in whichever module."""
 _PATIENCE = 5
 """How many times as long as unchanged code a mutant's tests may take."""
 
@@ -304,7 +307,7 @@ def _tried(bench: Bench, mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bo
         yield from screened(numbers, _SLOW, [f"tests/{package}"])
     seconds: dict[tuple[str, ...], float] = {}
     for mutant in left.values():
-        files = tuple(tests_of(mutant.place.module))
+        files = tuple(dict.fromkeys((*tests_of(mutant.place.module), _OF_ALL)))
         if files not in seconds:
             seconds[files] = bench.seconds(files)
         yield mutant, bench.is_killed(mutant, files, _PATIENCE * seconds[files] + 10)

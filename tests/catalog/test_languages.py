@@ -272,6 +272,27 @@ def test_a_translation_is_held_against_its_english_text(folder: Path, old: str, 
         symptom_files.read_symptom(changed(folder, old, new))
 
 
+def test_what_is_wrong_with_a_translation_is_named_where_it_stands(folder: Path) -> None:
+    """By the field's name, and within one that has several texts by which of them."""
+    name = "cuda.illegal_access.launch_failure.yaml"
+    path = folder / "symptoms" / name
+    text = (folders.catalog_dir() / "symptoms" / name).read_text("utf-8")
+    for old, new in (
+        ("主机的内核日志（dmesg、journalctl -k）", " "),
+        ("驱动的 Xid 行", "驱动的 Xid 行 --all"),
+        ("      - '某个 GPU kernel 崩溃", "      - '某个 GPU kernel --all 崩溃"),
+        ("cost: '解码变慢'", "cost: '解码变慢 --all'"),
+        ("title: 'CUDA error: unspecified launch failure（", "title: 'CUDA error: unspecified launch failure --all（"),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    path.write_text(text, "utf-8")
+    with pytest.raises(InputError) as caught:
+        symptom_files.read_symptom(path)
+    places = re.findall(r"translations\.zh\.([a-z_.0-9]+): (?:is empty|has the name '--all')", str(caught.value))
+    assert sorted(places) == ["explanation.0", "look_in.what", "look_in.where", "remedies.0.cost", "title"]
+
+
 def test_a_folded_line_puts_no_blank_between_signs() -> None:
     """YAML joins lines with a blank, which Chinese has not; those beside Latin words stay."""
     assert languages.unfolded("先调低 max_num_seqs，\n 再\n 试。 ") == "先调低 max_num_seqs，再试。"

@@ -492,6 +492,15 @@ def test_a_plan_answers_by_its_figures() -> None:
     )
 
 
+def test_an_option_of_a_plan_is_shown_as_it_was_given() -> None:
+    """A name in Chinese stays one."""
+    question = replace(QUESTION, options={"served_model_name": "千问"})
+
+    result = asked(claim(right_if="two.fits"), plans={"two": question})
+
+    assert result.basis == (f'planned: {MODEL} on 2xRTX3090, tensor parallel 2, vLLM 0.16.0, served_model_name "千问"',)
+
+
 def test_without_sizes_the_best_layout_answers() -> None:
     """As on the command line: a small model is copied to both cards."""
     said = claim(right_if="best.fits and best.replicas == 2 and best.tp == 1 and best.total_concurrency > 2")

@@ -225,6 +225,7 @@ def test_the_race_is_shown_with_the_logs_own_numbers(race: Evidence) -> None:
     assert "GPU      " not in alone.plain
     given = render.starts.free_memory(raced(race), gpu_gib=48.0, utilizations=(0.5,))
     assert "budget at utilization 0.5  24.00" in given.plain
+    assert len({len(line) for line in given.plain.splitlines()}) == 1, "the numbers stand to the right"
 
 
 def test_the_race_is_a_fact_with_what_follows(race: Evidence) -> None:

@@ -778,6 +778,7 @@ def test_comparisons_are_answered_with_a_reason() -> None:
     assert cells_of(shown.html)[:3] == ["figure", "comparable", "why"]
     assert f"background:{elements.GREEN};" in cells_of(shown.html)[4]
     none = render.starts.side_by_side([bare(facts=Facts(weights_gib=4.0)), bare()]).plain.splitlines()
+    assert none[0].split() == ["figure", "1", "2"]
     assert none[2].split() == ["weights", "4", "GiB"]
     assert none[-1] == "Empty cell: not printed by this launch."
 

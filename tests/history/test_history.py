@@ -677,8 +677,8 @@ def test_a_check_is_kept_as_it_goes_on(tmp_path: Path) -> None:
     requests = [alone, RunbookRequest("good", notebook_, parameters=given)]
     cause = CauseRef("port.in_use", "port.in_use")
     results = [
-        RunResult("(no runbook)", case.name, Verdict.PASS, Outcome.FAILED, cause, 1.5, (), "as expected", None),
-        RunResult("good", None, Verdict.FAIL, None, None, 2.0, (), "found it", None, facts={"vllm": "0.32.0"}),
+        RunResult("(no runbook)", case.name, Verdict.PASS, Outcome.FAILED, cause, 1.5, (), "as expected", None, False),
+        RunResult("good", None, Verdict.FAIL, None, None, 2.0, (), "found it", None, False, facts={"vllm": "0.32.0"}),
     ]
     with history.opened(say=told) as kept_, history_entries.Runs(kept_, requests, whole="everything") as runs:
         tell = runs.progress(None)

@@ -1045,6 +1045,7 @@ SOURCES = {
         "class AttentionBackendEnum(Enum):\n"
         '    FAST = "vllm.v1.attention.backends.fast.FastBackend"\n    NONE = ""\n'
         '    SLOW = "vllm.v1.attention.backends.fast.SlowBackend"\n'
+        '    SOME = "vllm.v1.attention.backends.fast.SomeBackend"\n'
     ),
     "v1/attention/backends/fast.py": (
         "def supports_fp8():\n    return current_platform.is_device_capability_family(90)\n"
@@ -1057,6 +1058,10 @@ SOURCES = {
         '    supported_kv_cache_dtypes: ClassVar[list[str]] = ["auto", "fp8"]\n'
         "    @classmethod\n    def supports_compute_capability(cls, capability):\n"
         "        return capability.major in [7, 8]\n"
+        "class SomeBackend(SlowBackend):\n"
+        "    @classmethod\n    def supports_kv_cache_dtype(cls, kind):\n"
+        '        if kind.startswith("fp8"):\n            return supports_fp8()\n'
+        "        return super().supports_kv_cache_dtype(kind)\n"
     ),
     "model_executor/models/registry.py": (
         '_MODELS = {"XForCausalLM": ("x", "X"), "Y": ("y", "YModel"), "D": (a, "b"), "W": ("y", "W")}\n'
@@ -1103,11 +1108,29 @@ def test_a_release_is_read_from_its_sources(release: Path) -> None:
     assert facts["backends"]["FAST"]["fp8_from"] == "9.0"
     assert facts["backends"]["SLOW"]["cache_types"] == ["auto", "fp8"]
     assert facts["backends"]["NONE"] is None
+    assert (facts["backends"]["FAST"]["decides"], facts["backends"]["SOME"]["decides"]) == ([""], ["fp8"])
     assert facts["modalities"] == {"XForCausalLM": {}, "Y": {"audio": False, "image": True}, "W": None}
     assert facts["processor_reads"] == {"Y": ["max_pixels"], "W": ["max_pixels"]}
     assert facts["facts"]["auto_tool_choice_needs_parser"] is True
     assert facts["facts"]["listens_everywhere"] is True
     assert facts["facts"]["float16_refused"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_refused"),
+    [
+        ("raise ValueError(\"the gate's and up's weight is cut\")", True),
+        ("validate_fp8_block_shape_moe(layer)", True),
+        ("validate_fp8_block_shape_moe(layer, scale=weight_scale_refine)", False),
+        ("validate_fp8_block_shape(layer)", False),
+    ],
+)
+def test_whether_cut_blocks_of_experts_are_refused(text: str, tmp_path: Path, *, is_refused: bool) -> None:
+    """Older releases check it themselves, newer ones by a function of its own; who refines the scales takes them."""
+    path = tmp_path / "model_executor" / "layers" / "quantization" / "fp8.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    assert supported.extract(tmp_path)["facts"]["cut_blocks_of_experts_refused"] is is_refused
 
 
 def test_a_release_without_anything_is_empty(tmp_path: Path) -> None:

@@ -10,6 +10,9 @@ from vllm_runbooks.reading.arguments.conditions import UNKNOWN, Values, holds
 _CLI_ARGS = """
 from vllm.elsewhere import validate_more, KNOWN
 
+class Kind(Enum):
+    SLOW = "c"
+
 def validate_parsed_serve_args(args):
     if hasattr(args, "subparser") and args.subparser != "serve":
         return
@@ -25,6 +28,12 @@ def validate_parsed_serve_args(args):
         validate_more(args)
     if args.kind not in get_args(KNOWN):
         raise ValueError("kind")
+    if args.kind == Kind.SLOW:
+        raise ValueError("slow")
+    if args.kind == Kind.UNKNOWN or args.kind == KNOWN.SLOW:
+        raise ValueError("not told: it has no such value")
+    if hasattr(args, "plan"):
+        raise ValueError("plan")
 """
 _ELSEWHERE = """
 KNOWN = Literal["a", "b"]
@@ -83,6 +92,8 @@ def test_checks_of_the_command_are_read_with_those_they_call(tmp_path: Path) -> 
         ("ValueError", "size"),
         ("ValueError", "flag"),
         ("ValueError", "kind"),
+        ("ValueError", "slow"),
+        ("ValueError", "plan"),
     ]
 
 
@@ -90,6 +101,7 @@ def test_checks_hold_where_the_release_would_refuse(tmp_path: Path) -> None:
     """A guard, an early return and an environment variable count as they stand in the source."""
     checks = {check["says"]: check["when"] for check in serve_checks(_release(tmp_path))}
     given = {"many": True, "size": 4, "quick": False, "kind": "c", "tools": True, "parser": None, "interval": 0}
+    given["plan"] = False
     values = Values(lambda name: given.get(name, UNKNOWN), given.__contains__, lambda _: False)
     quick = Values(lambda name: {**given, "quick": True}.get(name, UNKNOWN), given.__contains__)
     assert {says: bool(holds(when, values)) for says, when in checks.items()} == {
@@ -98,8 +110,14 @@ def test_checks_hold_where_the_release_would_refuse(tmp_path: Path) -> None:
         "size": False,
         "flag": True,
         "kind": True,
+        "slow": True,
+        "plan": True,
     }
     assert holds(checks["flag"], quick) is False
+    other = {**given, "kind": "a", "interval": -1, "plan": None}
+    values = Values(lambda name: other.get(name, UNKNOWN), other.__contains__)
+    names = ("interval … is negative", "kind", "slow", "plan")
+    assert [bool(holds(checks[says], values)) for says in names] == [True, False, False, False]
 
 
 def test_checks_of_objects_know_what_they_change(tmp_path: Path) -> None:

@@ -169,6 +169,28 @@ def test_whole_json_is_none(tmp_path: Path, files: dict[str, str | None], more: 
     assert problems(tmp_path, **more) == []
 
 
+def test_every_damaged_file_of_weights_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is wrong with the ones before it."""
+    _whole(tmp_path)
+    (tmp_path / "a.safetensors").write_bytes(b"damaged")
+    (tmp_path / "b.safetensors").write_bytes(b"denied")
+    (tmp_path / "c.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    opened = Path.open
+
+    def refuse(path: Path, mode: str) -> object:
+        if path.name == "b.safetensors":
+            raise PermissionError(13, "Permission denied")
+        return opened(path, mode)
+
+    monkeypatch.setattr(Path, "open", refuse)
+
+    found = problems(tmp_path)
+    assert len(found) == 3
+    assert found[0].startswith(f"{tmp_path / 'a.safetensors'}: ")
+    assert found[1].startswith(f"{tmp_path / 'b.safetensors'}: cannot be read (Permission denied)")
+    assert found[2].startswith(f"{tmp_path / 'c.safetensors'}: is a Git LFS pointer")
+
+
 def test_of_a_huge_file_no_more_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Than the largest tokenizers have; and one that cannot be read is told as well."""
     _whole(tmp_path)

@@ -415,6 +415,21 @@ def test_what_is_not_known_of_drafting_is_named(release: str, told: Mapping[str,
     assert any(said in name for name in found.missing), found.missing
 
 
+@pytest.mark.parametrize(("options", "is_known"), [({}, True), ({"quantization": "fp8"}, False)])
+def test_a_head_may_take_the_form_of_its_target(options: Mapping[str, Any], *, is_known: bool) -> None:
+    """0.11.0 quantizes an EAGLE-3 head as the target (llama_eagle3.py:37), also where an option alone quantizes it."""
+    _, found = _asked("meta-llama/Meta-Llama-3-8B-Instruct", "0.11.0", {"model": _EAGLE}, **options)
+    assert (found.speculation.method == "eagle") is is_known
+    assert any("the layout of a quantized head" in name for name in found.missing) is not is_known
+
+
+def test_of_a_target_whose_weights_are_unknown_the_reason_is_its_own() -> None:
+    """The draft model, which is known, is not blamed for them."""
+    found = _planned(_TARGET, "0.20.2", {"model": _SMALL}, tensor_parallel_size=8, quantization="quark")
+    term = found.ranks[0].terms[0]
+    assert (term.band, term.source) == (None, "unknown: how quark stores its weights")
+
+
 @pytest.mark.parametrize(
     ("config", "how", "release", "ranks", "said"),
     [

@@ -512,6 +512,7 @@ ITEMS = """
 0.16.0 llama-4-scout 8192  8192 256 i9v9 | image 3  2448  8192  9809   1  336  336  | 3*2448*5120 3*9809*588
 0.11.2 llama-4-scout 8192  8192 256 i9v9 | image 3  2467  8192  9809   1  336  336  | 3*2448*5120 3*9809*588
 0.16.0 glm-4.1v-9b   25480 2048 256 i9v9 | video 1  18605 18605 89304  12 1708 1708 | 22326*4096 89304*1176
+0.16.0 glm-4.1v-9b   65536 65536 1   i9v9 | video 1  30000 65536 120000 600 280 280 | 30000*4096 120000*1176
 """
 """Release, model, context, batch, requests, most pictures and videos of a prompt; modality, items, tokens of one,
 budget, patches, frames, width, height; values that the tower puts out, and values that it reads.

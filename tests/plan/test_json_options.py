@@ -343,6 +343,8 @@ def test_a_value_is_judged_since_its_type_is_known(key: str, value: Any, since: 
         ("0.11.2", {"method": "suffix"}, False),
         ("0.9.1", {"model": 7, "num_speculative_tokens": 1}, False),
         ("0.9.1", {"model": "a", "num_speculative_tokens": 1, "prompt_lookup_max": "x"}, False),
+        ("0.9.1", {"model": "a", "num_speculative_tokens": 1, "method": "zork"}, False),
+        ("0.9.2", {"model": "a", "num_speculative_tokens": 1, "method": "zork"}, True),
         ("0.11.1", {"model": "a", "num_speculative_tokens": 1, "max_model_len": 0}, False),
         ("0.8.4", {"model": "a", "num_speculative_tokens": 1, "zork": 1}, False),
         ("0.8.6", {"model": "a", "num_speculative_tokens": 1, "zork": 1}, False),

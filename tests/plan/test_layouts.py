@@ -395,6 +395,19 @@ def test_a_latent_cache_lies_on_every_rank() -> None:
     assert data.concurrency_total
     assert data.concurrency_total > 2 * tensor.concurrency_total
     assert any("whole latent cache" in said for said in tensor.reasons)
+    small = judged("deepseek-ai/DeepSeek-V2-Lite-Chat", "2xH200", "0.19.0", {"max_model_len": 8192})
+    keeps = "every one of the 2 ranks keeps the whole latent cache"
+    assert [keeps in named(small, name).reasons for name in ("1 x TP 2", "2 x 1 GPU")] == [True, False]
+    assert not _said(named(small, "2 x 1 GPU"), "latent cache")
+
+
+def test_a_way_that_does_not_fit_says_first_what_decides() -> None:
+    """One that fits says nothing of limits."""
+    found = judged("Qwen/Qwen2.5-32B-Instruct", "4xRTX4090", given={"max_model_len": 8192})
+    single, whole = named(found, "4 x 1 GPU"), named(found, "1 x TP 4")
+    assert (single.fits, whole.fits) == (False, True)
+    assert single.budget is not None
+    assert single.reasons[0] == single.budget.limits[0]
 
 
 def test_a_context_that_is_asked_for_is_what_counts() -> None:

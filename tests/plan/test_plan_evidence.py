@@ -203,6 +203,7 @@ def test_the_failed_allocation_is_reproduced() -> None:
 
     assert said.startswith("reproduced: 698.00 MiB, SiluAndMul's output in a layer of the encoder")
     assert re.search(r"tokens of the encoder's cache +18605 +18605", said)
+    assert re.search(r"allocation that failed, MiB +698\.00 +698\.00", said)
     before = re.search(r"allocated before it, GiB +([\d.]+) +22\.08", said)
     assert before is not None
     assert float(before[1]) == pytest.approx(22.08, rel=0.01)

@@ -13,6 +13,7 @@ import pytest
 
 from command_line import run
 from rows import in_one_test
+from vllm_runbooks.catalog.specs import HostGpu
 from vllm_runbooks.core.console import output, terminal
 from vllm_runbooks.core.display import to_json, visible
 from vllm_runbooks.core.records import ComparedTerm, PlanComparison
@@ -47,6 +48,31 @@ def commands(lines: list[str]) -> str:
     start = next(number for number, line in enumerate(lines) if line.startswith("  Run"))
     end = next(number for number in range(start, len(lines)) if not lines[number])
     return "\n".join(line[8:] for line in lines[start + 1 : end])
+
+
+@pytest.mark.parametrize(
+    ("used_gib", "is_total_known", "fits", "said"),
+    [
+        (0.0, True, True, ()),
+        (5.0, True, True, ("GPU 0: 5.00 GiB in use; memory that other processes",)),
+        (40.0, True, False, ("GPU 0: 40.00 GiB in use, 39.25 GiB free; the launch requires",)),
+        (40.0, False, None, ("the memory of A100-80GB is unknown",)),
+        (None, False, None, ("GPU 0: its memory in use is unknown", "the memory of A100-80GB is unknown")),
+    ],
+)  # fmt: skip
+def test_what_is_in_use_is_judged_where_the_memory_is_known(
+    used_gib: float | None, said: tuple[str, ...], *, is_total_known: bool, fits: bool | None
+) -> None:
+    """Of a GPU whose memory is unknown nobody can say what is left of it."""
+    request = planner.request("Qwen/Qwen3-8B", "A100-80GB", vllm=VLLM, is_calibrated=False, tp=1)
+    gpu = request.cards[0].gpu
+    card = HostGpu(gpu if is_total_known else replace(gpu, total=None), None, 0, used_gib)
+
+    plan = planner.plan(replace(request, cards=(card,)))
+
+    assert plan.fits is fits
+    assert len(plan.limits) == len(said)
+    assert all(limit.startswith(begin) for limit, begin in zip(plan.limits, said, strict=True))
 
 
 def test_a_model_that_fits_says_what_it_serves_and_its_command() -> None:

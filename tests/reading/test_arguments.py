@@ -158,6 +158,9 @@ def test_hints_name_what_was_likely_meant() -> None:
     choice = _says(parse(["m", "--dtype", "flaot16"], data), "wrong-choice")
     key = _says(parse(["m", "--compilation-config", '{"custom_op": []}'], data), "unknown-key")
     assert (option["near"].split()[0], choice["near"], key["near"]) == ("--max-model-len", "float16", "custom_ops")
+    # An option is not suggested by what negates it twice.
+    negated = _says(parse(["m", "--no-disable-fastapi-dosc"], data), "unknown")
+    assert negated["near"].split() == ["--disable-fastapi-docs"]
 
 
 @pytest.mark.parametrize(

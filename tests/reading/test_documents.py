@@ -1406,14 +1406,15 @@ def test_a_container_file_is_read_as_docker_builds_it(
         ("ARG T=v0.9.1\nFROM vllm/vllm-openai:$T", "vllm/vllm-openai:v0.9.1"),
         ("ARG T\nFROM vllm/vllm-openai:${T:-v0.9.2} AS a", "vllm/vllm-openai:v0.9.2"),
         ('ARG O=vllm\nARG T="v1"\nFROM --platform=linux/amd64 ${O}/vllm-openai:x-${T}-y', "vllm/vllm-openai:x-v1-y"),
-        ("FROM vllm/vllm-openai:${T}", None),
+        ("FROM vllm/vllm-openai:${T}", None), ("FROM vllm/vllm-openai:v0.9.3", "vllm/vllm-openai:v0.9.3"),
     ],
 )  # fmt: skip
 def test_the_image_that_is_built_upon_has_its_arguments_filled_in(lines: str, image: str | None) -> None:
-    """With their defaults; without one it is not known."""
+    """With their defaults; without one it is not known. Only what stands there as it is has a place."""
     (word,) = documents.read(f"{lines}\n", "Dockerfile").images
 
     assert word.value == image
+    assert (word.excerpt is not None) is (image is not None and image in lines)
 
 
 @in_one_test(
@@ -3391,6 +3392,7 @@ def test_a_command_within_a_line_ends_with_the_sentence(line: str, commands: lis
     [
         *(([], 0, False), ([(2, 5)], 1, False), ([(2, 5)], 2, True), ([(2, 5)], 4, True), ([(2, 5)], 5, False)),
         *(([(2, 5), (7, 9)], 6, False), ([(2, 5), (7, 9)], 7, True), ([(2, 5), (7, 9)], 4, True)),
+        *(([(0, 2), (5, 10), (6, 8)], 9, True), ([(0, 2), (5, 10), (6, 12)], 11, True)),
     ],
 )
 def test_a_place_is_within_a_span_up_to_its_end(spans: list[tuple[int, int]], index: int, is_within: bool) -> None:  # noqa: FBT001

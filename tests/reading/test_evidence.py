@@ -292,6 +292,22 @@ def test_a_pipe_that_nobody_writes_into_is_refused(tmp_path: Path, monkeypatch: 
         evidence.load(tmp_path / "fifo", read_case=case_files.read_case)
 
 
+def test_a_pause_of_a_log_that_grows_is_an_empty_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing else is: what arrives is handed on as it comes, and the last piece is its end."""
+    monkeypatch.setattr(evidence, "_PAUSE", 0.01)
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb"), os.fdopen(writing, "wb", buffering=0) as writer:
+        pieces = evidence.growing(reading, Path("a.log"), lambda: 0).pieces()
+        writer.write(b"one\n")
+        begun = [next(pieces), next(pieces)]
+        writer.write(b"two\n")
+        writer.close()
+        rest = list(pieces)
+
+    assert begun == ["one\n", ""]
+    assert rest == ["two\n", ""]
+
+
 def test_a_process_substitution_is_read() -> None:
     """The shell names the end of a pipe that it holds open; its writer may be slow."""
     reading, writing = os.pipe()

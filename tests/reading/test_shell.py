@@ -918,6 +918,11 @@ set '' b; v $# "$2"; set x ''; v $#; set -; v $#""": ("[-5][5][-5][0][-1][0][0][
     r"""v $'\101\x41\501'; L=(xa xb); IFS=,; X=${L[@]#x}; Y="${L[@]%a}"; v "$X" "$Y"; X=${L[@]}; v "$X" """: (
         "[AAA] [a,b][x,xb] [xa xb]"
     ),
+    r"""L=(a b c d); unset 'L[-1]'; v "${L[@]}"; i=0; unset 'L[i]' 'L[i + 2]' 'L[9]'; v "${L[@]}" "${!L[@]}"
+unset 'L[@]'; v ${#L[@]}; declare -A M=([k]=1 [m]=2); unset 'M[k]'; v "${M[@]}" """: "[a][b][c] [b][1] [0] [2]",
+    r"""X='a[['; v ${X#*[[} ${X%[[}; case 'a[[' in a[[) v m ;; esac""": "[a] [m]",
+    r"""IFS=:; set -- ab cb; X="${@/b/x}"; v "$X"; L=(ab cb); X="${L[@]:0:2}"; Y="${L[@]^}"; v "$X" "$Y"
+X="${L[@]}"; Y="${L[@]:-d}"; v "$X" "$Y" """: "[ax:cx] [ab:cb][Ab:Cb] [ab cb][ab cb]",
 }
 
 
@@ -965,6 +970,19 @@ def test_a_word_says_why_it_cannot_be_known_and_what_is_expanded_in_it() -> None
         ("", ["brace"]),
     ]
     assert [word.raw for word in words][-3:] == ["a*", "{b,c}", "{b,c}"]
+
+
+def test_what_an_unknown_name_points_at_is_unknown_for_its_reason() -> None:
+    """As the name itself is."""
+    words = read('X=$(date); read Y; v "${!X}" "${!Y}" "${!U}"').invocations[-1].words
+
+    assert [word.why for word in words[1:]] == ["command substitution", "input", "unset variable U"]
+
+
+@pytest.mark.parametrize(("size", "branches"), [(200, "[y]"), (201, "maybe[y] maybe[n]")])
+def test_an_expression_of_more_than_200_signs_is_not_matched(size: int, branches: str) -> None:
+    """It may take long, so either branch may be taken."""
+    assert told(f"R='b|{'a' * (size - 2)}'; if [[ b =~ $R ]]; then v y; else v n; fi") == branches
 
 
 def test_every_character_of_a_value_has_its_place() -> None:
@@ -1094,6 +1112,14 @@ UNCERTAIN: dict[str, str] = {
     r"""if grep q z; then X=1; Y=s; else X=2; Y=s; fi; v $X $Y "$X$Y" ${X:-d} ${#X} ${Y:+t}""": ("[?][s][?][?][?][t]"),
     r"""if grep q z; then X=1; elif grep r z; then X=2; else X=3; fi; v $X; if grep q z; then X=ab; else X=ac
 fi; v $X ${X:0:1}""": "[?] [?][?]",
+    r"""set -- $U b c; [ "$1" = b ] && v 1; [ "$1" = c ] && v 2; [ "$2" = c ] && v 3""": "maybe[1] else[2] maybe[3]",
+    r"""bash -c "eval \"v ab$(x)cd\"; v e" """: "[?] [e]",
+    r"""read X; L=(p [X]=a b); v "${L[-1]}"; L[0]=c; v "${L[@]}"; L=(p q); L[X]=a; L[1]=b; v "${L[@]}"
+L=(p [X]=a b); unset 'L[0]'; v "${L[@]}"; L=(p q); unset 'L[X]'; v "${L[@]}"
+L=([X]=a); unset 'L[-1]'; v "${L[@]}"
+L=([X]=a [0]=b); v "${L[@]}"; L=(p $X q); L[0]=z; v "${L[@]}"; L[1]=y; v "${L[@]}"; L+=(e); v "${L[@]}" """: (
+        "[?] [?] [?] [?] [?] [?] [?] [z][?][q] [z][?] [z][?][e]"
+    ),
     r"""if [ -n "$U" ]; then v a; elif [ "$W" = x ]; then v b; else v c; fi; v d""": ("else[a] else[b] maybe[c] [d]"),
     r"""if [ -z "$U" ]; then v a; else v b; fi; [ "$U" = x ] && v c || v d; [ -n "$U" ] || v e
 [[ $U == a* ]] && v f; [[ -z $U ]] && v g; ! [ "$U" ] && v h""": (

@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,9 @@ from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.packs import MANIFEST, MemberRole
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host import inventory
-from vllm_runbooks.host.records import GpuFacts, GpuProcess, Inventory
+from vllm_runbooks.host.records import GpuFacts, GpuProcess, HostFacts, Inventory
 from vllm_runbooks.reading import sources
-from vllm_runbooks.runbooks import pack
+from vllm_runbooks.runbooks import bug_report, pack
 
 CASES = folders.cases_dir()
 LOGS = sorted(path.parent.name for path in CASES.glob("*/*.log"))
@@ -169,6 +170,39 @@ def test_the_issue_keeps_to_the_order_of_the_form(here: Path, capsys: pytest.Cap
     assert "An error that it cannot explain" not in out
     assert "vLLM 0.16.0 has no option --max-model-length" in out
     assert not list(here.glob("*.zip"))
+
+
+def issue(**given: Any) -> str:
+    """The text of an issue of which only so much is known."""
+    known: dict[str, Any] = {
+        "is_of_start": True,
+        "cards": None,
+        "command": None,
+        "linted": None,
+        "excerpts": (),
+        "hidden": {},
+    }
+    return bug_report.text(**{"answer": None, "inventory": None, "tool": "1.0", **known, **given})
+
+
+@pytest.mark.parametrize(("kernel", "said"), [("6.1.0-18-amd64", "6.1.0-18-amd64"), (None, "unknown")])
+def test_the_kernel_of_the_host_stands_in_the_issue(kernel: str | None, said: str) -> None:
+    """Of a snapshot that does not tell it, it is unknown."""
+    written = issue(inventory=Inventory(host=HostFacts(kernel=kernel)))
+
+    assert re.findall(r"^kernel +: (.*)$", written, re.MULTILINE) == [said]
+
+
+def test_logs_share_the_room_that_an_issue_has() -> None:
+    """Of each the last lines are kept, and the others counted; the site of the issues takes only so long a text."""
+    lines = [(number, f"{number:x<99}") for number in range(1, 401)]
+    excerpts = [bug_report.Excerpted(name, lines) for name in ("a.log", "b.log", "c.log")]
+    answer = diagnosing.diagnose(sources.load("tiny-cpu-port-in-use"))
+
+    written = issue(answer=answer, excerpts=excerpts)
+
+    assert written.count("[300 lines left out]\n301x") == 3
+    assert written.count("\n400x") == 3
 
 
 def test_a_log_cannot_leave_its_block_of_the_issue(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -679,7 +679,7 @@ class RunResult:
     reason: str
     notebook: str | None
     """Executed notebook, relative to the output folder; None where none was written."""
-    refused: bool = False
+    refused: bool
     """Whether the run could not read its parameters or its evidence."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What its verdict tells of what was judged."""

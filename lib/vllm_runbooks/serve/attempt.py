@@ -31,7 +31,7 @@ Proof = Callable[[Callable[[], bool]], LoadResult | None]
 _PROOF_ENDS_S = 15.0
 
 
-@dataclass
+@dataclass(frozen=True)
 class Limits:
     ready_s: float | None = None
     hung_s: float | None = 600.0

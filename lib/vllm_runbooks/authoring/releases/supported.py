@@ -372,14 +372,12 @@ def _neighbours(tree: ast.Module) -> set[str]:
 
 
 def _reads(source: _Source, module: str) -> list[str]:
-    seen: set[str] = set()
     waiting = {module}
     names: set[str] = set()
     for _ in range(_REACH):
-        seen |= waiting
         trees = [source.tree(source.models / f"{name}.py") for name in waiting]
         names |= {name for module_name in waiting for name in source.reads(module_name)}
-        waiting = {name for tree in trees for name in _neighbours(tree)} - seen
+        waiting = {name for tree in trees for name in _neighbours(tree)}
     return sorted(names - {"image", "video", "audio", "text", "images", "videos", "audios"})
 
 

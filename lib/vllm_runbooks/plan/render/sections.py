@@ -388,7 +388,7 @@ def encoder(planned: Budget | str, answer: Answer) -> RenderedView:
     if at is not None:
         step = profile.steps[at]
         before = f"{(weights + step.live - step.size) / GIB:.2f}"
-        rows.append(["allocation that failed, MiB", sizes[at], failed or ""])
+        rows.append(["allocation that failed, MiB", sizes[at], sizes[at]])
         rows.append(["allocated before it, GiB", before, printed.get("allocated_gib", "")])
         lead = Headline("reproduced", f"{sizes[at]} MiB, {step.what} in a layer of the encoder")
     else:

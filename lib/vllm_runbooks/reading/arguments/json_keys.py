@@ -182,7 +182,7 @@ class _JsonChecker:
             return value is None or self._wrong(value, path, _NAMES[name])
         if name == "str":
             size = len(value) if isinstance(value, str) else -1
-            is_right = size >= 0 and limits.get("min_length", 0) <= size <= limits.get("max_length", size)
+            is_right = limits.get("min_length", 0) <= size <= limits.get("max_length", size)
             return is_right or self._wrong(value, path, _NAMES[name])
         if name == "bool":
             text = value.lower() if isinstance(value, str) else ""

@@ -260,12 +260,7 @@ def _unset(shell: Shell, _fields: Sequence[Field], words: Sequence[Word], _: syn
         elif is_function or (variable is None and name in shell.state.functions and name not in shell.inherited):
             shell.state.functions.pop(name, None)
         elif bracket and variable and variable.elements is not None:
-            key: str | int = subscript.rstrip("]")
-            if not variable.is_map:
-                key = int(key) if str(key).isdecimal() and len(str(key)) < 9 else -1
-            elements = {k: v for k, v in variable.elements.items() if k != key}
-            shell.spend(len(elements))
-            shell.state.variables[name] = replace(variable, elements=elements)
+            variables.unset_element(shell, name, subscript.rstrip("]"))
         else:
             variables.forget(shell, name)
 

@@ -236,6 +236,19 @@ def set_list(shell: Shell, name: str, elements: Sequence[Value]) -> None:
     shell.state.environment = None
 
 
+def forget_from(elements: dict[int | str, Value], key: int | str) -> bool:
+    """Forget a list from its first element of unknown index on, if a change reaches it; whether it does."""
+    first = min(
+        (at for at, value in elements.items() if isinstance(at, int) and values.is_several(value)), default=None
+    )
+    if first is None or not isinstance(key, int) or key < first:
+        return False
+    for at in [at for at in elements if isinstance(at, int) and at >= first]:
+        del elements[at]
+    elements[first] = values.several("an index")
+    return True
+
+
 def set_element(
     shell: Shell, name: str, key: str | int | None, value: Value, *, why: str = "", is_added: bool = False,
     is_appended: bool = False,
@@ -250,9 +263,25 @@ def set_element(
         key = values.next_index(elements)
     if key is None:
         elements = {0: values.several(why or "an index")}
-    else:
+    elif is_added or not forget_from(elements, key):
         elements[key] = (*elements.get(key, ()), *value) if is_appended else value
     shell.state.variables[name] = replace(old, value=None, elements=elements)
+
+
+def unset_element(shell: Shell, name: str, subscript: str) -> None:
+    """Remove an element of a list or a map, or all of a list's for `[@]`."""
+    old = shell.variable(name)
+    elements = dict(old.listed)
+    shell.spend(len(elements))
+    is_whole = not old.is_map and subscript in ("@", "*")
+    key = None if is_whole else element_key(shell, subscript, is_map=old.is_map)
+    if isinstance(key, int) and key < 0:
+        key += values.next_index(elements)
+    if key is None:
+        elements = {} if is_whole else {0: values.several("an index")}
+    elif not forget_from(elements, key):
+        elements.pop(key, None)
+    shell.state.variables[name] = replace(old, elements=elements)
 
 
 # Arithmetic

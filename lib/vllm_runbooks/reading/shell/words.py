@@ -75,6 +75,12 @@ def _assign_list(shell: Shell, node: syntax.AssignmentNode, items: Sequence[synt
     last = next(reversed(elements), -1)
     following = last + 1 if isinstance(last, int) and last + 1 == len(elements) else values.next_index(elements)
     for key, value in _list_items(shell, items, is_map=is_map):
+        if key is not None:
+            shell.spend(len(elements))
+            if values.is_several(value):
+                elements.clear()
+            elif variables.forget_from(elements, key):
+                continue
         place = following if key is None else key
         elements[place] = value
         following = place + 1 if isinstance(place, int) else following
