@@ -93,7 +93,7 @@ def test_an_unknown_text_is_status_1(capsys: pytest.CaptureFixture[str], tmp_pat
         (["catalog", "check", "--dir", "{tmp}/none"], "no such folder; name a catalog folder"),
         (["catalog", "check", "--dir", "{tmp}/case"], "has no symptoms/*.yaml and no cases; use a catalog folder"),
         (["catalog", "new", "Port"], "Port: is no symptom id; write <group>.<word>, as in port.in_use"),
-        (["catalog", "new", "lunch.late"], "lunch.late: 'lunch' is no group; use one of api,"),
+        (["catalog", "new", "lunch.late"], "lunch.late: 'lunch' is not a group; use one of api,"),
         (["nothing"], "No such command 'nothing'"),
     ],
 )

@@ -217,7 +217,7 @@ def test_the_server_over_all_nodes_has_a_stage_on_each_by_default() -> None:
     assert isinstance(wide, Plan)
     assert wide.layout
     assert wide.layout.tp == 2
-    assert nodes_evidence.over_all(asked, found, tp=3, pp=5) == "TP 3 PP 5 is no layout of 2 cards that is ranked"
+    assert nodes_evidence.over_all(asked, found, tp=3, pp=5) == "TP 3 PP 5 is not a ranked layout of 2 GPUs"
 
 
 def test_ray_joins_hosts_only_where_the_release_does_not() -> None:
@@ -347,14 +347,14 @@ def test_no_host_is_asked_without_live() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "give --ray, the address of a Ray cluster, or --hosts"),
-        ({"ray": "10.0.0.1:6379", "hosts": "a,b"}, "one of them"),
+        ({}, "use either --ray (address of a Ray cluster) or --hosts"),
+        ({"ray": "10.0.0.1:6379", "hosts": "a,b"}, "use either"),
         ({"ray": "10.0.0.1:6379", "expect": -1}, "--expect -1"),
         ({"hosts": "a,b", "python": "=x"}, "write PATH, or NODE=PATH"),
         ({"hosts": "a,b", "ports": "web=1"}, "write USE=N, with ray, torch, vllm"),
         ({"hosts": "a,b", "ports": 8000}, "ports: 8000 is no text"),
         ({"ray": "not an address"}, "not an address"),
-        ({"hosts": "a b,c"}, "'b' is no setting of a host"),
+        ({"hosts": "a b,c"}, "'b' is not a host setting"),
     ],
 )
 def test_a_request_that_names_no_nodes_is_one_line(given: dict[str, Any], said: str) -> None:

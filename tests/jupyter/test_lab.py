@@ -290,7 +290,7 @@ def test_a_log_is_uploaded(browser: Browser, origin: str, tmp_path: Path) -> Non
         with page.expect_file_chooser() as chosen:
             page.get_by_role("button", name="Upload logs").click()
         chosen.value.set_files([tmp_path / "picture.log"])
-        page.get_by_text("picture.log: is a picture, not text; give the log itself").wait_for()
+        page.get_by_text("picture.log: is an image, not text; use the log itself").wait_for()
         _clean(visit)
 
 

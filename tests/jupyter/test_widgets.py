@@ -116,7 +116,7 @@ def test_reading_ends_when_it_is_cancelled() -> None:
         (logs.LogRequest(pasted=BUSY, start=7), "the text holds one start"),
         (logs.LogRequest(pasted=BUSY, vllm="soon"), "soon"),
         (logs.LogRequest(pasted=BUSY, gpus="8xWHAT"), "WHAT"),
-        (logs.LogRequest(uploads=(logs.Upload("p.png", b"\x89PNG\r\n\x1a\n"),)), "p.png: is a picture, not text"),
+        (logs.LogRequest(uploads=(logs.Upload("p.png", b"\x89PNG\r\n\x1a\n"),)), "p.png: is an image, not text"),
     ],
 )
 def test_what_cannot_be_diagnosed_is_one_line(asked: logs.LogRequest, said: str) -> None:

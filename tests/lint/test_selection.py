@@ -325,9 +325,9 @@ def test_a_removed_working_folder_has_no_settings(
         ("profile = 'lax'", 'profile: \'lax\' is not valid; give "min" or "default" or "strict"'),
         ("fail-on = true", "fail-on: True is not valid"),
         ("vllm = 0.19", "vllm: 0.19 is not valid; give a text"),
-        ("gpus = 'nosuch'", ".toml: gpus: nosuch: is no GPU that is known"),
+        ("gpus = 'nosuch'", ".toml: gpus: nosuch: unknown GPU"),
         (f"gpus = '{'x' * 5000}'", f".toml: gpus: {'x' * 100}: is no GPU's name"),
-        ('gpus = "\\u0000"', ".toml: gpus: \\x00: is no GPU that is known"),
+        ('gpus = "\\u0000"', ".toml: gpus: \\x00: unknown GPU"),
         ("#" * 1_100_000, "is larger than 1 MiB"),
     ],
 )

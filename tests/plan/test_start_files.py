@@ -642,9 +642,9 @@ def test_nothing_is_written_that_does_not_fit(tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--address", "node-z=10.0.0.1"), "--address node-z: is none of the nodes (node-a, node-b)."),
+        (("--address", "node-z=10.0.0.1"), "--address node-z: not one of the nodes (node-a, node-b)."),
         (("--interface", "eth0"), "--interface eth0: write NODE=NAME."),
-        (("--address", "node-a=a b"), "--address node-a=a b: is no IP address"),
+        (("--address", "node-a=a b"), "--address node-a=a b: not an IP address"),
         (("--env", "X"), "--env X: write NAME=VALUE."),
         (("--by", "mpi"), "'mpi' is not one of"),
         (("--master-port", "70000"), "70000"),

@@ -95,22 +95,22 @@ def test_an_address_is_read(text: str, place: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("http://", "no address"),
-        ("http://:8000", "no address"),
-        ("ftp://host", "no address"),
-        ("http://host:port", "no address"),
-        ("http://host:0", "no port"),
-        ("http://host:70000", "no port"),
-        ("http://ho st", "blanks"),
+        ("http://", "not a server address"),
+        ("http://:8000", "not a server address"),
+        ("ftp://host", "not a server address"),
+        ("http://host:port", "not a server address"),
+        ("http://host:0", "not a port"),
+        ("http://host:70000", "not a port"),
+        ("http://ho st", "spaces"),
         ("http://host\n.example", "control characters"),
-        ("http://1.2.3.4.5", "no IPv4 address"),
-        ("http://[::g]:1", "no IPv6 address"),
+        ("http://1.2.3.4.5", "not an IPv4 address"),
+        ("http://[::g]:1", "not an IPv6 address"),
         ("http://host/../../etc?", "query"),
-        ("http://host/a b", "blanks"),
-        ("http://-host", "no name of a host"),
-        ("http://host..lan", "no name of a host"),
-        ("unix://run/vllm.sock", "whole path"),
-        ("http://host/<script>", "no path"),
+        ("http://host/a b", "spaces"),
+        ("http://-host", "not a host name"),
+        ("http://host..lan", "not a host name"),
+        ("unix://run/vllm.sock", "absolute socket path"),
+        ("http://host/<script>", "not a valid path"),
         ("http://" + "a" * 3000, "too long"),
         (f"http://user:{KEY}@host:8000", "user or password"),
         (f"http://host:8000/v1?api_key={KEY}", "query"),
@@ -201,7 +201,7 @@ def test_what_is_no_address_is_a_file_or_a_case(capsys: pytest.CaptureFixture[st
     """An unknown name is refused with both in mind; what belongs to a live server is refused with a recorded one."""
     status, _, err = run(capsys, "probe", "localhost:8000")
     assert status == 2
-    assert "begins with http:// or https://" in err
+    assert "starts with http:// or https://" in err
     for text in ("", "{}", '{"kind": "probe"}', '{"kind": "probe", "samples": NaN}', "[" * 100_000, "no JSON"):
         (tmp_path / "one.json").write_text(text)
         status, out, err = run(capsys, "probe", str(tmp_path / "one.json"))
@@ -237,7 +237,7 @@ def test_the_verdict_is_said_where_its_case_cannot_be_stored(
 
     assert status == 0
     assert out.startswith("HEALTHY ")
-    assert "no case was made: could not store mine/probe.json (No space left on device" in err
+    assert "no case was written: could not store mine/probe.json (No space left on device" in err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -673,7 +673,7 @@ def test_a_log_that_prints_its_arguments_is_a_command() -> None:
 
 def test_no_address_is_refused() -> None:
     """A runbook that is to go live and names no server does not pass by what is recorded."""
-    with pytest.raises(InputError, match="give one such as"):
+    with pytest.raises(InputError, match="use one such as"):
         rb.live.probe(" ")
 
 
@@ -721,7 +721,7 @@ def test_a_load_beside_which_the_prefix_cache_was_hit_says_so() -> None:
         values = two(**{ASKED: (0, 1000), HIT: (0, hits)})
         said = rb.render.health.load(judging.health(observed(*values, load=load))).plain
 
-        assert ("of the tokens were found in the prefix cache" in said) is is_told
+        assert ("of the tokens hit the prefix cache" in said) is is_told
 
 
 def test_a_load_on_a_hostile_server_ends_on_time() -> None:
@@ -1244,7 +1244,7 @@ def test_the_steps_of_a_degraded_server_go_from_proof_to_fix_to_verification() -
     [
         ("probe-engine-killed", "3 of 5 health checks passed. `token` failed", "vllm-runbooks diagnose SERVER.log"),
         ("probe-wrong-key", "3 of 4 health checks passed. `models` failed: /v1/models: 401", ""),
-        ("probe-not-vllm", "1 of 3 health checks passed. `server` failed: no sign of a vLLM", ""),
+        ("probe-not-vllm", "1 of 3 health checks passed. `server` failed: not a vLLM server", ""),
     ],
 )
 def test_the_check_that_proves_the_cause_is_named(name: str, check: str, command: str) -> None:
@@ -1356,7 +1356,7 @@ def test_a_page_of_markup_is_not_quoted() -> None:
     with serving(Vllm("", models=(404, "<!DOCTYPE html><html><head><style>p {}</style>"))) as port:
         rungs = {rung.name: rung.message for rung in seen(port).health_checks}
 
-    assert rungs["models"] == "/v1/models: 404: a page of markup"
+    assert rungs["models"] == "/v1/models: 404: an HTML page"
 
 
 def test_a_probe_is_in_the_history_and_two_are_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

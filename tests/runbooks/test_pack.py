@@ -303,7 +303,7 @@ def test_without_a_cause_there_is_a_pack_as_well(here: Path, capsys: pytest.Capt
         (("startup.log", "-o", "there.zip"), "there.zip: exists already; replace it with --force"),
         (("startup.log", "-o", "nowhere/a.zip"), "nowhere is no folder"),
         (("startup.log", "-o", "a.tar"), "a.tar: a pack is a zip archive; name it a.zip"),
-        (("startup.log", "--gpus", "host-8xa100-shared", "--no-inventory"), "name the cards, as in 8xRTX3090"),
+        (("startup.log", "--gpus", "host-8xa100-shared", "--no-inventory"), "name the GPUs, as in 8xRTX3090"),
         (("no-logs",), "use a log file, or a folder of logs (*.log, *.out or *.err)"),
         (("chance.log",), "chance.log: is binary, not text"),
         (("nothing.log",), "nothing.log: no such file"),

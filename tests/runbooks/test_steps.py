@@ -267,7 +267,7 @@ def test_what_is_not_started_is_a_verdict_too(stage: Stage) -> None:
 
     assert started.attempts == ()
     assert found.verdict == "fail"
-    assert "not started: command: " in found.reason
+    assert "not launched: command: " in found.reason
     assert "--swap-space" in found.reason
 
 

@@ -118,7 +118,7 @@ def test_a_stopped_rank_is_told_from_a_slow_start_in_every_phase(tmp_path: Path)
                 print(f"{line} told after {took:.1f} s")
             finally:
                 stopped.send_signal(signal.SIGCONT)
-            assert provoke.until(process, partial(_is_told, said, "it goes on, after", number))
+            assert provoke.until(process, partial(_is_told, said, "running again after", number))
     finally:
         provoke.end(process)
     report = json.loads((tmp_path / "start" / "report.json").read_text("utf-8"))

@@ -78,7 +78,7 @@ def test_a_load_that_fails_says_why(stage: Stage) -> None:
     found = measured(stage, told={"bench": 3})
 
     assert found.status == 3
-    assert found.reason == "it ended with exit status 3: ValueError: the tokenizer cannot be read"
+    assert found.reason == "it exited with status 3: ValueError: the tokenizer cannot be read"
 
 
 @pytest.mark.parametrize("told", [{"completed": "many"}, {"completed": -1}, {"completed": float("nan")}])
@@ -94,7 +94,7 @@ def test_the_key_of_a_server_is_no_argument_of_the_load(stage: Stage) -> None:
     key = "sk-4fT9qLz81mXcVbNa"
     found = measured(stage, "--api-key", key, told={"bench": 1, "wants_key": key})
 
-    assert found.reason.startswith("it ended with exit status 1: ValueError: the tokenizer"), found
+    assert found.reason.startswith("it exited with status 1: ValueError: the tokenizer"), found
     assert key not in found.command
     assert key not in (stage.folder / "bench.log").read_text()
 
@@ -161,7 +161,7 @@ def test_an_option_is_changed_in_whatever_form_it_stands(stage: Stage, words: tu
 @pytest.mark.parametrize("wrong", [{"requests": 0}, {"at_once": -1}, {"prompt_tokens": 1.5}, {"answer_tokens": "8"}])
 def test_a_load_of_nothing_is_refused(wrong: dict[str, object]) -> None:
     """With the name of what is wrong."""
-    with pytest.raises(InputError, match=f"load: {next(iter(wrong))} is .*; give a whole number from 1 on"):
+    with pytest.raises(InputError, match=f"load: {next(iter(wrong))} is .*; use a whole number, at least 1"):
         live.Load(**wrong)
 
 

@@ -197,7 +197,7 @@ def _read_inputs(files: tuple[str, ...], *, is_rewritten: bool) -> tuple[dict[st
     if not files:
         raise click.UsageError("give a file, - for standard input, or -- and a command.")
     if files.count("-") > 1:
-        raise click.UsageError("- is given twice, and standard input can be read once.")
+        raise click.UsageError("- is used twice, but standard input can be read only once.")
     is_behind = click.get_current_context().meta[_BEHIND]
     are_files = Path(files[0]).is_file() or files[0] == "-" or all(Path(name).exists() for name in files)
     if (is_behind or len(files) > 1) and not are_files:
