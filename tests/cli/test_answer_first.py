@@ -319,7 +319,7 @@ CHANGE = LaunchChange("memory was taken", "The same command again", "time")
           "  Note  waited for GPU memory: 2.0 s", "  Log   log and report: /logs"]),
         (Guarded("a", None, (), (attempt(outcome=Outcome.FAILED, ready_s=None), attempt(number=2, change=CHANGE)), 0),
          ["STOPPED  try 2 of 2 · ready after 3.0 s · after 40 s it ended with exit status 0", "",
-          "  Tried The same command again, because memory was taken; costs time"]),
+          "  Tried The same command again, because of memory was taken; costs time"]),
         (Guarded("a", None, (), (attempt(outcome=Outcome.FAILED, ready_s=None),), 1),
          ["FAILED   never ready · after 40 s it ended with exit status 0"]),
     ],

@@ -118,7 +118,7 @@ def test_a_sampled_file_differs_where_an_end_or_the_size_does(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("model", "why"),
     [
-        ("/nope/model", "is not there"),
+        ("/nope/model", "not found"),
         ("org/name", "is not in this node's Hub cache"),
         ("", "has no config.json"),
     ],

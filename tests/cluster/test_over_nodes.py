@@ -278,7 +278,7 @@ def test_a_start_on_nodes_where_another_comes_up_is_refused(stage: Callable[...,
 
     assert (refused.status, refused.attempts) == (1, ())
     assert refused.checks[-1].result is LaunchResult.FAILED
-    assert f"head: this host: process {holder} is starting on it" in refused.checks[-1].message
+    assert f"head: this host: process {holder} has been starting on it" in refused.checks[-1].message
     assert [check.result for check in again] == [LaunchResult.PASSED] * 2
 
 
@@ -310,12 +310,12 @@ def test_what_can_be_known_first_is_refused_first(
     """A missing key before any node is asked; sizes that the cards do not allow before anything is measured."""
     site = stage()
     asked = replace(site.asked(left_out=["nodes"]), arguments=("--tensor-parallel-size", "4"))
-    with pytest.raises(InputError, match="takes 4 cards"):
+    with pytest.raises(InputError, match="needs 4 GPUs"):
         starting_nodes.measure_nodes(site.carrier, asked, site.said.append)
     monkeypatch.delenv("VLLM_API_KEY")
     status, _, err = run(capsys, "serve", "--hosts", "127.0.0.1:1 ,127.0.0.2:1", "org/model", "-tp", "2")
 
-    assert site.said == ["asking 2 nodes"]
+    assert site.said == ["collecting facts from 2 nodes"]
     assert (status, len(err.splitlines())) == (2, 1)
     assert "VLLM_API_KEY: is not set" in err
 
@@ -404,7 +404,7 @@ def test_one_start_at_a_time_on_a_node(tmp_path: Path, monkeypatch: pytest.Monke
     assert lock(second, is_check=True)[0] == "unknown"
     result, says = lock(second)
     assert result == "failed"
-    assert f"process {os.getpid()} is starting on it" in says
+    assert f"process {os.getpid()} has been starting on it" in says
     first.unlock({})
     assert lock(second)[0] == "passed"
     second.unlock({})

@@ -298,7 +298,7 @@ def check_goes_on(place: Path, before: Sequence[str]) -> None:
     damage = [line for line in said if "; moved to " in line]
     assert len(damage) == len(aside) <= 1
     assert all(aside[0].name in line and "\n" not in line for line in damage)
-    left_out = [line for line in said if "left out" in line]
+    left_out = [line for line in said if "skipped" in line]
     assert len(said) == len(damage) + len(left_out)
     if not damage and not left_out:
         assert len(found) == len(before) + 1
@@ -528,7 +528,7 @@ with history.opened(say=output.say) as kept:
     ran = subprocess.run([sys.executable, "-c", code], env={}, check=True, capture_output=True, text=True)
 
     assert ran.stderr.count("\n") == 1
-    assert "this user has no home" in ran.stderr
+    assert "this user has no home folder" in ran.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")

@@ -710,14 +710,14 @@ def test_a_host_that_is_judged_otherwise_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("gpu.busy", "gpu.bussy", "'gpu.bussy' is no finding about a host"),
-        ("recommended: 4", "outcome: failed", "compares what a host's snapshot does not tell"),
+        ("gpu.busy", "gpu.bussy", "'gpu.bussy' is not a finding about a host"),
+        ("recommended: 4", "outcome: failed", "compares only what a host snapshot does not have"),
         (
             "expect:",
             "runbooks: [shared-gpu-profiling]\nexpect:",
-            "must be empty: a host's snapshot is judged by itself",
+            "must be empty: a host snapshot needs no runbook",
         ),
-        ("inventory.json", "startup.log", "is of a host's snapshot"),
+        ("inventory.json", "startup.log", "requires a host snapshot"),
     ],
 )
 def test_a_broken_case_of_a_host_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -799,7 +799,7 @@ def test_a_recorded_series_is_read_whole_at_once_by_its_own_times(
     assert (one.gpu, one.samples, one.seconds) == (0, 1, 0.0)
     assert one.note.startswith("one reading shows no trend")
     assert "rests" not in one.reason
-    with pytest.raises(InputError, match="a series has its own looks and times"):
+    with pytest.raises(InputError, match="a series has its own readings and times"):
         live.watched(series(tmp_path, climbs[0]), looks=3)
 
 

@@ -199,7 +199,7 @@ WRONG: dict[str, tuple[Change, str, tuple[str, ...], str]] = {
             each.update(bandwidth_mbit_s=None, reason="data transfer failed: timed out")
             for each in data["connections"] if each["source"] == "node-b" and each["use"] == "ray"
         ],
-        "nodes.stream_lost", ("node-b", "node-a"), "node-b reaches node-a at 10.77.0.1, and a stream of"),
+        "nodes.stream_lost", ("node-b", "node-a"), "node-b reaches node-a at 10.77.0.1, and data transfer failed"),
     "a slow network": (
         lambda data: [each.update(bandwidth_mbit_s=940.0) for each in data["connections"] if each["state"] == "open"],
         "nodes.network_slow", ("node-a", "node-b"), "940 Mbit/s"),
@@ -744,8 +744,8 @@ def test_a_case_of_nodes_is_checked(tmp_path: Path) -> None:
     good = {"id": "x", "title": "t", "source": "s", "files": ["cluster.json"]}
     (tmp_path / "cluster.json").write_text(_text(PAIR))
     for expect, words in (
-        ("{findings: [nodes.odd]}", "'nodes.odd' is no finding about nodes"),
-        ("{outcome: ready}", "compares what nodes do not tell"),
+        ("{findings: [nodes.odd]}", "'nodes.odd' is not a finding about nodes"),
+        ("{outcome: ready}", "compares only what nodes do not have"),
     ):
         lines = [f"{name}: {json.dumps(value)}" for name, value in good.items()]
         (tmp_path / "case.yaml").write_text("\n".join([*lines, f"expect: {expect}\n"]))

@@ -447,5 +447,5 @@ def test_the_command_opens_a_copy_and_ends_with_an_interrupt(tmp_path: Path) -> 
     server.send_signal(signal.SIGINT)
     assert server.wait(30) == 0
     text = said.read_text(encoding="utf-8", errors="replace")
-    assert f"runbooks are copied into {tmp_path / 'copy'}" in text
+    assert f"runbooks to {tmp_path / 'copy'}" in text
     assert json.loads((tmp_path / "copy" / "start-here.ipynb").read_text(encoding="utf-8"))["nbformat"] == 4

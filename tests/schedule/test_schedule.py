@@ -547,10 +547,10 @@ def test_two_jobs_do_not_share_a_file_of_metrics(capsys: pytest.CaptureFixture[s
         ("schedule add n --at '0 3 * * *' --zone X -- check", "is not a time zone"),
         (
             "schedule add n --at '0 3 * * *' --grace soon -- check",
-            "'soon' is no time from 0s to 31d; give one such as",
+            "'soon' is not a duration from 0s to 31d; use one such as",
         ),
-        ("schedule add n --at '0 3 * * *' --grace -1h -- check", "'-1h' is no time"),
-        ("schedule add n --at '0 3 * * *' --timeout 99999d -- check", "is no time from 1s to 31d"),
+        ("schedule add n --at '0 3 * * *' --grace -1h -- check", "'-1h' is not a duration"),
+        ("schedule add n --at '0 3 * * *' --timeout 99999d -- check", "is not a duration from 1s to 31d"),
         ("schedule add n --at '0 3 * * *'", "must start with"),
         ("schedule add n --at '0 3 * * *' -- rm -rf x", "must start with"),
         ("schedule add n --at '0 3 * * *' -- check --bogus", "No such option '--bogus'"),
