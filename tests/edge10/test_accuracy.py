@@ -684,7 +684,7 @@ def test_a_place_without_results_is_refused(make: Callable[[Path], object], tmp_
 
 def test_what_is_no_file_of_results_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A device is not opened, an unreadable file named, and a folder without end not walked."""
-    with pytest.raises(InputError, match="/dev/null: is no plain file"):
+    with pytest.raises(InputError, match="/dev/null: is not a regular file"):
         results.read(Path("/dev/null"))
     (tmp_path / "report.json").write_text("{}")
     with monkeypatch.context() as patched:

@@ -479,7 +479,7 @@ def test_a_corrected_text_is_printed_or_written(tmp_path: Path, capsys: pytest.C
         (("-", "-"), "- is given twice"),
         (("a.py", "-o", "b.py"), "give --fix as well"),
         (("--fix", "{job}"), "give one file for --fix"),
-        (("{empty}",), "holds no script"),
+        (("{empty}",), "contains no script"),
         (("missing.py",), "missing.py"),
         (("{job}", "--toolchain", "9.9"), "9.9: this version of the toolchain is not known"),
     ],
@@ -503,7 +503,7 @@ def test_a_folder_of_too_many_scripts_is_refused(tmp_path: Path, capsys: pytest.
         (tmp_path / f"{number}.py").touch()
 
     status, _, err = run(capsys, "edge10", "lint", str(tmp_path))
-    assert (status, "holds more than 200 scripts" in err) == (2, True)
+    assert (status, "contains more than 200 scripts" in err) == (2, True)
 
 
 def test_standard_input_is_read_as_a_file_is(

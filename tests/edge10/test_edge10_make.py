@@ -857,7 +857,7 @@ def test_what_somebody_wrote_or_changed_is_not_lost(tmp_path: Path, capsys: pyte
     os.mkfifo(out / steps.CONVERT)
     linked = run(capsys, "edge10", "make", str(asked), "--out", str(out), "--replace")
     assert linked[0] == 2
-    assert "1-quantise.py is no plain file, 2-convert.sh is no plain file; give another folder" in linked[2]
+    assert "1-quantise.py is not a regular file, 2-convert.sh is not a regular file; give another folder" in linked[2]
     assert (tmp_path / "elsewhere").read_text(encoding="utf-8") == "theirs"
 
 

@@ -185,7 +185,7 @@ def test_what_cannot_be_used_is_told_in_one_line(host: Host, spoilt: str, given:
     ("more", "words"),
     [
         (("--quantization", "awq"), "so leave --quantization away"),
-        (("--uds", "run/x"), "give its --port"),
+        (("--uds", "run/x"), "set --port"),
         (("--ssl-keyfile", "k"), "without TLS"),
         (("--host", "192.0.2.1"), "192.0.2.1:.*give --host and --port of this host"),
     ],

@@ -129,7 +129,7 @@ def test_the_summary_is_the_first_sentence(tmp_path: Path, title: str, expected:
     ("content", "says"),
     [
         ("", "not JSON"),
-        (json.dumps(notebook())[:-40], "cut off"),
+        (json.dumps(notebook())[:-40], "truncated"),
         pytest.param("[" * 100_000, "not JSON", id="deep"),
         ("[]", "not a notebook"),
         ({"nbformat": 3, "cells": []}, "format 4"),
@@ -268,7 +268,7 @@ def test_binding_types_what_was_given() -> None:
     ("given", "says"),
     [
         ({"gpu": 1}, "did you mean gpus?"),
-        ({"zzz": 1}, "it takes evidence, gpus, share, offset, live"),
+        ({"zzz": 1}, "parameters: evidence, gpus, share, offset, live"),
         ({'gpus=1;import os;os.system("touch PWNED")#': 1}, "no parameter named"),
         ({"gpus": "two"}, "parameter gpus: 'two' is not int"),
     ],
@@ -295,7 +295,7 @@ def test_a_failing_verdict_ends_the_notebook_when_asked_to() -> None:
 def test_a_runbook_cannot_call_itself_an_error() -> None:
     """`error` and `interrupted` are what others say about a run."""
     for verdict in (Verdict.ERROR, Verdict.INTERRUPTED):
-        with pytest.raises(InputError, match="cannot give the verdict"):
+        with pytest.raises(InputError, match="invalid verdict"):
             conclude(RunbookVerdict(verdict, "x", None, None, None, ()), stop_on_fail=False)
 
 
@@ -384,7 +384,7 @@ def test_what_counts_with_live_alone_is_refused_without(given: dict[str, object]
         bind(WITH_LIVE, given)
 
     assert str(caught.value) == (
-        f"a-runbook: {named} given and live is not, so nothing would be started or looked at on this host; "
+        f"a-runbook: {named} set without live, so nothing would be launched or read on this host; "
         "add -p live true"
     )
 

@@ -51,7 +51,7 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
     if not files:
         raise click.UsageError("give a file, a folder, or - for standard input.")
     if files.count("-") > 1:
-        raise click.UsageError("- is given twice, and standard input can be read once.")
+        raise click.UsageError("- is used twice, but standard input can be read only once.")
     if out is not None and not fix:
         raise click.UsageError("-o writes the corrected text; give --fix as well.")
     names = list(dict.fromkeys(name for path in files for name in scripts_in(path)))
