@@ -333,7 +333,7 @@ expect:
         ("class: port.in_use", "class: port.taken", "7: expect.class: 'port.taken' is not in classes.yaml"),
         ("class: port.in_use", "class_: port.in_use", "7: expect.class_: is not a known field"),
         ("class: port.in_use", "captures: {port: '1'}", "7: expect.captures: require a root cause; set its class"),
-        ("class: port.in_use", "facts: {weight: 1}", "7: expect.facts.weight: is no fact"),
+        ("class: port.in_use", "facts: {weight: 1}", "7: expect.facts.weight: is not a fact"),
         ("outcome: failed", "outcome: dead", "6: expect.outcome: input should be 'ready', 'running'"),
         ("source: ours\n", "", "1: source: is missing"),
     ],

@@ -451,7 +451,10 @@ def test_what_is_no_release_is_refused_alike(capsys: pytest.CaptureFixture[str],
         ("diagnose tiny-cpu-servd", "did you mean tiny-cpu-served?"),
         ("diagnose zzzz.log", "zzzz.log: no such file, folder or recorded case; check the path"),
         ("diagnose --follow --from docker:x", "--follow reads - or a file; pipe the log in"),
-        ("convert run.sh --to shell --start 2", "run.sh: holds 1 start, so number 2; does not exist; use a lower --start"),
+        (
+            "convert run.sh --to shell --start 2",
+            "run.sh: holds 1 start, so number 2; does not exist; use a lower --start",
+        ),
         ("catalog check a.yaml --dir folder", "give either files or --dir, not both."),
         ("catalog new prt.in_use", "'prt' is not a group; did you mean port? There are api,"),
         ("catalog new lunch.late", "'lunch' is not a group; use one of api,"),
@@ -485,7 +488,11 @@ def test_starts_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_an_empty_folder_of_runbooks_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """In text; the JSON document is an empty list."""
-    assert run(capsys, "list", "--runbooks", "folder") == (0, "", "vllm-runbooks: folder: contains no runbook (.ipynb)\n")
+    assert run(capsys, "list", "--runbooks", "folder") == (
+        0,
+        "",
+        "vllm-runbooks: folder: contains no runbook (.ipynb)\n",
+    )
     assert json.loads(run(capsys, "list", "--runbooks", "folder", "--format", "json")[1])["runbooks"] == []
 
 
@@ -545,9 +552,15 @@ def test_a_wrong_parameter_is_told(
 @pytest.mark.parametrize(
     ("asked_for", "said"),
     [
-        (lambda: sources.load("tiny-cpu-served", vllm=cast("str", 0.1)), "vllm: 0.1 is not a string; quote it, or pass it"),
+        (
+            lambda: sources.load("tiny-cpu-served", vllm=cast("str", 0.1)),
+            "vllm: 0.1 is not a string; quote it, or pass it",
+        ),
         (lambda: sources.load(cast("str", 5)), "evidence: 5 is not a string"),
-        (lambda: diagnosing.diagnose(sources.load("a.log"), start=cast("int", "x")), "start: 'x' is not a whole number"),
+        (
+            lambda: diagnosing.diagnose(sources.load("a.log"), start=cast("int", "x")),
+            "start: 'x' is not a whole number",
+        ),
         (lambda: diagnosing.diagnose(sources.load("a.log"), start=True), "start: True is not a whole number"),
         (lambda: diagnosing.diagnose(sources.load("a.log"), gpus=cast("str", 8)), "gpus: 8 is not a string"),
         (lambda: checking.lint_commands(sources.load("run.sh"), gpus=cast("str", 8)), "gpus: 8 is not a string"),

@@ -319,7 +319,7 @@ def test_a_case_fails_by_a_claim_that_comes_out_otherwise() -> None:
     )
 
     assert judgement.verdict is Verdict.FAIL
-    assert judgement.reason == "claim a: expected right, got wrong; claim b: not judged"
+    assert judgement.reason == "claim a: expected right, got wrong; claim b: not checked"
 
 
 def test_a_log_of_ones_own_has_no_claims() -> None:
@@ -407,7 +407,7 @@ def test_claims_are_read_with_their_case(folder: Path) -> None:
         ("[Model loading took]", "[It never said that]", "11: claims.0.quotes.0: 'It never said that' is in no file"),
         ("verdict: right", "verdict: maybe", "9: claims.0.verdict: input should be 'right', 'wrong' or 'unknown'"),
         ("id: it-fits", "id: It fits", "5: claims.0.id: 'It fits' is not a unique id"),
-        ("name: gpu_total_gib", "name: gpu total", "3: given.0.name: 'gpu total' is no name"),
+        ("name: gpu_total_gib", "name: gpu total", "3: given.0.name: 'gpu total' is not a valid name"),
         (
             "    verdict:",
             "    credit: {setting: x, starts: [1]}\n    verdict:",
@@ -415,8 +415,8 @@ def test_claims_are_read_with_their_case(folder: Path) -> None:
         ),
         ("    says: It fits.\n", "    says: TODO\n", "6: claims.0.says: still says TODO"),
         ("document: notes of ours\n", "", "1: document: is missing"),
-        ("given:", "plans: {start2: {model: m, gpus: g, vllm: v}}\ngiven:", "2: plans.start2: 'start2' is no name"),
-        ("given:", "cards: {a: {card: x}}\nlines: {a: {vllm: v, text: t}}\ngiven:", "2: cards.a: 'a' is taken"),
+        ("given:", "plans: {start2: {model: m, gpus: g, vllm: v}}\ngiven:", "2: plans.start2: 'start2' is not a valid name"),
+        ("given:", "cards: {a: {card: x}}\nlines: {a: {vllm: v, text: t}}\ngiven:", "2: cards.a: 'a' is already used"),
         ("given:", "plans: {a: {model: m, gpus: g, vllm: v, tq: 1}}\ngiven:", "2: plans.a.tq: is not a known field"),
         ("right_if: free_gib > 1", "right_if: two.fits", "8: claims.0.right_if: contains 'two.fits'"),
     ],
@@ -434,10 +434,10 @@ def test_broken_claims_are_named(folder: Path, old: str, new: str, said: str) ->
 @pytest.mark.parametrize(
     ("case", "text", "said"),
     [
-        ("claims: [it-flies]", CLAIMS, "expect.claims.0: 'it-flies' is no claim of claims.yaml"),
+        ("claims: [it-flies]", CLAIMS, "expect.claims.0: 'it-flies' is not a claim in claims.yaml"),
         ("claims: [it-flies]", CLAIMS, "expect.claims: lacks it-fits of claims.yaml"),
         ("class: ok", CLAIMS, "expect.claims: lacks it-fits of claims.yaml"),
-        ("claims: [it-fits]", None, "expect.claims.0: 'it-fits' is no claim of claims.yaml"),
+        ("claims: [it-fits]", None, "expect.claims.0: 'it-fits' is not a claim in claims.yaml"),
         ("claims: [it-fits]", "document: x\nclaims: []\n", "claims: is empty; add the document's claims"),
     ],
 )

@@ -187,7 +187,7 @@ def test_tables_say_what_the_pictures_show(four: list[ServerRun]) -> None:
         "3 gemma-4-26B-A4B    25.70     24.45         0.95   51.51   1.36  79.25"
         in render.starts.memories(four, evidence).plain
     )
-    assert "The log does not print the GPU's memory" in render.starts.memories(four).plain
+    assert "The GPU's memory is not in this log" in render.starts.memories(four).plain
     assert "79.25" not in render.starts.memories(four, gpu_gib=96.0).plain
     assert (
         "2 gemma-4-26B-A4B              24          23  17.3 to 18.8       18.8"

@@ -555,11 +555,8 @@ def test_a_way_out_shows_its_changes_and_its_command() -> None:
     assert said_in(page).startswith("Do first. Compare. 1. Serve fewer Costs: throughput option sizes")
     assert said_in(page).endswith("Note. One. Note. Two.")
     one = answers.remedies(replace(answer, notes=("One.",), remedies=(), root_cause=None))
-    assert one.plain.endswith(
-        "Diagnose the logs of all processes and nodes; if it is complete, the symptom is not in the catalog "
-        "yet.\n\nNOTE\n  One."
-    )
-    assert said_in(one.html).endswith("not in the catalog yet. Note. One.")
+    assert one.plain.endswith("If they are complete, the symptom is not in the catalog.\n\nNOTE\n  One.")
+    assert said_in(one.html).endswith("not in the catalog. Note. One.")
     nameless = answers.remedies(replace(answer, root_cause=None, notes=()))
     assert nameless.plain.startswith("FIXES")
     assert "Do first" not in nameless.html

@@ -931,8 +931,18 @@ def test_a_snapshots_case_names_its_cards(capsys: pytest.CaptureFixture[str]) ->
     ("looks", "need", "expected", "said"),
     [
         ([{0: (100.0, 0.0), 1: (5000.0, 0.0)}] * 2, None, 0, "suitable, but has 75.1 GiB free, GPU 0 79.9 GiB"),
-        ([{0: (20000.0, 0.0), 1: (0.0, 0.0)}, {0: (9000.0, 0.0), 1: (0.0, 0.0)}], 10.0, 1, "other processes freed memory"),
-        ([{0: (0.0, 0.0), 1: (0.0, 0.0)}, {0: (9000.0, 0.0), 1: (0.0, 0.0)}], 10.0, 1, "other processes allocated memory"),
+        (
+            [{0: (20000.0, 0.0), 1: (0.0, 0.0)}, {0: (9000.0, 0.0), 1: (0.0, 0.0)}],
+            10.0,
+            1,
+            "other processes freed memory",
+        ),
+        (
+            [{0: (0.0, 0.0), 1: (0.0, 0.0)}, {0: (9000.0, 0.0), 1: (0.0, 0.0)}],
+            10.0,
+            1,
+            "other processes allocated memory",
+        ),
         ([{0: (0.0, 99.0), 1: (0.0, 3.0)}] * 2, None, 1, "99 % used by other processes"),
         ([{0: (0.0, 0.0)}] * 2, 90.0, None, "80.0 GiB free, 90.0 GiB needed"),
         ([{0: (None, 0.0), 1: (70000.0, 0.0)}] * 2, None, None, "its used memory is unknown"),

@@ -165,7 +165,7 @@ def test_a_command_whose_start_is_not_certain_says_so() -> None:
     """Beside the command stands what is not established, and why."""
     told = settings.Planner().told(settings.PlanRequest("HuggingFaceH4/zephyr-7b-beta", "2xRTX3090", tp=2))
     assert told.command
-    assert told.note.startswith("Not established")
+    assert told.note.startswith("Uncertain, so test it")
     assert "sliding_window" in told.note
 
 
@@ -228,7 +228,7 @@ def test_a_release_without_data_of_its_own_is_kept() -> None:
     [
         (settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", tp=3), "the launch needs 3 GPUs"),
         (settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", tp=2, pp=2), "the launch needs 4 GPUs"),
-        (settings.PlanRequest("no/model", "2xRTX3090"), "is not in the catalog"),
+        (settings.PlanRequest("no/model", "2xRTX3090"), "unknown model"),
         (settings.PlanRequest("Qwen/Qwen3-8B", "2x"), "2x"),
         (settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", vllm="soon"), "soon"),
     ],
@@ -367,7 +367,7 @@ def test_the_history_is_shown_with_its_trend_and_a_difference(tmp_path: Path) ->
     assert "kv_cache" in told.trend.html
     assert told.difference
     assert "0.16.0" in told.difference.plain
-    assert entries.report_on(entries.RunRequest(a="ffff", b="ffff"), at).error.startswith("ffff: no entry")
+    assert entries.report_on(entries.RunRequest(a="ffff", b="ffff"), at).error.startswith("ffff: no history entry")
 
 
 # Nodes
@@ -670,7 +670,7 @@ def test_a_panel_tells_in_the_language_that_is_chosen(monkeypatch: pytest.Monkey
     assert "CUDA out of memory in the multimodal encoder" in panel._summary.value
     commands = rb.widgets.commands("vllm serve m --max-model-length 4096", lang="zh")
     assert "没有选项" in commands._placed.value
-    with pytest.raises(InputError, match="no language"):
+    with pytest.raises(InputError, match="not an available language"):
         rb.widgets.commands(lang="xx")
 
 

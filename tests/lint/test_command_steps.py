@@ -95,4 +95,4 @@ def test_a_move_names_what_changes() -> None:
     text = rb.render.issue_steps.migration(moved)
 
     assert "4 errors, 7 warnings and 3 infos; 3 defaults changed." in text.fact
-    assert text.so.startswith("The rewritten text sets 1 of them to the former value")
+    assert text.so.startswith("The rewritten text sets 1 of them to the old default")

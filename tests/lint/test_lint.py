@@ -1243,13 +1243,13 @@ def test_a_notebook_has_the_migration() -> None:
         "Found 1 error and 1 warning in 1 launch, checked for vLLM 0.19.0 (given). The rewritten text fixes 1 of them"
     )
 
-    assert shown.plain == f"{said}; left are:\nline:3:14: 100% wrong,\nno: such\n{render.issues.changes(MOVED)}"
-    assert shown.html.startswith(f"<p>{said}; left are:</p><table>")
+    assert shown.plain == f"{said}; remaining:\nline:3:14: 100% wrong,\nno: such\n{render.issues.changes(MOVED)}"
+    assert shown.html.startswith(f"<p>{said}; remaining:</p><table>")
     assert re.findall("white-space:normal[^>]*>([^<]*)</td>", shown.html) == [
         "seed", "not set", "0", "set in the rewritten text", "Answers repeat", "dtype", "&quot;auto&quot;", "not set",
         "named only", "",
     ]  # fmt: skip
-    assert re.findall("<th style='[^']*'>([^<]*)</th>", shown.html) == ["option", "default was", "is", "", ""]
+    assert re.findall("<th style='[^']*'>([^<]*)</th>", shown.html) == ["option", "old default", "new default", "", ""]
     assert re.findall('<span style="background:([^"]*)2e">([^<]*)</span>', shown.html) == [
         (elements.RED, "--- given"), (elements.GREEN, "+++ moved"), (elements.GREY, "@@ -1 +1 @@"),
         (elements.RED, "-a"), (elements.GREEN, "+&lt;b&gt;"),

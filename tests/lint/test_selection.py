@@ -348,7 +348,7 @@ def test_a_table_of_another_kind_is_refused(capsys: pytest.CaptureFixture[str], 
     """In pyproject.toml the settings are a table; what is not ours there does not matter, nor does a folder."""
     (folder / "pyproject.toml").write_text("[tool]\nvllm-runbooks = 3\n")
     status, _, err = run(capsys, folder / "deploy" / "run.sh")
-    assert (status, "tool.vllm-runbooks is no table" in err) == (2, True)
+    assert (status, "tool.vllm-runbooks is not a table" in err) == (2, True)
     (folder / "pyproject.toml").write_text("tool = 3\n")
     (folder / ".vllm-runbooks.toml").mkdir()
     assert run(capsys, folder / "deploy" / "run.sh")[0] == 1

@@ -446,7 +446,7 @@ def test_a_little_less_of_the_card_is_not_offered_where_much_less_is_free() -> N
     found = asked(replace(sources.paste(text), vllm="0.32.0"), gpus="RTX3090")
 
     assert [edit for remedy in found.remedies for edit in remedy.edits] == []
-    assert [said for said in found.notes if said.startswith("Fix left out") and "0.05 less" in said]
+    assert [said for said in found.notes if said.startswith("Fix left out") and "by 0.05" in said]
 
 
 def test_a_plan_that_the_start_refutes_judges_no_remedy() -> None:

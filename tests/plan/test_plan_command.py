@@ -348,7 +348,7 @@ def test_what_to_see_in_the_log_has_the_plans_figures(capsys: pytest.CaptureFixt
     assert f"Available KV cache memory; planned: {cache['gib']:.2f} GiB ({cache['low']:.2f} to " in told
     assert f"GPU KV cache size; planned: {cache['tokens']:,} tokens ({cache['tokens_low']:,} to " in told
     assert f"Maximum concurrency for 131,072 tokens; planned: {cache['max_concurrency']:.2f}x (" in told
-    assert "it holds close to gpu_memory_utilization" in told
+    assert "it uses close to gpu_memory_utilization" in told
 
 
 def test_hosts_that_ray_joins_have_a_script_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

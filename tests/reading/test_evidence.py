@@ -121,7 +121,7 @@ def test_a_case_reads_its_own_files_only(tmp_path: Path, files: str) -> None:
     """A case that someone sent cannot have other files of this host quoted."""
     (tmp_path / "secret.log").write_text(LOG, encoding="utf-8")
 
-    with pytest.raises(InputError, match=r"is not a file beside case\.yaml"):
+    with pytest.raises(InputError, match="is not a file in the case's folder"):
         evidence.load(make_case(tmp_path, files), read_case=case_files.read_case)
     with pytest.raises(InputError, match="is outside its folder"):
         evidence.load(tmp_path / "one", read_case=lambda _: reader_without_checks(files.split(", ")))

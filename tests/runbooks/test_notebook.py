@@ -384,8 +384,7 @@ def test_what_counts_with_live_alone_is_refused_without(given: dict[str, object]
         bind(WITH_LIVE, given)
 
     assert str(caught.value) == (
-        f"a-runbook: {named} set without live, so nothing would be launched or read on this host; "
-        "add -p live true"
+        f"a-runbook: {named} set without live, so nothing would be launched or read on this host; add -p live true"
     )
 
 

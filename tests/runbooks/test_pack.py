@@ -201,7 +201,7 @@ def test_logs_share_the_room_that_an_issue_has() -> None:
 
     written = issue(answer=answer, excerpts=excerpts)
 
-    assert written.count("[300 lines left out]\n301x") == 3
+    assert written.count("[300 lines omitted]\n301x") == 3
     assert written.count("\n400x") == 3
 
 

@@ -405,7 +405,10 @@ def test_a_failure_without_a_cause_is_no_answer_to_expect(
         (["--out", "{tmp}/a", "--", "no-such-command"], "no-such-command: no such command; check its name"),
         (["--out", "{tmp}/a", "--", "{tmp}/damaged"], "damaged: cannot be run: Exec format error"),
         (["--out", "{tmp}/a", "--", "true"], "true: printed nothing and ended with exit status 0; no case was written"),
-        (["--out", "{tmp}/a", "--", "sh", "-c", "kill -9 $$"], "sh: printed nothing and was killed by SIGKILL; no case"),
+        (
+            ["--out", "{tmp}/a", "--", "sh", "-c", "kill -9 $$"],
+            "sh: printed nothing and was killed by SIGKILL; no case",
+        ),
         (["--out", "{tmp}/full", "--", "touch", "{tmp}/ran"], "already exists and is not overwritten"),
         (["--out", "{tmp}/x.log", "--", "touch", "{tmp}/ran"], "already exists and is not overwritten"),
         (["--out", "{tmp}/link", "--", "touch", "{tmp}/ran"], "already exists and is not overwritten"),
@@ -448,7 +451,8 @@ def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
 
     (tmp_path / "late.1").mkdir()
     with pytest.raises(
-        RunbooksError, match=r"late: was created by another process while the command ran; the case is in .*/late\.2: move it"
+        RunbooksError,
+        match=r"late: was created by another process while the command ran; the case is in .*/late\.2: move it",
     ):
         recording.record_command(tmp_path / "late", ["echo", PORT], show=fill)
 
@@ -678,7 +682,10 @@ def test_an_answer_that_is_right_already_is_said_to_be(
         (["--expect", "oom.weights", "--symptom", "port.in_use"], "has class port.in_use, not oom.weights"),
         (["--expect", "ok", "--outcome", "fine"], "Invalid value for '--outcome'"),
         (["--expect", "ok", "--id", "a", "--out", "{tmp}/a"], "use either --id or --out"),
-        (["--expect", "ok", "--id", "../b"], "--id ../b: is not an id; use a name, or set the case's folder with --out"),
+        (
+            ["--expect", "ok", "--id", "../b"],
+            "--id ../b: is not an id; use a name, or set the case's folder with --out",
+        ),
         (["--expect", "ok", "--id", "-b"], "its name is the case's id"),
         ([], "Missing option '--expect'"),
     ],

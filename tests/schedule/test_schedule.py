@@ -1048,7 +1048,10 @@ def test_a_run_is_judged_by_its_verdict(
     began = time.monotonic()
     found = nights.wake()
 
-    assert (found.verdict, found.message) == (verdict, f"the run of 2026-05-01T03:00:00Z ended with {verdict}: {reason}")
+    assert (found.verdict, found.message) == (
+        verdict,
+        f"the run of 2026-05-01T03:00:00Z ended with {verdict}: {reason}",
+    )
     assert nights.kept()[0].verdict is verdict
     assert time.monotonic() - began < scaled(10)
     assert found.folder is not None

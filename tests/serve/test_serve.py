@@ -784,7 +784,9 @@ def test_a_way_out_is_planned_with_the_models_own_folder(tmp_path: Path) -> None
     plain = diagnosing.diagnose(evidence, gpus="A100-80GB")
     own = diagnosing.diagnose(evidence, gpus="A100-80GB", model=lambda: planner.model(str(model)))
 
-    assert next(each.checks.plan for each in plain.remedies if each.edits).startswith("unknown: model /models/bigctx is not in the catalog")
+    assert next(each.checks.plan for each in plain.remedies if each.edits).startswith(
+        "unknown: model /models/bigctx is not in the catalog"
+    )
     assert next(each.checks.plan for each in own.remedies if each.edits) == "passed"
 
 

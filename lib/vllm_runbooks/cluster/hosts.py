@@ -99,7 +99,9 @@ def _host(words: list[str], where: str) -> SshHost:
         if not sign or (name not in _SETTINGS and not _VARIABLE.fullmatch(name)):
             raise InputError(f"{where}: {visible(word[:80])!r} is not a host setting; {_FORM}")
         if names_secret(name):
-            raise InputError(f"{where}: the value of {name} would be visible in the process list; set it on the host, or with --env")
+            raise InputError(
+                f"{where}: the value of {name} would be visible in the process list; set it on the host, or with --env"
+            )
         if not _HARMLESS.fullmatch(value):
             raise InputError(f"{where}: {name}: its value contains a shell character; remove it")
         (settings if name in _SETTINGS else variables)[name] = value
@@ -108,7 +110,9 @@ def _host(words: list[str], where: str) -> SshHost:
             raise InputError(f"{where}: {name}={settings[name][:80]}: is not an absolute program path")
     name = settings.get("name", address.replace(":", "-"))
     if not re.fullmatch(VALUES["word"], name, re.ASCII):
-        raise InputError(f"{where}: name={visible(name[:80])}: is not a valid name; use letters, digits, dots and hyphens")
+        raise InputError(
+            f"{where}: name={visible(name[:80])}: is not a valid name; use letters, digits, dots and hyphens"
+        )
     port = None if match["port"] is None else int(match["port"])
     if port is not None and port >= 1 << 16:
         raise InputError(f"{where}: {port} is not a port; use 1 to 65535")

@@ -125,7 +125,9 @@ class OverNodes(StoppableRun):
         finally:
             self._blocks.close()
         if self._refused:
-            raise InputError(f"{self._refused}; check the program on that node, or set its Python with --python") from error
+            raise InputError(
+                f"{self._refused}; check the program on that node, or set its Python with --python"
+            ) from error
 
     def sights(self) -> Mapping[int, Sight]:
         """The processes on all nodes, as they were last told; the key holds the node's number as well."""

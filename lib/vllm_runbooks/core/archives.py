@@ -123,7 +123,9 @@ def _bounded(file: IO[bytes], where: str) -> None:
     file.seek(0)
     end = tail[-_END.size :]
     if len(end) < _END.size or not end.startswith(_BEGINS[1]) or tail.startswith(b"PK\x06\x07"):
-        raise InputError(f"{where}: is a damaged or truncated archive, or was not created by vllm-runbooks pack{_AS_MADE}")
+        raise InputError(
+            f"{where}: is a damaged or truncated archive, or was not created by vllm-runbooks pack{_AS_MADE}"
+        )
     _, _, _, _, members, listed, _, _ = _END.unpack(end)
     if members > MAX_MEMBERS or listed > MAX_MEMBERS * _MAX_ENTRY:
         raise InputError(f"{where}: contains more than {MAX_MEMBERS} files, so it is not a pack; use the log itself")
@@ -204,7 +206,9 @@ def _manifest(raw: bytes, where: str) -> dict[str, Any]:
             f"{where}: is an archive, but not an evidence pack: its {MANIFEST} has another kind", _UNPACK_IT
         )
     if manifest.get("schema") not in (1, SCHEMA):
-        raise InputError(f"{where}: is a pack with an unsupported schema; use the release of vllm-runbooks that created it")
+        raise InputError(
+            f"{where}: is a pack with an unsupported schema; use the release of vllm-runbooks that created it"
+        )
     return manifest
 
 

@@ -122,11 +122,15 @@ def convert_text(
     servers = [launch for launch in documents.read(text, name).starts if launch.entry in options.SERVERS]
     starts = [server for server in servers if not server.keywords]
     if not starts:
-        raise InputError(f"{name or 'the text'}: no vLLM server launch found; use a script, manifest or page that launches one")
+        raise InputError(
+            f"{name or 'the text'}: no vLLM server launch found; use a script, manifest or page that launches one"
+        )
     number = start or 1
     if number > len(starts):
         count = f"{len(starts)} launch{'es' * (len(starts) > 1)}"
-        raise InputError(f"{name or 'the text'}: contains {count}, so number {number} does not exist; use a lower --start")
+        raise InputError(
+            f"{name or 'the text'}: contains {count}, so number {number} does not exist; use a lower --start"
+        )
     launch = starts[number - 1]
     release = options.load(vllm or launch.release or options.known_releases()[-1])
     written, converted = forms.converted(launch, to, release)

@@ -468,7 +468,9 @@ def migration(moved: Migrated) -> RenderedView:
         f"{_cell('set in the rewritten text' if change.explicit else 'named only')}{_cell(change.note)}</tr>"
         for change in moved.changed_defaults
     )
-    head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("option", "old default", "new default", "", ""))
+    head = "".join(
+        f"<th style='text-align:left'>{name}</th>" for name in ("option", "old default", "new default", "", "")
+    )
     defaults = f"<table><tr>{head}</tr>{rows}</table>" if rows else "<p>No default of these launches changed.</p>"
     issues = [f"line:{issue.line}:{issue.column}: {issue.message}" for issue in rest]
     html = f"<p>{escape(summary)}</p>{rows_of(rest, _tongue(moved))}{defaults}"

@@ -19,7 +19,10 @@ def problems(linted: Linted) -> list[StepText]:
     listed = errors or issues.wrong(linted.issues)
     texts = [_text(issue) for issue in listed[:_MOST_ISSUES]]
     rest = [issue for issue in linted.issues if issue not in listed[:_MOST_ISSUES]]
-    return [*texts, *([StepText(f"The table of all issues has {issues.counted(rest)} more.")] if rest and texts else [])]
+    return [
+        *texts,
+        *([StepText(f"The table of all issues has {issues.counted(rest)} more.")] if rest and texts else []),
+    ]
 
 
 def _text(issue: Issue) -> StepText:
@@ -48,9 +51,5 @@ def migration(moved: Migrated) -> StepText:
     counts = issues.counted(moved.issues) if moved.issues else "no problems"
     fact = f"For {issues.release(moved)}: {counts}; {count_of(count, 'default')} changed."
     explicit = sum(change.explicit for change in moved.changed_defaults)
-    so = (
-        f"The rewritten text sets {explicit} of them to the old default to keep the behaviour."
-        if explicit
-        else ""
-    )
+    so = f"The rewritten text sets {explicit} of them to the old default to keep the behaviour." if explicit else ""
     return StepText(fact, so)

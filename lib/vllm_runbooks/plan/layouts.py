@@ -29,6 +29,8 @@ Make = Callable[[Ranks, Device], LaunchSettings]
 
 _FITS = {True: 0, None: 1, False: 2}
 IDLE = "GPUs stay idle"
+ROOM = "room for "
+"""How the reason begins that compares a layout's concurrent requests with those of the first."""
 """How a reason ends that counts GPUs without a part in a layout."""
 _WITHOUT_STAGES = frozenset(
     {
@@ -797,6 +799,6 @@ def _against(way: LayoutChoice, best: LayoutChoice) -> Iterator[str]:
         if mine > way.useful > 0 and not price:
             price.append(f"max_num_seqs allows {way.useful:,.0f} of them to run concurrently")
         if price:
-            yield f"room for {mine / theirs:.1f} times the requests of {best.name}, but {' and '.join(price)}"
+            yield f"{ROOM}{mine / theirs:.1f} times the requests of {best.name}, but {' and '.join(price)}"
     elif mine < theirs / 1.05:
-        yield f"room for only {mine / theirs:.2f} of the requests of {best.name}"
+        yield f"{ROOM}only {mine / theirs:.2f} of the requests of {best.name}"

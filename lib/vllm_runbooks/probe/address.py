@@ -30,9 +30,7 @@ def target_of(text: str, *, key: str | None = None, is_verified: bool = True) ->
     if text.lower().startswith("unix://"):
         path = text[len("unix://") :]
         if not path.startswith("/") or len(path) < 2 or len(path.encode()) > 107:
-            raise InputError(
-                "unix://: needs an absolute socket path of at most 107 bytes; use unix:///run/vllm.sock"
-            )
+            raise InputError("unix://: needs an absolute socket path of at most 107 bytes; use unix:///run/vllm.sock")
         return Target(uds=path, key=key)
     authority = text.partition("://")[2].split("/", 1)[0]
     if "@" in authority:

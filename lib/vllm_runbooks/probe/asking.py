@@ -332,9 +332,7 @@ def why(error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return harmless(f"certificate verification failed: {error.verify_message}")
     if isinstance(error, ssl.SSLError):
-        return harmless(
-            f"no TLS connection ({getattr(error, 'reason', None) or 'no answer to the handshake'})"
-        )
+        return harmless(f"no TLS connection ({getattr(error, 'reason', None) or 'no answer to the handshake'})")
     if isinstance(error, TimeoutError):
         return "no answer"
     if isinstance(error, http.client.RemoteDisconnected):

@@ -89,7 +89,9 @@ class HealthChecker:
 
     def step(self, name: str) -> HealthCheck:
         if name in ("stream", "chat", "tools") and self.other:
-            return HealthCheck(name, LaunchResult.LEFT_OUT, f"the model outputs {self.other}, not text", is_needed=False)
+            return HealthCheck(
+                name, LaunchResult.LEFT_OUT, f"the model outputs {self.other}, not text", is_needed=False
+            )
         check: HealthCheck = getattr(self, f"_{name}")()
         return check
 
@@ -140,7 +142,11 @@ class HealthChecker:
         self.models = self._listed(reply)
         if not self.models:
             is_empty = reply.status == 200
-            what = "/v1/models: lists no model; check that it is a vLLM server" if is_empty else _refused("/v1/models", reply)
+            what = (
+                "/v1/models: lists no model; check that it is a vLLM server"
+                if is_empty
+                else _refused("/v1/models", reply)
+            )
             return _failure("models", what, "no-models" if is_empty else self._reason(reply))
         self.model = self.asked or self.models[0].id
         return HealthCheck(
@@ -154,9 +160,7 @@ class HealthChecker:
             return HealthCheck("model", LaunchResult.PASSED, f"{self._asking.harmless(self.asked)} is served")
         reply = self._post("/v1/completions", {"model": self.asked, "prompt": _PROMPT, "max_tokens": 1})
         if reply.status == 200:
-            return HealthCheck(
-                "model", LaunchResult.PASSED, "not listed, but a request with this name is answered"
-            )
+            return HealthCheck("model", LaunchResult.PASSED, "not listed, but a request with this name is answered")
         names = self._asking.harmless(", ".join(model.id for model in self.models))
         what = f"{_refused('/v1/completions', reply)}; served: {names}"
         return _failure("model", what, "wrong-model" if reply.status == 404 else self._reason(reply))

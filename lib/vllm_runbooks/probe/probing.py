@@ -53,7 +53,9 @@ def observe(request: ProbeRequest, serving: Serving, *, say: Callable[[str], Non
         checks = (*checks, _borne(measured))
     else:
         if request.load is not None:
-            notes.append("no load was sent: " + (f"{failed.name} failed" if failed else "the model does not output text"))
+            notes.append(
+                "no load was sent: " + (f"{failed.name} failed" if failed else "the model does not output text")
+            )
         if is_there:
             sampling.quiet()
     return Observation(

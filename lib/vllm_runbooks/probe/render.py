@@ -141,9 +141,7 @@ def _figures(health: Health, serving: Serving) -> _Grid | None:
     columns = (health.facts, *(engine.facts for engine in health.engines))
     rows = [[fact.says, *(shown(facts.get(name), fact.unit) for facts in columns)] for name, fact in reported.items()]
     window = Figures(seen.samples, serving).seconds
-    below = (
-        f"{len(seen.samples)} samples over {window:.1f} s; rates and times cover all samples, other values are from the last."
-    )
+    below = f"{len(seen.samples)} samples over {window:.1f} s; rates and times cover all samples, other values are from the last."
     if any(fact.kind == "quantile" for fact in reported.values()):
         below += " Medians and p95 are interpolated within the buckets of the server's histograms."
     return head, rows, below
@@ -234,7 +232,9 @@ def _milliseconds(value: float | None, measured: LoadMeasurement, fewest: int) -
 
 
 def _load_words(measured: LoadMeasurement) -> str:
-    of_all = f"{measured.answered} of {measured.requests} requests answered, {measured.unfinished} unfinished at the end"
+    of_all = (
+        f"{measured.answered} of {measured.requests} requests answered, {measured.unfinished} unfinished at the end"
+    )
     parts = [f"{measured.concurrency} concurrent requests for {measured.seconds:.1f} s: {of_all}"]
     parts += [f"{count} x {kind}" for kind, count in measured.errors.items()]
     if measured.answer_tokens_per_s is not None:

@@ -68,9 +68,7 @@ def cards_of(spec: str | None, *, is_inventoried: bool = True) -> PackedGpus:
         return PackedGpus(inventory=snapshot, is_of_start=True)
     if Path(spec).is_file() or host_loading.is_snapshot(spec):
         if not is_inventoried:
-            raise InputError(
-                f"{spec}: is excluded by --no-inventory; name the GPUs, as in 8xRTX3090"
-            )
+            raise InputError(f"{spec}: is excluded by --no-inventory; name the GPUs, as in 8xRTX3090")
         return PackedGpus(inventory=host_loading.read_snapshot(spec), is_of_start=True)
     try:
         catalog.specs().gpus(spec)
@@ -239,7 +237,9 @@ class _Packing:
     def _whole(self, answer: Answer | None, issue: str) -> Packed:
         inventoried = None if self._cards.inventory is None else self._cards.is_of_start
         if inventoried is False:
-            self._notes.append("the inventory is of the host that created the pack, which may differ from that of the launch")
+            self._notes.append(
+                "the inventory is of the host that created the pack, which may differ from that of the launch"
+            )
         manifest = Manifest(
             kind=KIND,
             tool=self._tool,

@@ -224,9 +224,7 @@ def check_folder(folder: Path) -> None:
     """Reject a folder that cannot be written, before anything is run."""
     path = folder.absolute()
     if not _ID.fullmatch(path.name):
-        raise InputError(
-            f"{folder}: its name is the case's id; use letters, digits, dots, hyphens and underscores"
-        )
+        raise InputError(f"{folder}: its name is the case's id; use letters, digits, dots, hyphens and underscores")
     if redact_name(path.name) != path.name:
         raise InputError("the folder's name, which is the case's id, looks like a secret; use another")
     try:
@@ -297,7 +295,9 @@ def _write(
             judgement = diagnosing.judge(answer, replace(evidence, case=read))
         if only_copy:
             if (place := _placed(folder, part)) != folder:
-                raise RunbooksError(f"{folder}: was created by another process while the command ran; the case is in {place}: move it")
+                raise RunbooksError(
+                    f"{folder}: was created by another process while the command ran; the case is in {place}: move it"
+                )
         else:
             part.rename(path)
     except OSError as error:

@@ -142,7 +142,9 @@ def _within(timeout_s: float | None, name: str) -> Iterator[None]:
         return
 
     def late(_number: int, _frame: object) -> None:
-        raise StepTimeoutError(f"step {name}: timed out after {timeout_s:g} s; increase its timeout, or find the reason")
+        raise StepTimeoutError(
+            f"step {name}: timed out after {timeout_s:g} s; increase its timeout, or find the reason"
+        )
 
     before = signal.signal(signal.SIGALRM, late)
     signal.setitimer(signal.ITIMER_REAL, timeout_s)

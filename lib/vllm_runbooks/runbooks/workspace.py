@@ -39,6 +39,4 @@ def workspace(folder: Path | None = None) -> RunbookFolder:
             copied += 1
     if not copied:
         return RunbookFolder(target, f"opening the existing runbooks in {target}")
-    return RunbookFolder(
-        target, f"copied {copied} runbooks to {target}; changes in this folder are kept"
-    )
+    return RunbookFolder(target, f"copied {copied} runbooks to {target}; changes in this folder are kept")

@@ -249,6 +249,4 @@ class _HealthRun(threading.Thread):
                 self.checks.append(check)
         except Exception as error:  # noqa: BLE001 - an answer of a form that nobody foresaw proves nothing
             name = health_checks.NAMES[min(len(self.checks), len(health_checks.NAMES) - 1)]
-            self.checks.append(
-                HealthCheck(name, LaunchResult.FAILED, f"invalid response ({type(error).__name__})")
-            )
+            self.checks.append(HealthCheck(name, LaunchResult.FAILED, f"invalid response ({type(error).__name__})"))

@@ -235,7 +235,9 @@ def memory(
         message = f"GPU {lost.index} cannot be reached through the driver ({lost.error})"
         return Check("memory", LaunchResult.FAILED, f"{message}; remove it from CUDA_VISIBLE_DEVICES")
     if any(card.is_mig for card in cards):
-        return Check("memory", LaunchResult.UNKNOWN, "the GPU is in MIG mode, and the memory of an instance is not read")
+        return Check(
+            "memory", LaunchResult.UNKNOWN, "the GPU is in MIG mode, and the memory of an instance is not read"
+        )
     if not host.numbers and (visible.strip() in _NO_CARD or "MIG" in visible if visible is not None else True):
         return Check("memory", LaunchResult.UNKNOWN, "the launch uses no full GPU of this host")
     if not host.numbers:

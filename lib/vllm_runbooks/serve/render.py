@@ -37,7 +37,11 @@ def summary_of(launch: Guarded) -> Summary:
             for change in _changes(launch)
         ),
         *(Step("Note", note) for note in launch.notes),
-        *([Step("Note", f"waited for GPU memory: {launch.waited_s:.1f} s")] if launch.waited_s >= _LEAST_WAIT_S else []),
+        *(
+            [Step("Note", f"waited for GPU memory: {launch.waited_s:.1f} s")]
+            if launch.waited_s >= _LEAST_WAIT_S
+            else []
+        ),
         *([Step("Log", f"log and report: {launch.folder}")] if launch.attempts and launch.folder else []),
     ]
     last = launch.last
@@ -124,9 +128,7 @@ def compared(
         ("ready after", *(_figure(tried.ready_s, "s") if tried and tried.ready_s else "never" for tried in attempts)),
         *((what, *(_of_load(attempt, name, unit) for attempt in attempts)) for what, name, unit in _LOAD),
     ]
-    below = (
-        f"No launch of {names[1]}, since {names[0]} was not ready." if second is None else _changed(second)
-    )
+    below = f"No launch of {names[1]}, since {names[0]} was not ready." if second is None else _changed(second)
     whys = [
         f"{name}: {tried.measured.reason}."
         for (name, _), tried in zip(starts, attempts, strict=True)

@@ -119,7 +119,9 @@ def _measured(
     from vllm_runbooks.cluster import measuring, named
 
     tried, programs = named.read_ports(ports), named.read_pythons(pythons)
-    what = "collecting facts from the nodes, testing connections between them" + ("" if no_collective else ", running an all-reduce")
+    what = "collecting facts from the nodes, testing connections between them" + (
+        "" if no_collective else ", running an all-reduce"
+    )
     with terminal.waiting(what), named.open_carrier(**where) as carrier:
         return named.measure_and_check(
             carrier,

@@ -172,7 +172,9 @@ def _by_node(pairs: Iterable[str], option: str, nodes: list[str]) -> dict[str, s
     strange = next((name for name in by_node if name not in nodes), None)
     if strange is not None:
         raise click.UsageError(f"{option} {strange}: not one of the nodes ({', '.join(nodes)}).")
-    is_one, what = (_is_address, "not an IP address") if option == "--address" else (_is_interface, "not an interface name")
+    is_one, what = (
+        (_is_address, "not an IP address") if option == "--address" else (_is_interface, "not an interface name")
+    )
     wrong = next((f"{name}={value[:80]}" for name, value in by_node.items() if not is_one(value)), None)
     if wrong is not None:
         raise click.UsageError(f"{option} {wrong}: {what}.")

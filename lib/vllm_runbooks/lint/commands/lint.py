@@ -240,7 +240,9 @@ def scripts_in(name: str) -> Iterator[str]:
             if len(paths) > _MAX_FILES:
                 raise InputError(f"{name}: contains more than {_MAX_FILES} scripts; use a smaller folder")
     if not paths:
-        raise InputError(f"{name}: contains no script; use a folder with .sh, .py, .yaml, .service, .md or .ipynb files")
+        raise InputError(
+            f"{name}: contains no script; use a folder with .sh, .py, .yaml, .service, .md or .ipynb files"
+        )
     yield from paths
 
 

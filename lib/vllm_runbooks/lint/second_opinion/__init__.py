@@ -45,7 +45,9 @@ def ask(
     try:
         output, errors = process.communicate(json.dumps(request), LIMIT_S)
     except subprocess.TimeoutExpired:
-        raise InputError(f"--python {python}: no answer within {LIMIT_S:.0f} s; check that it can `import vllm`") from None
+        raise InputError(
+            f"--python {python}: no answer within {LIMIT_S:.0f} s; check that it can `import vllm`"
+        ) from None
     finally:
         _end(process)
     if process.returncode:

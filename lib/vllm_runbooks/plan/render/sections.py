@@ -31,6 +31,7 @@ from vllm_runbooks.core.views.runbook_steps import StepText
 from vllm_runbooks.core.views.styled import Tone
 from vllm_runbooks.core.views.summary import Summary, concurrency_text, count_of, sentence_of
 from vllm_runbooks.core.views.summary_html import rendered
+from vllm_runbooks.plan.layouts import ROOM
 from vllm_runbooks.plan.records import Layouts, Plan
 from vllm_runbooks.plan.render import pictures as plan_pictures
 from vllm_runbooks.plan.render import plans, summaries
@@ -143,10 +144,10 @@ def choice(layouts: Layouts | str) -> StepText | None:
     fact += f", with {concurrency_text(count)} concurrent requests{length}." if count is not None else "."
     so = [f"Whether it fits is uncertain: {plan_words.headline(first).why}."] if first.fits is None else []
     for plan in others:
-        trade = next((reason for reason in plan.reasons if reason.startswith(_SERVES)), "")
+        trade = next((reason for reason in plan.reasons if reason.startswith(ROOM)), "")
         so += (
             [
-                f"Next is {summaries.layout_text(plan)}, which {trade}.".replace("of 1 x ", "of ").replace(
+                f"Next is {summaries.layout_text(plan)}, with {trade}.".replace("of 1 x ", "of ").replace(
                     " x ", " \u00d7 "
                 )
             ]
@@ -154,10 +155,6 @@ def choice(layouts: Layouts | str) -> StepText | None:
             else []
         )
     return StepText(fact, " ".join(so))
-
-
-_SERVES = "holds "
-"""How the reason begins that compares a layout's concurrent requests with those of the first."""
 
 
 def deployment(made: Mapping[str, str], folder: str) -> StepText | None:

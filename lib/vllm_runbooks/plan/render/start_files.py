@@ -21,9 +21,9 @@ def _blocks(summary: StartFiles) -> Iterator[TextBlock]:
     layout = summary.layout
     sizes = "" if layout is None else f": {layout.replicas} x TP {layout.tp} PP {layout.pp} DP {layout.dp}"
     yield Line(styled(f"{summary.model}, vLLM {summary.vllm.version}{sizes}", Tone.HEADING))
-    yield Prose(f"Executor {summary.executor or 'not known'}; {summary.reason}.")
+    yield Prose(f"Executor {summary.executor or 'unknown'}; {summary.reason}.")
     if summary.single_node_result:
-        yield Prose(f"Given the sizes alone on one node: {summary.single_node_result}.")
+        yield Prose(f"With the parallel sizes alone, on one node: {summary.single_node_result}.")
     for node in summary.nodes:
         yield Line("")
         yield Line(styled(f"{node.node}{f' at {node.address}' if node.address else ''}", Tone.HEADING))

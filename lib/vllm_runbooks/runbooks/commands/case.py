@@ -90,7 +90,9 @@ def _check_expected(class_: str, symptom: str | None) -> None:
     if symptom not in symptoms:
         raise InputError(f"--symptom {symptom}: the catalog has no such symptom; {_nearest(symptom, symptoms)}")
     if symptoms[symptom].class_ != class_:
-        raise InputError(f"--symptom {symptom}: has class {symptoms[symptom].class_}, not {class_}; correct one of them")
+        raise InputError(
+            f"--symptom {symptom}: has class {symptoms[symptom].class_}, not {class_}; correct one of them"
+        )
 
 
 def _nearest(word: str, words: Collection[str]) -> str:

@@ -140,9 +140,7 @@ def _view(made: Packed, target: Path) -> list[TextBlock]:
     from vllm_runbooks.core.views.styled import BLANK, Line, Prose, Table, Tone, bulleted, headed, parted, styled
 
     manifest = made.manifest
-    outcome = (
-        "no log" if manifest.outcome is None else f"{manifest.outcome}: {manifest.root_cause or 'unknown cause'}"
-    )
+    outcome = "no log" if manifest.outcome is None else f"{manifest.outcome}: {manifest.root_cause or 'unknown cause'}"
     rows = [
         (member.name, f"{member.bytes:,}", ", ".join(f"{count} {kind}" for kind, count in member.hidden.items()))
         for member in manifest.members

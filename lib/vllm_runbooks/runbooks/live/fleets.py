@@ -126,7 +126,9 @@ def _copies(launch: ServedLaunch, cards: starting.GpuReadings, copies: int) -> l
     if launch.target.is_tls:
         raise InputError(f"{launch.shown}: the proxy connects to its servers without TLS; remove --ssl-*")
     if launch.is_container:
-        raise InputError(f"{launch.shown}: container ports cannot be changed; use the command that runs in the container")
+        raise InputError(
+            f"{launch.shown}: container ports cannot be changed; use the command that runs in the container"
+        )
     _nginx()
     return [
         launch.edited([Edit("set", "port", launch.target.port + number), *share])

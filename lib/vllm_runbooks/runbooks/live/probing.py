@@ -72,9 +72,7 @@ def probe(
     times: dict[str, Any] = {"seconds": seconds, "patience_s": patience_s}
     for name, number in times.items():
         if isinstance(number, bool) or not isinstance(number, (int, float)) or not _LEAST_S <= number <= _MOST_S:
-            raise InputError(
-                f"{name}: {number!r} is not a valid duration; use {_LEAST_S:g} to {_MOST_S:g} seconds"
-            )
+            raise InputError(f"{name}: {number!r} is not a valid duration; use {_LEAST_S:g} to {_MOST_S:g} seconds")
     # Its counts are read where there is no load as well: who gives one that is none meant something by it.
     load = ProbeLoad(ProbeLoad.seconds if load_seconds == 0 else load_seconds, at_once, prompt_tokens, answer_tokens)
     target, withheld = _with_key(target_of(url.strip(), is_verified=is_verified), key_env)
@@ -108,9 +106,7 @@ def _with_key(target: Target, name: str) -> tuple[Target, str]:
     """The target with its key, and how to send one that was withheld: other hosts must not get an unnamed key."""
     if name and not _VARIABLE.fullmatch(name):
         # It may be the key itself.
-        raise InputError(
-            "key_env (--key-env) must be the name of an environment variable that contains the key"
-        )
+        raise InputError("key_env (--key-env) must be the name of an environment variable that contains the key")
     value = os.environ.get(name or KEY)
     key = (value or "").strip()
     if name and not key:

@@ -132,9 +132,7 @@ def is_whole(launch: Guarded) -> bool:
 def check_load(launch: ServedLaunch) -> None:
     """Check that a load can be sent to the command's server."""
     if not launch.is_target_known or launch.target.uds is not None:
-        raise InputError(
-            f"{launch.shown}: unknown port, so no load can be sent; set --port"
-        )
+        raise InputError(f"{launch.shown}: unknown port, so no load can be sent; set --port")
 
 
 def started(launch: ServedLaunch, options: LaunchOptions, change: LaunchChange | None, say: Say) -> Guarded:
