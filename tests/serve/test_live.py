@@ -118,7 +118,7 @@ def test_a_stopped_rank_is_told_from_a_slow_start_in_every_phase(tmp_path: Path)
                 print(f"{line} told after {took:.1f} s")
             finally:
                 stopped.send_signal(signal.SIGCONT)
-            assert provoke.until(process, partial(_is_told, said, "it goes on, after", number))
+            assert provoke.until(process, partial(_is_told, said, "running again after", number))
     finally:
         provoke.end(process)
     report = json.loads((tmp_path / "start" / "report.json").read_text("utf-8"))
@@ -193,7 +193,7 @@ def test_copies_behind_a_proxy_and_one_split_server_take_effect(tmp_path: Path) 
     steps = tmp_path / "out" / "split-over-8x3090.steps"
     copied = json.loads((steps / "copies.json").read_text())["result"]
 
-    assert told.startswith("0 PASS split-over-8x3090: 2 copies behind one address answered 16 of 16 requests"), told
+    assert told.startswith("0 PASS split-over-8x3090: 2 replicas behind one address answered 16 of 16 requests"), told
     assert sum(copied["answered"]) == 16
     assert all(copied["answered"])
     assert "rank 0 in world size 2 is assigned as" in (steps / "split" / "server.log").read_text()

@@ -82,7 +82,7 @@ class Stage:
         request = serve.LaunchRequest(
             subject=serve.subject(asked.pop("command", self.command(*more)), vllm=asked.pop("vllm", "0.32.0")),
             source=asked.pop("source", None),
-            why_none="no card is read here",
+            why_none="no GPU is read here",
             left_out=asked.pop("left_out", ("model",)),
             limits=limits,
             steady=serve.Steady(3, 0.05, 64.0, asked.pop("wait_s", 5.0)),
@@ -133,8 +133,8 @@ def test_a_server_is_ready_when_it_has_answered(stage: Stage) -> None:
     ("answers", "rung", "words"),
     [
         ({"/health": [503, {}]}, "health", "503"),
-        ({"/v1/models": [200, {"data": []}]}, "models", "names no model"),
-        ({"/v1/models": [401, {"error": "Unauthorized"}]}, "models", "asks for a key"),
+        ({"/v1/models": [200, {"data": []}]}, "models", "lists no model"),
+        ({"/v1/models": [401, {"error": "Unauthorized"}]}, "models", "an API key is required"),
         ({"/v1/completions": [500, {"error": {"message": "EngineCore encountered an issue."}}]}, "token", "EngineCore"),
         ({"/v1/completions": [200, "<html>"]}, "token", "200"),
         ({"/v1/completions": [0, "9"]}, "token", "no answer within 0.5 s"),
@@ -235,7 +235,7 @@ def test_a_race_for_memory_is_tried_again_and_nothing_is_changed(stage: Stage) -
     text = " ".join(render.guarded.text(found).split())
     assert text.startswith("STOPPED try 2 of 2 · ready after ")
     assert " Tried " in text
-    assert "the time of another start" in text
+    assert "the time of another launch" in text
     assert found.waited_s > 0
 
 
@@ -278,7 +278,7 @@ def test_what_neighbours_gave_back_meanwhile_is_told(stage: Stage) -> None:
     found = stage.serve(fails, source=gpu_memory.Recorded(path), left_out=("model", "plan"))
 
     (seen,) = found.attempts[0].events
-    assert (seen.kind, seen.message) == ("memory-released", "GPU 0: others (process 99999) gave back 2.93 GiB")
+    assert (seen.kind, seen.message) == ("memory-released", "GPU 0: other processes (process 99999) freed 2.93 GiB")
     assert stands(stage, seen.message)
 
 
@@ -292,7 +292,7 @@ def test_there_are_no_more_tries_than_allowed(stage: Stage) -> None:
 
     assert (len(three.attempts), three.status) == (3, 1)
     assert (len(one.attempts), one.status) == (1, 1)
-    assert stands(stage, "port.in_use is nothing that another start mends")
+    assert stands(stage, "another launch cannot fix port.in_use")
 
 
 def test_a_port_that_is_held_is_told_with_its_holder(stage: Stage) -> None:
@@ -337,8 +337,8 @@ def test_a_share_that_is_not_free_is_told_before_the_start(stage: Stage) -> None
     found = stage.serve(UP, "--gpu-memory-utilization", "0.9", source=source, left_out=("model", "plan"))
 
     assert found.checks[-1].result is LaunchResult.FAILED
-    assert "(71.33 GiB), and 40.19 GiB are free" in found.checks[-1].message
-    assert "--gpu-memory-utilization 0.5 at most" in found.checks[-1].message
+    assert "(71.33 GiB), and 40.19 GiB is free" in found.checks[-1].message
+    assert "--gpu-memory-utilization to at most 0.5" in found.checks[-1].message
 
 
 @pytest.mark.slow
@@ -416,7 +416,7 @@ def test_a_port_that_a_variable_holds_is_not_guessed(stage: Stage) -> None:
     assert [check.result for check in found.checks if check.name == "port"] == [LaunchResult.UNKNOWN]
     assert found.attempts[0].ready_s is not None
     assert found.attempts[0].health_checks == ()
-    assert stands(stage, "by its log alone")
+    assert stands(stage, "according to its log")
 
 
 def test_a_folder_that_holds_something_is_not_taken(stage: Stage) -> None:
@@ -424,7 +424,7 @@ def test_a_folder_that_holds_something_is_not_taken(stage: Stage) -> None:
     mine = stage.folder / "mine"
     mine.mkdir(mode=0o755)
     (mine / "server.log").write_text("an earlier start\n")
-    with pytest.raises(InputError, match="is not empty; name a new folder"):
+    with pytest.raises(InputError, match="is not empty; set a new folder"):
         stage.serve(UP, folder=mine)
 
     assert stat.S_IMODE(mine.stat().st_mode) == 0o755
@@ -435,7 +435,7 @@ def test_what_starts_no_server_is_refused(stage: Stage) -> None:
     """In one line."""
     two = ["bash", "-c", "vllm serve a; vllm serve b"]
     for command in (["echo", "vllm serve m"], ["vllm", "bench", "latency"], two):
-        with pytest.raises(InputError, match="give the one command that starts it"):
+        with pytest.raises(InputError, match="use the command that starts it"):
             serve.subject(command, vllm="0.32.0")
     with pytest.raises(InputError, match="no such command"):
         stage.serve(UP, command=["/nowhere/vllm", "serve", "tiny", "--port", str(stage.port)])
@@ -483,7 +483,7 @@ def test_a_script_is_recorded_as_it_was_diagnosed(stage: Stage) -> None:
     assert serve.evidence(found).command == text.replace("hf_Zk3PqW9xLm2RtY7uB4vNAbCdEf", "[secret-1]")
     assert [path.name for path in record.iterdir()] == [leftovers.RECORD]
     assert leftovers.is_over(record) is False  # the guard of this test is this process
-    assert "last start" not in str(durations.usual(found.attempts[0].command, places.starts()))
+    assert "last launch" not in str(durations.usual(found.attempts[0].command, places.starts()))
 
 
 @pytest.mark.usefixtures("stage")
@@ -512,9 +512,9 @@ def test_a_card_that_stays_locked_is_a_failed_check(stage: Stage) -> None:
 
     check = found.checks[-1]
     assert (check.name, check.result, found.status, found.attempts) == ("lock", LaunchResult.FAILED, 1, ())
-    assert f"process {os.getpid()} is starting on it" in check.message
+    assert f"process {os.getpid()} has been starting on it" in check.message
     assert json.loads((Path(found.folder or "") / "report.json").read_text())["status"] == 1
-    assert stands(stage, "--skip lock starts all the same")
+    assert stands(stage, "--skip lock launches anyway")
     results = {check.name: check.result for check in looked.checks}
     assert (results["lock"], results["memory"], looked.status) == (LaunchResult.UNKNOWN, LaunchResult.PASSED, 0)
     assert (elsewhere, free) == ({"GPU-1": "process 4711 of another container"}, {})
@@ -599,8 +599,8 @@ def test_the_installed_release_is_asked_before_a_change(
 
     assert not_asked is not None
     assert (without, refused) == (not_asked, None)
-    assert "was not asked about a change" in said
-    assert f"not tried: {not_asked.title}: vLLM 9.9.9 refuses it" in capsys.readouterr().out
+    assert "did not validate a change" in said
+    assert f"not tried: {not_asked.title}: vLLM 9.9.9 rejects it" in capsys.readouterr().out
 
 
 def test_a_container_is_given_its_own_environment_and_port() -> None:
@@ -726,9 +726,9 @@ def test_a_log_is_not_read_any_more_once_the_server_is_ready(tmp_path: Path) -> 
     ("seen", "outcome"),
     [
         (["stopped: VLLM::Worker (process 7) is stopped by a signal"], Outcome.HUNG),
-        (["idle: no process worked and no line came for 30 s"], Outcome.HUNG),
-        (["idle: no process worked", "goes-on: it goes on, after 9 s"], Outcome.UNKNOWN),
-        (["idle: no process worked", "goes-on: it goes on", "idle: no process worked"], Outcome.HUNG),
+        (["idle: no activity and no output for 30 s"], Outcome.HUNG),
+        (["idle: no activity", "goes-on: running again after 9 s"], Outcome.UNKNOWN),
+        (["idle: no activity", "goes-on: running again", "idle: no activity"], Outcome.HUNG),
     ],
 )
 def test_what_the_guard_saw_tells_a_hang_by_itself(seen: list[str], outcome: Outcome) -> None:
@@ -773,7 +773,7 @@ def test_a_context_that_vllm_reckoned_is_tried_where_no_plan_can_know() -> None:
     assert {remedy.checks.plan for remedy in tried.answer.remedies if remedy.edits}.isdisjoint({"passed"})
     assert [edit.name for edit in change.edits] == ["max_model_len"]
     assert none is None
-    assert "is known to fit (the configuration of " in retries.why_none(tried)
+    assert "(model /models/bigctx is not in the catalog" in retries.why_none(tried)
 
 
 def test_a_way_out_is_planned_with_the_models_own_folder(tmp_path: Path) -> None:
@@ -784,7 +784,9 @@ def test_a_way_out_is_planned_with_the_models_own_folder(tmp_path: Path) -> None
     plain = diagnosing.diagnose(evidence, gpus="A100-80GB")
     own = diagnosing.diagnose(evidence, gpus="A100-80GB", model=lambda: planner.model(str(model)))
 
-    assert next(each.checks.plan for each in plain.remedies if each.edits).startswith("unknown: the config")
+    assert next(each.checks.plan for each in plain.remedies if each.edits).startswith(
+        "unknown: model /models/bigctx is not in the catalog"
+    )
     assert next(each.checks.plan for each in own.remedies if each.edits) == "passed"
 
 

@@ -78,7 +78,7 @@ def test_a_load_that_fails_says_why(stage: Stage) -> None:
     found = measured(stage, told={"bench": 3})
 
     assert found.status == 3
-    assert found.reason == "it ended with exit status 3: ValueError: the tokenizer cannot be read"
+    assert found.reason == "it exited with status 3: ValueError: the tokenizer cannot be read"
 
 
 @pytest.mark.parametrize("told", [{"completed": "many"}, {"completed": -1}, {"completed": float("nan")}])
@@ -94,7 +94,7 @@ def test_the_key_of_a_server_is_no_argument_of_the_load(stage: Stage) -> None:
     key = "sk-4fT9qLz81mXcVbNa"
     found = measured(stage, "--api-key", key, told={"bench": 1, "wants_key": key})
 
-    assert found.reason.startswith("it ended with exit status 1: ValueError: the tokenizer"), found
+    assert found.reason.startswith("it exited with status 1: ValueError: the tokenizer"), found
     assert key not in found.command
     assert key not in (stage.folder / "bench.log").read_text()
 
@@ -118,12 +118,12 @@ def test_a_server_that_dies_under_the_load_is_no_success(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("more", "given", "words"),
     [
-        (("--uds", "run/x"), {"load": LOAD}, "so no load can be sent; give its --port"),
-        (("--ssl-keyfile", "k"), {"parts": 2}, "speaks to its servers without TLS"),
-        ((), {"parts": 60}, "cores; each needs one"),
-        ((), {"parts": 1}, "give a whole number from 2 to 64"),
-        ((), {"setting": " "}, "setting: is empty; name what the start is to have besides"),
-        ((), {"setting": "--swap-space 4"}, "refuses it"),
+        (("--uds", "run/x"), {"load": LOAD}, "so no load can be sent; set --port"),
+        (("--ssl-keyfile", "k"), {"parts": 2}, "connects to its servers without TLS"),
+        ((), {"parts": 60}, "are available"),
+        ((), {"parts": 1}, "use a whole number from 2 to 64"),
+        ((), {"setting": " "}, "setting: is empty; set options to add to the launch"),
+        ((), {"setting": "--swap-space 4"}, "rejects it"),
     ],
 )
 def test_what_cannot_be_is_known_before_anything_is_started(
@@ -161,7 +161,7 @@ def test_an_option_is_changed_in_whatever_form_it_stands(stage: Stage, words: tu
 @pytest.mark.parametrize("wrong", [{"requests": 0}, {"at_once": -1}, {"prompt_tokens": 1.5}, {"answer_tokens": "8"}])
 def test_a_load_of_nothing_is_refused(wrong: dict[str, object]) -> None:
     """With the name of what is wrong."""
-    with pytest.raises(InputError, match=f"load: {next(iter(wrong))} is .*; give a whole number from 1 on"):
+    with pytest.raises(InputError, match=f"load: {next(iter(wrong))} is .*; use a whole number, at least 1"):
         live.Load(**wrong)
 
 
@@ -185,11 +185,11 @@ def test_a_setting_is_read_as_the_release_reads_it(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("--swap-space 4", "vLLM 0.32.0 refuses it: --swap-space: unknown"),
-        ("--max-num-seqs many", "refuses it: --max-num-seqs: wrong type"),
-        ("--enforce-eager", "changes nothing of the command"),
-        ("--max-num-seqs '4", "No closing quotation; write options as one would type them"),
-        ("; reboot", "refuses it"),
+        ("--swap-space 4", "vLLM 0.32.0 rejects it: --swap-space: unknown"),
+        ("--max-num-seqs many", "rejects it: --max-num-seqs: wrong type"),
+        ("--enforce-eager", "does not change the command"),
+        ("--max-num-seqs '4", "No closing quotation; write options as in a shell"),
+        ("; reboot", "rejects it"),
     ],
 )
 def test_a_setting_that_is_none_is_refused(stage: Stage, setting: str, words: str) -> None:
@@ -231,7 +231,7 @@ def test_each_copy_has_its_own_cards(stage: Stage, monkeypatch: pytest.MonkeyPat
         [("CUDA_DEVICE_ORDER", "PCI_BUS_ID"), ("CUDA_VISIBLE_DEVICES", "6,2")],
         [("CUDA_DEVICE_ORDER", "PCI_BUS_ID"), ("CUDA_VISIBLE_DEVICES", "5,1")],
     ]
-    with pytest.raises(InputError, match="3 x 2 cards are needed, and this host has 4 to give"):
+    with pytest.raises(InputError, match="3 x 2 GPUs needed, but this host has 4 available"):
         fleets.placed(one, host, 3)
 
 
@@ -244,22 +244,22 @@ def test_without_cards_each_copy_has_its_own_cores(stage: Stage, monkeypatch: py
 
     assert [each[0].value for each in fleets.placed(one, host, 2)] == ["2,3", "4,5"]
     assert [each[0].value for each in fleets.placed(whole, host, 1)] == ["2,3|4,5"]
-    with pytest.raises(InputError, match="6 x 1 ranks are to run on 5 cores; each needs one"):
+    with pytest.raises(InputError, match="6 x 1 ranks need one core each, but only 5 are available"):
         fleets.placed(one, host, 6)
 
 
 @pytest.mark.parametrize("count", [0, 1, 65, 2.0, "2", True])
 def test_a_number_that_makes_nothing_of_several_is_refused(stage: Stage, count: object) -> None:
     """Before anything is started."""
-    with pytest.raises(InputError, match="give a whole number from 2 to 64"):
+    with pytest.raises(InputError, match="use a whole number from 2 to 64"):
         live.fleet(shlex.join(stage.command()), copies=count, say=stage.said.append)
-    with pytest.raises(InputError, match="give a whole number from 2 to 64"):
+    with pytest.raises(InputError, match="use a whole number from 2 to 64"):
         live.split(shlex.join(stage.command()), parts=count, say=stage.said.append)
 
 
 def test_copies_that_may_answer_at_one_place_are_refused(stage: Stage) -> None:
     """Each is to have a port of its own."""
-    with pytest.raises(InputError, match="so no load can be sent; give its --port"):
+    with pytest.raises(InputError, match="so no load can be sent; set --port"):
         live.fleet("vllm serve tiny --uds run/x", vllm="0.32.0", say=stage.said.append)
 
 
@@ -361,10 +361,10 @@ def test_a_split_passes_when_all_of_it_is_proved(stage: Stage) -> None:
     assert failed.fact.startswith("Alone: never ready")
     assert "it ended" in str(render.guarded.measured({"alone": unmeasured}))
     assert render.guarded.measured({"alone": None}) is None
-    assert "one alone: never ready" in live.judge_split(never, copied, good, [lines]).reason
+    assert "a single server: never ready" in live.judge_split(never, copied, good, [lines]).reason
     assert "not in the log: " in live.judge_split(good, copied, good, [bad]).reason
     told = [
-        (replace(copied, answered=(6, 0)), good, "copy 2 answered none of the requests"),
+        (replace(copied, answered=(6, 0)), good, "replica 2 answered no requests"),
         (replace(copied, measured=replace(load, answered=5)), good, "5 of 6 requests were answered"),
         (replace(copied, measured=None), good, "was not sent"),
         (replace(copied, measured=LoadResult("x", 1, 6, reason="it ended")), good, "was not measured: it ended"),
@@ -388,7 +388,7 @@ def test_two_starts_pass_when_both_answered_the_load(stage: Stage) -> None:
     assert live.judge_pair(answer, good, good).reason == "both were ready and answered the load: 12, then 12 tokens/s"
     assert live.judge_pair(answer, good, part).reason == "the second: the load: 4 of 6 requests were answered"
     assert live.judge_pair(answer, good, None).verdict == "pass"
-    assert live.judge_pair(answer, good, dead).reason == "the second was ready and did not stay: it was ended"
+    assert live.judge_pair(answer, good, dead).reason == "the second was ready, but then was ended"
     assert live.judge_pair(answer, good, with_load(good, None)).reason == "the second: the load was not sent"
 
 

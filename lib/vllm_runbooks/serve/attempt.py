@@ -136,7 +136,7 @@ class LaunchRunner:
             self.ran.phases.append((phase.name, at))
             self.watch.phase = phase.name
             usual = self.usual.get(phase.name)
-            self.say(f"{phase.name}: began after {at:.1f} s{f'; usually {usual.says}' if usual else ''}")
+            self.say(f"{phase.name}: started after {at:.1f} s{f'; usually {usual.says}' if usual else ''}")
 
     def _look(self, running: Run, now: float) -> None:
         sights = {} if self.subject.is_container else running.sights()
@@ -149,7 +149,7 @@ class LaunchRunner:
         if running.stopped_by is not None:
             return
         if self.is_cancelled():
-            self._give_up(running, "it is not wanted any more")
+            self._give_up(running, "canceled")
             return
         gone = next((event for event in seen if event.kind == "gone"), None)
         if gone is not None and self.launch is not None:
@@ -157,7 +157,7 @@ class LaunchRunner:
             return
         if self._proving is not None and not self._proving.is_alive():
             self.ran.proved = True
-            running.stop(signal.SIGTERM, "was ended, as no more was asked for")
+            running.stop(signal.SIGTERM, "was stopped: ready, as requested")
             return
         self._climb(running, now)
         hung = self.watch.hung_since
@@ -169,7 +169,7 @@ class LaunchRunner:
     def _give_up(self, running: Run, why: str) -> None:
         self.ran.gave_up = why
         self.say(f"giving up: {why}")
-        running.stop(signal.SIGTERM, f"was ended: {why}")
+        running.stop(signal.SIGTERM, f"was stopped: {why}")
 
     def _take_failure(self, running: Run, failed: HealthCheck, now: float) -> None:
         """Retry: a server that starts up answers 503 or closes the connection; but not forever."""
@@ -182,9 +182,9 @@ class LaunchRunner:
         most = _SAME_FAILURES * (4 if failed.name in ("port", "health") else 1)
         is_left = failed.is_alive and self.proof is None
         if self._same == most and is_left:
-            self.say("it answers, so it is left running; what it offers is not proved")
+            self.say("it answers, so it is left running; its API is not verified")
         if self._same >= most and not is_left and running.stopped_by is None:
-            self._give_up(running, f"it listens and does not serve: {failed.name}: {failed.message}")
+            self._give_up(running, f"it listens but does not serve: {failed.name}: {failed.message}")
 
     def _become_ready(self, now: float) -> None:
         self.watch.is_ready = True
@@ -193,8 +193,8 @@ class LaunchRunner:
             self._next_probe = now + self.limits.probe_every_s
         for check in self.ran.checks:
             if check.result is not LaunchResult.LEFT_OUT:
-                self.say(f"asked for {check.name}: {check.result.value}: {check.message}")
-        by_log = "by its log alone; where it answers is not known"
+                self.say(f"checked {check.name}: {check.result.value}: {check.message}")
+        by_log = "according to its log; its address is unknown"
         where = self.subject.target.place if self.subject.is_target_known else by_log
         self.say(f"ready after {self.ran.ready_s:.1f} s: {where}")
         for action in self.on_ready:
@@ -249,6 +249,4 @@ class _HealthRun(threading.Thread):
                 self.checks.append(check)
         except Exception as error:  # noqa: BLE001 - an answer of a form that nobody foresaw proves nothing
             name = health_checks.NAMES[min(len(self.checks), len(health_checks.NAMES) - 1)]
-            self.checks.append(
-                HealthCheck(name, LaunchResult.FAILED, f"the answer cannot be read ({type(error).__name__})")
-            )
+            self.checks.append(HealthCheck(name, LaunchResult.FAILED, f"invalid response ({type(error).__name__})"))

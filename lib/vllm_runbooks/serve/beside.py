@@ -49,9 +49,9 @@ class Neighbours:
         return events
 
     def _event(self, card: GpuMemory, moved: float, pids: list[int], now: float) -> LaunchEvent:
-        kind, what = ("memory-taken", "took") if moved > 0 else ("memory-released", "gave back")
+        kind, what = ("memory-taken", "allocated") if moved > 0 else ("memory-released", "freed")
         who = ", ".join(f"process {pid}" for pid in pids[:4])
-        says = f"GPU {card.index}: others ({who}) {what} {abs(moved) / MIB_PER_GIB:.2f} GiB"
+        says = f"GPU {card.index}: other processes ({who}) {what} {abs(moved) / MIB_PER_GIB:.2f} GiB"
         return LaunchEvent(now - self._began, kind, says)
 
 
@@ -65,7 +65,7 @@ class Killings:
         if count is None or self._before is None or count <= self._before:
             return []
         self._before = count
-        says = "the kernel killed a process of this control group because its memory ran out"
+        says = "the kernel killed a process of this cgroup: out of memory"
         return [LaunchEvent((time.monotonic() if now is None else now) - self._began, "oom-kill", says)]
 
 

@@ -137,7 +137,7 @@ def serve(
 
     over_nodes = options["ray"] is not None or options["hosts"] is not None
     if not command and not over_nodes:
-        raise click.UsageError("give the command that starts the server, after --, as in -- vllm serve MODEL.")
+        raise click.UsageError("no launch command; add it after --, as in -- vllm serve MODEL.")
     series = "" if options["gpu_memory"] == _NVML else options["gpu_memory"]
     if over_nodes and probe_every is None:
         probe_every = serve_nodes.PROBE_EVERY_S
@@ -201,7 +201,7 @@ def _check_alone(of_nodes: dict[str, Any], left_out: tuple[str, ...]) -> None:
     options = [f"--{names.get(name, name)}" for name, value in of_nodes.items() if value]
     alone = next(iter(options), "--skip nodes" if "nodes" in left_out else None)
     if alone is not None:
-        raise click.UsageError(f"{alone} is for --ray or --hosts; give one of them as well.")
+        raise click.UsageError(f"{alone} requires --ray or --hosts.")
 
 
 def _recorded(launch: Guarded, record: Path | None) -> int:
@@ -212,7 +212,7 @@ def _recorded(launch: Guarded, record: Path | None) -> int:
         try:
             recording.record_last_try(launch, record, say=output.say)
         except RunbooksError as error:
-            output.say(f"no case was made: {error}")
+            output.say(f"no case was written: {error}")
     return launch.status
 
 

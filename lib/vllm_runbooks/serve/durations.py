@@ -28,11 +28,11 @@ def usual(command: str, starts: Path) -> dict[str, Usual]:
     by_phase = {}
     for phase, cases in recorded().items():
         least, most = min(cases.values()), max(cases.values())
-        count = f"{len(cases)} recorded start{'s' * (len(cases) != 1)}"
+        count = f"{len(cases)} recorded launch{'es' * (len(cases) != 1)}"
         span = f"{least:g} to {most:g} s" if least != most else f"{least:g} s"
         by_phase[phase] = Usual(most, f"{span} in {count}")
     for phase, seconds in last_launch.items():
-        by_phase[phase] = Usual(seconds, f"{seconds:.1f} s, as in the last start with this command")
+        by_phase[phase] = Usual(seconds, f"{seconds:.1f} s, as in the last launch with this command")
     return by_phase
 
 

@@ -126,7 +126,7 @@ class _Supervisor:
         subject = self.request.subject
         host = preflight.host_of(subject, self.request.source, self.request.why_none, self.request.gpus)
         if subject.is_container:
-            self.notes.append("the server runs in a container: only its log and its port are watched, no process")
+            self.notes.append("the server runs in a container: its log and port are watched, but not its processes")
         if self._is_kept:
             places.make(self.folder)
         with contextlib.ExitStack() as locks:
@@ -134,14 +134,14 @@ class _Supervisor:
             if self.request.is_check or not is_fit:
                 return self._told(0 if is_fit else _NEVER_READY)
             if self.request.is_cancelled():
-                self.say("not started: it is not wanted any more")
+                self.say("not launched: canceled")
                 return self._told(_NEVER_READY)
             catalog.load_catalog()  # a broken one is to be known now, and compiling one takes its time
             if self.home != self.folder:
                 try:
                     places.make(self.home)
                 except InputError as error:
-                    self.notes.append(f"`leftovers` will not know what this start leaves: {error}")
+                    self.notes.append(f"`leftovers` will not find leftovers of this launch: {error}")
             return self._told(self._try(subject, host, locks.close))
 
     def _locked(self, host: LaunchHost, locks: contextlib.ExitStack) -> Check:
@@ -153,20 +153,20 @@ class _Supervisor:
         keys = [] if host.source is None else [card.key for card in host.source.read().of(host.numbers)]
         wait_s = self.request.steady.wait_s
         if not keys or "memory" in self.request.left_out:
-            why = "the memory check is not wanted" if keys else "no card is read"
-            return Check("lock", LaunchResult.LEFT_OUT, f"{why}, so no card is kept from other starts")
+            why = "the memory check is skipped" if keys else "no GPU is read"
+            return Check("lock", LaunchResult.LEFT_OUT, f"{why}, so no GPU is locked against other launches")
         try:
             if self.request.is_check:
                 holders = [f"GPU {card}: {who} is starting on it" for card, who in card_locks.holders(keys).items()]
                 if holders:
-                    says = f"{'; '.join(holders)}; a start would wait {wait_s:g} s for it"
+                    says = f"{'; '.join(holders)}; a launch would wait {wait_s:g} s for it"
                     return Check("lock", LaunchResult.UNKNOWN, says)
             else:
                 is_cancelled = self.request.is_cancelled
                 locks.enter_context(card_locks.held(keys, wait_s=wait_s, is_cancelled=is_cancelled, told=waiting))
         except InputError as error:
             return Check("lock", LaunchResult.FAILED, str(error))
-        return Check("lock", LaunchResult.PASSED, "no other guarded start is on its way on these cards")
+        return Check("lock", LaunchResult.PASSED, "no other supervised launch is starting on these GPUs")
 
     def _checked(self, host: LaunchHost, locks: contextlib.ExitStack) -> bool:
         request, is_fit = self.request, True
@@ -187,7 +187,7 @@ class _Supervisor:
             if not self._is_passed(check):
                 is_fit = False
                 if not request.is_check:
-                    self.say(f"--skip {check.name} starts all the same")
+                    self.say(f"--skip {check.name} launches anyway")
                     break
         return is_fit
 
@@ -211,7 +211,7 @@ class _Supervisor:
             before = [attempt.change for attempt in self.attempts if attempt.change]
             change = retries.next_change(tried, subject, before, self.say)
             if change is None:
-                self.say(f"no further try: {retries.why_none(tried)}")
+                self.say(f"no retry: {retries.why_none(tried)}")
                 break
             self.say(f"try {number + 1} of {self.request.tries}: {change.title} ({change.reason}); costs {change.cost}")
             if change.edits:
@@ -295,7 +295,7 @@ class _Supervisor:
             store((folder or self.folder) / name, text)
         except NotStoredError as error:
             if not self._is_unsaved:
-                self.say(f"{error}; the server goes on")
+                self.say(f"{error}; the server keeps running")
             self._is_unsaved = True
 
     def _tried(

@@ -23,7 +23,7 @@ def judged(launch: Guarded) -> tuple[Verdict, str]:
     """Verdict on a launch and its reason: a server that ran until a signal has passed."""
     last, is_stopped = launch.last, launch.status > _SIGNALLED
     if last is None:
-        why = launch.failed_check or "nothing was started"
+        why = launch.failed_check or "nothing was launched"
         return (Verdict.INTERRUPTED if is_stopped else Verdict.FAIL), why
     cause = last.answer.root_cause if last.answer is not None else None
     ending = f"{last.ending}{f'; {cause.title} ({cause.symptom})' if cause is not None else ''}"
@@ -77,7 +77,7 @@ def start(kept: History, subject: ServedLaunch, request: Mapping[str, Any]) -> I
         environment=history.surroundings(with_cards=True) | {"vllm": subject.vllm if subject.is_installed else None},
         vllm=subject.vllm,
     )
-    with entry(kept, id_, "the guard was ended") as end:
+    with entry(kept, id_, "the supervisor was stopped") as end:
         yield lambda launch: end(*judged(launch), results=results(launch), vllm=launch.vllm)
 
 

@@ -41,7 +41,7 @@ class Load:
     def __post_init__(self) -> None:
         for name in ("requests", "prompt_tokens", "answer_tokens", "at_once"):
             if type(getattr(self, name)) is not int or getattr(self, name) < 1:
-                raise InputError(f"load: {name} is {getattr(self, name)!r}; give a whole number from 1 on")
+                raise InputError(f"load: {name} is {getattr(self, name)!r}; use a whole number, at least 1")
 
 
 def measure(
@@ -50,7 +50,7 @@ def measure(
     """Send the load with the command's own vLLM to `target`; log and result go into `folder`."""
     program = _program(subject)
     if program is None or subject.model is None:
-        what = "the vLLM of the command is not on this host's path" if program is None else "it names no model"
+        what = "vllm is not in PATH on this host" if program is None else "the command has no model name"
         return LoadResult("", None, load.requests, reason=f"{what}, so `vllm bench serve` cannot send a load")
     words = [*program, "bench", "serve", *_options(load, subject, target, folder)]
     command = redact_text(shlex.join(words))
@@ -62,7 +62,7 @@ def measure(
     except (InputError, OSError) as error:
         return LoadResult(command, None, load.requests, reason=redact_text(f"{error}"))
     if status != 0:
-        why = "it was ended" if status is None else f"it ended with exit status {status}"
+        why = "it was stopped" if status is None else f"it exited with status {status}"
         return LoadResult(command, status, load.requests, reason=f"{why}{_last_fault(folder / LOG)}")
     return _measured(command, load, folder / RESULT)
 
@@ -133,7 +133,7 @@ def _measured(command: str, load: Load, path: Path) -> LoadResult:
         result: Any = json.loads(path.read_text("utf-8")) if path.stat().st_size <= _MAX_RESULT else None
         figures = {name: _figure(result.get(name)) for name in _FIGURES}
     except (OSError, ValueError, AttributeError, RecursionError):
-        return LoadResult(command, 0, load.requests, reason=f"it left no {RESULT} that can be read")
+        return LoadResult(command, 0, load.requests, reason=f"it wrote no readable {RESULT}")
     answered = result["completed"] if isinstance(result.get("completed"), int) and result["completed"] >= 0 else None
     return LoadResult(
         command,

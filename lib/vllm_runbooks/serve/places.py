@@ -27,11 +27,11 @@ def make(folder: Path) -> None:
     """Make the folder for its owner alone, as a log may contain secrets."""
     try:
         if folder.is_dir() and any(folder.iterdir()):
-            raise InputError(f"{folder}: is not empty; name a new folder with --dir")
+            raise InputError(f"{folder}: is not empty; set a new folder with --dir")
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made: {error.strerror}; name another folder with --dir") from None
+        raise InputError(f"{folder}: cannot be created: {error.strerror}; set another folder with --dir") from None
     if folder.parent == starts():
         # Launches without a report are counted apart: their logs are elsewhere.
         for others in _ended(folder.parent):

@@ -100,7 +100,7 @@ def checks(
     }
     for name in NAMES:
         if name in left_out:
-            yield Check(name, LaunchResult.LEFT_OUT, "not wanted")
+            yield Check(name, LaunchResult.LEFT_OUT, "skipped")
             continue
         began = time.monotonic()
         check = made[name]()
@@ -115,42 +115,42 @@ def _command(subject: ServedLaunch, host: LaunchHost, say: Callable[[str], None]
     by = {severity: [item for item in linted.issues if item.severity is severity] for severity in IssueSeverity}
     for issue in (*by[IssueSeverity.ERROR], *by[IssueSeverity.WARNING]):
         say(f"command: {issue.severity.value}: {issue.message}")
-    judged = f"judged for vLLM {linted.vllm.version}, {'installed' if subject.is_installed else linted.vllm.source}"
+    judged = f"checked for vLLM {linted.vllm.version}, {'installed' if subject.is_installed else linted.vllm.source}"
     if by[IssueSeverity.ERROR]:
         return Check("command", LaunchResult.FAILED, f"{by[IssueSeverity.ERROR][0].message} ({judged})")
     warnings = len(by[IssueSeverity.WARNING])
-    summary = f"{warnings} warning{'s' * (warnings != 1)}" if warnings else "nothing wrong"
+    summary = f"{warnings} warning{'s' * (warnings != 1)}" if warnings else "no problems"
     return Check("command", LaunchResult.PASSED, f"{summary} ({judged})")
 
 
 def _model(subject: ServedLaunch) -> Check:
     name = subject.model
     if name is None:
-        return Check("model", LaunchResult.UNKNOWN, "the command names no model that can be read")
+        return Check("model", LaunchResult.UNKNOWN, "the command has no readable model name")
     if subject.is_container:
-        return Check("model", LaunchResult.UNKNOWN, "its files lie in the container, or are mounted there")
+        return Check("model", LaunchResult.UNKNOWN, "its files are in the container, or mounted into it")
     folder = Path(name)
     if folder.is_dir():
         if problems := _missing(folder, subject):
             return Check("model", LaunchResult.FAILED, "; ".join(problems[:3]))
-        whole = f"{folder}: configuration, tokenizer and weights are there and whole"
+        whole = f"{folder}: configuration, tokenizer and weights are complete"
         return Check("model", LaunchResult.PASSED, whole)
     if folder.is_file():
-        return Check("model", LaunchResult.UNKNOWN, f"{name}: is one file, which is not looked into")
+        return Check("model", LaunchResult.UNKNOWN, f"{name}: is a single file, which is not checked")
     if folder.is_absolute() or name.startswith((".", "~")):
-        return Check("model", LaunchResult.FAILED, f"{name}: is no folder; correct the path")
+        return Check("model", LaunchResult.FAILED, f"{name}: is not a folder; correct the path")
     snapshot = _snapshot(name, subject)
     if snapshot is not None:
         problems = _missing(snapshot, subject)
         if problems and not _is_offline(subject):
-            why = f"not whole in the cache, the rest will be fetched: {problems[0]}"
+            why = f"incomplete in the cache, vLLM will download the rest: {problems[0]}"
             return Check("model", LaunchResult.UNKNOWN, why)
         if problems:
             return Check("model", LaunchResult.FAILED, "; ".join(problems[:3]))
-        return Check("model", LaunchResult.PASSED, f"{name}: whole in the cache")
+        return Check("model", LaunchResult.PASSED, f"{name}: complete in the cache")
     if _is_offline(subject):
-        return Check("model", LaunchResult.FAILED, f"{name}: is not in the cache, and the hub is switched off")
-    return Check("model", LaunchResult.UNKNOWN, f"{name}: is not in the cache; vLLM will fetch it first")
+        return Check("model", LaunchResult.FAILED, f"{name}: is not in the cache, and offline mode is set")
+    return Check("model", LaunchResult.UNKNOWN, f"{name}: is not in the cache; vLLM will download it")
 
 
 def _missing(folder: Path, subject: ServedLaunch) -> list[str]:
@@ -188,10 +188,10 @@ def _snapshot(name: str, subject: ServedLaunch) -> Path | None:
 
 def _plan(subject: ServedLaunch, host: LaunchHost) -> Check:
     if host.spec is None:
-        why = host.why_none or "a card of this host is not in the catalog; name the cards with --gpus"
-        return Check("plan", LaunchResult.UNKNOWN, f"no card is known: {why}")
+        why = host.why_none or "a GPU of this host is not in the catalog; name the GPUs with --gpus"
+        return Check("plan", LaunchResult.UNKNOWN, f"unknown GPUs: {why}")
     if subject.model is None:
-        return Check("plan", LaunchResult.UNKNOWN, "the command names no model that can be read")
+        return Check("plan", LaunchResult.UNKNOWN, "the command has no readable model name")
     skipped = ("model", "model_tag", "api_key", "config")
     options = {name: value for name, value in subject.flags.items() if name not in skipped}
     try:
@@ -205,17 +205,17 @@ def _plan(subject: ServedLaunch, host: LaunchHost) -> Check:
 def _port(subject: ServedLaunch) -> Check:
     target, host = subject.target, subject.flags.get("host")
     if not subject.is_target_known:
-        return Check("port", LaunchResult.UNKNOWN, "the port is set in a file or a variable that is not read here")
+        return Check("port", LaunchResult.UNKNOWN, "the port is set in a file or a variable that was not read")
     if target.uds is not None:
-        return Check("port", LaunchResult.LEFT_OUT, f"it listens to {target.uds}")
+        return Check("port", LaunchResult.LEFT_OUT, f"the server listens on {target.uds}")
     conflict = ports.taken(host if isinstance(host, str) and not subject.is_container else None, target.port)
     if conflict is None:
         return Check("port", LaunchResult.PASSED, f"{target.port} is free")
     if not conflict.is_in_use:
-        return Check("port", LaunchResult.FAILED, f"{host}: {conflict.why}; name an address of this host")
+        return Check("port", LaunchResult.FAILED, f"{host}: {conflict.why}; use an address of this host")
     holders = ports.holders(target.port)
-    who = " and ".join(holders) or "a process that this user may not see (as root, `ss -ltnp` names it)"
-    return Check("port", LaunchResult.FAILED, f"{target.port} is held by {who}; end it, or choose another --port")
+    who = " and ".join(holders) or "a process of another user (run `ss -ltnp` as root)"
+    return Check("port", LaunchResult.FAILED, f"port {target.port} is in use by {who}; stop it, or use another --port")
 
 
 def memory(
@@ -233,13 +233,15 @@ def memory(
     lost = next((card for card in cards if card.error is not None), None)
     if lost is not None:
         message = f"GPU {lost.index} cannot be reached through the driver ({lost.error})"
-        return Check("memory", LaunchResult.FAILED, f"{message}; leave it out of CUDA_VISIBLE_DEVICES")
+        return Check("memory", LaunchResult.FAILED, f"{message}; remove it from CUDA_VISIBLE_DEVICES")
     if any(card.is_mig for card in cards):
-        return Check("memory", LaunchResult.UNKNOWN, "the card is parted (MIG), and a part's memory is not read")
+        return Check(
+            "memory", LaunchResult.UNKNOWN, "the GPU is in MIG mode, and the memory of an instance is not read"
+        )
     if not host.numbers and (visible.strip() in _NO_CARD or "MIG" in visible if visible is not None else True):
-        return Check("memory", LaunchResult.UNKNOWN, "the start uses no whole card of this host")
+        return Check("memory", LaunchResult.UNKNOWN, "the launch uses no full GPU of this host")
     if not host.numbers:
-        return Check("memory", LaunchResult.FAILED, "CUDA_VISIBLE_DEVICES leaves no card of this host; correct it")
+        return Check("memory", LaunchResult.FAILED, "CUDA_VISIBLE_DEVICES selects no GPU of this host; correct it")
     began = time.monotonic()
     readings = [host.source.read()]
     is_told = False
@@ -249,7 +251,7 @@ def memory(
         if len(recent) == steady.samples and moved is not None and moved <= steady.within_mib:
             break
         if len(recent) == steady.samples and moved is None:
-            return Check("memory", LaunchResult.UNKNOWN, f"the memory in use is not told ({host.source.says})")
+            return Check("memory", LaunchResult.UNKNOWN, f"used memory is unknown ({host.source.says})")
         since = time.monotonic() - began
         if len(readings) >= steady.samples and since > steady.wait_s:
             message = f"not stable for {since:.0f} s: {_who(readings, host, moved)}"
@@ -258,7 +260,7 @@ def memory(
             say(f"waiting for stable GPU memory: {_who(readings, host, moved)}")
             is_told = True
         if is_cancelled():
-            return Check("memory", LaunchResult.FAILED, "not waited for any more: the start is not wanted")
+            return Check("memory", LaunchResult.FAILED, "stopped waiting: the launch was canceled")
         time.sleep(steady.every_s)
         readings.append(host.source.read())
     cards = readings[-1].of(host.numbers)
@@ -280,8 +282,8 @@ def _who(readings: Sequence[gpu_memory.MemoryReading], host: LaunchHost, moved: 
         if process.is_host_pid or process.pid != os.getpid()
     ]
     names = ", ".join(f"GPU {card.index}" for card in cards)
-    message = f"the memory in use of {names} moved by {moved:.0f} MiB" if moved is not None else "it is not known"
-    return f"{message}; the cards are shared with {', '.join(holders[:4])}" if holders else message
+    message = f"used memory of {names} changed by {moved:.0f} MiB" if moved is not None else "used memory is unknown"
+    return f"{message}; other processes on these GPUs: {', '.join(holders[:4])}" if holders else message
 
 
 def _lacking(subject: ServedLaunch, cards: Sequence[GpuMemory]) -> str:
@@ -295,10 +297,10 @@ def _lacking(subject: ServedLaunch, cards: Sequence[GpuMemory]) -> str:
         room = of_share(card.usable_mib, card.used_mib, share)
         if not room.is_enough:
             holders = ", ".join(process.says for process in (card.holders or ())[:4]) or "others"
-            way = f", or set --gpu-memory-utilization {room.most:g} at most" if room.most else ""
+            way = f", or set --gpu-memory-utilization to at most {room.most:g}" if room.most else ""
             return (
-                f"GPU {card.index}: the start asks for {share:g} of {room.total / MIB_PER_GIB:.2f} GiB "
-                f"({room.wanted / MIB_PER_GIB:.2f} GiB), and {room.free / MIB_PER_GIB:.2f} GiB are free; end what "
-                f"holds the rest ({holders}){way}"
+                f"GPU {card.index}: vLLM needs {share:g} of {room.total / MIB_PER_GIB:.2f} GiB "
+                f"({room.wanted / MIB_PER_GIB:.2f} GiB), and {room.free / MIB_PER_GIB:.2f} GiB is free; stop the "
+                f"processes that use the rest ({holders}){way}"
             )
     return ""

@@ -33,11 +33,15 @@ def summary_of(launch: Guarded) -> Summary:
     """The summary of a launch that has ended: how, why, what was changed between tries, and where its log is."""
     steps = [
         *(
-            Step("Tried", f"{change.title}, because {change.reason}; costs {change.cost}")
+            Step("Tried", f"{change.title}, because of {change.reason}; costs {change.cost}")
             for change in _changes(launch)
         ),
         *(Step("Note", note) for note in launch.notes),
-        *([Step("Note", f"waited on purpose: {launch.waited_s:.1f} s")] if launch.waited_s >= _LEAST_WAIT_S else []),
+        *(
+            [Step("Note", f"waited for GPU memory: {launch.waited_s:.1f} s")]
+            if launch.waited_s >= _LEAST_WAIT_S
+            else []
+        ),
         *([Step("Log", f"log and report: {launch.folder}")] if launch.attempts and launch.folder else []),
     ]
     last = launch.last
@@ -47,8 +51,8 @@ def summary_of(launch: Guarded) -> Summary:
             statement = Statement("✗", failed.message, Tone.BAD, id=failed.name)
             return Summary("NOT STARTED", Tone.BAD, ("a check failed",), statements=(statement,), steps=tuple(steps))
         passed = [check.name for check in launch.checks if check.result is LaunchResult.PASSED]
-        checks = f"{', '.join(passed)} passed" if passed else "nothing was checked"
-        return Summary("OK", Tone.GOOD, (checks, "nothing was started"), steps=tuple(steps))
+        checks = f"{', '.join(passed)} passed" if passed else "no checks"
+        return Summary("OK", Tone.GOOD, (checks, "nothing was launched"), steps=tuple(steps))
     number = [f"try {last.number} of {len(launch.attempts)}"] if len(launch.attempts) > 1 else []
     about = (*number, *_came_to(last).split("; "))
     if last.answer is not None and not last.answer.outcome.is_healthy:
@@ -70,32 +74,32 @@ def _came_to(tried: Attempt) -> str:
     if tried.ready_s is not None:
         return f"ready after {tried.ready_s:.1f} s; after {tried.seconds:.0f} s it {tried.ending}"
     failed = first_failure(tried.health_checks)
-    reached = f"; as far as {failed.name}: {failed.message}" if failed is not None else ""
+    reached = f"; failed at {failed.name}: {failed.message}" if failed is not None else ""
     return f"never ready; after {tried.seconds:.0f} s it {tried.ending}{reached}"
 
 
 def _rows(launch: Guarded) -> Iterator[str]:
     if not launch.attempts:
-        yield launch.failed_check or "nothing was started"
+        yield launch.failed_check or "nothing was launched"
     for note in launch.notes:
         yield f"note: {note}"
     if launch.waited_s >= _LEAST_WAIT_S:
-        yield f"waited on purpose: {launch.waited_s:.1f} s"
+        yield f"waited for GPU memory: {launch.waited_s:.1f} s"
     if launch.attempts and launch.folder:
         yield f"log and report: {launch.folder}"
 
 
-_NOTHING = "Nothing was started on this host: `live` is off"
+_NOTHING = "Nothing was launched on this host: `live` is off"
 
 
 def shown(launch: Guarded | None) -> RenderedView:
     """A launch for a notebook; None if there was none."""
     if launch is None:
-        return RenderedView.nothing(f"{_NOTHING}, and the runbook works on what is recorded.")
+        return RenderedView.nothing(f"{_NOTHING}; the runbook uses recorded data.")
     rows = [(check.name, check.result.value, check.message) for check in launch.checks]
     tried = [line for attempt in launch.attempts for line in _lines(attempt)]
     plain = "\n".join([*(f"{name}: {result}: {says}" for name, result, says in rows), *tried, *_rows(launch)])
-    html = [html_table(["check", "result", "what was found"], cells(rows))]
+    html = [html_table(["check", "result", "details"], cells(rows))]
     html += [tag("div", tag("code", escape(line)) if line.startswith("$ ") else escape(line)) for line in tried]
     return RenderedView(plain, "".join([*html, *(remark(line) for line in _rows(launch))]))
 
@@ -106,10 +110,10 @@ def proof(before: Guarded | None, after: Guarded | None) -> RenderedView:
         return RenderedView.nothing("Nothing was changed: `live` is off.")
     if after is None:
         return RenderedView.nothing(
-            "Nothing was changed: there was no need, `apply` is off, or no way out that was checked can be made here."
+            "Nothing was changed: not needed, `apply` is off, or no checked fix can be applied here."
         )
     rows = [(name, *_told(launch)) for name, launch in (("before", before), ("after", after))]
-    return _of_commands(["", "exit status", "came to"], rows, [before, after], _changed(after))
+    return _of_commands(["", "exit status", "outcome"], rows, [before, after], _changed(after))
 
 
 def compared(
@@ -124,9 +128,7 @@ def compared(
         ("ready after", *(_figure(tried.ready_s, "s") if tried and tried.ready_s else "never" for tried in attempts)),
         *((what, *(_of_load(attempt, name, unit) for attempt in attempts)) for what, name, unit in _LOAD),
     ]
-    below = (
-        f"Of {names[1]} nothing was started, since {names[0]} was not ready." if second is None else _changed(second)
-    )
+    below = f"No launch of {names[1]}, since {names[0]} was not ready." if second is None else _changed(second)
     whys = [
         f"{name}: {tried.measured.reason}."
         for (name, _), tried in zip(starts, attempts, strict=True)
@@ -162,7 +164,7 @@ def _result(launch: Guarded | Fleet, load: LoadResult | None) -> str:
         ready = sum(server.last is not None and server.last.ready_s is not None for server in launch.servers)
         state = f"{ready} of {count_of(len(launch.servers), 'server')} ready"
     elif launch.last is None:
-        state = launch.failed_check or "nothing was started"
+        state = launch.failed_check or "nothing was launched"
     else:
         tried = launch.last
         state = f"ready after {tried.ready_s:.1f} s" if tried.ready_s is not None else _came_to(tried)
@@ -211,10 +213,10 @@ def fleet(copies: Fleet | None) -> RenderedView:
         (f"{number}", *_told(server), "unknown" if count is None else f"{count}")
         for number, (server, count) in enumerate(zip(copies.servers, counts, strict=True), 1)
     ]
-    below = _said_of(copies.measured) if copies.proxy else "No load was sent: not every copy was ready."
+    below = _said_of(copies.measured) if copies.proxy else "No load was sent: not all replicas were ready."
     place = f" Logs and results: {copies.folder}." if copies.folder else ""
     return _of_commands(
-        ["copy", "exit status", "came to", "requests answered"], rows, copies.servers, f"{below}{place}"
+        ["replica", "exit status", "outcome", "requests answered"], rows, copies.servers, f"{below}{place}"
     )
 
 
@@ -232,7 +234,7 @@ def _of_commands(
 
 def _said_of(measured: LoadResult | None) -> str:
     if measured is None or measured.reason:
-        return f"Through the proxy: {measured.reason if measured is not None else 'nothing was measured'}."
+        return f"Through the proxy: {measured.reason if measured is not None else 'no measurements'}."
     figures = [f"{measured.answered} of {measured.requests} requests answered"]
     figures += [f"{what} {_figure(getattr(measured, name), unit)}" for what, name, unit in _LOAD[1:]]
     return f"Through the proxy: {', '.join(figures)}."
@@ -246,12 +248,12 @@ def printed(logs: Mapping[str, Sequence[Printed]]) -> RenderedView:
         for line in lines
     ]
     if not rows:
-        return RenderedView.nothing("No log to look into: nothing was started.")
-    return grid(["log of", "shows", "part of a line", "times", ""], rows)
+        return RenderedView.nothing("No log: nothing was launched.")
+    return grid(["log of", "shows", "text", "count", ""], rows)
 
 
 _IN_LOG = {
-    LaunchResult.PASSED: "as it should be",
+    LaunchResult.PASSED: "as expected",
     LaunchResult.FAILED: "MISSING",
     LaunchResult.LEFT_OUT: "printed for GPUs only",
     LaunchResult.UNKNOWN: "unknown",

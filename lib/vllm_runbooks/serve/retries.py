@@ -12,8 +12,8 @@ from vllm_runbooks.serve.subject import ServedLaunch
 
 _AGAIN = {
     "mem.profiling_assertion": (
-        "wait for stable GPU memory, then start the same command again",
-        "the time of another start",
+        "wait for stable GPU memory, then run the same command again",
+        "the time of another launch",
     ),
 }
 """Causes outside of the launch: title and cost of trying again without a change."""
@@ -77,19 +77,19 @@ def _is_refused(changed: ServedLaunch, title: str, say: Callable[[str], None]) -
     try:
         [verdict] = second_opinion.ask(changed.python, changed.found.entry, [[word or "" for word in words]])
     except InputError as error:
-        say(f"the installed vLLM was not asked about a change: {error}")
+        say(f"the installed vLLM did not validate a change: {error}")
         return False
     if verdict.stage is not None:
-        say(f"not tried: {title}: vLLM {verdict.vllm} refuses it: {verdict.says}")
+        say(f"not tried: {title}: vLLM {verdict.vllm} rejects it: {verdict.says}")
     return verdict.stage is not None
 
 
 def why_none(tried: Attempt) -> str:
     cause = tried.answer.root_cause if tried.answer is not None else None
     if cause is None:
-        return "the cause is not known"
+        return "unknown cause"
     if not cause.class_.startswith(_OF_MEMORY):
-        return f"{cause.class_} is nothing that another start mends"
+        return f"another launch cannot fix {cause.class_}"
     whys = dict.fromkeys(remedy.checks.plan for remedy in tried.answer.remedies if remedy.edits) if tried.answer else {}
     reasons = "; ".join(why.removeprefix("unknown: ") for why in whys if why != "passed")
-    return f"no way out of {cause.class_} is known to fit{f' ({reasons})' if reasons else ''}"
+    return f"no applicable fix for {cause.class_}{f' ({reasons})' if reasons else ''}"

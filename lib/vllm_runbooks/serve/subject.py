@@ -95,14 +95,14 @@ class ServedLaunch:
         starts = [launch for launch in self.page.starts if not launch.keywords and launch.entry in options.SERVERS]
         if len(starts) != 1:
             self._check_program()
-            what = "starts no vLLM server that can be seen" if not starts else f"starts {len(starts)} servers"
-            raise InputError(f"{self.shown}: {what}; give the one command that starts it, as in -- vllm serve MODEL")
+            what = "no vLLM server launch found" if not starts else f"starts {len(starts)} servers"
+            raise InputError(f"{self.shown}: {what}; use the command that starts it, as in -- vllm serve MODEL")
         return starts[0]
 
     def _check_program(self) -> None:
         words = self._words
         if words and shutil.which(words[0], path=self.environment.get("PATH")) is None:
-            raise InputError(f"{redact_text(words[0])}: no such command; check its name, and the path")
+            raise InputError(f"{redact_text(words[0])}: no such command; check its name and PATH")
         rest = [word for word in words[1:] if not word.startswith("-")]
         is_script = bool(rest) and Path(words[0]).name in _SHELLS and "-c" not in words
         if is_script and not Path(rest[0]).is_file():
@@ -230,12 +230,12 @@ class ServedLaunch:
 
     def edited(self, edits: Sequence[Edit]) -> ServedLaunch:
         if self.script is not None:
-            raise InputError(f"{self.script}: a script is not changed; give the command that it runs")
+            raise InputError(f"{self.script}: scripts are not edited; use the command that it runs")
         page = documents.read(shlex.join(self.argv), kind="shell")
         starts = [launch for launch in page.starts if launch.entry == self.found.entry]
         made = editing.edits(page, starts[0], edits, self.data) if len(starts) == 1 else ()
         if not made:
-            raise InputError(f"{self.shown}: the change cannot be made in it without doubt")
+            raise InputError(f"{self.shown}: the change cannot be applied reliably")
         words = shlex.split(applied(page.text, made))
         return ServedLaunch(tuple(words), self.environment, self.vllm, self.is_installed)
 

@@ -76,7 +76,7 @@ class HangWatch:
         if any(event.kind in _HANGS for event in current):
             self.hung_since = self.hung_since or now
         elif self.hung_since is not None:
-            events.append(self._event(now, "goes-on", f"it goes on, after {now - self.hung_since:.0f} s"))
+            events.append(self._event(now, "goes-on", f"running again after {now - self.hung_since:.0f} s"))
             self.hung_since = None
             self._told.clear()
         return events
@@ -89,21 +89,21 @@ class HangWatch:
         ]
         for process in stopped:
             go_on = host_commands.line("go-on", pid=f"{process.pid}")
-            says = f"{process.name} (process {process.pid}) is stopped by a signal; `{go_on}` lets it go on"
+            says = f"{process.name} (process {process.pid}) is stopped by a signal; resume it with `{go_on}`"
             yield self._event(now, "stopped", says, process.pid, process.name)
         if stopped or self.is_ready or not self._known:
             return  # a server that is ready does nothing until it is asked
         quiet = now - max(self.line_at, self.began)
         still = {key: now - process.worked_at for key, process in self._known.items()}
         if quiet >= self.idle_s and min(still.values()) >= self.idle_s and not self.is_computing():
-            says = f"no process worked and no line came for {self.idle_s:.0f} s: it waits for something outside"
+            says = f"no activity and no output for {self.idle_s:.0f} s: vLLM is waiting for something external"
             yield self._event(now, "idle", says)
             return
         usual = self.usual.get(self.phase or "")
         if usual is not None and quiet >= max(OVERDUE_S, OVERDUE_TIMES * usual.most_s):
-            cards = " and its cards compute" if self.is_computing() else ""
+            cards = " and its GPUs are busy" if self.is_computing() else ""
             says = (
-                f"no line came for {quiet:.0f} s, and this phase usually takes {usual.says}; its processes work{cards}"
+                f"no output for {quiet:.0f} s; this phase usually takes {usual.says}; its processes are active{cards}"
             )
             yield self._event(now, "overdue", says)
         every = ({key: s for key, s in still.items() if kind.search(self._known[key].name)} for kind in _RANKS)
@@ -112,7 +112,7 @@ class HangWatch:
         if quiet >= self.lopsided_s and len(ranks) > 1 and 0 < len(idle) < len(ranks):
             for key in idle:
                 name, pid = self._known[key].name, self._known[key].pid
-                says = f"{name} (process {pid}) has done nothing for {ranks[key]:.0f} s while others of its start work"
+                says = f"{name} (process {pid}) has been idle for {ranks[key]:.0f} s while other ranks are active"
                 yield self._event(now, "lopsided", says, pid, name)
 
     def _event(self, now: float, kind: str, says: str, pid: int | None = None, name: str | None = None) -> LaunchEvent:
