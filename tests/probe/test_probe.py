@@ -95,22 +95,22 @@ def test_an_address_is_read(text: str, place: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("http://", "no address"),
-        ("http://:8000", "no address"),
-        ("ftp://host", "no address"),
-        ("http://host:port", "no address"),
-        ("http://host:0", "no port"),
-        ("http://host:70000", "no port"),
-        ("http://ho st", "blanks"),
+        ("http://", "not a server address"),
+        ("http://:8000", "not a server address"),
+        ("ftp://host", "not a server address"),
+        ("http://host:port", "not a server address"),
+        ("http://host:0", "not a port"),
+        ("http://host:70000", "not a port"),
+        ("http://ho st", "spaces"),
         ("http://host\n.example", "control characters"),
-        ("http://1.2.3.4.5", "no IPv4 address"),
-        ("http://[::g]:1", "no IPv6 address"),
+        ("http://1.2.3.4.5", "not an IPv4 address"),
+        ("http://[::g]:1", "not an IPv6 address"),
         ("http://host/../../etc?", "query"),
-        ("http://host/a b", "blanks"),
-        ("http://-host", "no name of a host"),
-        ("http://host..lan", "no name of a host"),
-        ("unix://run/vllm.sock", "whole path"),
-        ("http://host/<script>", "no path"),
+        ("http://host/a b", "spaces"),
+        ("http://-host", "not a host name"),
+        ("http://host..lan", "not a host name"),
+        ("unix://run/vllm.sock", "absolute socket path"),
+        ("http://host/<script>", "not a valid path"),
         ("http://" + "a" * 3000, "too long"),
         (f"http://user:{KEY}@host:8000", "user or password"),
         (f"http://host:8000/v1?api_key={KEY}", "query"),
@@ -165,7 +165,7 @@ def test_an_option_that_names_nothing_is_refused(option: str, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
-    ("key", "said"), [(f"{KEY}\nX-More: 1", "one line"), (f"{KEY}\u20ac", "one line"), ("", "is set and empty")]
+    ("key", "said"), [(f"{KEY}\nX-More: 1", "one line"), (f"{KEY}\u20ac", "one line"), ("", "is empty")]
 )
 def test_a_key_that_cannot_be_sent_is_refused_before_anything_is_sent(
     key: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -191,7 +191,7 @@ def test_a_key_that_cannot_be_sent_is_refused_before_anything_is_sent(
 def test_numbers_out_of_range_are_refused_in_notebooks_as_well(name: str, value: Any) -> None:
     """With the bounds of the command, before the server is asked."""
     server = Vllm()
-    with serving(server) as port, pytest.raises(InputError, match="give"):
+    with serving(server) as port, pytest.raises(InputError, match=r"; (give|use) "):
         rb.live.probe(f"http://127.0.0.1:{port}", **{"seconds": 0.1, name: value})
 
     assert server.requests == []
@@ -201,7 +201,7 @@ def test_what_is_no_address_is_a_file_or_a_case(capsys: pytest.CaptureFixture[st
     """An unknown name is refused with both in mind; what belongs to a live server is refused with a recorded one."""
     status, _, err = run(capsys, "probe", "localhost:8000")
     assert status == 2
-    assert "begins with http:// or https://" in err
+    assert "starts with http:// or https://" in err
     for text in ("", "{}", '{"kind": "probe"}', '{"kind": "probe", "samples": NaN}', "[" * 100_000, "no JSON"):
         (tmp_path / "one.json").write_text(text)
         status, out, err = run(capsys, "probe", str(tmp_path / "one.json"))
@@ -209,7 +209,7 @@ def test_what_is_no_address_is_a_file_or_a_case(capsys: pytest.CaptureFixture[st
     status, _, err = run(capsys, "probe", "tiny-cpu-served")
     assert status == 2
     status, _, err = run(capsys, "probe", "probe-healthy", "--load", "3s")
-    assert (status, "--load is about a server that runs" in err) == (2, True)
+    assert (status, "--load applies to a running server" in err) == (2, True)
 
 
 def test_cards_that_are_none_are_refused_before_the_server_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
@@ -237,7 +237,7 @@ def test_the_verdict_is_said_where_its_case_cannot_be_stored(
 
     assert status == 0
     assert out.startswith("HEALTHY ")
-    assert "no case was made: could not store mine/probe.json (No space left on device" in err
+    assert "no case was written: could not store mine/probe.json (No space left on device" in err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -506,7 +506,7 @@ def test_a_stranger_that_asks_for_a_key_is_told_of_with_the_way_to_send_it(
         status, out, _ = run(capsys, "probe", f"http://gpu-1.lan:{port}", "--seconds", "0.1")
 
     assert status == 1
-    assert "Note  VLLM_API_KEY is set and was not sent" in out
+    assert "Note  VLLM_API_KEY is set but was not sent" in out
     assert server.requests
     assert not any(b"uthorization" in raw for raw in server.requests)
 
@@ -673,7 +673,7 @@ def test_a_log_that_prints_its_arguments_is_a_command() -> None:
 
 def test_no_address_is_refused() -> None:
     """A runbook that is to go live and names no server does not pass by what is recorded."""
-    with pytest.raises(InputError, match="give one such as"):
+    with pytest.raises(InputError, match="use one such as"):
         rb.live.probe(" ")
 
 
@@ -721,7 +721,7 @@ def test_a_load_beside_which_the_prefix_cache_was_hit_says_so() -> None:
         values = two(**{ASKED: (0, 1000), HIT: (0, hits)})
         said = rb.render.health.load(judging.health(observed(*values, load=load))).plain
 
-        assert ("of the tokens were found in the prefix cache" in said) is is_told
+        assert ("of the tokens hit the prefix cache" in said) is is_told
 
 
 def test_a_load_on_a_hostile_server_ends_on_time() -> None:
@@ -853,7 +853,7 @@ def test_a_value_that_its_series_cannot_have_is_left_out() -> None:
 
     assert found.facts["running"] == 2
     assert [found.facts[name] for name in ("kv_use", "waiting", "generation_tokens_per_s")] == [None] * 3
-    assert sorted(note.partition(": a value")[0] for note in found.notes) == sorted([USE, WAIT, MADE])
+    assert sorted(note.partition(": an impossible value")[0] for note in found.notes) == sorted([USE, WAIT, MADE])
 
 
 def test_no_metrics_make_the_reader_fail_or_slow(conditions: Serving) -> None:
@@ -1148,22 +1148,22 @@ def test_an_option_that_the_release_lacks_is_not_offered() -> None:
 
 
 FAULTS = [
-    ("series: waiting, says", "series: wating, says", "is no series"),
-    ("kind: rate, series: preemptions", "kind: gauge, series: preemptions", "is no gauge"),
+    ("series: waiting, says", "series: wating, says", "is not a series"),
+    ("kind: rate, series: preemptions", "kind: gauge, series: preemptions", "is not a gauge"),
     ("fact: kv_use, over: every", "fact: kv_use, over: window", "does not go with a gauge"),
-    ("op: '>', limit: 0.05", "op: '!=', limit: 0.05", "'!=' is none of"),
-    ("reason: [no-template]", "reason: [no-plate]", "'no-plate' is none of"),
-    ("rung: [models], reason: [no-models", "rung: [modles], reason: [no-models", "'modles' is none of"),
-    ("{waiting} requests wait, none runs", "{witing} requests wait, none runs", "{witing} is no fact"),
+    ("op: '>', limit: 0.05", "op: '!=', limit: 0.05", "'!=' is not one of"),
+    ("reason: [no-template]", "reason: [no-plate]", "'no-plate' is not one of"),
+    ("rung: [models], reason: [no-models", "rung: [modles], reason: [no-models", "'modles' is not one of"),
+    ("{waiting} requests wait, none runs", "{witing} requests wait, none runs", "{witing} is not a fact"),
     ("name: max_num_seqs, value: '{half_running}'", "name: max_num_seq, value: '{half_running}'", "in no release"),
-    ("id: serving.queue\n", "id: serving.errors\n", "is taken or no id"),
+    ("id: serving.queue\n", "id: serving.errors\n", "is not a unique id"),
     ("instead_of: [serving.engine_silent]", "instead_of: [serving.nothing]", "is not another condition"),
     ("why_limits: As for `serving.errors`.", "why_limits: ''", "is required if a limit is"),
     ("'vllm:num_preemptions_total'", "'vllm:num_preemptions'", "only counters end with _total"),
     ("source: vllm 0.32.0 v1/engine/exceptions.py:12", "source: somewhere v1", "is not written as"),
     ("quantile: 0.5, says: 'time to first", "quantile: 5, says: 'time to first", "not between 0 and 1"),
     ("of: prefix_queries, says", "says", "is required for a share"),
-    ("limit: 100}", "limit: 100, than: running}", "give a limit, or another fact"),
+    ("limit: 100}", "limit: 100, than: running}", "needs a limit, or another fact"),
 ]
 """What is changed in the file, and what is then said."""
 
@@ -1316,7 +1316,7 @@ def test_an_observation_is_recorded_as_a_case_that_can_be_judged(tmp_path: Path)
 
     assert case.expect.findings == ["serving.queue_overload"]
     assert judging.judge_health(judging.health(evidence), evidence).verdict is Verdict.PASS
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         recording.record_health(tmp_path / "mine", found)
     with pytest.raises(InputError, match="vllm-runbooks probe"):
         diagnosing.diagnose(evidence)
@@ -1327,7 +1327,7 @@ def test_a_case_that_expects_what_is_no_condition_is_refused(tmp_path: Path) -> 
     recording.record_health(tmp_path / "mine", judging.health(observed(*OVERLOADED)))
     path = tmp_path / "mine" / "case.yaml"
     path.write_text(path.read_text().replace("- serving.queue_overload", "- serving.queue_overlord"))
-    with pytest.raises(CatalogError, match=r"case\.yaml:\d+: expect\.findings\.0: .*is no condition"):
+    with pytest.raises(CatalogError, match=r"case\.yaml:\d+: expect\.findings\.0: .*is not a condition"):
         case_files.read_case(path)
 
 
@@ -1356,7 +1356,7 @@ def test_a_page_of_markup_is_not_quoted() -> None:
     with serving(Vllm("", models=(404, "<!DOCTYPE html><html><head><style>p {}</style>"))) as port:
         rungs = {rung.name: rung.message for rung in seen(port).health_checks}
 
-    assert rungs["models"] == "/v1/models: 404: a page of markup"
+    assert rungs["models"] == "/v1/models: 404: an HTML page"
 
 
 def test_a_probe_is_in_the_history_and_two_are_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -1397,9 +1397,9 @@ def test_two_recorded_probes_are_compared_with_what_their_servers_were_started_w
         assert (status, err) == (0, "")
         assert "options.max_num_seqs: 1 -> 8" in out
         assert "not known" not in out
-    for a, b, said in ((files[0], files[2], "the second server was"), (files[2], files[2], "both servers were")):
+    for a, b, said in ((files[0], files[2], "the second server"), (files[2], files[2], "both servers")):
         out = run(capsys, "diff", a, b)[1]
-        assert f"what {said} started with is unknown" in out
+        assert f"unknown options of {said}" in out
         assert "options." not in out
 
 

@@ -14,7 +14,7 @@ _ADDRESS = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?", re.ASCII)
 _PREFIX = re.compile(r"(?:/[A-Za-z0-9._~%-]{1,200}){0,16}", re.ASCII)
-_LIKE = "give one such as http://127.0.0.1:8000"
+_LIKE = "use one such as http://127.0.0.1:8000"
 _PORTS = {"http": 80, "https": 443}
 _LOCAL = ("localhost", "ip6-localhost")
 
@@ -26,31 +26,29 @@ def is_address(text: str) -> bool:
 def target_of(text: str, *, key: str | None = None, is_verified: bool = True) -> Target:
     """Parse `http://host:8000`, `https://host/prefix`, `http://[::1]:8000` or `unix:///path`; a last `/v1` is cut."""
     if len(text) > _MAX or not text.isprintable() or " " in text:
-        raise InputError(f"the address is too long, or holds blanks or control characters; {_LIKE}")
+        raise InputError(f"the address is too long, or contains spaces or control characters; {_LIKE}")
     if text.lower().startswith("unix://"):
         path = text[len("unix://") :]
         if not path.startswith("/") or len(path) < 2 or len(path.encode()) > 107:
-            raise InputError(
-                "unix://: needs the whole path of a socket, of at most 107 bytes; give unix:///run/vllm.sock"
-            )
+            raise InputError("unix://: needs an absolute socket path of at most 107 bytes; use unix:///run/vllm.sock")
         return Target(uds=path, key=key)
     authority = text.partition("://")[2].split("/", 1)[0]
     if "@" in authority:
         raise InputError(
-            "the address holds a user or password before @, which is never sent; leave it out, put the key into a "
-            "variable, and name that with --key-env"
+            "the address contains a user or password before @, which is never sent; remove it, put the key into a "
+            "variable, and set it with --key-env"
         )
     if "?" in text or "#" in text:
-        raise InputError(f"the address holds a query or fragment; leave out what begins with ? or #, and {_LIKE}")
+        raise InputError(f"the address contains a query or fragment; remove everything from ? or #, and {_LIKE}")
     match = _ADDRESS.fullmatch(text)
     if match is None:
-        raise InputError(f"{text[:100]!r} is no address of a server; {_LIKE}")
+        raise InputError(f"{text[:100]!r} is not a server address; {_LIKE}")
     scheme, host, port, rest = match[1].lower(), match[2], match[3], (match[4] or "").rstrip("/")
     prefix = rest.removesuffix("/v1")
     if not _PREFIX.fullmatch(prefix):
-        raise InputError(f"{prefix[:100]!r} is no path that requests can go below; {_LIKE}")
+        raise InputError(f"{prefix[:100]!r} is not a valid path prefix; {_LIKE}")
     if port is not None and not 1 <= int(port) <= 65535:
-        raise InputError(f"{port} is no port; give one from 1 to 65535")
+        raise InputError(f"{port} is not a port; use 1 to 65535")
     return Target(
         host=_host(host),
         port=_PORTS[scheme] if port is None else int(port),
@@ -66,14 +64,14 @@ def _host(text: str) -> str:
         try:
             return str(ipaddress.IPv6Address(text[1:-1]))
         except ValueError:
-            raise InputError(f"{text} is no IPv6 address; give one such as http://[::1]:8000") from None
+            raise InputError(f"{text} is not an IPv6 address; use one such as http://[::1]:8000") from None
     if not _NAME.fullmatch(text) or ".." in text:
-        raise InputError(f"{text[:100]!r} is no name of a host; {_LIKE}")
+        raise InputError(f"{text[:100]!r} is not a host name; {_LIKE}")
     if re.fullmatch(r"[\d.]+", text, re.ASCII):
         try:
             ipaddress.IPv4Address(text)
         except ValueError:
-            raise InputError(f"{text[:100]!r} is no IPv4 address; {_LIKE}") from None
+            raise InputError(f"{text[:100]!r} is not an IPv4 address; {_LIKE}") from None
     return text
 
 

@@ -85,7 +85,7 @@ class HttpReply:
         error = data.get("error", data) if isinstance(data, dict) else None
         message = error.get("message") or error.get("detail") if isinstance(error, dict) else error
         if not message and self.body.lstrip()[:1] == b"<":
-            message = "a page of markup"
+            message = "an HTML page"
         return harmless(str(message) if message else self.body.decode("utf-8", "replace"), self.key)
 
     def holds(self, *words: str) -> bool:
@@ -215,7 +215,7 @@ class HttpClient:
             raise Unanswered(f"{path}: {why(error)}", reason) from None
         except ValueError:
             # A key with a line end, say; the error itself would quote it.
-            message = f"{path}: the request cannot be written; is the key one line of plain letters?"
+            message = f"{path}: the request cannot be sent; check that the key is one line of ASCII characters"
             raise Unanswered(message, "key-refused" if self.target.key else "no-http") from None
         finally:
             connection.close()
@@ -272,7 +272,7 @@ def connected(target: Target, until: float) -> socket.socket:
         return context.wrap_socket(plain, server_hostname=target.host)
     except TimeoutError:
         plain.close()
-        raise ssl.SSLError("the handshake is not answered") from None
+        raise ssl.SSLError("no answer to the handshake") from None
     except (OSError, ValueError):
         plain.close()
         raise
@@ -290,7 +290,7 @@ def _joined(plain: socket.socket, address: Any, until: float) -> socket.socket:
 
 def _first(addresses: Sequence[_Address], until: float) -> socket.socket:
     """Connect to the first address that accepts; each gets its share of the remaining time."""
-    failure: OSError = OSError("the name has no address")
+    failure: OSError = OSError("the host name has no address")
     for number, (family, kind, protocol, _, address) in enumerate(addresses):
         try:
             share = _left(until) / (len(addresses) - number)
@@ -328,19 +328,17 @@ def _addresses(target: Target, until: float) -> Sequence[_Address]:
 def why(error: BaseException) -> str:
     """Why a request failed, for people."""
     if isinstance(error, ConnectionRefusedError):
-        return "nothing listens there"
+        return "nothing is listening there"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return harmless(f"the certificate is refused: {error.verify_message}")
+        return harmless(f"certificate verification failed: {error.verify_message}")
     if isinstance(error, ssl.SSLError):
-        return harmless(
-            f"no encrypted connection comes about ({getattr(error, 'reason', None) or 'the handshake is not answered'})"
-        )
+        return harmless(f"no TLS connection ({getattr(error, 'reason', None) or 'no answer to the handshake'})")
     if isinstance(error, TimeoutError):
         return "no answer"
     if isinstance(error, http.client.RemoteDisconnected):
         return "the server closed the connection without an answer"
     if isinstance(error, http.client.HTTPException):
-        return f"no HTTP comes back ({type(error).__name__})"
+        return f"the response is not HTTP ({type(error).__name__})"
     return harmless(getattr(error, "strerror", None) or str(error) or type(error).__name__)
 
 

@@ -87,18 +87,19 @@ def probe(
     from vllm_runbooks.runbooks import recording
 
     if live["load"] is None and (needless := [name for name in _LOADED if live[name] is not None]):
-        raise click.UsageError(f"--{needless[0].replace('_', '-')} is about a load; give --load TIME as well.")
+        raise click.UsageError(f"--{needless[0].replace('_', '-')} requires --load TIME.")
     for name, text in {"gpus": gpus, **{text_option: live[text_option] for text_option in _TEXTS}}.items():
         if text is not None and not text.strip():
-            raise click.UsageError(f"--{name.replace('_', '-')} is empty; give what it names, or leave it out.")
+            raise click.UsageError(f"--{name.replace('_', '-')} is empty; set a value, or remove it.")
     if record is not None:
         recording.check_folder(record)
     if not is_address(server):
         if (needless := [name for name in _LIVE if live[name] is not None]) or live["insecure"]:
             option = "--insecure" if not needless else f"--{needless[0].replace('_', '-')}"
             raise click.UsageError(
-                f"{option} is about a server that runs, whose address begins with http:// or https://; a recorded one "
-                "is judged as it is."
+                f"{option} applies to a running server, whose address starts with http:// or "
+                "https://; a recorded server "
+                "is checked as recorded."
             )
         return _tell(judging.health(_recorded(server), gpus=gpus or ""), form, record, explain=explain)
     if gpus:
@@ -139,7 +140,7 @@ def _tell(health: Health, form: str, record: Path | None, *, explain: bool) -> i
         try:
             case = recording.record_health(record, health)
         except RunbooksError as error:
-            output.say(f"no case was made: {error}")
+            output.say(f"no case was written: {error}")
             return int(health.cause is not None)
         output.say(f"{record}: written ({', '.join([*case.files, 'case.yaml'])}); run it: vllm-runbooks check --cases "
              f"{shlex.quote(str(record))}")  # fmt: skip
@@ -153,7 +154,7 @@ def _recorded(name: str) -> Any:
     try:
         return sources.load_files([name])
     except WrongFileError as error:
-        raise InputError(f"{error}; the address of a server begins with http:// or https://") from None
+        raise InputError(f"{error}; a server address starts with http:// or https://") from None
 
 
 def _observed(url: str, patience: float, live: dict[str, Any]) -> Any:

@@ -28,7 +28,7 @@ def judge_health(health: Health, case: Case | None) -> RunbookVerdict:
             if expected is not None and expected != got
         ]
         differences += finding_differences([finding.id for finding in health.findings], expect)
-        verdict, reason = compare(differences, cause.id if cause else "nothing wrong")
+        verdict, reason = compare(differences, cause.id if cause else "no problems")
     return RunbookVerdict(
         verdict=verdict,
         reason=reason,

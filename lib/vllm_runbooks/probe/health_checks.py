@@ -89,7 +89,9 @@ class HealthChecker:
 
     def step(self, name: str) -> HealthCheck:
         if name in ("stream", "chat", "tools") and self.other:
-            return HealthCheck(name, LaunchResult.LEFT_OUT, f"the model makes {self.other}, no text", is_needed=False)
+            return HealthCheck(
+                name, LaunchResult.LEFT_OUT, f"the model outputs {self.other}, not text", is_needed=False
+            )
         check: HealthCheck = getattr(self, f"_{name}")()
         return check
 
@@ -120,7 +122,7 @@ class HealthChecker:
         release = version.data.get("version") if version.status == 200 and isinstance(version.data, dict) else None
         if isinstance(release, str) and _VERSION.fullmatch(release):
             self.version = release
-            signs.append(f"/version says {release}")
+            signs.append(f"/version reports {release}")
         if "\nvllm:" in f"\n{self.metrics()}":
             signs.append(_OWN_METRICS)
         models = self._get("/v1/models")
@@ -131,7 +133,7 @@ class HealthChecker:
         if models.status in (401, 403):
             return self._keyless("server", models)
         statuses = f"/version: {version.status}, /v1/models: {models.status}"
-        return _failure("server", f"no sign of a vLLM: {statuses}, and no metrics of it", "not-vllm")
+        return _failure("server", f"not a vLLM server: {statuses}, and no vLLM metrics", "not-vllm")
 
     def _models(self) -> HealthCheck:
         reply = self._get("/v1/models")
@@ -140,7 +142,11 @@ class HealthChecker:
         self.models = self._listed(reply)
         if not self.models:
             is_empty = reply.status == 200
-            what = "/v1/models: names no model; is it a vLLM?" if is_empty else _refused("/v1/models", reply)
+            what = (
+                "/v1/models: lists no model; check that it is a vLLM server"
+                if is_empty
+                else _refused("/v1/models", reply)
+            )
             return _failure("models", what, "no-models" if is_empty else self._reason(reply))
         self.model = self.asked or self.models[0].id
         return HealthCheck(
@@ -149,14 +155,12 @@ class HealthChecker:
 
     def _model(self) -> HealthCheck:
         if self.asked is None:
-            return HealthCheck("model", LaunchResult.LEFT_OUT, "no name was asked for", is_needed=False)
+            return HealthCheck("model", LaunchResult.LEFT_OUT, "no model name was requested", is_needed=False)
         if any(model.id == self.asked for model in self.models):
             return HealthCheck("model", LaunchResult.PASSED, f"{self._asking.harmless(self.asked)} is served")
         reply = self._post("/v1/completions", {"model": self.asked, "prompt": _PROMPT, "max_tokens": 1})
         if reply.status == 200:
-            return HealthCheck(
-                "model", LaunchResult.PASSED, "it is not listed, and a request that names it is answered"
-            )
+            return HealthCheck("model", LaunchResult.PASSED, "not listed, but a request with this name is answered")
         names = self._asking.harmless(", ".join(model.id for model in self.models))
         what = f"{_refused('/v1/completions', reply)}; served: {names}"
         return _failure("model", what, "wrong-model" if reply.status == 404 else self._reason(reply))
@@ -165,7 +169,7 @@ class HealthChecker:
         request = {"model": self.model, "prompt": _PROMPT, "max_tokens": 1, "temperature": 0}
         reply = self._post("/v1/completions", request)
         if reply.status == 200 and _choice(reply.data) is not None:
-            return HealthCheck("token", LaunchResult.PASSED, "one token came back")
+            return HealthCheck("token", LaunchResult.PASSED, "one token was generated")
         if reply.status in (400, 404, 405, 501) and (
             reply.status != 400 or reply.holds("does not support", "not supported")
         ):
@@ -177,7 +181,7 @@ class HealthChecker:
                 other = self._post(path, {"model": self.model, key: _PROMPT})
                 if other.status == 200 and isinstance(other.data, dict) and other.data.get("data"):
                     self.other = what
-                    return HealthCheck("token", LaunchResult.PASSED, f"the model makes {what}; {path} answered")
+                    return HealthCheck("token", LaunchResult.PASSED, f"the model outputs {what}; {path} answered")
         return self._failed("token", "/v1/completions", reply)
 
     def _stream(self) -> HealthCheck:
@@ -192,10 +196,10 @@ class HealthChecker:
             reason = "engine-dead" if broken.holds(*_DEAD) else "failed"
             return _failure("stream", f"the stream broke off: {broken.words}", reason)
         if reply.is_cut and len(pieces) > _MOST_PIECES:
-            what = f"the stream does not end: {len(pieces)} events so far, where two tokens were asked for"
+            what = f"the stream does not end: {len(pieces)} events so far, but two tokens were requested"
             return _failure("stream", what, "endless")
         if reply.is_cut and (not events or events[-1] != b"[DONE]"):
-            what = f"no end of the stream within {self._asking.patience_s:g} s, after {len(pieces)} events"
+            what = f"the stream did not end within {self._asking.patience_s:g} s, after {len(pieces)} events"
             return _failure("stream", what, "no-answer")
         if not pieces or events[-1] != b"[DONE]":
             return _failure("stream", f"the stream ended after {len(pieces)} events without [DONE]", "failed")
@@ -211,7 +215,7 @@ class HealthChecker:
 
     def _tools(self) -> HealthCheck:
         if not (self.target.has_tools or self.is_diagnosis):
-            return HealthCheck("tools", LaunchResult.LEFT_OUT, "no tool parser was asked for", is_needed=False)
+            return HealthCheck("tools", LaunchResult.LEFT_OUT, "no tool parser is set", is_needed=False)
         reply = self._post("/v1/chat/completions", {**self._chatting(), "tools": [_TOOL], "tool_choice": "auto"})
         if reply.status == 200 and _choice(reply.data) is not None:
             return HealthCheck("tools", LaunchResult.PASSED, "a request with a tool was answered")
@@ -231,7 +235,7 @@ class HealthChecker:
 
     def _keyless(self, name: str, reply: HttpReply) -> HealthCheck:
         is_given = bool(self.target.key)
-        what = "the key is refused" if is_given else "it asks for a key, and none is known"
+        what = "the API key was rejected" if is_given else "an API key is required, but none was given"
         return _failure(name, f"/v1/models: {reply.status}: {what}", "key-refused" if is_given else "key-missing")
 
     @staticmethod
@@ -272,7 +276,7 @@ def _failure(name: str, says: str, reason: str, *, is_needed: bool = True) -> He
 
 def _refused(path: str, reply: HttpReply) -> str:
     if 300 <= reply.status < 400:
-        return f"{path}: {reply.status}: it leads elsewhere, and is not followed; give the address that it leads to"
+        return f"{path}: {reply.status}: it redirects, which is not followed; use the target address"
     return f"{path}: {reply.status}{f': {reply.words}' if reply.words else ''}"
 
 

@@ -22,11 +22,11 @@ def observation(evidence: Evidence) -> Observation:
     from vllm_runbooks.probe import observations
 
     if len(evidence.documents) != 1:
-        raise InputError("give one recorded observation of a server, as `vllm-runbooks probe --record` writes it")
+        raise InputError("use one recorded observation of a server, written by `vllm-runbooks probe --record`")
     document = evidence.documents[0]
     text = beginning(document)
     if len(text) > MAX_SCRIPT:
-        raise InputError(f"{document.name}: is larger than {MAX_SCRIPT} characters; no probe writes so much")
+        raise InputError(f"{document.name}: is larger than {MAX_SCRIPT} characters, which is not a probe document")
     return observations.read_observation(text, document.name)
 
 

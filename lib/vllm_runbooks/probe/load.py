@@ -37,10 +37,10 @@ class ProbeLoad:
 
     def __post_init__(self) -> None:
         if not 0.1 <= self.seconds <= 3600:
-            raise InputError(f"load: {self.seconds:g} s is no time for a load; give from 0.1 s to 1 h")
+            raise InputError(f"load: {self.seconds:g} s is not a valid duration; use 0.1 s to 1 h")
         for name, most in (("at_once", MAX_AT_ONCE), ("prompt_tokens", 1_000_000), ("answer_tokens", 1_000_000)):
             if not 1 <= getattr(self, name) <= most:
-                raise InputError(f"load: {name} is {getattr(self, name)}; give a whole number from 1 to {most}")
+                raise InputError(f"load: {name} is {getattr(self, name)}; use a whole number from 1 to {most}")
 
 
 @dataclass

@@ -48,12 +48,14 @@ def observe(request: ProbeRequest, serving: Serving, *, say: Callable[[str], Non
         failed is None or (failed.name not in ("port", "server") and failed.reason != "no-answer") or ladder.version
     )
     if request.load is not None and failed is None and not ladder.other:
-        say(f"a load of {request.load.at_once} at once for {request.load.seconds:g} s")
+        say(f"sending {request.load.at_once} concurrent requests for {request.load.seconds:g} s")
         measured = sampling.under(Loading(request.target, ladder.model, request.load, patience_s=request.patience_s))
         checks = (*checks, _borne(measured))
     else:
         if request.load is not None:
-            notes.append("no load was put on: " + (f"{failed.name} failed" if failed else "the model makes no text"))
+            notes.append(
+                "no load was sent: " + (f"{failed.name} failed" if failed else "the model does not output text")
+            )
         if is_there:
             sampling.quiet()
     return Observation(
@@ -120,20 +122,20 @@ class _Sampling:
             self.notes.append(f"the metrics could not be read: {failure}")
             return False
         if reply.status != 200:
-            self.notes.append(f"/metrics: {reply.status}: no figures of the server are known")
+            self.notes.append(f"/metrics: {reply.status}: no server metrics")
             return False
         at = time.monotonic() - self._began
         text = reply.body.decode("utf-8", "replace")
         points, settings = metrics.points(text, self._serving, self.clean, drop=self._drop)
         self.settings = self.settings or dict(settings)
         if not points:
-            self.notes.append("/metrics holds no metrics of vLLM: no figures of the server are known")
+            self.notes.append("/metrics has no vLLM metrics")
             return False
         self._samples.append(Sample(at, points))
         return True
 
     def _drop(self, name: str) -> None:
-        note = f"{name}: a value that it cannot have was left out"
+        note = f"{name}: an impossible value was ignored"
         if note not in self.notes:
             self.notes.append(note)
 
@@ -163,8 +165,8 @@ class _Sampling:
                         self._samples.pop()  # answered when the load was over, which it may show already
                     time.sleep(min(max(0.0, every - (time.monotonic() - took)), loading.left_s))
         except KeyboardInterrupt:
-            self.notes.append("the load was interrupted; what it had shown by then is told")
+            self.notes.append("the load was interrupted; its results up to then are reported")
         measured = loading.measured()
         if not measured.answered:
-            self.notes.append("no request of the load was answered within its time; give it longer, or shorter answers")
+            self.notes.append("no request was answered during the load; use a longer load or shorter answers")
         return measured

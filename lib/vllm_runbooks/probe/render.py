@@ -91,7 +91,7 @@ def summary(health: Health, serving: Serving) -> RenderedView:
 
 def rungs(health: Health) -> RenderedView:
     if not health.observation.health_checks:
-        return RenderedView.nothing("No health check was tried.")
+        return RenderedView.nothing("No health checks were run.")
     return grid(_RUNG, _rung_rows(health))
 
 
@@ -142,7 +142,8 @@ def _figures(health: Health, serving: Serving) -> _Grid | None:
     rows = [[fact.says, *(shown(facts.get(name), fact.unit) for facts in columns)] for name, fact in reported.items()]
     window = Figures(seen.samples, serving).seconds
     below = (
-        f"{len(seen.samples)} samples over {window:.1f} s; rates and times over all of it, the others as of the last."
+        f"{len(seen.samples)} samples over {window:.1f} s; rates and times cover all samples, "
+        "other values are from the last."
     )
     if any(fact.kind == "quantile" for fact in reported.values()):
         below += " Medians and p95 are interpolated within the buckets of the server's histograms."
@@ -185,7 +186,7 @@ def _drawn(health: Health, serving: Serving) -> str:
         ]
         parts += [rule(*point, *next_point, colour=LINES[n], thick=2) for point, next_point in pairwise(points)]
     parts.append(caption(right, bottom + 16, f"{last - first:.1f} s", size=11, anchor="end", faint=True))
-    return picture(parts, bottom + 24, "Requests that run and wait, and the KV cache in use, over the samples")
+    return picture(parts, bottom + 24, "Running and waiting requests and KV cache usage over the samples")
 
 
 _FEWEST_DRAWN = 3
@@ -194,7 +195,7 @@ _FEWEST_DRAWN = 3
 def load(health: Health) -> RenderedView:
     measured = health.observation.load
     if measured is None:
-        return RenderedView.nothing("No load was put on the server.")
+        return RenderedView.nothing("No load was sent to the server.")
     head, rows, below = _loaded(health, measured)
     return grid(head, rows, below, is_numeric=True)
 
@@ -202,7 +203,7 @@ def load(health: Health) -> RenderedView:
 def _loaded(health: Health, measured: LoadMeasurement) -> _Grid:
     times = (
         ("time to first token", measured.time_to_first_token),
-        ("time per further token", measured.inter_token_latency),
+        ("time per output token", measured.inter_token_latency),
         ("whole answer", measured.end_to_end_latency),
     )
     fewest = {"p50_ms": 1, "p95_ms": FEWEST_P95, "p99_ms": FEWEST_P99}
@@ -222,8 +223,8 @@ def _of_the_cache(health: Health) -> str:
     if share is None or share <= _MUCH_FOUND:
         return ""
     return (
-        f" Meanwhile {shown(share, 'share')} of the tokens were found in the prefix cache. The load's own prompts do "
-        "not repeat, so other clients' do, and the times are comparable only with those of a load with the same share."
+        f" Meanwhile {shown(share, 'share')} of the tokens hit the prefix cache. The load's prompts do "
+        "not repeat, so these hits are from other clients. Compare times only with loads of the same hit rate."
     )
 
 
@@ -234,11 +235,13 @@ def _milliseconds(value: float | None, measured: LoadMeasurement, fewest: int) -
 
 
 def _load_words(measured: LoadMeasurement) -> str:
-    of_all = f"{measured.answered} of {measured.requests} requests answered, {measured.unfinished} under way at the end"
-    parts = [f"{measured.concurrency} at once for {measured.seconds:.1f} s: {of_all}"]
+    of_all = (
+        f"{measured.answered} of {measured.requests} requests answered, {measured.unfinished} unfinished at the end"
+    )
+    parts = [f"{measured.concurrency} concurrent requests for {measured.seconds:.1f} s: {of_all}"]
     parts += [f"{count} x {kind}" for kind, count in measured.errors.items()]
     if measured.answer_tokens_per_s is not None:
-        parts.append(f"{shown(measured.answer_tokens_per_s, 'tokens/s')} of answers")
+        parts.append(f"{shown(measured.answer_tokens_per_s, 'tokens/s')} of output")
     if measured.requests_per_s is not None:
         parts.append(f"{shown(measured.requests_per_s, '1/s')} answered")
     return f"{'; '.join(parts)}.{' It was interrupted.' if measured.is_cut_short else ''}"
@@ -246,7 +249,7 @@ def _load_words(measured: LoadMeasurement) -> str:
 
 def findings(health: Health) -> RenderedView:
     if not health.findings:
-        return RenderedView.nothing("Nothing wrong was found.")
+        return RenderedView.nothing("No problems found.")
     blocks = plain(parted(_finding_view(finding) for finding in health.findings))
     return RenderedView(f"{blocks}\n", "".join(map(_finding_html, health.findings)))
 
@@ -260,14 +263,14 @@ def _finding_view(finding: ServingFinding) -> list[TextBlock]:
         Prose(styled("First:", Tone.HEADING) + f" {finding.do_first}"),
     ]
     for change in finding.changes:
-        cost = styled("it costs:", Tone.COST) + f" {change.cost}"
+        cost = styled("cost:", Tone.COST) + f" {change.cost}"
         blocks.append(bulleted(f"{change.title}; " + cost + _edited(change)))
         if change.command:
             lines = change.command.rstrip("\n").splitlines()
             blocks += [Line("      " + styled(line, Tone.COMMAND)) for line in lines]
     blocks += [bulleted(f"not offered: {why}") for why in finding.left_out]
     blocks += [Prose(f"Limits: {finding.why_limits}")] if finding.why_limits else []
-    return [*blocks, Prose(f"To confirm: {finding.confirm}"), Prose(f"Against it: {finding.refute}")]
+    return [*blocks, Prose(f"Verify: {finding.confirm}"), Prose(f"Ruled out if: {finding.refute}")]
 
 
 def _edited(change: Remedy) -> str:
@@ -296,12 +299,12 @@ def _finding_html(finding: ServingFinding) -> str:
         for text_part in (finding.explanation, f"First: {finding.do_first}")
         if text_part
     ]
-    parts.append(_listed([f"{change.title}; it costs: {change.cost}{_edited(change)}" for change in finding.changes]))
+    parts.append(_listed([f"{change.title}; cost: {change.cost}{_edited(change)}" for change in finding.changes]))
     parts += [tag("pre", tag("code", escape(visible(c.command)))) for c in finding.changes if c.command]
     parts.append(_listed([f"not offered: {why}" for why in finding.left_out]))
     parts += [
         remark(visible(text_part))
-        for text_part in (finding.why_limits, f"To confirm: {finding.confirm} Against it: {finding.refute}")
+        for text_part in (finding.why_limits, f"Verify: {finding.confirm} Ruled out if: {finding.refute}")
         if text_part
     ]
     return "".join(parts)

@@ -179,7 +179,7 @@ class Guarded:
     def failed_check(self) -> str | None:
         """The check that prevented the launch, in words; None if a try was made."""
         failed = next((check for check in self.checks if check.result is LaunchResult.FAILED), None)
-        return None if self.attempts or failed is None else f"not started: {failed.name}: {failed.message}"
+        return None if self.attempts or failed is None else f"not launched: {failed.name}: {failed.message}"
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def health_checks(health: Health) -> StepText | None:
     passed = sum(check.result is LaunchResult.PASSED for check in tried)
     fact = f"{passed} of {count_of(len(tried), 'health check')} passed."
     if not failed:
-        return StepText(fact, "Clients get chats, streams and tool calls.")
+        return StepText(fact, "Chat, streaming and tool calls work.")
     proving = {proof.health_check for finding in health.findings for proof in finding.proofs}
     first = next((check for check in failed if check.name in proving), failed[0])
     message = " ".join(first.message.split()).removeprefix(f"{first.name}: ")
@@ -78,13 +78,13 @@ def following(health: Health) -> StepText:
     cause = health.cause
     if cause is None:
         return StepText(
-            "Nothing has to be changed.",
+            "No change is needed.",
             do="Check it every ten minutes; a regression is reported once, and so is the recovery.",
             command="vllm-runbooks schedule add health --at '*/10 * * * *' -- "
             "run is-it-healthy -p live true -p url http://127.0.0.1:8000",
         )
-    verify = f"It is confirmed if: {cause.confirm}"
-    so = f"It is not the cause if: {cause.refute}"
+    verify = f"Verify: {cause.confirm}"
+    so = f"Ruled out if: {cause.refute}"
     if state_of(health)[0] == "DOWN" and not cause.changes:
         return StepText(verify, so, "Diagnose the log of the server.", "vllm-runbooks diagnose SERVER.log")
     return StepText(verify, so, "After the change run this again; `vllm-runbooks diff` compares both runs.")

@@ -83,7 +83,7 @@ def _reason(cause: ServingFinding | None, seen: Observation, findings: Sequence[
         return f"{cause.title} ({cause.id}; {'; '.join(proof.message for proof in cause.proofs)})"
     passed = [check.name for check in seen.health_checks if check.result is LaunchResult.PASSED]
     hints = f"; {len(findings)} hints" if len(findings) > 1 else "; 1 hint" if findings else ""
-    return f"nothing wrong: {', '.join(passed) or 'no rung'} passed{hints}"
+    return f"no problems: {', '.join(passed) or 'no checks'} passed{hints}"
 
 
 def _outcome(seen: Observation) -> Outcome:
@@ -313,7 +313,7 @@ def _told(seen: Observation, figures: Figures) -> dict[str, str]:
     if seen.models:
         texts["served"] = ", ".join(model.id for model in seen.models[:_MAX_NAMES])
     if seen.gpus:
-        texts["on_gpu"] = seen.gpus[0].name or "a card"
+        texts["on_gpu"] = seen.gpus[0].name or "a GPU"
     if seen.settings.get("cache_dtype") == "auto":
         texts["cache_not_fp8"] = "auto"
     for name in ("gpu_memory_utilization", "num_gpu_blocks_override"):
