@@ -39,7 +39,7 @@ def say(**told):
     print(json.dumps(told), flush=True)
 def node(name, **facts):
     facts = None if facts.get("tool") == "" else {**HERE, **facts}
-    why = "" if facts else "its Python has not this package; install it there"
+    why = "" if facts else "vllm-runbooks is not installed in its Python; install it"
     return {"name": name, "address": "10.0.0.1", "id": name * 4, "why": why, "is_head": False, "cpus": 1.0,
             "facts": facts, "is_lost": False}
 def done(index, node, reason="fine", **more):
@@ -92,13 +92,13 @@ def test_a_lost_node_is_told_and_its_runs_are_judged_once(check: Any) -> None:
     assert [(run["case"], run["verdict"], run["node"]) for run in runs] == [(case, "pass", "one") for case in "abc"]
     assert [run.get("lost_on") for run in runs] == [None, ["two"], None]
     assert [(node["name"], node["is_lost"]) for node in told.results["nodes"]] == [("one", False), ("two", True)]
-    assert "node two: it was lost; its runs are begun again elsewhere" in told.said
+    assert "node two: it was lost; its runs are restarted on other nodes" in told.said
     assert "Node one: 3 pass" in told.printed
     assert "Node two: lost" in told.printed
-    assert "Not the same on all nodes: python (one: 3.11.7; two: 3.12.1)" in told.printed
+    assert "Differs between nodes: python (one: 3.11.7; two: 3.12.1)" in told.printed
     page = (told.out / "index.html").read_text(encoding="utf-8")
     assert "<h2>By node</h2>" in page
-    assert "begun before on two" in page
+    assert "started before on two" in page
     assert "<strong>two</strong> 3.12.1" in page
 
 
@@ -129,7 +129,7 @@ def test_a_cluster_that_is_lost_leaves_errors_and_nothing_open(check: Any) -> No
 
     assert told.status == 1
     assert [run["verdict"] for run in told.results["runs"]] == ["pass", "error", "error"]
-    assert told.results["runs"][2]["reason"] == "the connection to the Ray cluster was lost"
+    assert told.results["runs"][2]["reason"] == "lost the connection to the Ray cluster"
 
 
 def test_no_cluster_is_a_result_not_a_request_that_cannot_be_read(check: Any) -> None:
@@ -153,8 +153,8 @@ def test_who_would_judge_otherwise_gets_no_run(check: Any) -> None:
 
     assert told.status == 1
     assert {run["reason"] for run in told.results["runs"]} == {"oneoneoneone"}
-    assert "node two: is left out, as it would judge otherwise than this host: not the same catalog" in told.said
-    assert "node three: its Python has not this package" in told.said
+    assert "node two: skipped: different catalog than on this host" in told.said
+    assert "node three: vllm-runbooks is not installed in its Python" in told.said
 
 
 def test_every_node_is_compared_with_the_others(check: Any) -> None:
@@ -211,7 +211,7 @@ def test_what_a_run_reads_travels(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (folder / "deep/a.log").read_text(encoding="utf-8") == "x"
     assert file.read_text(encoding="utf-8") == "x"
     monkeypatch.setattr(node_tasks, "MOST_BYTES", 0)
-    with pytest.raises(InputError, match="too many"):
+    with pytest.raises(InputError, match="too large"):
         node_tasks.pack(tmp_path / "case")
 
 

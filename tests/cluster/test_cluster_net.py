@@ -623,4 +623,4 @@ def test_the_runbook_asks_a_ray_cluster(ring: Ring, short_folder: Path) -> None:
         assert f"{own}: export VLLM_HOST_IP={own} NCCL_SOCKET_IFNAME=v0" in shown["ways-step"]
     assert "asked through Ray" in shown["summary"]
     assert "open" in shown["ways-step"]
-    assert "name the model" in " ".join(shown["layout-step"].split())
+    assert "unknown model" in " ".join(shown["layout-step"].split())

@@ -131,7 +131,7 @@ def test_logs_of_two_nodes_are_told_together() -> None:
     assert [name for name in ("node0.log", "node1.log") if name not in views["All logs"].plain] == []
     assert "announces an unreachable address" in str(nodes_evidence.log_facts(found)[0])
     assert "Set VLLM_HOST_IP on every node" in views["All fixes"].plain
-    assert "the log of node 1 is not here" in " ".join(nodes_evidence.log_views(one)["All fixes"].plain.split())
+    assert "The log of node 1 is missing" in " ".join(nodes_evidence.log_views(one)["All fixes"].plain.split())
 
 
 def test_the_summary_begins_with_what_is_wrong() -> None:
@@ -217,7 +217,7 @@ def test_the_server_over_all_nodes_has_a_stage_on_each_by_default() -> None:
     assert isinstance(wide, Plan)
     assert wide.layout
     assert wide.layout.tp == 2
-    assert nodes_evidence.over_all(asked, found, tp=3, pp=5) == "TP 3 PP 5 is no layout of 2 cards that is ranked"
+    assert nodes_evidence.over_all(asked, found, tp=3, pp=5) == "TP 3 PP 5 is not a ranked layout of 2 GPUs"
 
 
 def test_ray_joins_hosts_only_where_the_release_does_not() -> None:
@@ -233,7 +233,7 @@ def test_ray_joins_hosts_only_where_the_release_does_not() -> None:
     assert new.of_ray == {}
     assert nnodes
     assert nnodes.fact == "`--nnodes` joins the nodes, without Ray; the executor is `mp`."
-    assert "Ray is needless" in nnodes.so
+    assert "Ray is not needed" in nnodes.so
     assert "VLLM_HOST_IP=10.77.0.2 " in new.made["start-node-b.sh"]
 
 
@@ -252,7 +252,7 @@ def test_what_prevents_a_plan_over_the_nodes_is_said() -> None:
     assert "ranks first of" in best.fact
     (refused,) = nodes_evidence.launch_facts(asked, wrong, nodes_evidence.files(asked, wrong))
     assert refused is not None
-    assert refused.fact.startswith("TP 3 PP 5 is no layout")
+    assert refused.fact.startswith("TP 3 PP 5 is not a ranked layout")
     fits, executor = nodes_evidence.launch_facts(asked, one, made)
     assert fits is not None
     assert fits.fact.startswith("Calculated: fits: ")
@@ -281,7 +281,7 @@ def test_files_are_written_only_where_that_is_asked_for(tmp_path: Path) -> None:
     assert not folder.exists()
     assert "start-node-a.sh" in nodes_evidence.write(asked, one, str(folder), apply=True).plain
     assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == set(made.made)
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         nodes_evidence.write(asked, one, str(folder), apply=True)
     with pytest.raises(InputError, match="folder is empty"):
         nodes_evidence.write(asked, one, " ", apply=True)
@@ -322,7 +322,7 @@ def test_a_case_names_another_that_there_is(tmp_path: Path) -> None:
     assert case_files.read_case(path).told_with == LOG
     path.write_text(path.read_text("utf-8").replace(f"told_with: {LOG}", "told_with: ../elsewhere"), "utf-8")
 
-    with pytest.raises(CatalogError, match=r"told_with: '\.\./elsewhere' is no case beside this one"):
+    with pytest.raises(CatalogError, match=r"told_with: '\.\./elsewhere' is not a case in the same folder"):
         case_files.read_case(path)
 
 
@@ -347,14 +347,14 @@ def test_no_host_is_asked_without_live() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "give --ray, the address of a Ray cluster, or --hosts"),
-        ({"ray": "10.0.0.1:6379", "hosts": "a,b"}, "one of them"),
+        ({}, "use either --ray"),
+        ({"ray": "10.0.0.1:6379", "hosts": "a,b"}, "use either"),
         ({"ray": "10.0.0.1:6379", "expect": -1}, "--expect -1"),
         ({"hosts": "a,b", "python": "=x"}, "write PATH, or NODE=PATH"),
         ({"hosts": "a,b", "ports": "web=1"}, "write USE=N, with ray, torch, vllm"),
-        ({"hosts": "a,b", "ports": 8000}, "ports: 8000 is no text"),
+        ({"hosts": "a,b", "ports": 8000}, "ports: 8000 is not a string"),
         ({"ray": "not an address"}, "not an address"),
-        ({"hosts": "a b,c"}, "'b' is no setting of a host"),
+        ({"hosts": "a b,c"}, "'b' is not a host setting"),
     ],
 )
 def test_a_request_that_names_no_nodes_is_one_line(given: dict[str, Any], said: str) -> None:

@@ -147,7 +147,7 @@ def test_a_host_whose_processes_are_all_killed_ends_the_start(site: Site) -> Non
     print(f"host killed: ended after {time.monotonic() - began:.1f} s: {report['attempts'][0]['ending']}")
 
     assert report["status"] == 1
-    assert f"{other} answers no more" in report["attempts"][0]["ending"]
+    assert f"{other} stopped responding" in report["attempts"][0]["ending"]
     gone(site.ring, head, other, within_s=5)
 
 
@@ -164,8 +164,8 @@ def test_a_host_that_is_cut_off_ends_the_start_on_both_sides(site: Site) -> None
     ended_s = time.monotonic() - began
     (tried,) = report["attempts"]
     assert report["status"] == 1
-    assert f"{other} answers no more" in tried["ending"]
-    assert "whether what ran there has ended is not known" in tried["ending"]
+    assert f"{other} stopped responding" in tried["ending"]
+    assert "its processes may still be running" in tried["ending"]
     gone(site.ring, head, within_s=2)
     gone(site.ring, other, within_s=agent.UNHEARD_S + 30)
     both_s = time.monotonic() - began
@@ -191,7 +191,7 @@ def test_a_node_of_ray_that_is_cut_off_ends_the_start_on_both_sides(ring: Ring, 
     report = one.ended(120)
     ended_s = time.monotonic() - began
     assert report["status"] == 1
-    assert f"{ring.address(other)} answers no more" in report["attempts"][0]["ending"]
+    assert f"{ring.address(other)} stopped responding" in report["attempts"][0]["ending"]
     gone(ring, head, within_s=5)
     gone(ring, other, within_s=240)
     both_s = time.monotonic() - began

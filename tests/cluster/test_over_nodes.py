@@ -83,7 +83,7 @@ class Stage:
         found = Cluster(head=NODES[0], nodes=tuple(NodeFacts(node) for node in NODES))
         own = {node: {"VLLM_HOST_IP": f"127.0.0.{number}"} for number, node in enumerate(NODES, 1)}
         looked = CheckedLaunchNodes(
-            clusters.check(found, catalog.specs()), own, Check("nodes", LaunchResult.LEFT_OUT, "not wanted")
+            clusters.check(found, catalog.specs()), own, Check("nodes", LaunchResult.LEFT_OUT, "skipped")
         )
         return PlannedClusterLaunch(carrier or self.carrier, self.asked(**more), looked)
 
@@ -177,7 +177,7 @@ class LosingCarrier(carriers.Carrier):
     def ask(self, node: str, request: Any, timeout_s: float) -> Any:
         del timeout_s
         if node == NODES[1] and request["do"] != "start":
-            raise UnansweredError("its agent ended without a word")
+            raise UnansweredError("its agent exited without a message")
         if request["do"] == "signal":
             self.is_signalled.set()
         is_running = not self.is_signalled.is_set()
@@ -194,7 +194,7 @@ def test_a_head_that_exits_well_after_a_node_was_lost_did_not_end_well(tmp_path:
         assert not b"".join(server.chunks(tick_s=0.05))
 
     assert server.status is None
-    assert server.ending.startswith("was ended: second answers no more")
+    assert server.ending.startswith("was stopped: second stopped responding")
 
 
 @pytest.mark.slow
@@ -212,8 +212,8 @@ def test_a_node_that_is_lost_ends_the_others(node: str, stage: Callable[..., Sta
 
     (tried,) = found.attempts
     assert tried.ready_s is not None
-    assert f"{node} answers no more (its agent ended" in tried.ending
-    assert "whether what ran there has ended is not known" in tried.ending
+    assert f"{node} stopped responding (its agent ended" in tried.ending
+    assert "its processes may still be running" in tried.ending
     assert found.status == 1
     assert gone(*(int((tmp_path / f"{each}-pid").read_text()) for each in NODES))
 
@@ -231,7 +231,7 @@ def test_a_rank_that_stands_still_is_told_and_ended(stage: Callable[..., Stage],
 
     (tried,) = found.attempts
     assert [(each.kind, each.process) for each in tried.events] == [("stopped", "VLLM::Worker_TP1 on second")]
-    assert "was ended: it hung for" in tried.ending
+    assert "was stopped: it hung for" in tried.ending
     assert gone(int(pid_file.read_text()))
 
 
@@ -278,7 +278,7 @@ def test_a_start_on_nodes_where_another_comes_up_is_refused(stage: Callable[...,
 
     assert (refused.status, refused.attempts) == (1, ())
     assert refused.checks[-1].result is LaunchResult.FAILED
-    assert f"head: this host: process {holder} is starting on it" in refused.checks[-1].message
+    assert f"head: this host: process {holder} has been starting on it" in refused.checks[-1].message
     assert [check.result for check in again] == [LaunchResult.PASSED] * 2
 
 
@@ -310,12 +310,12 @@ def test_what_can_be_known_first_is_refused_first(
     """A missing key before any node is asked; sizes that the cards do not allow before anything is measured."""
     site = stage()
     asked = replace(site.asked(left_out=["nodes"]), arguments=("--tensor-parallel-size", "4"))
-    with pytest.raises(InputError, match="takes 4 cards"):
+    with pytest.raises(InputError, match="needs 4 GPUs"):
         starting_nodes.measure_nodes(site.carrier, asked, site.said.append)
     monkeypatch.delenv("VLLM_API_KEY")
     status, _, err = run(capsys, "serve", "--hosts", "127.0.0.1:1 ,127.0.0.2:1", "org/model", "-tp", "2")
 
-    assert site.said == ["asking 2 nodes"]
+    assert site.said == ["collecting facts from 2 nodes"]
     assert (status, len(err.splitlines())) == (2, 1)
     assert "VLLM_API_KEY: is not set" in err
 
@@ -333,7 +333,7 @@ def test_a_start_that_the_nodes_forbid_is_kept_in_the_history(
     assert "nodes.unread" in err
     assert err.count("NOT STARTED") == 1
     assert (entry["kind"], entry["verdict"]) == ("serve", "fail")
-    assert entry["reason"].startswith("not started: nodes: 127.0.0.1: ")
+    assert entry["reason"].startswith("not launched: nodes: 127.0.0.1: ")
     assert "127.0.0.2: " in entry["reason"]
     assert entry["inputs"]["options"]["tensor_parallel_size"] == 2
 
@@ -373,7 +373,7 @@ def test_when_one_part_ends_all_end(stage: Callable[..., Stage], tmp_path: Path)
     with OverNodes(carrier, both, tmp_path, 1) as over:
         assert list(over.chunks(tick_s=0.1)).count(b"") > 0
     assert over.status == 4
-    assert over.ending == "ended with exit status 4 on second, a part that computes; the others were ended"
+    assert over.ending == "ended with exit status 4 on second, a worker node; the others were stopped"
     assert gone(int((tmp_path / "pid").read_text()))
 
     missing = [both[0], NodeCommand("second", ("/nope/vllm",), {})]
@@ -404,7 +404,7 @@ def test_one_start_at_a_time_on_a_node(tmp_path: Path, monkeypatch: pytest.Monke
     assert lock(second, is_check=True)[0] == "unknown"
     result, says = lock(second)
     assert result == "failed"
-    assert f"process {os.getpid()} is starting on it" in says
+    assert f"process {os.getpid()} has been starting on it" in says
     first.unlock({})
     assert lock(second)[0] == "passed"
     second.unlock({})
@@ -428,16 +428,16 @@ def test_what_the_nodes_prove_to_fail_is_refused(case: str, result: LaunchResult
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--ray", "h:1", "--hosts", "a,b", "M"], "one of them"),
-        (["--ray", "h:1"], "give MODEL"),
-        (["--hosts", "a,b", "M", "--host", "::"], "--host follows from the nodes"),
+        (["--ray", "h:1", "--hosts", "a,b", "M"], "use either"),
+        (["--ray", "h:1"], "use MODEL"),
+        (["--hosts", "a,b", "M", "--host", "::"], "--host is set from the nodes"),
         (["--hosts", "a,b", "M", "--api-key", "x"], "set VLLM_API_KEY instead"),
-        (["--hosts", "a,b", "M", "--port", "many"], "is no port"),
+        (["--hosts", "a,b", "M", "--port", "many"], "is not a port"),
         (["--hosts", "a,b", "--env", "NOT_SET_HERE", "M"], "NAME=VALUE"),
-        (["--hosts", "a,b", "--env", "HF_TOKEN=hf_0123456789", "M"], "who lists processes would see HF_TOKEN"),
+        (["--hosts", "a,b", "--env", "HF_TOKEN=hf_0123456789", "M"], "HF_TOKEN would be visible"),
         (["--hosts", "/nope/hosts", "M"], "no such file"),
-        (["--expect", "2", "--", "vllm", "serve", "M"], "--expect is for --ray or --hosts"),
-        (["--skip", "nodes", "--", "vllm", "serve", "M"], "--skip nodes is for --ray or --hosts"),
+        (["--expect", "2", "--", "vllm", "serve", "M"], "--expect requires --ray or --hosts"),
+        (["--skip", "nodes", "--", "vllm", "serve", "M"], "--skip nodes requires --ray or --hosts"),
     ],
 )
 def test_a_request_that_cannot_be_read_is_refused(

@@ -75,7 +75,7 @@ class Agent:
             return {"error": redact_text(error.strerror or str(error))}
         except Exception as error:  # noqa: BLE001 - who asks waits for an answer, whatever went wrong
             reason = redact_text(" ".join(str(error).split()))[:200]
-            return {"error": f"the question cannot be answered ({type(error).__name__}: {reason})"}
+            return {"error": f"the request failed ({type(error).__name__}: {reason})"}
 
     def close(self) -> None:
         """End all that was started, and wait for nobody any more."""
@@ -165,7 +165,7 @@ def _serve(agent: Agent, answers: Any) -> None:
     def reply(request: Mapping[str, Any]) -> None:
         line = json.dumps({"id": request.get("id"), **agent.answer(request)})
         if len(line) > MAX_LINE:
-            line = json.dumps({"id": request.get("id"), "error": "the answer is too long"})
+            line = json.dumps({"id": request.get("id"), "error": "the response is too long"})
         with lock:
             answers.write(line + "\n")
             answers.flush()

@@ -54,7 +54,7 @@ def _run(spec: dict[str, Any], device: Any) -> None:
     right = bool((numbers == expected).all())  # which also waits for the card
     # All ranks are through: none leaves while another still reads from it.
     dist.barrier()
-    _say("done" if right else "failed", seconds=time.monotonic() - begun, message="" if right else "the sum is wrong")
+    _say("done" if right else "failed", seconds=time.monotonic() - begun, message="" if right else "wrong sum")
     dist.destroy_process_group()
 
 

@@ -27,7 +27,7 @@ _HELLO_S = 25.0
 """How long a node may take until it answers first: ssh, and a Python that starts."""
 _RAY_S = 60.0
 _AT_ONCE = 64
-_HEEDLESS = "what was started there did not end with its input and may still run there: look, and end it"
+_HEEDLESS = "processes launched there may still be running; check and stop them"
 """Of what is no agent of ours; sshd ends nothing when it is left."""
 
 
@@ -181,8 +181,8 @@ class Ray(Carrier):
         if expected is not None and alive + len(unread) < expected:
             missing = expected - alive - len(unread)
             why = (
-                f"{expected} nodes are expected, and the cluster at {address} has {alive}: what has not joined is "
-                "unknown to it; look at its own log, or ask it over ssh (--hosts)"
+                f"expected {expected} nodes, but the cluster at {address} has {alive}: nodes that have not joined are "
+                "unknown to Ray; check their Ray logs, or use ssh (--hosts)"
             )
             unread.append(Unread(f"{missing} more" if missing > 1 else "one more", why))
         self.unread = tuple(unread)
@@ -194,7 +194,7 @@ class Ray(Carrier):
     def ask(self, node: str, request: Mapping[str, Any], timeout_s: float) -> Answer:
         """A node's answer."""
         if self._wire is None:
-            raise UnansweredError("the cluster is left")
+            raise UnansweredError("disconnected from the cluster")
         question = {"do": "ask", "node": node, "request": dict(request), "timeout_s": timeout_s}
         return self._wire.ask(question, timeout_s + 5)
 

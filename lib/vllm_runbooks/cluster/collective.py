@@ -72,7 +72,7 @@ def run(
             if any(
                 environments[name].get(key) != value for name in names for key, value in variables.get(name, {}).items()
             ):
-                say(f"running it again over {backend}, with the advised environment")
+                say(f"running it again over {backend}, with the recommended environment")
                 done.append(all_reduce.run(variables, environments))
     return tuple(done)
 
@@ -242,12 +242,12 @@ class _Rank:
             return RankOutcome(self._node, self._number, RankState.DONE, float(last["seconds"]))
         if not self.is_open:
             ended = RankState.NOT_STARTED if state in (None, "unable") else RankState.FAILED
-            reason = str(last.get("message") or "") or self._why or self._line or "it ended without a word"
+            reason = str(last.get("message") or "") or self._why or self._line or "it exited without a message"
             return RankOutcome(self._node, self._number, ended, message=one_line(reason))
         if state is None:
             return RankOutcome(
                 self._node, self._number, RankState.NOT_STARTED, message="torch was not imported in time"
             )
-        where = "after all ranks had met" if state == "joined" else "while it waited for the others"
-        reason = f"still waiting when it was ended, {where}; the limit is {limit_s:g} s"
+        where = "after all ranks had joined" if state == "joined" else "while it waited for the others"
+        reason = f"still waiting when it was stopped, {where}; the timeout is {limit_s:g} s"
         return RankOutcome(self._node, self._number, RankState.HUNG, message=reason)

@@ -76,7 +76,7 @@ def read(
     return replace(result, case=loaded.case)
 
 
-_NO_NODES = "The evidence is a log without nodes: name what vllm-runbooks cluster check --out FILE wrote."
+_NO_NODES = "The evidence is a log without nodes: use a file written by vllm-runbooks cluster check --out FILE."
 
 
 def _diagnosed(nodes: CheckedCluster | str, logs: Evidence | None, recorded: Evidence | None) -> NodesEvidence:
@@ -142,7 +142,7 @@ def log_views(evidence: NodesEvidence) -> dict[str, RenderedView]:
         "The logs, marked": annotated.log(answer, logs.documents),
         "All logs": answers.starts(answer),
         "All fixes": answers.remedies(answer),
-        "What confirms and what refutes the cause": answers.checks(answer),
+        "How to verify the cause, and what rules it out": answers.checks(answer),
         "Other findings": answers.others(answer),
         "Claims of the recorded document, checked": claims.judged(diagnosing.judge_claims(logs)),
     }
@@ -175,7 +175,7 @@ def question(evidence: NodesEvidence, *, model: str = "", vllm: str = "", option
     logged_model, logged_options, release = _logged(evidence)
     name = model.strip() or logged_model or _seen(nodes)
     if not name:
-        return "neither the nodes nor a log name the model; set `model`"
+        return "unknown model; set `model`"
     try:
         request = planner.on_nodes(name, nodes, nodes.environments, vllm=vllm.strip() or release, arguments=arguments)
     except InputError as error:
@@ -224,9 +224,9 @@ def over_all(request: PlanningRequest | str, layouts: Layouts | str, *, tp: int 
     )  # fmt: skip
     named = f"TP {sizes[0]} PP {sizes[1]}"
     if plan_in_layout is None:
-        return f"{named} is no layout of {len(nodes)} cards that is ranked"
+        return f"{named} is not a ranked layout of {len(nodes)} GPUs"
     if not plan_in_layout.legal:
-        return f"{named} is not legal: {'; '.join(plan_in_layout.reasons)}"
+        return f"{named} is not valid: {'; '.join(plan_in_layout.reasons)}"
     if plan_in_layout.fits is False:
         return f"{named} does not fit: {'; '.join(plan_in_layout.limits)}"
     return plan_in_layout
@@ -290,14 +290,14 @@ def confirmations(request: PlanningRequest | str, plan: Plan | str) -> Mapping[s
 def write(request: PlanningRequest | str, plan: Plan | str, folder: str, *, apply: bool) -> RenderedView:
     """Write what starts a layout on each node if `apply` is set; raises InputError if a file exists already."""
     if not isinstance(apply, bool):
-        raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
+        raise InputError(f"apply: {apply!r} must be True or False; no files written")
     check_texts(folder=folder)
     if isinstance(request, str) or isinstance(plan, str):
-        return RenderedView.nothing(f"Nothing is written: {plan if isinstance(plan, str) else request}.")
+        return RenderedView.nothing(f"No files written: {plan if isinstance(plan, str) else request}.")
     if not apply:
-        return RenderedView.nothing("Nothing is written, since apply is False.")
+        return RenderedView.nothing("No files written: apply is False.")
     if not folder.strip():
-        raise InputError("folder is empty; name the folder that the files are to be written into")
+        raise InputError("folder is empty; set the output folder")
     written = planner.node_files(request, plan, Path(folder))
     return RenderedView.said(f"Written: {', '.join(str(Path(folder) / name) for name in written.files)}.")
 
@@ -321,4 +321,4 @@ def _of_logs(answer: Answer, logs: Evidence) -> RunbookVerdict:
     if logs.case is not None or judged.verdict is Verdict.FAIL or alone is None:
         return judged
     # A hint where one host was meant; here several were.
-    return replace(judged, verdict=Verdict.FAIL, reason=f"{alone.title} ({_ONE_HOST}): no other node took part")
+    return replace(judged, verdict=Verdict.FAIL, reason=f"{alone.title} ({_ONE_HOST}): no other node joined")

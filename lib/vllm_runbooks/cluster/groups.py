@@ -189,7 +189,7 @@ class CommandGroups:
     def __getitem__(self, number: str) -> CommandGroup:
         with self._lock:
             if number not in self._groups:
-                raise InputError(f"group {number[:20]}: is not known here; it was ended, or belongs to another process")
+                raise InputError(f"group {number[:20]}: unknown; it has ended, or belongs to another process")
             return self._groups[number]
 
     def forget(self, number: str) -> None:

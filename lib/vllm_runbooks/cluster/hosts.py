@@ -56,7 +56,7 @@ def check_ray(address: str) -> None:
     is_odd = address.startswith("-") or not address.isprintable() or not _NO_ADDRESS.isdisjoint(address)
     if address != "auto" and (not is_one or is_odd):
         raise InputError(
-            f"--ray {visible(address[:80])!r}: is no address of a Ray cluster; write HOST:PORT, as in 10.0.0.1:6379, "
+            f"--ray {visible(address[:80])!r}: is not a Ray cluster address; write HOST:PORT, as in 10.0.0.1:6379, "
             "or auto"
         )
 
@@ -64,7 +64,7 @@ def check_ray(address: str) -> None:
 def read_hosts(text: str, where: str) -> tuple[SshHost, ...]:
     """Read a list of hosts, one a line, with comments behind `#`; raises InputError."""
     if len(text) > _MAX_TEXT:
-        raise InputError(f"{where}: is larger than {_MAX_TEXT >> 20} MiB, so no list of hosts; {_FORM}")
+        raise InputError(f"{where}: is larger than {_MAX_TEXT >> 20} MiB, not a host list; {_FORM}")
     hosts = []
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
         words = line.partition("#")[0].split()
@@ -81,47 +81,51 @@ def parse_hosts(text: str) -> tuple[SshHost, ...]:
             with path.open(encoding="utf-8") as file:
                 return read_hosts(file.read(_MAX_TEXT + 1), visible(text[:200]))
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "is no text"
-        raise InputError(f"{visible(text[:200])}: cannot be read: {reason}; give a list of hosts") from None
+        reason = getattr(error, "strerror", None) or "is not text"
+        raise InputError(f"{visible(text[:200])}: cannot be read: {reason}; use a host list") from None
     if "," not in text and ("/" in text or text.endswith((".txt", ".list", ".hosts", ".yaml"))):
-        raise InputError(f"{visible(text[:200])}: no such file; give a list of hosts, or HOST,HOST")
+        raise InputError(f"{visible(text[:200])}: no such file; use a host list, or HOST,HOST")
     return _checked([_host(word.split() or [""], "--hosts") for word in text.split(",")], "--hosts")
 
 
 def _host(words: list[str], where: str) -> SshHost:
     match = _HOST.fullmatch(words[0])
     if match is None:
-        raise InputError(f"{where}: {visible(words[0][:80])!r} names no host; {_FORM}")
+        raise InputError(f"{where}: {visible(words[0][:80])!r} is not a host; {_FORM}")
     address = match["six"] or match["address"]
     settings, variables = dict[str, str](), dict[str, str]()
     for word in words[1:]:
         name, sign, value = word.partition("=")
         if not sign or (name not in _SETTINGS and not _VARIABLE.fullmatch(name)):
-            raise InputError(f"{where}: {visible(word[:80])!r} is no setting of a host; {_FORM}")
+            raise InputError(f"{where}: {visible(word[:80])!r} is not a host setting; {_FORM}")
         if names_secret(name):
-            raise InputError(f"{where}: who lists processes would see {name}; set it on the host, or by --env")
+            raise InputError(
+                f"{where}: the value of {name} would be visible in the process list; set it on the host, or with --env"
+            )
         if not _HARMLESS.fullmatch(value):
-            raise InputError(f"{where}: {name}: its value has a sign that a shell would read; write it without")
+            raise InputError(f"{where}: {name}: its value contains a shell character; remove it")
         (settings if name in _SETTINGS else variables)[name] = value
     for name in ("python", "agent"):
         if name in settings and not re.fullmatch(VALUES["remote_path"], settings[name], re.ASCII):
-            raise InputError(f"{where}: {name}={settings[name][:80]}: is no path of a program; begin it with /")
+            raise InputError(f"{where}: {name}={settings[name][:80]}: is not an absolute program path")
     name = settings.get("name", address.replace(":", "-"))
     if not re.fullmatch(VALUES["word"], name, re.ASCII):
-        raise InputError(f"{where}: name={visible(name[:80])}: is no name; use letters, digits, dots and dashes")
+        raise InputError(
+            f"{where}: name={visible(name[:80])}: is not a valid name; use letters, digits, dots and hyphens"
+        )
     port = None if match["port"] is None else int(match["port"])
     if port is not None and port >= 1 << 16:
-        raise InputError(f"{where}: {port} is no port; give one from 1 to 65535")
+        raise InputError(f"{where}: {port} is not a port; use 1 to 65535")
     agent, python = settings.get("agent", SshHost.agent), settings.get("python")
     return SshHost(name, address, match["user"], port, agent, python, tuple(variables.items()))
 
 
 def _checked(hosts: list[SshHost], where: str) -> tuple[SshHost, ...]:
     if not hosts:
-        raise InputError(f"{where}: names no host; {_FORM}")
+        raise InputError(f"{where}: no hosts; {_FORM}")
     if len(hosts) > _MAX_HOSTS:
-        raise InputError(f"{where}: names more than {_MAX_HOSTS} hosts; give those of one cluster")
+        raise InputError(f"{where}: more than {_MAX_HOSTS} hosts; use the hosts of one cluster")
     twice, count = Counter(host.name for host in hosts).most_common(1)[0]
     if count > 1:
-        raise InputError(f"{where}: names {twice} twice; give each host once, or names of their own with name=")
+        raise InputError(f"{where}: {twice} is listed twice; list each host once, or set different names with name=")
     return tuple(hosts)

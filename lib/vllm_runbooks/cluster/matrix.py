@@ -79,12 +79,12 @@ def _results(source: NodeFacts, plan: Sequence[Mapping[str, Any]], answer: Any) 
         why = str(outcome["why"])
         state = Reachability(outcome["state"]) if outcome.get("state") else Reachability.UNKNOWN
         if not attempt["is_ours"] and attempt["why"] != "taken":
-            state, why = Reachability.UNKNOWN, f"nobody could wait there: {attempt['why']}"
+            state, why = Reachability.UNKNOWN, f"could not listen on it: {attempt['why']}"
         elif not attempt["is_ours"] and state is Reachability.REFUSED:
             # Who listens there may do so at another address alone.
-            state, why = Reachability.UNKNOWN, "another process has the port there, and refuses at this address"
+            state, why = Reachability.UNKNOWN, "another process uses the port, and rejects connections to this address"
         elif attempt["address"] in interfaces and state is Reachability.UNREACHABLE:
-            why = f"{source.name} has this address itself, on {interfaces[attempt['address']]}"
+            why = f"{source.name} has the same address, on {interfaces[attempt['address']]}"
         interface = interfaces.get(outcome.get("source") or "")
         ends = (source.name, attempt["target"], attempt["address"], attempt["port"], attempt["use"])
         results.append(
@@ -97,7 +97,7 @@ def _results(source: NodeFacts, plan: Sequence[Mapping[str, Any]], answer: Any) 
         if result.use == ANY and result.state is Reachability.UNREACHABLE
     }
     return [
-        replace(result, state=Reachability.UNREACHABLE, reason="the address is not the node's own from here")
+        replace(result, state=Reachability.UNREACHABLE, reason="from here, the address belongs to another host")
         if (result.target, result.address) in foreign and result.state in (Reachability.OPEN, Reachability.UNKNOWN)
         else result
         for result in results
@@ -132,7 +132,7 @@ def _with_bandwidth(
                 attempt = now[name]
                 if isinstance(answer, UnansweredError):
                     measured[attempt] = replace(
-                        attempt, reason=f"a stream of data did not pass: {redact_text(str(answer))}"[:300]
+                        attempt, reason=f"data transfer failed: {redact_text(str(answer))}"[:300]
                     )
                 else:
                     measured[attempt] = replace(attempt, bandwidth_mbit_s=float(answer["mbit_s"]))

@@ -25,7 +25,7 @@ PORTS = {"ray": 6379, "torch": 29501, "vllm": 8000}
 (vLLM's --master-port), and of the server (--port)."""
 LIMIT_S = 6.0
 """Of the collective on every rank, where none is given."""
-OTHER_VERSION = "its agent is of another version; install the same on every node"
+OTHER_VERSION = "its agent has another version; install the same version on all nodes"
 _ASKED_S = 90.0
 _CLOCKED_S = 10.0
 _ROUNDS = 5
@@ -56,7 +56,7 @@ def measure(
     """
     named = {node: (pythons or {}).get(node) or carrier.python(node) for node in carrier.nodes()}
     lacking = f"; {len(carrier.unread)} could not be reached" if carrier.unread else ""
-    say(f"asking {len(named)} node{'s' * (len(named) != 1)}{lacking}")
+    say(f"collecting facts from {len(named)} node{'s' * (len(named) != 1)}{lacking}")
     nodes, unread = _facts(carrier, model, named)
     names = [node.name for node in nodes]
     cluster = Cluster(
@@ -69,7 +69,7 @@ def measure(
     )
     on_facts(cluster)
     if len(nodes) > 1:
-        say("trying every way between them")
+        say("testing all connections between them")
         cluster = replace(cluster, connections=matrix.measure_reachability(carrier, nodes, ports))
         if is_collective_run:
             ran = collective.run(

@@ -54,13 +54,13 @@ def open_carrier(
 ) -> Carrier:
     """Carry questions to a Ray cluster, or else to hosts that ssh reaches; the caller closes it; raises InputError."""
     if expect is not None and not 0 < expect <= clusters.MAX_NODES:
-        raise InputError(f"--expect {expect}: is no number of nodes; give one from 1 to {clusters.MAX_NODES:,}")
+        raise InputError(f"--expect {expect}: is not a number of nodes; use 1 to {clusters.MAX_NODES:,}")
     if (ray is None) == (hosts is None):
-        raise InputError("give --ray, the address of a Ray cluster, or --hosts, those that ssh reaches; one of them")
+        raise InputError("use either --ray (address of a Ray cluster) or --hosts (hosts reached over ssh)")
     if expect is not None and ray is None:
-        raise InputError("--expect is for --ray; a list of hosts has its own number")
+        raise InputError("--expect requires --ray; a host list has a fixed number of nodes")
     if ssh_config is not None and hosts is None:
-        raise InputError("--ssh-config is for --hosts; give them as well")
+        raise InputError("--ssh-config requires --hosts")
     if hosts is not None:
         return carriers.Ssh(host_lists.parse_hosts(hosts), config=ssh_config)
     host_lists.check_ray(ray or "")
@@ -82,7 +82,7 @@ def pythons_by_node(carrier: Carrier, named: Mapping[str, str]) -> dict[str, str
     """Python of each node that answers, where one is named; a named node that is not there counts as unread."""
     nodes = carrier.nodes()
     names = {*nodes, *(unread.name for unread in carrier.unread), ""}
-    why = f"--python names it, and it is not among those that are there: {', '.join(nodes) or 'none'}"
+    why = f"--python: unknown node; nodes: {', '.join(nodes) or 'none'}"
     carrier.unread = (*carrier.unread, *(Unread(name, why) for name in named if name not in names))
     return {node: path for node in nodes if (path := named.get(node, named.get(""))) is not None}
 

@@ -65,7 +65,7 @@ class NodeChecks:
             if is_check:
                 holders = sorted({*card_locks.holders(keys).values()})
                 if holders:
-                    says = f"{', '.join(holders)} is starting; a start would wait for it"
+                    says = f"{', '.join(holders)} is starting; a launch would wait for it"
                     return Check("lock", LaunchResult.UNKNOWN, says)
             else:
                 with contextlib.ExitStack() as locks:
@@ -80,7 +80,7 @@ class NodeChecks:
         except InputError as error:
             return Check("lock", LaunchResult.FAILED, str(error), time.monotonic() - began)
         seconds = time.monotonic() - began
-        return Check("lock", LaunchResult.PASSED, "no other guarded start is on its way there", seconds)
+        return Check("lock", LaunchResult.PASSED, "no other supervised launch is starting on this node", seconds)
 
     def unlock(self, _asked: Mapping[str, Any]) -> dict[str, Any]:
         """Hold nothing any more, and wait for nothing."""

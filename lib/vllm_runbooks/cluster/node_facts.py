@@ -125,15 +125,15 @@ def model_facts(model: str) -> ModelFacts:
     """The model's files as this node has them; the weights are sampled, not read."""
     folder = _folder(model)
     if folder is None:
-        return ModelFacts(model, exists=False, reason="is not in this node's cache of the Hub")
+        return ModelFacts(model, exists=False, reason="is not in this node's Hub cache")
     try:
         names = sorted(file.name for file in folder.iterdir() if file.suffix in _OF_MODEL and file.is_file())
         files = tuple(_file(folder / name) for name in names[:_MAX_FILES])
     except OSError as error:
-        reason = "is not there" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+        reason = "not found" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
         return ModelFacts(model, exists=False, reason=reason)
     if not any(file.name in ("config.json", "params.json") or file.name.endswith(".gguf") for file in files):
-        return ModelFacts(model, exists=False, reason="the folder holds no config.json", files=files)
+        return ModelFacts(model, exists=False, reason="the folder has no config.json", files=files)
     return ModelFacts(model, exists=True, files=files)
 
 
@@ -168,5 +168,5 @@ def python_with_torch(python: str | None) -> str:
     if python is not None:
         return python
     if find_spec("torch") is None:
-        raise InputError(f"{sys.executable}: has no torch; name the node's Python that has one with --python")
+        raise InputError(f"{sys.executable}: has no torch; set a Python with torch using --python")
     return sys.executable

@@ -57,7 +57,7 @@ def pack(path: Path) -> Content:
     try:
         files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
         if (size := sum(file.stat().st_size for file in files)) > MOST_BYTES:
-            raise InputError(f"{path}: {size >> 20} MiB are too many to be sent to a node; name a smaller folder")
+            raise InputError(f"{path}: {size >> 20} MiB is too large to send to a node; use a smaller folder")
         read = {"" if file == path else file.relative_to(path).as_posix(): file.read_bytes() for file in files}
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None

@@ -111,7 +111,7 @@ class OverNodes(StoppableRun):
         self._open = set(self._groups)
         for node, answer in answers.items():
             if isinstance(answer, UnansweredError):
-                raise InputError(f"{node}: its part cannot be started: {answer}; look at the node")
+                raise InputError(f"{node}: its part cannot be launched: {answer}; check the node")
         self._threads = [threading.Thread(target=self._follow, args=(node,), daemon=True) for node in self._groups]
         self._threads.append(threading.Thread(target=self._heed, daemon=True))
         for thread in self._threads:
@@ -125,7 +125,9 @@ class OverNodes(StoppableRun):
         finally:
             self._blocks.close()
         if self._refused:
-            raise InputError(f"{self._refused}; check the program there, or name its Python with --python") from error
+            raise InputError(
+                f"{self._refused}; check the program on that node, or set its Python with --python"
+            ) from error
 
     def sights(self) -> Mapping[int, Sight]:
         """The processes on all nodes, as they were last told; the key holds the node's number as well."""
@@ -163,11 +165,11 @@ class OverNodes(StoppableRun):
         if is_first and self.stopped_by is None:
             self._is_decided = True
             self.status = ended.status
-            where = "the part that serves" if ended.node == self._head else "a part that computes"
+            where = "the API server" if ended.node == self._head else "a worker node"
             self._said = (
-                f"was ended: {_unknown(ended.node, ended.lost)}"
+                f"was stopped: {_unknown(ended.node, ended.lost)}"
                 if ended.lost
-                else f"{ending_of(ended.status)} on {ended.node}, {where}; the others were ended"
+                else f"{ending_of(ended.status)} on {ended.node}, {where}; the others were stopped"
             )
             self._orders.put(signal.SIGTERM)
             return
@@ -253,7 +255,7 @@ class OverNodes(StoppableRun):
 
 
 def _unknown(node: str, why: str) -> str:
-    return f"{node} answers no more ({why}), and whether what ran there has ended is not known"
+    return f"{node} stopped responding ({why}); its processes may still be running"
 
 
 def _seen(documents: Sequence[Any], node: str) -> dict[int, Sight]:

@@ -71,7 +71,7 @@ class Bridge:
                 try:
                     ray.get(hellos[node["name"]], timeout=max(ends_at - time.monotonic(), 0.1))
                 except Exception as error:  # noqa: BLE001 - as above
-                    node["why"] = f"no process of ours can be started there: {first_line(error)}"
+                    node["why"] = f"the agent could not be started: {first_line(error)}"
                     self._actors.pop(node["name"])
 
     def _ask(self, node: str, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def join_cluster(address: str) -> list[dict[str, Any]]:
     try:
         import ray
     except ImportError:
-        raise InputError(f"{sys.executable}: has no Ray; install the version that the cluster has") from None
+        raise InputError(f"{sys.executable}: has no Ray; install the cluster's version") from None
     _dial(address)
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")
@@ -118,7 +118,7 @@ def join_cluster(address: str) -> list[dict[str, Any]]:
         name, at = _name(entry), str(entry["NodeManagerAddress"])
         if names.count(name) > 1:
             name = f"{at}-{entry['NodeID'][:6]}" if len({*names}) == 1 else at
-        why = "" if entry["Alive"] else "Ray lists it as dead: it was lost, or left, and has not joined again"
+        why = "" if entry["Alive"] else "Ray lists it as dead: it was lost or left, and has not rejoined"
         is_head = "node:__internal_head__" in entry["Resources"]
         cpus = entry["Resources"].get("CPU", 0.0)
         node = {"name": name, "address": at, "id": entry["NodeID"], "why": why, "is_head": is_head, "cpus": cpus}
@@ -141,7 +141,7 @@ def _dial(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), _DIAL_S).close()
     except TimeoutError:
         raise InputError(
-            f"nothing answers at {address} within {_DIAL_S:g} s: a firewall drops it, or nobody is there"
+            f"no answer from {address} within {_DIAL_S:g} s: blocked by a firewall, or the host is down"
         ) from None
     except (OSError, OverflowError) as error:
         raise InputError(f"no Ray cluster at {address}: {getattr(error, 'strerror', None) or error}") from None

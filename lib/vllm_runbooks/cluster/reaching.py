@@ -197,7 +197,7 @@ class _Attempt:
                     _greet(connection, self._token, _PING)
                 except OSError as error:
                     # Somebody took the connection who is not who was meant, or a proxy that could not hand it on.
-                    self._ended(Reachability.UNREACHABLE, f"somebody else answers at this address ({_said(error)})")
+                    self._ended(Reachability.UNREACHABLE, f"another host answers at this address ({_said(error)})")
                     return
                 try:
                     self.found["latency_ms"] = _latency_ms(connection)

@@ -50,8 +50,8 @@ class _Round(NamedTuple):
 
 _ROUNDS = (
     _Round(("model", "port")),
-    _Round(("lock",), is_in_order=True, says="other starts on these nodes are waited for"),
-    _Round(("memory",), says="the memory of the cards has to be steady"),
+    _Round(("lock",), is_in_order=True, says="waiting for other launches on these nodes"),
+    _Round(("memory",), says="waiting for stable GPU memory"),
 )
 
 
@@ -108,7 +108,7 @@ def measure_nodes(carrier: Carrier, launch: ClusterLaunch, say: Callable[[str], 
     return CheckedLaunchNodes(
         checked,
         environments,
-        check_findings(checked) if is_wanted else Check("nodes", LaunchResult.LEFT_OUT, "not wanted"),
+        check_findings(checked) if is_wanted else Check("nodes", LaunchResult.LEFT_OUT, "skipped"),
     )
 
 
@@ -138,14 +138,14 @@ def check_findings(checked: CheckedCluster) -> Check:
     if fatal:
         return Check("nodes", LaunchResult.FAILED, "; ".join(_line(item) for item in fatal[:3]))
     if len(checked.nodes) < 2:
-        answers = next((f"{node.name} alone answers" for node in checked.nodes), "no node answers")
-        return Check("nodes", LaunchResult.FAILED, f"{answers}; a start over several nodes takes two at least")
+        answers = next((f"only {node.name} answers" for node in checked.nodes), "no node answers")
+        return Check("nodes", LaunchResult.FAILED, f"{answers}; a multi-node launch needs at least two")
     worse = [_line(item) for item in checked.findings if item.severity is Severity.DEGRADED and item.id not in _OF_RAY]
     if worse or checked.unmeasured:
         unknown = [f"not measured: {item.fact}" for item in checked.unmeasured]
         return Check("nodes", LaunchResult.UNKNOWN, "; ".join([*worse, *unknown][:3]))
     names = ", ".join(node.name for node in checked.nodes)
-    return Check("nodes", LaunchResult.PASSED, f"{names} reach each other both ways, and an all-reduce over them ran")
+    return Check("nodes", LaunchResult.PASSED, f"{names} reach each other in both directions, and an all-reduce passed")
 
 
 def _line(finding: NodeFinding) -> str:
@@ -155,7 +155,9 @@ def _line(finding: NodeFinding) -> str:
 def required(name: str, variables: Mapping[str, str]) -> str:
     """A variable that the user has to set; raises InputError."""
     if name not in variables:
-        raise InputError(f"{name}: is not set; servers that others reach need it: set it and start again")
+        raise InputError(
+            f"{name}: is not set, but is required for a server that others can reach; set it and launch again"
+        )
     return variables[name]
 
 
@@ -178,11 +180,12 @@ def _plan_launch(
     parts = plan_files.servers(request, plan, first_port=launch.port)
     if len({part.instance for part in parts}) > 1 or len(parts) == 1:
         raise InputError(
-            f"{launch.model}: the plan is no one server over several nodes but {len(parts)} on one each; give "
-            "sizes, as in --tensor-parallel-size 2, or start it there with `serve`"
+            f"{launch.model}: the plan is {len(parts)} servers on one node each, not one server "
+            "over several nodes; set "
+            "sizes, as in --tensor-parallel-size 2, or launch on each node with `serve`"
         )
     if any(part.joined for part in parts):
-        raise InputError(f"{launch.model}: only Ray joins these cards to one server; `cluster files` writes that")
+        raise InputError(f"{launch.model}: one server on these GPUs requires Ray; use `cluster files`")
     return request, plan, parts
 
 
@@ -217,13 +220,13 @@ class PlannedClusterLaunch:
         """Checks of the nodes, the command and the plan, and those that each node makes of its part."""
         yield self._looked.check
         for name, made in (("command", self._command), ("plan", self._fits)):
-            yield Check(name, LaunchResult.LEFT_OUT, "not wanted") if name in self._asked.request.left_out else made()
+            yield Check(name, LaunchResult.LEFT_OUT, "skipped") if name in self._asked.request.left_out else made()
         yield from self._own_checks(say, _ROUNDS)
 
     def _command(self) -> Check:
         linted = checking.lint_text(self.subject.page.text, vllm=self.subject.vllm)
         wrong = [issue.message for issue in linted.issues if issue.severity is IssueSeverity.ERROR]
-        says = wrong[0] if wrong else f"as it was written for vLLM {linted.vllm.version}"
+        says = wrong[0] if wrong else f"no problems for vLLM {linted.vllm.version}"
         return Check("command", LaunchResult.FAILED if wrong else LaunchResult.PASSED, says)
 
     def _fits(self) -> Check:
@@ -240,7 +243,7 @@ class PlannedClusterLaunch:
                 continue
             nodes = sorted(part.node for part in self.parts)
             if round_.says:
-                say(f"{', '.join(nodes)}: {round_.says}, {self._asked.request.steady.wait_s:g} s at most")
+                say(f"{', '.join(nodes)}: {round_.says}, at most {self._asked.request.steady.wait_s:g} s")
             for several in [[node] for node in nodes] if round_.is_in_order else [nodes]:
                 for node, answer in self._told(several, names).items():
                     if isinstance(answer, UnansweredError):

@@ -37,7 +37,7 @@ _SUSPECTED_S = 75.0
 """How long Ray may take to notice that a node is gone, which it does after several questions without an answer."""
 _STUCK_S = 60.0
 """How long nothing of what waits may be begun while no node is there that could."""
-_NONE_LEFT = "not executed: no node is left that may execute it"
+_NONE_LEFT = "not executed: no usable node left"
 
 
 class Spread:
@@ -173,7 +173,7 @@ class Spread:
 
     def _lose(self, node: dict[str, Any]) -> None:
         node["is_lost"] = True
-        self._say({"lost": node["name"], "why": "it was lost while runs were executed"})
+        self._say({"lost": node["name"], "why": "lost during execution"})
 
     def _give_up(self, running: dict[Any, dict[str, Any]], waiting: deque[Any], began: Mapping[int, list[str]]) -> None:
         able = {id_ for id_, node in self._nodes.items() if not node["is_lost"] and node["cpus"] >= 1}
@@ -225,7 +225,7 @@ def _result(ref: Any, timeout_s: float, limit_s: float = 0.0) -> tuple[Any, str]
         return None, f"no answer within {limit_s or timeout_s:.0f} s"
     except Exception as error:  # noqa: BLE001 - Ray raises whatever its servers answer
         if "ModuleNotFoundError" in str(error):
-            return None, "its Python has not this package; install it there"
+            return None, "vllm-runbooks is not installed in its Python; install it"
         kind = type(error).__name__
         return None, _GONE.get(kind) or ray_bridge.first_line(error)
 
@@ -233,8 +233,8 @@ def _result(ref: Any, timeout_s: float, limit_s: float = 0.0) -> tuple[Any, str]
 _GONE = {
     "NodeDiedError": "its node was lost",
     "TaskUnschedulableError": "its node was lost",
-    "WorkerCrashedError": "Ray's process was ended each time it began",
-    "OutOfMemoryError": "its node had no memory left, and Ray ended it",
+    "WorkerCrashedError": "the Ray worker crashed on each attempt",
+    "OutOfMemoryError": "its node ran out of memory, and Ray killed it",
 }
 
 
@@ -242,7 +242,7 @@ def _inside(folder: Path, name: str) -> Path:
     """A path below a folder; whatever a node calls its files, none lies elsewhere."""
     target = folder / name
     if not target.resolve().is_relative_to(folder.resolve()):
-        raise InputError(f"{name[:80]!r}: a node wrote outside of its folder; nothing of it is kept")
+        raise InputError(f"{name[:80]!r}: a node wrote outside its folder; its output was discarded")
     return target
 
 

@@ -62,7 +62,7 @@ class RayExecutor:
             finally:
                 timer.cancel()
             if report is None or "error" in report:
-                why = report["error"] if report else f"it did not let itself be joined within {_JOIN_S:.0f} s"
+                why = report["error"] if report else f"could not connect within {_JOIN_S:.0f} s"
                 raise RunbooksError(f"--ray {self._address}: {why}")
             undone.pop_all()
         host_facts = report["here"]
@@ -103,7 +103,7 @@ class RayExecutor:
     def _refused(node: NodePart) -> str | None:
         if node.facts is None:
             return f"node {node.name}: {node.reason}"
-        return None if (node.cpus or 0) >= 1 else f"node {node.name}: Ray may use no CPU there"
+        return None if (node.cpus or 0) >= 1 else f"node {node.name}: Ray has no CPU there"
 
     def begin(self, suite: Suite) -> int:
         """Hand all runs to the cluster."""
@@ -114,7 +114,7 @@ class RayExecutor:
             index, request = suite.waiting.popleft()
             answer = refusal(request)
             if answer is None and request.node is None and not able:
-                answer = {"reason": "not executed: no node of the cluster can execute a run"}
+                answer = {"reason": "not executed: no usable node in the cluster"}
             if answer is not None:
                 suite.started(index)
                 suite.judged(index, answer, seconds=0.0, node=request.node)
@@ -156,16 +156,16 @@ class RayExecutor:
                         suite.started(index)
                     suite.judged(index, **report)
             if open_runs and not self._is_stopped:
-                self._say("the connection to the Ray cluster was lost; what was not judged by then is an error")
+                self._say("lost the connection to the Ray cluster; unfinished runs are errors")
             for index, is_begun in open_runs.items():
                 if not is_begun and not self._is_stopped:
                     suite.started(index)
-                suite.judged(index, {"reason": "the connection to the Ray cluster was lost"}, seconds=0.0)
+                suite.judged(index, {"reason": "lost the connection to the Ray cluster"}, seconds=0.0)
         finally:
             suite.through()
 
     def _lost(self, suite: Suite, name: str, why: str) -> None:
-        self._say(f"node {name}: {why}; its runs are begun again elsewhere")
+        self._say(f"node {name}: {why}; its runs are restarted on other nodes")
         self.nodes = tuple(
             replace(node, is_lost=True, reason=why) if node.name == name else node for node in self.nodes
         )
@@ -195,7 +195,7 @@ def _part(node: Mapping[str, Any], host_facts: Mapping[str, Any]) -> NodePart:
     other = [what for what in DECISIVE if facts is not None and facts.get(what) != host_facts.get(what)]
     if other:
         is_used = False
-        why = f"is left out, as it would judge otherwise than this host: not the same {_and(other)}"
+        why = f"skipped: different {_and(other)} than on this host"
     return NodePart(
         node["name"],
         node["address"],

@@ -147,7 +147,7 @@ class Wire:
         status = self.process.returncode
         if words:
             return words if status == _SSH_FAILED else f"its agent ended: {words}"
-        return "its agent ended without a word" if status is not None else "its agent hears no more"
+        return "its agent exited without a message" if status is not None else "its agent stopped responding"
 
     def end(self, patience_s: float = ENDING_S) -> bool:
         """Let it end by itself, which ends what it started; else kill it. Whether it ended by itself."""

@@ -14,7 +14,7 @@ from vllm_runbooks.core.console import given, output, terminal
 if TYPE_CHECKING:
     from vllm_runbooks.host.nodes.records import CheckedCluster
 
-_NO_NODES = "Name nodes: --ray ADDRESS, --hosts FILE, or recorded ones: what `cluster check --out FILE` wrote."
+_NO_NODES = "No nodes: use --ray ADDRESS, --hosts FILE, or nodes recorded with `cluster check --out FILE`."
 _OPTIONS = {
     "expect": "--expect",
     "pythons": "--python",
@@ -96,11 +96,11 @@ def check(*, snapshots: tuple[str, ...], model: str, out: Path | None, explain: 
 
     is_live = asked["ray"] is not None or asked["hosts"] is not None
     if snapshots and is_live:
-        raise click.UsageError("Give recorded nodes, or --ray or --hosts; not both.")
+        raise click.UsageError("Use either recorded nodes, or --ray or --hosts.")
     if not is_live:
         alone = next((name for name in _OPTIONS if asked[name]), None)
         if alone is not None:
-            raise click.UsageError(f"{_OPTIONS[alone]} is for --ray or --hosts; give one of them as well.")
+            raise click.UsageError(f"{_OPTIONS[alone]} requires --ray or --hosts.")
         if not snapshots:
             raise click.UsageError(_NO_NODES)
         return _show(node_loading.nodes(*snapshots, model=model), out, form, names=snapshots, explain=explain)
@@ -119,7 +119,9 @@ def _measured(
     from vllm_runbooks.cluster import measuring, named
 
     tried, programs = named.read_ports(ports), named.read_pythons(pythons)
-    what = "asking the nodes, trying the ways between them" + ("" if no_collective else ", running an all-reduce")
+    what = "collecting facts from the nodes, testing connections between them" + (
+        "" if no_collective else ", running an all-reduce"
+    )
     with terminal.waiting(what), named.open_carrier(**where) as carrier:
         return named.measure_and_check(
             carrier,

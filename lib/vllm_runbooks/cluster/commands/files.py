@@ -115,7 +115,7 @@ def files(
         request = planner.staged(request)
     best = planner.plan(request) if planner.has_sizes(request) else planner.layouts(request)
     if best.fits is False:
-        output.say(f"nothing is written to {out}: it does not fit")
+        output.say(f"no files written to {out}: it does not fit")
         if form == "json":
             output.write_json(to_json(best))
         else:
@@ -151,9 +151,9 @@ def _summary(written: StartFiles, met: Sequence[RuleFinding], out: Path) -> Summ
         state,
         tone if written.fits else Tone.WARN,
         (written.model, f"vLLM {written.vllm.version}", *sizes, files),
-        "" if written.fits else "Whether it fits is not certain.",
+        "" if written.fits else "Whether it fits is uncertain.",
         finding_views.finding_statements(problems),
-        steps=(*steps, Step("Steps", f"all of them: {out / 'steps.txt'}")),
+        steps=(*steps, Step("Steps", f"all steps: {out / 'steps.txt'}")),
     )
 
 
@@ -171,11 +171,13 @@ def _by_node(pairs: Iterable[str], option: str, nodes: list[str]) -> dict[str, s
     by_node = dict(_pair(pair, option, f"NODE={'IP' if option == '--address' else 'NAME'}") for pair in pairs)
     strange = next((name for name in by_node if name not in nodes), None)
     if strange is not None:
-        raise click.UsageError(f"{option} {strange}: is none of the nodes ({', '.join(nodes)}).")
-    is_one, what = (_is_address, "no IP address") if option == "--address" else (_is_interface, "no interface's name")
+        raise click.UsageError(f"{option} {strange}: not one of the nodes ({', '.join(nodes)}).")
+    is_one, what = (
+        (_is_address, "not an IP address") if option == "--address" else (_is_interface, "not an interface name")
+    )
     wrong = next((f"{name}={value[:80]}" for name, value in by_node.items() if not is_one(value)), None)
     if wrong is not None:
-        raise click.UsageError(f"{option} {wrong}: is {what}.")
+        raise click.UsageError(f"{option} {wrong}: {what}.")
     return by_node
 
 

@@ -68,13 +68,13 @@ def start(
             port=ports.get("--port", 8000),
             master_port=ports.get("--master-port"),
             gpu_memory=gpu_memory,
-            request=request(subject=subject, source=None, why_none="each node reads its own cards"),
+            request=request(subject=subject, source=None, why_none="each node reads its own GPUs"),
         )
         looked = starting_nodes.measure_nodes(carrier, launch, output.say)
         if looked.check.result is LaunchResult.FAILED:
             # What the plan would be of such nodes is of no use.
             output.say(f"nodes: failed: {looked.check.message}")
-            output.say("--skip nodes starts all the same")
+            output.say("--skip nodes launches anyway")
             result = Guarded(uuid.uuid4().hex, vllm, (looked.check,), (), status=1)
         else:
             result = guarded_start.serve(
@@ -89,21 +89,21 @@ def _read(words: tuple[str, ...]) -> tuple[str, tuple[str, ...], dict[str, int]]
     if words[:2] == ("vllm", "serve"):
         words = words[2:]
     if not words or words[0].startswith("-"):
-        raise click.UsageError("For several nodes give MODEL, and the options of `vllm serve` behind it.")
+        raise click.UsageError("For several nodes, use MODEL followed by the options of `vllm serve`.")
     model, *rest = words
     for word in rest:
         name = word.partition("=")[0].replace("_", "-")
         if name in _FOLLOWS:
-            raise click.UsageError(f"{name} follows from the nodes; leave it out.")
+            raise click.UsageError(f"{name} is set from the nodes; remove it.")
         if name == "--api-key":
-            raise click.UsageError("--api-key would stand in the command; set VLLM_API_KEY instead.")
+            raise click.UsageError("--api-key would be visible in the command; set VLLM_API_KEY instead.")
     ports = {}
     for at, word in enumerate(rest):
         name, sign, value = word.partition("=")
         if (name := name.replace("_", "-")) in ("--port", "--master-port"):
             number = value if sign else rest[at + 1] if at + 1 < len(rest) else ""
             if not number.isdecimal() or not 0 < int(number[:6]) < 1 << 16:
-                raise click.UsageError(f"{name} {number[:40]!r}: is no port; give a number from 1 to 65535.")
+                raise click.UsageError(f"{name} {number[:40]!r}: is not a port; use 1 to 65535.")
             ports[name] = int(number)
     return model, tuple(rest), ports
 
@@ -113,9 +113,10 @@ def _variable(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if sign and names_secret(name):
         raise click.UsageError(
-            f"--env: who lists processes would see {name[:80]}; set it in this shell, give its name."
+            f"--env: the value of {name[:80]} would be visible in the process list; set it in this "
+            "shell and use only its name."
         )
     setting = value if sign else os.environ.get(name)
     if not name or setting is None:
-        raise click.UsageError(f"--env {name[:80]}: is not set here; write NAME=VALUE.")
+        raise click.UsageError(f"--env {name[:80]}: is not set in this shell; write NAME=VALUE.")
     return name, setting
