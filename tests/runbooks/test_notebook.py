@@ -129,7 +129,7 @@ def test_the_summary_is_the_first_sentence(tmp_path: Path, title: str, expected:
     ("content", "says"),
     [
         ("", "not JSON"),
-        (json.dumps(notebook())[:-40], "cut off"),
+        (json.dumps(notebook())[:-40], "truncated"),
         pytest.param("[" * 100_000, "not JSON", id="deep"),
         ("[]", "not a notebook"),
         ({"nbformat": 3, "cells": []}, "format 4"),
@@ -187,7 +187,11 @@ def test_what_is_no_file_of_text_is_refused(tmp_path: Path) -> None:
     binary = tmp_path / "binary.ipynb"
     binary.write_bytes(b"\x7fELF\x00\xff\xfe")
 
-    for path, says in [(tmp_path, "is a folder"), (tmp_path / "none.ipynb", "no such file"), (binary, "not text")]:
+    for path, says in [
+        (tmp_path, "is a folder"),
+        (tmp_path / "none.ipynb", "no such file"),
+        (binary, "not UTF-8 text"),
+    ]:
         with pytest.raises(InputError, match=says):
             load_runbook(path)
 
@@ -268,7 +272,7 @@ def test_binding_types_what_was_given() -> None:
     ("given", "says"),
     [
         ({"gpu": 1}, "did you mean gpus?"),
-        ({"zzz": 1}, "it takes evidence, gpus, share, offset, live"),
+        ({"zzz": 1}, "parameters: evidence, gpus, share, offset, live"),
         ({'gpus=1;import os;os.system("touch PWNED")#': 1}, "no parameter named"),
         ({"gpus": "two"}, "parameter gpus: 'two' is not int"),
     ],
@@ -295,7 +299,7 @@ def test_a_failing_verdict_ends_the_notebook_when_asked_to() -> None:
 def test_a_runbook_cannot_call_itself_an_error() -> None:
     """`error` and `interrupted` are what others say about a run."""
     for verdict in (Verdict.ERROR, Verdict.INTERRUPTED):
-        with pytest.raises(InputError, match="cannot give the verdict"):
+        with pytest.raises(InputError, match="invalid verdict"):
             conclude(RunbookVerdict(verdict, "x", None, None, None, ()), stop_on_fail=False)
 
 
@@ -384,8 +388,7 @@ def test_what_counts_with_live_alone_is_refused_without(given: dict[str, object]
         bind(WITH_LIVE, given)
 
     assert str(caught.value) == (
-        f"a-runbook: {named} given and live is not, so nothing would be started or looked at on this host; "
-        "add -p live true"
+        f"a-runbook: {named} set without live, so nothing would be launched or read on this host; add -p live true"
     )
 
 

@@ -111,7 +111,7 @@ def test_a_packs_command_is_linted_mended_and_converted(here: Path, capsys: pyte
         status, out, _ = run(capsys, *asked, "a.zip")
         plain = run(capsys, *asked, "command.txt")
         assert (status, out) == (plain[0], plain[1].replace("command.txt", "a.zip"))
-        for name, said in (("bare.zip", "is a pack without a command; "), ("mine.zip", "no evidence pack")):
+        for name, said in (("bare.zip", "is a pack without a command; "), ("mine.zip", "not an evidence pack")):
             status, out, err = run(capsys, *asked, name)
             assert (status, out, err.count("\n")) == (2, "", 1)
             assert said in err
@@ -165,8 +165,8 @@ def test_the_issue_keeps_to_the_order_of_the_form(here: Path, capsys: pytest.Cap
     assert "HF_TOKEN=[secret-" in out
     assert TOKEN not in out
     assert "unknown: no inventory was packed" in out
-    assert "memory of a GPU, as the log prints it : unknown" in out
-    assert "An error that it cannot explain" not in out
+    assert "memory per GPU, from the log" in out
+    assert "unexplained error" not in out
     assert "vLLM 0.16.0 has no option --max-model-length" in out
     assert not list(here.glob("*.zip"))
 
@@ -288,7 +288,7 @@ def test_without_a_cause_there_is_a_pack_as_well(here: Path, capsys: pytest.Capt
     (here / "odd.log").write_text("ValueError: something that no catalog knows\n")
 
     assert run(capsys, "pack", "odd.log", "--no-inventory")[0] == 0
-    assert "An error that it cannot explain stands in the log" in members(here / "odd-pack.zip")["issue.md"].decode()
+    assert "The log also contains an unexplained error" in members(here / "odd-pack.zip")["issue.md"].decode()
     assert run(capsys, "pack", "--command", "launch.sh", "--no-inventory")[0] == 0
     assert "issue.md" in members(here / "launch-pack.zip")
     refused = run(capsys, "diagnose", "launch-pack.zip")
@@ -299,20 +299,20 @@ def test_without_a_cause_there_is_a_pack_as_well(here: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "give a log file"),
-        (("startup.log", "-o", "there.zip"), "there.zip: exists already; replace it with --force"),
-        (("startup.log", "-o", "nowhere/a.zip"), "nowhere is no folder"),
+        ((), "use a log file"),
+        (("startup.log", "-o", "there.zip"), "there.zip: already exists; replace it with --force"),
+        (("startup.log", "-o", "nowhere/a.zip"), "nowhere is not a folder"),
         (("startup.log", "-o", "a.tar"), "a.tar: a pack is a zip archive; name it a.zip"),
-        (("startup.log", "--gpus", "host-8xa100-shared", "--no-inventory"), "name the cards, as in 8xRTX3090"),
+        (("startup.log", "--gpus", "host-8xa100-shared", "--no-inventory"), "name the GPUs, as in 8xRTX3090"),
         (("no-logs",), "use a log file, or a folder of logs (*.log, *.out or *.err)"),
         (("chance.log",), "chance.log: is binary, not text"),
         (("nothing.log",), "nothing.log: no such file"),
         (("startup.log", "--gpus", "X9000"), "X9000"),
         (("startup.log", "--start", "7"), "7"),
-        (("startup.log", "--issue", "--format", "json"), "give it without --format json"),
-        (("-", "--command", "-"), "standard input can be read once"),
-        (("host-8x3090",), "holds no log"),
-        (("pack.zip",), "is a pack already; hand it on as it is"),
+        (("startup.log", "--issue", "--format", "json"), "remove --format json"),
+        (("-", "--command", "-"), "standard input can be read only once"),
+        (("host-8x3090",), "without a log"),
+        (("pack.zip",), "is already a pack; share it as it is"),
     ],
 )
 def test_what_cannot_be_packed_is_told_in_a_line(
@@ -344,7 +344,7 @@ def test_a_folder_that_may_not_be_written_into_is_told(here: Path, capsys: pytes
     status, out, err = run(capsys, "pack", "nothing.log", "-o", "locked/a.zip")
 
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "locked: cannot be written into" in err
+    assert "locked: cannot be written to" in err
 
 
 @pytest.mark.slow
@@ -363,7 +363,7 @@ def test_a_pack_of_many_logs_is_one_that_is_read(tmp_path: Path, monkeypatch: py
     read = archives.read(tmp_path / "a.zip")
     assert len(read.of(MemberRole.LOG)) == 20
     assert max(len(part.raw) for part in read.of(MemberRole.LOG)) <= (4 << 20) // 20 + 100
-    with pytest.raises(InputError, match="21 logs were given, and a pack holds 20"):
+    with pytest.raises(InputError, match="21 logs, but a pack can contain at most 20"):
         pack.pack(Evidence((*documents, Document("more.log", text))), NO_CARDS, tool="0")
     with pytest.raises(InputError, match="which is not read"):
         archives.written({f"logs/{number}.log": b"" for number in range(41)})
@@ -423,7 +423,7 @@ def test_cards_of_this_host_are_packed_by_name_without_its_inventory(monkeypatch
 
     unknown = GpuFacts(0, name="X9000", total_mib=9000)
     monkeypatch.setattr(inventory, "gpus_alone", lambda: Inventory(gpus=(unknown,)))
-    with pytest.raises(InputError, match="without --no-inventory alone"):
+    with pytest.raises(InputError, match="remove --no-inventory"):
         pack.cards_of("local", is_inventoried=False)
 
 
@@ -509,17 +509,17 @@ def shorter(raw: bytes) -> bytes:
 
 
 HOSTILE: list[tuple[str, bytes, str]] = [
-    ("wrong hash", archive(lambda made, _: made.writestr("logs/a.log", b"other")), "is not what its manifest says"),
-    ("too much", archive(bomb), "unpacks to more than a pack may hold"),
-    ("too many", archive(many), "holds more than 300 files"),
-    ("traversal", archive(named("../../evil.log")), "has a name that no pack uses"),
-    ("absolute", archive(named("/etc/evil.log")), "has a name that no pack uses"),
-    ("backslash", archive(named("..\\evil.log")), "has a name that no pack uses"),
-    ("deep", archive(named("a/b/c.log")), "has a name that no pack uses"),
-    ("folder", archive(named("logs/")), "has a name that no pack uses"),
-    ("device", archive(named("a\x1b[31m.log")), "has a name that no pack uses"),
-    ("link", archive(linked), "is a link, or no plain file"),
-    ("twice", archive(twice), "holds logs/A.log twice"),
+    ("wrong hash", archive(lambda made, _: made.writestr("logs/a.log", b"other")), "does not match its manifest"),
+    ("too much", archive(bomb), "unpacks to more than the limit of a pack"),
+    ("too many", archive(many), "contains more than 300 files"),
+    ("traversal", archive(named("../../evil.log")), "has an invalid name for a pack"),
+    ("absolute", archive(named("/etc/evil.log")), "has an invalid name for a pack"),
+    ("backslash", archive(named("..\\evil.log")), "has an invalid name for a pack"),
+    ("deep", archive(named("a/b/c.log")), "has an invalid name for a pack"),
+    ("folder", archive(named("logs/")), "has an invalid name for a pack"),
+    ("device", archive(named("a\x1b[31m.log")), "has an invalid name for a pack"),
+    ("link", archive(linked), "is a link, or not a regular file"),
+    ("twice", archive(twice), "contains logs/A.log twice"),
     ("nested", archive(lambda made, _: made.writestr("logs/a.log", archive(good))), "is itself an archive"),
     ("unnamed", archive(named("more.log")), "its manifest and its files differ, as in more.log"),
     ("missing", archive(lambda *_: None), "its manifest and its files differ, as in logs/a.log"),
@@ -527,20 +527,20 @@ HOSTILE: list[tuple[str, bytes, str]] = [
     ("lying", shorter(archive(good)), "is a damaged or truncated archive"),
     ("truncated", archive(good)[:-40], "is a damaged or truncated archive"),
     ("cut in half", archive(good)[:900], "is a damaged or truncated archive"),
-    ("other zip", archive(good).replace(b"manifest.json", b"manifest.jsox"), "holds no manifest.json; unpack it"),
-    ("other manifest", archive(good, manifest={"kind": "wheel"}), "is of something else; unpack it"),
-    ("newer", archive(good, manifest={"schema": 3}), "is a pack of another form"),
+    ("other zip", archive(good).replace(b"manifest.json", b"manifest.jsox"), "no manifest.json; unpack it"),
+    ("other manifest", archive(good, manifest={"kind": "wheel"}), "has another kind; unpack it"),
+    ("newer", archive(good, manifest={"schema": 3}), "is a pack with an unsupported schema"),
     ("no members", archive(good, manifest={"members": [1]}), "its manifest.json cannot be read"),
     ("gpus", archive(good, manifest={"gpus": 8}), "its manifest.json cannot be read"),
     ("start", archive(good, manifest={"start": True}), "its manifest.json cannot be read"),
     ("no such start", archive(good, manifest={"start": 99}), "99"),
-    ("other file's cards", archive(good, manifest={"gpus": "/etc/host.json"}), "a.zip: names cards by a file"),
-    ("this host's cards", archive(good, manifest={"gpus": "RTX3090,local"}), "a.zip: names cards by a file"),
-    ("no release", archive(good, manifest={"vllm": "\x1b[31mevil"}), "a.zip: '\\x1b[31mevil' is no version"),
-    ("a long list of members", listed(b"PK\x01\x02" + bytes(42), 100_000), "holds more than 300 files"),
-    ("a long list of one member", listed(bytes(5 << 20), 1), "holds more than 300 files"),
+    ("other file's cards", archive(good, manifest={"gpus": "/etc/host.json"}), "a.zip: its GPUs name a file"),
+    ("this host's cards", archive(good, manifest={"gpus": "RTX3090,local"}), "a.zip: its GPUs name a file"),
+    ("no release", archive(good, manifest={"vllm": "\x1b[31mevil"}), "a.zip: '\\x1b[31mevil' is not a vLLM version"),
+    ("a long list of members", listed(b"PK\x01\x02" + bytes(42), 100_000), "contains more than 300 files"),
+    ("a long list of one member", listed(bytes(5 << 20), 1), "contains more than 300 files"),
     ("another end", archive(good)[:-22] + b"PK\x06\x07" + bytes(16) + archive(good)[-22:], "is a damaged or truncated"),
-    ("a comment", archive(good) + b"x", "is a damaged or truncated archive, or none that vllm-runbooks pack made"),
+    ("a comment", archive(good) + b"x", "is a damaged or truncated archive, or was not created by vllm-runbooks pack"),
 ]  # fmt: skip
 
 

@@ -183,7 +183,7 @@ def test_a_recording_outlives_its_diagnosis(tmp_path: Path, monkeypatch: pytest.
         raise KeyboardInterrupt
 
     monkeypatch.setattr(diagnosing, "diagnose", crash)
-    with pytest.raises(RunbooksError, match=r"crashed: holds the log, but no case .* \(IndexError: out of range\)"):
+    with pytest.raises(RunbooksError, match=r"crashed: contains the log, but no case .* \(IndexError: out of range\)"):
         recording.record_command(tmp_path / "crashed", ["echo", TOKEN], show=lambda _: None)
     with pytest.raises(IndexError):
         recording.record_logs(tmp_path / "read", Evidence((Document("a.log", PORT),)))
@@ -205,7 +205,7 @@ def test_a_case_that_cannot_be_read_back_leaves_the_log(tmp_path: Path, monkeypa
         raise InputError("case.yaml:1: is none")
 
     monkeypatch.setattr(case_files, "load_case", refuse)
-    with pytest.raises(RunbooksError, match=r"no case could be made of it \(InputError: case\.yaml:1: is none\)"):
+    with pytest.raises(RunbooksError, match=r"no case could be created \(InputError: case\.yaml:1: is none\)"):
         recording.record_command(tmp_path / "a", ["echo", PORT], show=lambda _: None)
 
     assert [p.name for p in (tmp_path / "a").iterdir()] == ["startup.log"]
@@ -351,7 +351,7 @@ def test_a_command_is_stopped_when_its_time_is_up(tmp_path: Path, capfdbinary: p
     script = f"trap 'echo stopping; exit 0' INT; echo '{READY}'; while :; do sleep 0.1; done"
     status, shown, _ = run(capfdbinary, "record", "--out", str(tmp_path / "a"), "--for", "0.5", "--", *shell(script))
 
-    assert (status, "  Command    was stopped when its time was up, after " in shown) == (0, True)
+    assert (status, "  Command    was stopped at its time limit, after " in shown) == (0, True)
     assert (tmp_path / "a" / "startup.log").read_text() == f"{READY}\nstopping\n"
 
 
@@ -390,29 +390,32 @@ def test_a_failure_without_a_cause_is_no_answer_to_expect(
     status, shown, _ = run(capfdbinary, "record", "--out", str(tmp_path / "a"), "--", "echo", "words")
 
     assert (status, case_files.load_case(tmp_path / "a").expect.class_) == (0, None)
-    assert "no cause was found: if you know it, write its class there" in shown
+    assert "no cause found: if you know it, add its class" in shown
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--out", "{tmp}/a"], "give either a command, after --, or --log FILE."),
-        (["--out", "{tmp}/a", "--log", "{tmp}/x.log", "--", "true"], "give either a command, after --, or --log FILE."),
-        (["--out", "{tmp}/a", "--for", "3", "--log", "{tmp}/x.log"], "--for is about a command"),
-        (["--out", "{tmp}/a", "--for", "nan", "--", "true"], "nan is no number of seconds"),
+        (["--out", "{tmp}/a"], "use either a command after --, or --log FILE."),
+        (["--out", "{tmp}/a", "--log", "{tmp}/x.log", "--", "true"], "use either a command after --, or --log FILE."),
+        (["--out", "{tmp}/a", "--for", "3", "--log", "{tmp}/x.log"], "--for applies to a command"),
+        (["--out", "{tmp}/a", "--for", "nan", "--", "true"], "nan is not a number of seconds"),
         (["--", "true"], "Missing option '--out'"),
         (["--out", "{tmp}/a", "--log", "{tmp}/none.log"], "none.log: no such file, folder or recorded case"),
         (["--out", "{tmp}/a", "--", "no-such-command"], "no-such-command: no such command; check its name"),
         (["--out", "{tmp}/a", "--", "{tmp}/damaged"], "damaged: cannot be run: Exec format error"),
         (["--out", "{tmp}/a", "--", "true"], "true: printed nothing and ended with exit status 0; no case was written"),
-        (["--out", "{tmp}/a", "--", "sh", "-c", "kill -9 $$"], "sh: printed nothing and was ended by SIGKILL; no case"),
-        (["--out", "{tmp}/full", "--", "touch", "{tmp}/ran"], "exists already, and nothing is overwritten"),
-        (["--out", "{tmp}/x.log", "--", "touch", "{tmp}/ran"], "exists already, and nothing is overwritten"),
-        (["--out", "{tmp}/link", "--", "touch", "{tmp}/ran"], "exists already, and nothing is overwritten"),
-        (["--out", "{tmp}/a b", "--", "touch", "{tmp}/ran"], "its name is the case's id; write one of letters"),
+        (
+            ["--out", "{tmp}/a", "--", "sh", "-c", "kill -9 $$"],
+            "sh: printed nothing and was killed by SIGKILL; no case",
+        ),
+        (["--out", "{tmp}/full", "--", "touch", "{tmp}/ran"], "already exists and is not overwritten"),
+        (["--out", "{tmp}/x.log", "--", "touch", "{tmp}/ran"], "already exists and is not overwritten"),
+        (["--out", "{tmp}/link", "--", "touch", "{tmp}/ran"], "already exists and is not overwritten"),
+        (["--out", "{tmp}/a b", "--", "touch", "{tmp}/ran"], "its name is the case's id; use letters"),
         (
             ["--out", "{tmp}/x.log/a", "--", "touch", "{tmp}/ran"],
-            "cannot be created: File exists; name another folder",
+            "cannot be created: File exists; use another folder",
         ),
     ],
 )
@@ -439,7 +442,7 @@ def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     evidence = Evidence((Document("x", PORT),))
     recording.record_logs(tmp_path / "empty", evidence)
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         recording.record_logs(tmp_path / "empty", evidence)
 
     def fill(_: bytes) -> None:
@@ -448,7 +451,8 @@ def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
 
     (tmp_path / "late.1").mkdir()
     with pytest.raises(
-        RunbooksError, match=r"late: was taken while the command ran; the case is in .*/late\.2: move it"
+        RunbooksError,
+        match=r"late: was created by another process while the command ran; the case is in .*/late\.2: move it",
     ):
         recording.record_command(tmp_path / "late", ["echo", PORT], show=fill)
 
@@ -468,9 +472,9 @@ def test_a_folder_that_is_taken_does_not_cost_a_log_without_a_case(
         raise IndexError("out of range")
 
     monkeypatch.setattr(diagnosing, "diagnose", crash)
-    with pytest.raises(RunbooksError, match=r"/a\.1: holds the log, but no case could be made of it"):
+    with pytest.raises(RunbooksError, match=r"/a\.1: contains the log, but no case could be created"):
         recording.record_command(tmp_path / "a", shell(f"touch '{tmp_path}/a'; echo one"), show=lambda _: None)
-    with pytest.raises(RunbooksError, match=r"/b/c: holds the log, but no case could be made of it"):
+    with pytest.raises(RunbooksError, match=r"/b/c: contains the log, but no case could be created"):
         recording.record_command(tmp_path / "b" / "c", shell(f"rmdir '{tmp_path}/b'; echo two"), show=lambda _: None)
 
     assert (tmp_path / "a").is_file()
@@ -502,7 +506,7 @@ def test_what_is_no_text_is_recorded(tmp_path: Path, head: str, kept: str) -> No
 
 def test_what_cannot_be_read_back_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A first word that a packed file has too; what is longer, written out, than a log may be."""
-    with pytest.raises(RunbooksError, match="a: holds the log, but no case could be made of it"):
+    with pytest.raises(RunbooksError, match="a: contains the log, but no case could be created"):
         recording.record_command(tmp_path / "a", ["echo", "BZh"], show=lambda _: None)
     monkeypatch.setattr(recording, "MAX_CASE", 10)
     recording.record_command(tmp_path / "b", ["echo", PORT], show=lambda _: None)
@@ -525,7 +529,7 @@ def test_an_interrupt_before_the_log_is_stored_waits(
         return text(redactor, given)
 
     monkeypatch.setattr(Redactor, "text", slow)
-    with pytest.raises(KeyboardInterrupt, match="a: holds the log; make it a case with --log"):
+    with pytest.raises(KeyboardInterrupt, match="a: contains the log; create a case from it with --log"):
         recording.record_command(tmp_path / "a", ["echo", TOKEN], show=lambda _: None)
 
     assert [p.name for p in (tmp_path / "a").iterdir()] == ["startup.log"]
@@ -545,7 +549,7 @@ def test_an_interrupt_ends_the_diagnosis_and_not_the_log(
         raise AssertionError
 
     monkeypatch.setattr(diagnosing, "diagnose", interrupted)
-    with pytest.raises(KeyboardInterrupt, match="a: holds the log"):
+    with pytest.raises(KeyboardInterrupt, match="a: contains the log"):
         recording.record_command(tmp_path / "a", ["echo", PORT], show=lambda _: None)
 
     assert [p.name for p in (tmp_path / "a").iterdir()] == ["startup.log"]
@@ -639,7 +643,7 @@ def test_a_wrong_answer_becomes_a_failing_test(tmp_path: Path, capfdbinary: pyte
     results = json.loads(capfdbinary.readouterr().out)["runs"]
 
     assert (status, err) == (0, "")
-    assert "  Today      it fails, as it should: class: expected oom.weights, got port.in_use\n" in shown
+    assert "  Today      it fails, as expected: class: expected oom.weights, got port.in_use\n" in shown
     assert (checked, [r["verdict"] for r in results]) == (1, ["fail"])
     assert case_files.load_case(out).title == "my start.log: oom.weights"
     assert (out / "startup.log").read_text() == f"login with [secret-1]\n{PORT}\n"
@@ -666,19 +670,22 @@ def test_an_answer_that_is_right_already_is_said_to_be(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--expect", "oom.weight"], "--expect oom.weight: is no class; did you mean oom.weights?"),
+        (["--expect", "oom.weight"], "--expect oom.weight: is not a class; did you mean oom.weights?"),
         (["--expect", "multimodal_encoder"], "did you mean oom.multimodal_encoder?"),
-        (["--expect", "oom.xyzzy"], "is no class; oom has oom.cudagraph_capture, "),
-        (["--expect", "lunch.late"], "is no class; `vllm-runbooks catalog list` shows the symptoms, by groups: api, "),
+        (["--expect", "oom.xyzzy"], "is not a class; oom has oom.cudagraph_capture, "),
+        (["--expect", "lunch.late"], "is not a class; `vllm-runbooks catalog list` lists the symptoms; groups: api, "),
         (
             ["--expect", "oom.profile_run.unplaced"],
-            "is no class; write --expect oom.profile_run --symptom oom.profile_run.unplaced",
+            "is not a class; use --expect oom.profile_run --symptom oom.profile_run.unplaced",
         ),
         (["--expect", "port.in_use", "--symptom", "port.in_user"], "no such symptom; did you mean port.in_use?"),
-        (["--expect", "oom.weights", "--symptom", "port.in_use"], "is of the class port.in_use, not oom.weights"),
+        (["--expect", "oom.weights", "--symptom", "port.in_use"], "has class port.in_use, not oom.weights"),
         (["--expect", "ok", "--outcome", "fine"], "Invalid value for '--outcome'"),
-        (["--expect", "ok", "--id", "a", "--out", "{tmp}/a"], "give either --id or --out"),
-        (["--expect", "ok", "--id", "../b"], "--id ../b: is no id; write a name, or the case's folder with --out"),
+        (["--expect", "ok", "--id", "a", "--out", "{tmp}/a"], "use either --id or --out"),
+        (
+            ["--expect", "ok", "--id", "../b"],
+            "--id ../b: is not an id; use a name, or set the case's folder with --out",
+        ),
         (["--expect", "ok", "--id", "-b"], "its name is the case's id"),
         ([], "Missing option '--expect'"),
     ],

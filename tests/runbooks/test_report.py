@@ -91,7 +91,7 @@ def badges(page: str) -> list[str]:
 
 def test_the_headline_counts_checks_by_what_they_came_to() -> None:
     """Runs that need attention come first, in the headline and in the table."""
-    mine = run(case=None, reason="running: nothing wrong", outcome="running", root_cause=None)
+    mine = run(case=None, reason="running: no problems", outcome="running", root_cause=None)
     page = render_report(results(run(), run("error"), run("fail", reason="class: expected ok, got x"), mine))
 
     assert "1 check not as expected, 1 not checked, 1 as expected, 1 no problem found" in Tags(page).text

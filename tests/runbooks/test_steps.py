@@ -94,7 +94,7 @@ def test_a_step_is_tried_again_in_its_time(folder: Path) -> None:
         return Made(len(tries))
 
     assert steps.do("slow", hangs, Made, timeout_s=0.2, tries=3, pause_s=0) == Made(3)
-    with pytest.raises(steps.StepTimeoutError, match=r"step other: was not through after 0\.1 s"):
+    with pytest.raises(steps.StepTimeoutError, match=r"step other: timed out after 0\.1 s"):
         steps.do("other", lambda: time.sleep(30), Made, timeout_s=0.1, tries=2, pause_s=0)  # type: ignore[arg-type,return-value]
 
     kept = json.loads((folder / "other.json").read_text())
@@ -112,7 +112,7 @@ def test_a_step_that_failed_is_done_again(folder: Path) -> None:
         steps.do("one", fails, Made)
     assert steps.do("one", lambda: Made(3), Made) == Made(3)
     (folder / "one.json").write_text("{")
-    with pytest.raises(InputError, match="remove it, and the step is done again"):
+    with pytest.raises(InputError, match="remove it to run the step again"):
         steps.do("one", lambda: Made(4), Made)
 
 
@@ -141,7 +141,7 @@ def test_tries_and_time_are_set_from_outside(folder: Path, monkeypatch: pytest.M
 
     assert steps.do("one", hangs, Made, timeout_s=600, pause_s=0) == Made(3)
     monkeypatch.setenv(steps.TRIES, "no")
-    with pytest.raises(InputError, match="RUNBOOKS_STEP_TRIES: 'no' is no number above 0"):
+    with pytest.raises(InputError, match="RUNBOOKS_STEP_TRIES: 'no' is not a number above 0"):
         steps.do("two", hangs, Made)
     assert folder.is_dir()
 
@@ -149,7 +149,7 @@ def test_tries_and_time_are_set_from_outside(folder: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("name", ["", "a/b", "../a", "A", "a b", "a.json"])
 def test_a_name_that_is_no_file_name_is_refused(folder: Path, name: str) -> None:
     """Nothing is written anywhere."""
-    with pytest.raises(InputError, match="is no name of a step"):
+    with pytest.raises(InputError, match="is not a step name"):
         steps.do(name, lambda: Made(1), Made)
     assert not folder.exists()
 
@@ -267,7 +267,7 @@ def test_what_is_not_started_is_a_verdict_too(stage: Stage) -> None:
 
     assert started.attempts == ()
     assert found.verdict == "fail"
-    assert "not started: command: " in found.reason
+    assert "not launched: command: " in found.reason
     assert "--swap-space" in found.reason
 
 

@@ -233,7 +233,7 @@ def test_only_a_run_that_says_so_has_a_verdict(ran: Ran, name: str) -> None:
         ("exit_3", "SystemExit: 3 in cell c0; no verdict was reached"),
         ("exit_0", "SystemExit: 0 in cell c0; no verdict was reached"),
         ("kernel_killed", "the kernel died in cell c1; no verdict was written"),
-        ("timeout", "time-out after 7 s in cell c1"),
+        ("timeout", "timed out after 7 s in cell c1"),
         ("worker_killed", "the worker died (SIGKILL); no verdict was written"),
         ("no_verdict", "no verdict was written; the last cell must call conclude()"),
         ("verdict_too_early", "no verdict was written; the last cell must call conclude()"),
@@ -540,7 +540,7 @@ def test_a_worker_that_hangs_is_ended(tmp_path: Path) -> None:
     results = run_all(requests, out=tmp_path / "out", jobs=1)
 
     assert [result.verdict for result in results] == [Verdict.ERROR, Verdict.PASS]
-    assert results[0].reason == f"time-out after {timeout_s} s"
+    assert results[0].reason == f"timed out after {timeout_s} s"
     assert are_gone([int(pid) for pid in pids.read_text(encoding="utf-8").split()], within_s=0)
 
 
@@ -600,7 +600,7 @@ def test_a_disk_that_is_full_from_the_start_is_refused(small_disk: Path, tmp_pat
     """No kernel starts when its verdict could not be kept."""
     (small_disk / "big").write_bytes(b"x" * 98_000)
 
-    with pytest.raises(InputError, match=r"could not store .* .* bytes free\); give another folder"):
+    with pytest.raises(InputError, match=r"could not store .* .* bytes free\); use another folder"):
         run_all([RunbookRequest("good", runbook(tmp_path, "good", PASS))], out=small_disk / "out")
 
 
@@ -807,7 +807,7 @@ def test_a_case_that_cannot_be_judged_alone_is_an_error(tmp_path: Path, monkeypa
     assert [result.refused for result in results] == [True, False, False, False]
     assert "no such file" in results[0].reason
     assert [result.reason for result in results[1:]] == [
-        "time-out after 0.01 s",
+        "timed out after 0.01 s",
         "the diagnosis died (exit status 3); no verdict was written",
         "the verdict is for case k, not for other",
     ]
@@ -843,7 +843,7 @@ def test_check_ends_with_0_when_all_pass(shelf: list[str], capfd: pytest.Capture
         (["check", "--jobs", "0"], "jobs"),
         (["run", "god"], "did you mean good?"),
         (["run", "good", "-p", "evidenc", "x"], "did you mean evidence?"),
-        (["run", "good", "-p", "where", "a", "-p", "where", "b"], "given twice"),
+        (["run", "good", "-p", "where", "a", "-p", "where", "b"], "set twice"),
         (["run", "good", "-p", "evidence", "/no/such/file"], "no such file"),
         (["run", "good"], "k: no such file"),
         (["run", "/no/such.ipynb"], "no such file"),
@@ -988,7 +988,7 @@ def test_a_resumed_run_names_what_it_kept(shelf: list[str], tmp_path: Path, capf
     assert said("--resume", "-p", "apply", "true") == [passed, "Kept from earlier runs: c0, c1"]
     assert said("--resume") == [passed, "Kept from earlier runs: c0"]
     assert said("--step", "c1") == [
-        "SKIPPED parted: step c1 had nothing to do, or left nothing; the notebook shows its cell",
+        "SKIPPED parted: step c1 had nothing to do, or has no result; see its cell in the notebook",
         "Kept from earlier runs: c0",
     ]
     assert said("--step", "c1", "-p", "apply", "true")[0] == "PASS parted: step c1 is done"
@@ -999,9 +999,9 @@ def test_a_resumed_run_names_what_it_kept(shelf: list[str], tmp_path: Path, capf
     ("left", "parameters", "verdict", "reason"),
     [
         ('{"status": "done"}', {"apply": True}, "pass", "step c1 is done"),
-        ('{"status": "open"}', {"apply": True}, "fail", "step c1 did not come to its end, and is done again"),
-        ("{", {"apply": True}, "fail", "step c1 did not come to its end, and is done again"),
-        (None, {"apply": True}, "skipped", "step c1 had nothing to do, or left nothing; the notebook shows its cell"),
+        ('{"status": "open"}', {"apply": True}, "fail", "step c1 did not finish, and runs again"),
+        ("{", {"apply": True}, "fail", "step c1 did not finish, and runs again"),
+        (None, {"apply": True}, "skipped", "step c1 had nothing to do, or has no result; see its cell in the notebook"),
     ],
 )
 @pytest.mark.parametrize("is_old", [False, True])
@@ -1054,7 +1054,7 @@ def test_a_server_that_would_not_be_started_is_refused(tmp_path: Path, capfd: py
     """Of the shipped runbooks too: one line, status 2."""
     arguments = ["run", "single-gpu-oom", "-p", "serve", "vllm serve m", "--out", str(tmp_path / "out")]
 
-    said = "serve is given and live is not, so nothing would be started or looked at on this host"
+    said = "serve is set without live, so nothing would be launched or read on this host"
     assert command_line(arguments) == 2
     assert capfd.readouterr() == (
         "",

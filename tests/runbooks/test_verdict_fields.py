@@ -34,7 +34,7 @@ CAUSE = {"root_cause": {"symptom": "port.in_use", "class": "port"}, "findings": 
             "Port taken", "●●○ probable", CheckState.PROBLEM_FOUND, "no expectation recorded",
         ),
         (
-            {"verdict": "pass", "reason": "ready: nothing wrong", "outcome": "ready"},
+            {"verdict": "pass", "reason": "ready: no problems", "outcome": "ready"},
             "healthy (ready)", "", CheckState.NO_PROBLEM_FOUND, "no expectation recorded",
         ),
         (

@@ -25,8 +25,9 @@ _ENDS_COMMENT = re.compile(r"(--!?)>")
 _UNKNOWN = "unknown"
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 _NOT_COLLECTED = (
-    "This is not the output of `collect_env.py`, which the form asks for: run that on the host of the start, and paste "
-    "what it prints in place of this, above all where a line says unknown."
+    "This is not the output of `collect_env.py`, which the form requires: run that on the host of "
+    "the launch, and paste "
+    "its output in place of this, especially if a line is unknown."
 )
 _PACKAGES = ("torch", "transformers", "triton", "ray", "flashinfer-python", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
 
@@ -55,7 +56,7 @@ def _title(answer: Answer | None) -> str:
         return f"[Bug]: {cut(answer.root_cause.title, 150)}{release}"
     if answer.first_error is not None:
         return f"[Bug]: {cut(answer.first_error.text, 150)}{release}"
-    return f"[Bug]: start {answer.outcome.value}{release}"
+    return f"[Bug]: launch {answer.outcome.value}{release}"
 
 
 def text(
@@ -79,11 +80,11 @@ def text(
     parts = [
         f"<!-- Title: {title} -->",
         f"### {ENVIRONMENT}",
-        f"<details>\n<summary>What is known of the environment</summary>\n\n{environment}\n\n</details>",
+        f"<details>\n<summary>Known parts of the environment</summary>\n\n{environment}\n\n</details>",
         _NOT_COLLECTED,
         f"### {BUG}",
         *_bug(answer, command, linted, excerpts),
-        f"Written by `vllm-runbooks pack` {tool}. Replaced before it was written: {kinds or 'nothing'}.",
+        f"Written by `vllm-runbooks pack` {tool}. Redacted: {kinds or 'nothing'}.",
         f"### {CHECKLIST}",
         "- [ ] I searched for the same issue, and asked the chatbot of the documentation (https://docs.vllm.ai).",
     ]
@@ -112,10 +113,10 @@ def _of_start(answer: Answer | None, linted: Linted | None, cards: str | None) -
     sizes = (_told(getattr(facts, name), launch.flags.get(name)) for name in _SIZES)
     yield "tensor, pipeline, data parallel", ", ".join(sizes)
     if cards is not None:
-        yield "GPUs of the start", f"{cards} (as given)"
+        yield "GPUs of the launch", f"{cards} (as given)"
     if answer is not None:
         total = _UNKNOWN if facts.gpu_total_gib is None else f"{facts.gpu_total_gib:.2f} GiB"
-        yield "memory of a GPU, as the log prints it", total
+        yield "memory per GPU, from the log", total
 
 
 def _told(printed: object, from_command: object) -> str:
@@ -131,15 +132,15 @@ def _of_host(inventory: Inventory | None, *, is_of_start: bool) -> Iterator[tupl
     yield "", ""
     yield (
         "inventory of",
-        "the host of the start" if is_of_start else "the host that made the pack, which may be another",
+        "the host of the launch" if is_of_start else "the host that created the pack, possibly another one",
     )
     if inventory.gpus:
-        named = Counter(gpu.name or "a GPU of unknown name" for gpu in inventory.gpus)
+        named = Counter(gpu.name or "unknown GPU" for gpu in inventory.gpus)
         yield "GPUs", ", ".join(f"{count} x {name}" for name, count in named.items())
     else:
         yield "GPUs", f"none{f': {inventory.no_gpus_reason}' if inventory.no_gpus_reason else ''}"
     yield "driver", inventory.driver or _UNKNOWN
-    yield "newest CUDA that the driver knows", inventory.cuda or _UNKNOWN
+    yield "newest CUDA version that the driver supports", inventory.cuda or _UNKNOWN
     yield "Python", inventory.python or _UNKNOWN
     packages = inventory.packages or {}
     named_vllm = {name: version for name, version in packages.items() if name == "vllm" or name.startswith("vllm-")}
@@ -157,14 +158,14 @@ def _of_host(inventory: Inventory | None, *, is_of_start: bool) -> Iterator[tupl
 def _bug(
     answer: Answer | None, command: str | None, linted: Linted | None, excerpts: Sequence[Excerpted]
 ) -> Iterator[str]:
-    yield "<!-- Say here in your own words what you expected, and what happened instead. -->"
+    yield "<!-- Describe what you expected and what happened instead. -->"
     if command is not None:
         yield f"The command:\n\n{_fenced(_cut_text(command, _MAX_COMMAND), 'sh')}"
     else:
         yield "The command: unknown; add it here."
     if linted is not None and linted.issues:
         lint_text = _cut_text(issues.text(linted, "command"), 6_000)
-        yield f"What `vllm-runbooks lint` says of it:\n\n{_fenced(lint_text, 'text')}"
+        yield f"Output of `vllm-runbooks lint`:\n\n{_fenced(lint_text, 'text')}"
     if answer is None:
         return
     yield _outcome(answer)
@@ -172,19 +173,19 @@ def _bug(
         yield f"From {_code(quoted.name)}:\n\n{_fenced(_lines(quoted, len(excerpts)), 'text')}"
     if answer.plan is not None and answer.plan.terms:
         compared = _cut_text(plans.text_compared(answer.plan), 6_000)
-        yield f"Memory as planned by `vllm-runbooks` and as printed:\n\n{_fenced(compared, 'text')}"
+        yield f"Memory planned by `vllm-runbooks` and printed in the log:\n\n{_fenced(compared, 'text')}"
 
 
 def _outcome(answer: Answer) -> str:
-    text = f"The start came to: {answer.outcome.value}."
+    text = f"Outcome of the launch: {answer.outcome.value}."
     if answer.root_cause is not None:
         finding = answer.root_cause
         says = f"{_code(cut(finding.title, 300))} ({finding.symptom}, {finding.level.value})"
-        text += f" `vllm-runbooks diagnose` takes this for the cause: {says}."
+        text += f" Cause according to `vllm-runbooks diagnose`: {says}."
     elif not answer.outcome.is_healthy:
-        text += " `vllm-runbooks diagnose` knows no cause of it."
+        text += " `vllm-runbooks diagnose` found no cause."
     if answer.first_error is not None:
-        text += " An error that it cannot explain stands in the log, too."
+        text += " The log also contains an unexplained error."
     return text
 
 
@@ -201,7 +202,7 @@ def _lines(quoted: Excerpted, shares: int) -> str:
     rows: list[str] = []
     last = quoted.lines[0][0] - 1 if quoted.lines else 0
     for number, row in reversed(kept):
-        rows += [f"[{number - last - 1} lines left out]"] if number != last + 1 else []
+        rows += [f"[{number - last - 1} lines omitted]"] if number != last + 1 else []
         rows.append(row)
         last = number
     return "\n".join(rows)

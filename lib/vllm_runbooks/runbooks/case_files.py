@@ -46,7 +46,7 @@ def load_case(folder: Path) -> Case:
     """Read and check a case's folder with its files."""
     case = evidence.load_case(folder, read_case=lambda path: read_case(path, str(path))).case
     if case is None:
-        raise InputError(f"{folder}: holds no case.yaml")
+        raise InputError(f"{folder}: no case.yaml")
     return case
 
 
@@ -60,7 +60,7 @@ def folder_problems(folder: Path) -> list[str]:
     except InputError as error:
         return [f"{where}:1: files: {error}"]
     if case.id != folder.name:
-        return [f"{where}:1: id: is {case.id!r}; the folder's name says {folder.name!r}"]
+        return [f"{where}:1: id: is {case.id!r}, but the folder's name is {folder.name!r}"]
     return []
 
 
@@ -68,11 +68,11 @@ def _expected_claim_problems(case: CaseFile, judged: Claims | None) -> Iterator[
     claims = [claim.id for claim in judged.claims] if judged else []
     for index, name in enumerate(case.expect.claims or ()):
         if name not in claims:
-            yield ("expect", "claims", index), f"{name!r} is no claim of claims.yaml beside case.yaml"
+            yield ("expect", "claims", index), f"{name!r} is not a claim in claims.yaml"
     if missing := [name for name in claims if name not in (case.expect.claims or ())]:
         yield (
             ("expect", "claims"),
-            f"lacks {', '.join(missing)} of claims.yaml; a claim that is not compared proves nothing",
+            f"lacks {', '.join(missing)} of claims.yaml; all claims must be compared",
         )
 
 
@@ -81,22 +81,22 @@ def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
     if case.kind is CaseKind.SERVER:
         yield from _probe_problems(case, folder)
     if expect == type(expect)():
-        yield ("expect",), "compares nothing; name an outcome or a class"
+        yield ("expect",), "compares nothing; set an outcome or a class"
     if expect.class_ is not None and expect.class_ != "ok" and expect.class_ not in words("classes"):
-        yield ("expect", "class"), f"{expect.class_!r} is not a class of classes.yaml; use one that is, or ok"
+        yield ("expect", "class"), f"{expect.class_!r} is not in classes.yaml; use a class from it, or ok"
     if expect.captures and expect.class_ in (None, "ok"):
-        yield ("expect", "captures"), "belong to a root cause; name its class as well"
+        yield ("expect", "captures"), "require a root cause; set its class as well"
     for fact in expect.facts:
         if fact not in FACTS:
-            yield ("expect", "facts", fact), "is no fact; see docs/reading.md"
+            yield ("expect", "facts", fact), "is not a fact; see docs/reading.md"
     for index, name in enumerate(case.files):
         if Path(name).name != name or not (folder / name).is_file():
-            yield ("files", index), f"{name!r} is not a file beside case.yaml"
+            yield ("files", index), f"{name!r} is not a file in the case's folder"
     if case.command is not None and (Path(case.command).name != case.command or not (folder / case.command).is_file()):
-        yield ("command",), f"{case.command!r} is not a file beside case.yaml"
+        yield ("command",), f"{case.command!r} is not a file in the case's folder"
     beside = case.told_with
     if beside is not None and (Path(beside).name != beside or not (folder.parent / beside / "case.yaml").is_file()):
-        yield ("told_with",), f"{beside!r} is no case beside this one"
+        yield ("told_with",), f"{beside!r} is not a case in the same folder"
     yield from _plan_problems(case)
     yield from _host_problems(case, folder)
 
@@ -104,23 +104,23 @@ def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
 def _host_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
     expect, is_snapshot = case.expect, case.kind is CaseKind.SNAPSHOT
     if not is_snapshot and expect.recommended is not None:
-        yield ("expect", "recommended"), f"is of a host's snapshot; name {SNAPSHOT} alone in files"
+        yield ("expect", "recommended"), f"requires a host snapshot; list only {SNAPSHOT} in files"
     if not is_snapshot and case.kind is not CaseKind.NODES:
         return
     others = (
-        "a host's snapshot does not tell; name findings and recommended"
+        "a host snapshot does not have; use findings and recommended"
         if is_snapshot
-        else "nodes do not tell; name findings"
+        else "nodes do not have; use findings"
     )
     if expect != Expectation(findings=expect.findings, recommended=expect.recommended if is_snapshot else None):
-        yield ("expect",), f"compares what {others} alone"
+        yield ("expect",), f"compares only what {others}"
     ids = inventories.IDS if is_snapshot else clusters.IDS | inventories.IDS
     place = "a host; see docs/inventory.md" if is_snapshot else "nodes; see docs/several-nodes.md"
     for index, name in enumerate(expect.findings or ()):
         if name not in ids:
-            yield ("expect", "findings", index), f"{name!r} is no finding about {place}"
+            yield ("expect", "findings", index), f"{name!r} is not a finding about {place}"
     if is_snapshot and case.runbooks:
-        yield ("runbooks",), "must be empty: a host's snapshot is judged by itself"
+        yield ("runbooks",), "must be empty: a host snapshot needs no runbook"
     try:
         if is_snapshot:
             inventories.read((folder / SNAPSHOT).read_text("utf-8"), SNAPSHOT)
@@ -136,13 +136,13 @@ def _probe_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
     expect = case.expect
     conditions = _serving_ids(folders.catalog_dir() / "serving.yaml")
     if expect.class_ not in (None, "ok"):
-        yield ("expect", "class"), "is ok or left out, where a server was observed; name the condition as symptom"
+        yield ("expect", "class"), "must be ok or absent if a server was observed; set the condition as symptom"
     for at, name in (
         (("symptom",), expect.symptom),
         *((("findings", n), f) for n, f in enumerate(expect.findings or ())),
     ):
         if name is not None and name not in conditions:
-            yield ("expect", *at), f"{name!r} is no condition of serving.yaml"
+            yield ("expect", *at), f"{name!r} is not a condition of serving.yaml"
     path = folder / OBSERVATION
     try:
         read_observation(path.read_text("utf-8"), OBSERVATION)
@@ -160,13 +160,13 @@ def _plan_problems(case: CaseFile) -> Iterator[Problem]:
     is_compared = expect.fits is not None or expect.best is not None or expect.per_gpu
     has_sizes = question is not None and {question.tp, question.pp, question.dp} != {None}
     for is_wrong, field, problem in (
-        (question is None and not case.files, ("files",), "is empty; name the recorded files"),
-        (question is not None and case.files, ("files",), "must be empty where a plan is asked for"),
-        (question is None and is_compared, ("expect",), "compares a plan, and none is asked for; write plan as well"),
+        (question is None and not case.files, ("files",), "is empty; list the recorded files"),
+        (question is not None and case.files, ("files",), "must be empty if `plan` is set"),
+        (question is None and is_compared, ("expect",), "compares a plan, but `plan` is not set"),
         (has_sizes and expect.best is not None, ("expect", "best"), "needs a question without tp, pp and dp"),
     ):
         if is_wrong:
             yield field, problem
     for name in expect.per_gpu:
         if name not in PLAN_FIGURES:
-            yield ("expect", "per_gpu", name), "is no figure of a plan; see docs/claims.md"
+            yield ("expect", "per_gpu", name), "is not a figure of a plan; see docs/claims.md"

@@ -60,7 +60,7 @@ class Runs:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if error is None:
             return
-        verdict, reason = Verdict.INTERRUPTED, "the command was ended"
+        verdict, reason = Verdict.INTERRUPTED, "the command was stopped"
         if isinstance(error, RunbooksError):
             verdict, reason = Verdict.ERROR, str(error)
         for number in self._open.keys() - self._done:

@@ -79,7 +79,7 @@ def bind(runbook: Runbook, values: Mapping[str, object]) -> dict[str, Value]:
     bound: dict[str, Value] = {}
     for name, value in values.items():
         if name not in declared:
-            choices = f"it takes {', '.join(declared)}" if declared else "it takes none"
+            choices = f"parameters: {', '.join(declared)}" if declared else "it has no parameters"
             raise InputError(f"{runbook.id}: no parameter named {_shown(name)}; {suggestion(name, declared, choices)}")
         try:
             bound[name] = typed(value, _TYPES[declared[name].type])
@@ -95,7 +95,7 @@ def bind(runbook: Runbook, values: Mapping[str, object]) -> dict[str, Value]:
         if idle:
             named = f"{' and '.join(idle)} {'is' if len(idle) == 1 else 'are'}"
             raise InputError(
-                f"{runbook.id}: {named} given and live is not, so nothing would be started or looked at on this host; "
+                f"{runbook.id}: {named} set without live, so nothing would be launched or read on this host; "
                 "add -p live true"
             )
     return bound
@@ -104,7 +104,7 @@ def bind(runbook: Runbook, values: Mapping[str, object]) -> dict[str, Value]:
 def typed(value: object, kind: type[T]) -> T:
     """Convert the value if that is unambiguous: text stays text ("1.10" is never 1.1), numbers are not rounded."""
     if isinstance(value, int) and abs(value) >= _TOO_LARGE:
-        raise InputError("a number of more than 18 digits is nothing that vLLM takes; give a smaller one")
+        raise InputError("vLLM accepts no number of more than 18 digits; use a smaller one")
     result: object = None
     if kind is bool:
         # A bool is an int: True reads as "true", 1 as "1".
@@ -121,14 +121,14 @@ def typed(value: object, kind: type[T]) -> T:
         result = number if math.isfinite(number) else None
     # A command line may contain lone surrogates, which cannot be stored.
     if result is None or (isinstance(result, str) and any("\ud800" <= letter <= "\udfff" for letter in result)):
-        raise InputError(f"{_shown(value)} is not {kind.__name__}; give {_EXAMPLES[kind]}")
+        raise InputError(f"{_shown(value)} is not {kind.__name__}; use {_EXAMPLES[kind]}")
     return cast("T", result)
 
 
 def conclude(judgement: RunbookVerdict, *, stop_on_fail: bool) -> None:
     """Display the verdict as the last cell's output; raise for a failing one if `stop_on_fail`."""
     if judgement.verdict not in _GIVEN_BY_A_RUNBOOK:
-        raise InputError(f"conclude: a runbook cannot give the verdict {judgement.verdict}; give pass, fail or skipped")
+        raise InputError(f"conclude: invalid verdict {judgement.verdict}; use pass, fail or skipped")
     from IPython.display import display
 
     try:
@@ -143,7 +143,7 @@ def conclude(judgement: RunbookVerdict, *, stop_on_fail: bool) -> None:
     plain = f"Diagnosis: {diagnosis}\nCheck: {check}"
     display({JUDGEMENT_MIME: data, "text/html": _card(judgement, reason), "text/plain": plain}, raw=True)
     if judgement.verdict is Verdict.FAIL and is_stopping:
-        raise VerdictFailed(f"{judgement.case or 'verdict'}: {reason}; set stop_on_fail = False to go on")
+        raise VerdictFailed(f"{judgement.case or 'verdict'}: {reason}; set stop_on_fail = False to continue")
 
 
 def read_judgement(notebook: Mapping[str, Any]) -> RunbookVerdict | None:
@@ -173,7 +173,7 @@ def cells_to_step(notebook: Mapping[str, Any], step: str) -> list[Any]:
     for number, cell in enumerate(notebook["cells"], 1):
         if _is_tagged_code(cell, "step") and step in _step_names(cell):
             return list(notebook["cells"][:number])
-    raise InputError(f"step {step}: no cell of the runbook has it")
+    raise InputError(f"step {step}: no cell of the runbook runs it")
 
 
 def _step_names(cell: Mapping[str, Any]) -> list[str]:
@@ -256,7 +256,7 @@ def _card(judgement: RunbookVerdict, reason: str) -> str:
 def _read_notebook(path: Path) -> dict[str, Any]:
     """Read a version 4 notebook and check the shape of its cells."""
     if path.is_dir():
-        raise InputError(f"{path}: is a folder; give the path of an .ipynb file")
+        raise InputError(f"{path}: is a folder; use the path of an .ipynb file")
     try:
         with path.open("rb") as file:
             raw = file.read(_MAX_BYTES + 1)
@@ -264,14 +264,14 @@ def _read_notebook(path: Path) -> dict[str, Any]:
             raise InputError(f"{path}: is larger than 20 MiB; strip the notebook's outputs")
         notebook = json.loads(raw.decode("utf-8-sig"))
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file; `vllm-runbooks list` shows the runbooks there are") from None
+        raise InputError(f"{path}: no such file; `vllm-runbooks list` lists all runbooks") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path}: is not text in UTF-8; give the path of an .ipynb file") from None
+        raise InputError(f"{path}: is not UTF-8 text; use the path of an .ipynb file") from None
     except (ValueError, RecursionError) as error:
         place = f"line {error.lineno}, " if isinstance(error, json.JSONDecodeError) else ""
-        raise InputError(f"{path}: {place}is not JSON, or was cut off; restore the file") from None
+        raise InputError(f"{path}: {place}is not JSON, or is truncated; restore the file") from None
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list) or notebook.get("nbformat") != 4:
         raise InputError(f"{path}: is not a notebook of format 4; save it again with JupyterLab")
     for index, cell in enumerate(notebook["cells"], start=1):
@@ -301,20 +301,20 @@ def _runbook_metadata(notebook: Mapping[str, Any], path: Path) -> dict[str, Any]
         if not isinstance(meta.get(flag), bool):
             raise InputError(f"{path}: metadata runbook.{flag} is {_shown(meta.get(flag))}; make it true or false")
     if unknown := sorted(set(meta) - {"id", "symptoms", "side_effects", "needs_gpu"}):
-        raise InputError(f"{path}: metadata runbook.{unknown[0]} is not known; remove it")
+        raise InputError(f"{path}: metadata runbook.{unknown[0]} is unknown; remove it")
     return meta
 
 
 def _title_and_summary(notebook: Mapping[str, Any], path: Path) -> tuple[str, str]:
     cell = next((cell for cell in notebook["cells"] if cell.get("cell_type") == "markdown"), None)
     if cell is None:
-        raise InputError(f"{path}: has no markdown cell; begin it with `# title` and a paragraph")
+        raise InputError(f"{path}: has no markdown cell; start it with `# title` and a paragraph")
     heading = re.search(r"^# +(\S.*)$", _source(cell), re.MULTILINE)
     if heading is None:
-        raise InputError(f"{path}: cell {_name(cell)} has no `# title`; begin it with one")
+        raise InputError(f"{path}: cell {_name(cell)} has no `# title`; start it with one")
     paragraph = " ".join(_source(cell)[heading.end() :].strip().split("\n\n")[0].split())
     if not paragraph or paragraph.startswith("#"):
-        raise InputError(f"{path}: cell {_name(cell)} has no paragraph below its title; say there what it is for")
+        raise InputError(f"{path}: cell {_name(cell)} has no paragraph below its title; add its purpose")
     # A sentence ends where a new one begins: "0.9" and "e.g. this" do not end one, nor does anything inside `code`.
     sentence = re.match(r"(?:`[^`]*`|[^`])*?[.!?](?=\s+[A-Z*_\[(]|\s+`|$)", paragraph)
     return heading[1].strip(), sentence[0] if sentence else paragraph
@@ -360,7 +360,7 @@ def declared_parameters(notebook: Mapping[str, Any], path: Path) -> tuple[Parame
         except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
             raise InputError(f"{line_place}: default of {name} is not a literal; write its value") from None
         if type(value) is not _TYPES[kind] and not (kind == "float" and type(value) is int):
-            raise InputError(f"{line_place}: default of {name} is not {kind}; give {_EXAMPLES[_TYPES[kind]]}")
+            raise InputError(f"{line_place}: default of {name} is not {kind}; use {_EXAMPLES[_TYPES[kind]]}")
         try:
             default = typed(value, _TYPES[kind])
         except InputError as error:

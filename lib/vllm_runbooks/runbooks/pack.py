@@ -68,14 +68,12 @@ def cards_of(spec: str | None, *, is_inventoried: bool = True) -> PackedGpus:
         return PackedGpus(inventory=snapshot, is_of_start=True)
     if Path(spec).is_file() or host_loading.is_snapshot(spec):
         if not is_inventoried:
-            raise InputError(
-                f"{spec}: is the inventory that --no-inventory leaves out; name the cards, as in 8xRTX3090"
-            )
+            raise InputError(f"{spec}: is excluded by --no-inventory; name the GPUs, as in 8xRTX3090")
         return PackedGpus(inventory=host_loading.read_snapshot(spec), is_of_start=True)
     try:
         catalog.specs().gpus(spec)
     except InputError as error:
-        raise InputError(f"{error}; a pack takes names of cards, or one snapshot") from None
+        raise InputError(f"{error}; use GPU names, or one snapshot") from None
     return PackedGpus(named=spec)
 
 
@@ -85,7 +83,7 @@ def _by_name(cards: Iterable[HostGpu]) -> str:
     try:
         catalog.specs().gpus(spec)
     except InputError as error:
-        raise InputError(f"{error}; this host's cards go into a pack without --no-inventory alone") from None
+        raise InputError(f"{error}; to use this host's GPUs, remove --no-inventory") from None
     return spec
 
 
@@ -94,7 +92,8 @@ def pack(evidence: Evidence, cards: PackedGpus, *, start: int | None = None, too
     diagnosing.check_log(evidence)
     if len(evidence.documents) > archives.MAX_LOGS:
         raise InputError(
-            f"{len(evidence.documents)} logs were given, and a pack holds {archives.MAX_LOGS}; give those of one start"
+            f"{len(evidence.documents)} logs, but a pack can contain at most {archives.MAX_LOGS}; "
+            "use the logs of one launch"
         )
     return _Packing(evidence, cards, start, tool).packed()
 
@@ -109,7 +108,7 @@ def laid_aside(document: Document) -> Document:
         raw = piece.encode("utf-8", "backslashreplace")
         size += len(raw)
         if size > _MAX_LAID_ASIDE:
-            raise InputError(f"the text is larger than {_MAX_LAID_ASIDE >> 30} GiB; give it as a file")
+            raise InputError(f"the text is larger than {_MAX_LAID_ASIDE >> 30} GiB; use a file")
         file.write(raw)
 
     def pieces() -> Iterator[str]:
@@ -173,8 +172,8 @@ class _Packing:
             self._store(f"logs/{name}", MemberRole.LOG, text, source=shown_name, hidden=hidden, left_out=left_out)
             if left_out is not None:
                 self._notes.append(
-                    f"of {shown_name} the middle is left out: {left_out.lines:,} lines behind line "
-                    f"{left_out.after_line:,}; lines behind the gap are counted in the pack's copy"
+                    f"{shown_name}: the middle is omitted: {left_out.lines:,} lines after line "
+                    f"{left_out.after_line:,}; lines after the gap are numbered as in the pack's copy"
                 )
             yield Document(shown_name, text)
 
@@ -239,7 +238,9 @@ class _Packing:
     def _whole(self, answer: Answer | None, issue: str) -> Packed:
         inventoried = None if self._cards.inventory is None else self._cards.is_of_start
         if inventoried is False:
-            self._notes.append("the inventory is of the host that made the pack, which need not be that of the start")
+            self._notes.append(
+                "the inventory is of the host that created the pack, which may differ from that of the launch"
+            )
         manifest = Manifest(
             kind=KIND,
             tool=self._tool,

@@ -112,7 +112,7 @@ def record_health(folder: Path, health: Health) -> Case:
     about = f"{health.observation.model or 'a server'}, vLLM {health.vllm.version or 'unknown'}"
     case = Case(
         id=path.name,
-        title=redact_text(cause.title if cause else f"{about}: nothing wrong"),
+        title=redact_text(cause.title if cause else f"{about}: no problems"),
         source=f"recorded with `vllm-runbooks probe` on {_today()}",
         vllm=health.vllm.version,
         files=[OBSERVATION],
@@ -132,7 +132,7 @@ def record_health(folder: Path, health: Health) -> Case:
         _load(part)
         part.rename(path)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
+        raise InputError(f"{folder}: cannot be written: {error.strerror}; use another folder") from None
     except NotStoredError as error:
         raise NotStoredError(str(error).replace(str(part), str(folder))) from None
     finally:
@@ -173,7 +173,7 @@ def run_command(command: Sequence[str], *, show: Show, seconds: float | None = N
             kept.take(chunk)
             live.take(chunk)
             if time.monotonic() >= stop_at and running.stopped_by is None:
-                running.stop(signal.SIGINT, "was stopped when its time was up")
+                running.stop(signal.SIGINT, "was stopped at its time limit")
         live.finish()
     head, tail, _, left_out = kept.ends()
     note = b"[vllm-runbooks record: %d bytes left out]\n" % left_out if left_out else b""
@@ -224,20 +224,18 @@ def check_folder(folder: Path) -> None:
     """Reject a folder that cannot be written, before anything is run."""
     path = folder.absolute()
     if not _ID.fullmatch(path.name):
-        raise InputError(
-            f"{folder}: its name is the case's id; write one of letters, digits, dots, dashes and underscores"
-        )
+        raise InputError(f"{folder}: its name is the case's id; use letters, digits, dots, hyphens and underscores")
     if redact_name(path.name) != path.name:
-        raise InputError("the folder's name, which is the case's id, holds what looks like a secret; choose another")
+        raise InputError("the folder's name, which is the case's id, looks like a secret; use another")
     try:
         if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
-            raise InputError(f"{folder}: exists already, and nothing is overwritten; name another folder")
+            raise InputError(f"{folder}: already exists and is not overwritten; use another folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         probe = _part(path)
         probe.mkdir()
         probe.rmdir()
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made: {error.strerror}; name another folder") from None
+        raise InputError(f"{folder}: cannot be created: {error.strerror}; use another folder") from None
 
 
 def _part(path: Path) -> Path:
@@ -297,11 +295,13 @@ def _write(
             judgement = diagnosing.judge(answer, replace(evidence, case=read))
         if only_copy:
             if (place := _placed(folder, part)) != folder:
-                raise RunbooksError(f"{folder}: was taken while the command ran; the case is in {place}: move it")
+                raise RunbooksError(
+                    f"{folder}: was created by another process while the command ran; the case is in {place}: move it"
+                )
         else:
             part.rename(path)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
+        raise InputError(f"{folder}: cannot be written: {error.strerror}; use another folder") from None
     finally:
         if not is_safe:
             shutil.rmtree(part, ignore_errors=True)
@@ -321,12 +321,12 @@ def _kept(folder: Path, part: Path, signals: SignalHolder) -> Iterator[None]:
             (part / "case.yaml").unlink(missing_ok=True)
         place = _placed(folder, part)
         if isinstance(error, KeyboardInterrupt):
-            raise KeyboardInterrupt(f"{place}: holds the log; make it a case with --log") from None
+            raise KeyboardInterrupt(f"{place}: contains the log; create a case from it with --log") from None
         if not isinstance(error, Exception):
             raise
         reason = f"{type(error).__name__}: {error}"
         raise RunbooksError(
-            f"{place}: holds the log, but no case could be made of it ({reason}); report it, and keep the log"
+            f"{place}: contains the log, but no case could be created ({reason}); report it, and keep the log"
         ) from error
 
 
@@ -347,7 +347,7 @@ def _placed(folder: Path, part: Path) -> Path:
 def _title(answer: Answer) -> str:
     if answer.root_cause:
         return answer.root_cause.title
-    return f"{(answer.facts.model or 'a start').rpartition('/')[2]}: {answer.outcome.value}"
+    return f"{(answer.facts.model or 'launch').rpartition('/')[2]}: {answer.outcome.value}"
 
 
 def _expected(expect: Expectation) -> str:
@@ -362,7 +362,7 @@ def _texts(documents: Sequence[Document], limit: float) -> Iterator[str]:
             pieces.append(piece)
             length += len(piece)
             if length > limit:
-                raise InputError(f"{log.name}: larger than {MAX_CASE >> 20} MiB; cut out the start that is to be kept")
+                raise InputError(f"{log.name}: larger than {MAX_CASE >> 20} MiB; cut out the launch to keep")
         yield "".join(pieces)
 
 

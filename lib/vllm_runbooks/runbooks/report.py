@@ -31,7 +31,7 @@ from vllm_runbooks.runbooks.verdict_fields import NO_RUNBOOK, CheckState, Verdic
 
 _NOTEBOOK_BYTES = 8 * 1024 * 1024
 """Larger notebooks get no page, only a link."""
-_OUTCOMES = {"failed": "the launch failed", "hung": "the launch hung", "unknown": "whether it came up is unknown"}
+_OUTCOMES = {"failed": "the launch failed", "hung": "the launch hung", "unknown": "unknown whether it became ready"}
 _ALWAYS = (RunChange.NEW_FAILURE, RunChange.FIXED, RunChange.UNCHANGED)
 _CHANGE_STYLES = {
     RunChange.NEW_FAILURE: "fail",
@@ -68,9 +68,9 @@ def write_report(out_dir: Path) -> Path:
         results = json.loads(source.read_text(encoding="utf-8"))
         runs = [run for run in results["runs"] if isinstance(run, dict)]
     except FileNotFoundError:
-        raise InputError(f"{source}: no such file; give the folder that `check` wrote") from None
+        raise InputError(f"{source}: no such file; use the folder that `check` wrote") from None
     except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{source}: is not a list of runs; let `check` write it again") from None
+        raise InputError(f"{source}: is not a list of runs; run `check` again") from None
     links = {
         f"{run.get('runbook')}.ipynb": _page_name(name) for run in runs if (name := _readable_notebook(out_dir, run))
     }
@@ -99,7 +99,7 @@ def render_report(
     runs = [entry.run for entry in rows]
     table = _table(rows, is_compared=bool(compared_since(runs, before))) if rows else ""
     began, tool = results.get("began"), results.get("tool")
-    when = f"{f', begun {_time(began)}' if began else ''}{f', {safe(tool)}' if tool else ''}"
+    when = f"{f', started {_time(began)}' if began else ''}{f', {safe(tool)}' if tool else ''}"
     body = (
         f"<header><p class=kicker>vLLM runbooks</p><h1>{_headline(rows)}</h1>{_proportions(rows)}"
         f"{_changes(rows, before) if rows else '<p>No runs were requested.</p>'}"
@@ -183,7 +183,7 @@ def _row(entry: _ReportRow, *, slowest: float) -> str:
     case = f" <span class=case>{safe(run['case'])}</span>" if run.get("case") else ""
     case += f" <span class=case>on node {safe(run['node'])}</span>" if run.get("node") else ""
     if lost := run.get("lost_on"):
-        case += f" <span class=case>(begun before on {safe(', '.join(map(str, lost)))})</span>"
+        case += f" <span class=case>(started before on {safe(', '.join(map(str, lost)))})</span>"
     detail = f"<p class=reason>{safe(fields.detail)}</p>" if fields.detail else ""
     share = 100 * _seconds(run) / slowest if slowest else 0
     return (

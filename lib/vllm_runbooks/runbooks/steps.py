@@ -62,7 +62,7 @@ def do(
     own errors and those of the system are tried again.
     """
     if not name or not set(name) <= _NAME:
-        raise InputError(f"{name!r}: is no name of a step; write small letters, digits and dashes")
+        raise InputError(f"{name!r}: is not a step name; use lowercase letters, digits and hyphens")
     digest = hashlib.sha256(redact_text(repr(asked)).encode()).hexdigest()
     left = _read(name, kind, digest)
     if left is not None:
@@ -86,7 +86,7 @@ def do(
         status = "done" if is_done(result) else "open"
         _keep(name, {"status": status, "request": digest, "tries": number, "result": document(result)}, began)
         return result
-    raise InputError(f"{name}: {tries} tries are none; give 1 or more")
+    raise InputError(f"{name}: invalid number of tries {tries}; use 1 or more")
 
 
 def _given(variable: str, kind: Callable[[str], N], otherwise: N) -> N:
@@ -96,7 +96,7 @@ def _given(variable: str, kind: Callable[[str], N], otherwise: N) -> N:
     with suppress(ValueError):
         if float(number := kind(text)) > 0:  # type: ignore[arg-type]
             return number
-    raise InputError(f"{variable}: {text[:40]!r} is no number above 0")
+    raise InputError(f"{variable}: {text[:40]!r} is not a number above 0")
 
 
 def _read(name: str, kind: type[T], asked: str) -> T | None:
@@ -110,13 +110,13 @@ def _read(name: str, kind: type[T], asked: str) -> T | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); remove it, and the step is done again") from None
+        raise InputError(f"{path}: cannot be read ({error}); remove it to run the step again") from None
     if not isinstance(kept, dict) or (kept.get("status"), kept.get("request")) != ("done", asked):
         return None
     try:
         return record(kind, kept["result"])
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise InputError(f"{path}: holds no {kind.__name__}; remove it, and the step is done again") from None
+        raise InputError(f"{path}: is not a {kind.__name__}; remove it to run the step again") from None
 
 
 def kept(place: Path) -> list[str]:
@@ -142,7 +142,9 @@ def _within(timeout_s: float | None, name: str) -> Iterator[None]:
         return
 
     def late(_number: int, _frame: object) -> None:
-        raise StepTimeoutError(f"step {name}: was not through after {timeout_s:g} s; give it more time, or look why")
+        raise StepTimeoutError(
+            f"step {name}: timed out after {timeout_s:g} s; increase its timeout, or find the reason"
+        )
 
     before = signal.signal(signal.SIGALRM, late)
     signal.setitimer(signal.ITIMER_REAL, timeout_s)

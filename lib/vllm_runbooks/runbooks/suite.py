@@ -100,7 +100,7 @@ def run_all(
     suite and interrupt the runs without a result.
     """
     if jobs < 1:
-        raise InputError(f"jobs: {jobs} is not a number of runs at a time; give 1 or more")
+        raise InputError(f"jobs: {jobs} is not a number of concurrent runs; use 1 or more")
     suite = Suite(requests, out=out.absolute(), progress=progress)
     return suite.run(Local(jobs) if executor is None else executor)
 
@@ -206,12 +206,12 @@ class Suite:
                 steps.clear(self.steps_of(index), all_of_them=not (request.is_resumed or request.step))
             keep_previous(self.out)
         except NotStoredError as error:
-            raise InputError(f"{error}; give another folder with --out") from None
+            raise InputError(f"{error}; use another folder with --out") from None
         except OSError as error:
-            raise InputError(f"{self.out}: cannot be used ({error.strerror}); give another folder with --out") from None
+            raise InputError(f"{self.out}: cannot be used ({error.strerror}); use another folder with --out") from None
         self._save(final=True)
         if self.unsaved:
-            raise InputError(f"{self.unsaved}; give another folder with --out")
+            raise InputError(f"{self.unsaved}; use another folder with --out")
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -360,7 +360,7 @@ def _judge(request: RunbookRequest, answer: Mapping[str, Any]) -> RunResult:
     if judgement is None:
         return _result(request, Verdict.ERROR, "no verdict was written; the last cell must call conclude()")
     if request.case is not None and judgement.case != request.case:
-        return _result(request, Verdict.ERROR, f"the verdict is for case {judgement.case}, not for {request.case}")
+        return _result(request, Verdict.ERROR, f"the verdict is for case {judgement.case}, not {request.case}")
     return _result(request, judgement.verdict, judgement.reason, judgement)
 
 

@@ -47,7 +47,7 @@ _DIFFERENCE_WORDS = ("expected", "not judged")
 """One of these is in each difference that `core.expected` and its callers write."""
 _MOST_NAMES = 3
 _NAME = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)+")
-_SAID_BY_OUTCOME = (": nothing wrong", ": no cause could be established")
+_SAID_BY_OUTCOME = (": no problems", ": nothing wrong", ": no cause could be established")
 _UNJUDGED = {
     Verdict.ERROR: CheckState.ERROR,
     Verdict.INTERRUPTED: CheckState.INTERRUPTED,

@@ -159,12 +159,12 @@ def _of_step(order: Mapping[str, Any], output: Path, left: object) -> dict[str, 
     step, path = order["step"], _file_of_step(order)
     if steps.stamp(path) in (None, left):
         verdict = Verdict.SKIPPED
-        reason = f"step {step} had nothing to do, or left nothing; the notebook shows its cell"
+        reason = f"step {step} had nothing to do, or has no result; see its cell in the notebook"
     elif steps.is_done(path):
         verdict, reason = Verdict.PASS, f"step {step} is done"
     else:
         verdict = Verdict.FAIL
-        reason = f"step {step} did not come to its end, and is done again when the run goes on; the notebook shows why"
+        reason = f"step {step} did not finish, and runs again when the run continues; see the notebook for the reason"
     return {"judgement": {"schema": SCHEMA, **document(RunbookVerdict(verdict, reason, None, None, None, ()))}}
 
 
@@ -297,7 +297,7 @@ def _redact_value(value: Any, key: str = "") -> Any:
 
 
 def too_long(timeout_s: float) -> str:
-    return f"time-out after {timeout_s:g} s"
+    return f"timed out after {timeout_s:g} s"
 
 
 def one_line(text: str) -> str:

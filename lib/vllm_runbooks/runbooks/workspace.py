@@ -23,7 +23,7 @@ def workspace(folder: Path | None = None) -> RunbookFolder:
     """A writable folder of the runbooks: a checkout's own, else a copy in `folder` or the user's state."""
     source = folders.runbooks_dir()
     if not any(source.glob("*.ipynb")):
-        raise InputError(f"{source}: holds no runbooks; name the folder that contains catalog/ and runbooks/")
+        raise InputError(f"{source}: contains no runbooks; use the folder that contains catalog/ and runbooks/")
     is_package = Path(__file__).resolve().parents[1] in source.resolve().parents
     if folder is None and not is_package and os.access(source, os.W_OK):
         return RunbookFolder(source, "")
@@ -31,14 +31,12 @@ def workspace(folder: Path | None = None) -> RunbookFolder:
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{target}: cannot be made ({error.strerror}); name another folder") from None
+        raise InputError(f"{target}: cannot be created ({error.strerror}); use another folder") from None
     copied = 0
     for path in sorted(source.glob("*.ipynb")):
         if not (target / path.name).exists():
             store(target / path.name, path.read_text(encoding="utf-8"))
             copied += 1
     if not copied:
-        return RunbookFolder(target, f"the runbooks in {target} are opened, as they were left there")
-    return RunbookFolder(
-        target, f"{copied} runbooks are copied into {target}, and opened there; what is changed there is kept"
-    )
+        return RunbookFolder(target, f"opening the existing runbooks in {target}")
+    return RunbookFolder(target, f"copied {copied} runbooks to {target}; changes in this folder are kept")

@@ -55,15 +55,15 @@ def add(
     from vllm_runbooks.runbooks.commands.record import said_secrets, said_test, said_written
 
     if id_ is not None and out is not None:
-        raise click.UsageError("give either --id or --out: the name of the folder is the id.")
+        raise click.UsageError("use either --id or --out: the folder's name is the id.")
     if id_ is not None and (not id_ or Path(id_).name != id_):
-        raise InputError(f"--id {id_ or '(nothing)'}: is no id; write a name, or the case's folder with --out")
+        raise InputError(f"--id {id_ or '(nothing)'}: is not an id; use a name, or set the case's folder with --out")
     _check_expected(class_, symptom)
     evidence = sources.load_files(logs, vllm=vllm)
     folder = out or Path("cases") / (id_ or _id(evidence.documents[0].name, class_))
     expect = Expectation(outcome=Outcome(outcome) if outcome else None, class_=class_, symptom=symptom)
     written = recording.add_case(folder, evidence, expect)
-    today = "passes" if written.judgement.verdict == "pass" else "fails, as it should"
+    today = "passes" if written.judgement.verdict == "pass" else "fails, as expected"
     lines = [
         said_written(written),
         f"  Secrets    {said_secrets(written)}",
@@ -82,15 +82,17 @@ def _check_expected(class_: str, symptom: str | None) -> None:
     if class_ != "ok" and class_ not in classes:
         finer = ".".join(class_.split(".")[:2])
         if finer in classes:
-            raise InputError(f"--expect {class_}: is no class; write --expect {finer} --symptom {class_}")
-        raise InputError(f"--expect {class_}: is no class; {_nearest(class_, [*classes, 'ok'])}")
+            raise InputError(f"--expect {class_}: is not a class; use --expect {finer} --symptom {class_}")
+        raise InputError(f"--expect {class_}: is not a class; {_nearest(class_, [*classes, 'ok'])}")
     if symptom is None:
         return
     symptoms = catalog.load_catalog().symptoms
     if symptom not in symptoms:
         raise InputError(f"--symptom {symptom}: the catalog has no such symptom; {_nearest(symptom, symptoms)}")
     if symptoms[symptom].class_ != class_:
-        raise InputError(f"--symptom {symptom}: is of the class {symptoms[symptom].class_}, not {class_}; correct one")
+        raise InputError(
+            f"--symptom {symptom}: has class {symptoms[symptom].class_}, not {class_}; correct one of them"
+        )
 
 
 def _nearest(word: str, words: Collection[str]) -> str:
@@ -101,7 +103,7 @@ def _nearest(word: str, words: Collection[str]) -> str:
         otherwise = f"{word.partition('.')[0]} has {', '.join(same_group)}"
     else:
         groups = sorted({candidate.partition(".")[0] for candidate in words if "." in candidate})
-        otherwise = f"`vllm-runbooks catalog list` shows the symptoms, by groups: {', '.join(groups)}"
+        otherwise = f"`vllm-runbooks catalog list` lists the symptoms; groups: {', '.join(groups)}"
     return suggestion(word, words, otherwise)
 
 

@@ -69,13 +69,13 @@ def pack(
     from vllm_runbooks.runbooks import pack as packing
 
     if not logs and command is None:
-        raise click.UsageError("give a log file, a folder of logs, a recorded case, or - for standard input.")
+        raise click.UsageError("no log; use a log file, a folder of logs, a recorded case, or - for standard input.")
     if "-" in logs and command == "-":
-        raise click.UsageError("standard input can be read once; give the log or the command as a file.")
+        raise click.UsageError("standard input can be read only once; use a file for the log or the command.")
     if start is not None and not logs:
-        raise click.UsageError("--start chooses a start in a log; give the log as well.")
+        raise click.UsageError("--start selects a launch in a log; add the log.")
     if issue and form == "json":
-        raise click.UsageError("--issue prints the issue's text; give it without --format json.")
+        raise click.UsageError("--issue prints the issue's text; remove --format json.")
     target = out if out is not None or issue else Path(_name(logs, command))
     if target is not None:
         _check(target, is_forced=force)
@@ -110,7 +110,7 @@ def _evidence(logs: tuple[str, ...], command: str | None, vllm: str | None) -> E
     else:
         evidence = sources.load_files(logs, vllm=vllm)
         if Path(logs[0]).is_file() and is_pack(Path(logs[0])):
-            raise InputError(f"{logs[0]}: is a pack already; hand it on as it is")
+            raise InputError(f"{logs[0]}: is already a pack; share it as it is")
         if any(name == "-" or Path(name).is_fifo() for name in logs):
             evidence = replace(evidence, documents=tuple(map(packing.laid_aside, evidence.documents)))
     return evidence if command is None else replace(evidence, command=sources.read_text(command))
@@ -129,27 +129,25 @@ def _check(target: Path, *, is_forced: bool) -> None:
     if target.suffix.casefold() != ".zip":
         raise InputError(f"{target}: a pack is a zip archive; name it {target.stem}.zip")
     if target.is_dir():
-        raise InputError(f"{target}: is a folder; name a file with -o")
+        raise InputError(f"{target}: is a folder; set a file with -o")
     if target.exists() and not is_forced:
-        raise InputError(f"{target}: exists already; replace it with --force, or name another with -o")
+        raise InputError(f"{target}: already exists; replace it with --force, or set another file with -o")
     if not os.access(target.parent, os.W_OK):
-        raise InputError(f"{target.absolute().parent}: cannot be written into; name a file elsewhere with -o")
+        raise InputError(f"{target.absolute().parent}: cannot be written to; set another file with -o")
 
 
 def _view(made: Packed, target: Path) -> list[TextBlock]:
     from vllm_runbooks.core.views.styled import BLANK, Line, Prose, Table, Tone, bulleted, headed, parted, styled
 
     manifest = made.manifest
-    outcome = (
-        "no log" if manifest.outcome is None else f"{manifest.outcome}: {manifest.root_cause or 'no cause is known'}"
-    )
+    outcome = "no log" if manifest.outcome is None else f"{manifest.outcome}: {manifest.root_cause or 'unknown cause'}"
     rows = [
         (member.name, f"{member.bytes:,}", ", ".join(f"{count} {kind}" for kind, count in member.hidden.items()))
         for member in manifest.members
     ]
-    head = [styled(name, Tone.FAINT) for name in ("file", "bytes", "replaced in it")]
+    head = [styled(name, Tone.FAINT) for name in ("file", "bytes", "redacted")]
     counts = ", ".join(f"{count} {kind}" for kind, count in manifest.hidden.items())
-    replaced = f"Replaced: {counts or 'nothing that was recognised'}. Look through the logs before you hand it on."
+    replaced = f"Redacted: {counts or 'nothing'}. Check the logs before you share the pack."
     parts: list[list[TextBlock]] = [
         [Line(styled(str(target), Tone.HEADING) + f"  ·  {outcome}")],
         [Table(head, rows, numeric=frozenset({1}), indent="  ")],

@@ -50,9 +50,9 @@ def record(out: Path, logs: tuple[str, ...], vllm: str | None, seconds: float | 
     from vllm_runbooks.runbooks import recording
 
     if bool(command) == bool(logs):
-        raise click.UsageError("give either a command, after --, or --log FILE.")
+        raise click.UsageError("use either a command after --, or --log FILE.")
     if logs and seconds is not None:
-        raise click.UsageError("--for is about a command; leave it out with --log.")
+        raise click.UsageError("--for applies to a command; remove it with --log.")
     # Before anything is run: a catalog that cannot be loaded is to be known now.
     shelf = catalog.load_catalog()
     if logs:
@@ -68,10 +68,10 @@ def record(out: Path, logs: tuple[str, ...], vllm: str | None, seconds: float | 
     lines += [
         f"  Secrets    {said_secrets(written)}",
         f"  Diagnosis  {written.answer.outcome.value}, {diagnosis}",
-        f"  Review     `expect` in {shlex.quote(str(out / 'case.yaml'))}: what the diagnosis says now, right or wrong",
+        f"  Review     `expect` in {shlex.quote(str(out / 'case.yaml'))}: it has the current diagnosis, right or wrong",
     ]
     if cause is None and not written.answer.outcome.is_healthy:
-        lines.append("             no cause was found: if you know it, write its class there")
+        lines.append("             no cause found: if you know it, add its class")
     output.write("\n".join([*lines, said_test(written)]))
     return 0
 
@@ -82,12 +82,12 @@ def said_written(written: Recording) -> str:
 
 def said_secrets(written: Recording) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(written.secrets.items()))
-    return f"{sum(written.secrets.values())} replaced ({kinds})" if kinds else "none recognised; look for yourself"
+    return f"{sum(written.secrets.values())} replaced ({kinds})" if kinds else "none recognised; check manually"
 
 
 def said_test(written: Recording) -> str:
     if not written.case.runbooks:
-        return "  Test       name a runbook in `runbooks` of its case.yaml; no runbook at hand reads a log"
+        return "  Test       add a runbook to `runbooks` in its case.yaml; none was found that reads a log"
     return f"  Test       vllm-runbooks check --cases {shlex.quote(str(written.folder))}"
 
 

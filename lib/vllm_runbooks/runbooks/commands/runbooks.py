@@ -57,7 +57,7 @@ def list_(runbooks: str | None, form: str) -> int:
     """
     good, bad = _inspect_all(runbooks)
     if not good and not bad and form == "text":
-        output.say(f"{runbooks or 'the folder of runbooks'}: holds no runbook (.ipynb)")
+        output.say(f"{runbooks or 'the folder of runbooks'}: contains no runbook (.ipynb)")
     if form == "json":
         _print_json({"runbooks": [document(runbook) for runbook in good]})
     else:
@@ -140,7 +140,7 @@ class _WithParameters(click.Command):
                 continue
             name, is_joined, value = rest.popleft().partition("=") if rest else ("", "", "")
             if not is_joined and (not rest or not name or name in options or rest[0] in options):
-                raise click.UsageError(f"{words[-1]} takes a name and a value, as in {words[-1]} NAME=VALUE.", ctx)
+                raise click.UsageError(f"{words[-1]} requires a name and a value, as in {words[-1]} NAME=VALUE.", ctx)
             words += [name, value if is_joined else rest.popleft()]
         return super().parse_args(ctx, words)
 
@@ -207,11 +207,11 @@ def run(
     runbook = find(runbook_id, runbooks)
     names = [name for name, _ in parameters]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError(f"{runbook.id}: parameter {twice[0]} is given twice; give it once")
+        raise InputError(f"{runbook.id}: parameter {twice[0]} is set twice")
     bound = bind(runbook, dict(parameters))
     _check_evidence(runbook, bound)
     if step is not None and step not in runbook.steps:
-        all_steps = f"it has {', '.join(runbook.steps)}" if runbook.steps else "it has none"
+        all_steps = f"steps: {', '.join(runbook.steps)}" if runbook.steps else "it has no steps"
         raise InputError(f"{runbook.id}: has no step {step}; {suggestion(step, runbook.steps, all_steps)}")
     request = RunbookRequest(
         runbook.id,
@@ -312,7 +312,7 @@ def check(
     requests = _plan(only, runbooks=runbooks, cases=cases, timeout_s=timeout or _TIMEOUT_S)
     inputs = {"only": list(only), "runbooks": runbooks, "cases": cases, "timeout_s": timeout or _TIMEOUT_S}
     if every_node and ray is None:
-        raise InputError("--every-node: there is one node; name a Ray cluster with --ray")
+        raise InputError("--every-node requires --ray")
     with contextlib.ExitStack() as stack:
         cluster, why = (None, "") if ray is None else _cluster(stack, ray, jobs=jobs)
         if why:
@@ -367,7 +367,7 @@ def _by_node(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> Iterato
         yield SentenceLines(f"Node {node.name}: {summary}")
     for difference in differences(nodes, results):
         values = "; ".join(f"{name}: {value or 'unknown'}" for name, value in difference.values.items())
-        yield SentenceLines(f"Not the same on all nodes: {difference.fact} ({values})")
+        yield SentenceLines(f"Differs between nodes: {difference.fact} ({values})")
 
 
 def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeout_s: float) -> list[RunbookRequest]:
@@ -383,13 +383,13 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
     by_id = {runbook.id: runbook for runbook in good}
     requests = [RunbookRequest(id_, Path(), refused=reason) for id_, reason in bad.items() if _is_selected(only, id_)]
     if not good and not bad and runbooks is not None:
-        raise InputError(f"{runbooks}: holds no runbook; name a folder with .ipynb files")
+        raise InputError(f"{runbooks}: contains no runbook; use a folder with .ipynb files")
     ids = {*by_id, *bad}
     shelf = cases_dir(cases)
     # A case's own folder is taken for its parent: that is where somebody has just recorded one.
     folders = [shelf] if (shelf / "case.yaml").is_file() else sorted(p.parent for p in shelf.glob("*/case.yaml"))
     if not folders:
-        raise InputError(f"{cases or shelf}: holds no recorded case; name a case's folder, or one of such folders")
+        raise InputError(f"{cases or shelf}: contains no recorded case; use a case's folder, or a folder of cases")
     for folder in folders:
         ids.add(folder.name)
         try:
@@ -409,11 +409,11 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
     for pattern in only:
         if not fnmatch.filter(ids, pattern):
             nearest = ", ".join(get_close_matches(pattern, sorted(ids), n=3, cutoff=0))
-            everything = f"the nearest are {nearest}; `vllm-runbooks list` shows the runbooks, {shelf} has the cases"
+            everything = f"the nearest are {nearest}; `vllm-runbooks list` lists the runbooks, {shelf} has the cases"
             hint = suggestion(pattern, ids, everything, cutoff=0.5)
             raise InputError(f"--only {pattern or '(nothing)'}: no runbook or case has this id; {hint}")
     if not requests:
-        raise InputError("check: no recorded case names one of these runbooks; add it to `runbooks` in a case.yaml")
+        raise InputError("check: no recorded case uses one of these runbooks; add it to `runbooks` in a case.yaml")
     return requests
 
 
@@ -566,7 +566,7 @@ def _is_selected(only: Sequence[str], *ids: str) -> bool:
 
 
 def _meant(name: str, runbooks: Iterable[str]) -> str:
-    return suggestion(name, runbooks, "`vllm-runbooks list` shows the runbooks there are", cutoff=0.5)
+    return suggestion(name, runbooks, "`vllm-runbooks list` lists all runbooks", cutoff=0.5)
 
 
 def _print_json(data: dict[str, Any]) -> None:

@@ -37,7 +37,7 @@ def confirmed(started: Guarded | None) -> tuple[Printed, ...]:
                 for text in counts:
                     counts[text] += text in row
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); start it again") from None
+        raise InputError(f"{path}: cannot be read ({error.strerror}); launch it again") from None
     # A build for CPUs says so in its version, on a host with cards as well.
     has_cards = starting.cards_of("").source is not None and not (started.vllm or "").endswith("+cpu")
     printed = []

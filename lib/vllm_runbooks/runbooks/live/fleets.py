@@ -112,7 +112,7 @@ def check(
 
 def _check_count(count: int, name: str) -> None:
     if type(count) is not int or not 2 <= count <= _MOST:
-        raise InputError(f"{name} is {count!r}; give a whole number from 2 to {_MOST}")
+        raise InputError(f"{name} is {count!r}; use a whole number from 2 to {_MOST}")
 
 
 def _over(launch: ServedLaunch, cards: starting.GpuReadings, parts: int) -> tuple[Edit, ...]:
@@ -124,9 +124,11 @@ def _copies(launch: ServedLaunch, cards: starting.GpuReadings, copies: int) -> l
     _check_count(copies, "copies")
     starting.check_load(launch)
     if launch.target.is_tls:
-        raise InputError(f"{launch.shown}: the proxy speaks to its servers without TLS; leave --ssl-* away for this")
+        raise InputError(f"{launch.shown}: the proxy connects to its servers without TLS; remove --ssl-*")
     if launch.is_container:
-        raise InputError(f"{launch.shown}: the ports of containers are not changed; give the command that runs in one")
+        raise InputError(
+            f"{launch.shown}: container ports cannot be changed; use the command that runs in the container"
+        )
     _nginx()
     return [
         launch.edited([Edit("set", "port", launch.target.port + number), *share])
@@ -137,7 +139,7 @@ def _copies(launch: ServedLaunch, cards: starting.GpuReadings, copies: int) -> l
 def _nginx() -> str:
     path = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
     if path is None:
-        raise InputError("nginx is not installed on this host, and copies need a proxy; install it")
+        raise InputError("nginx is not installed on this host; install it, replicas need a proxy")
     return path
 
 
@@ -146,7 +148,7 @@ def placed(launch: ServedLaunch, cards: starting.GpuReadings, copies: int) -> li
     per_copy = launch.cards
     if cards.source is not None and (gpus := preflight.visible_cards(launch, cards.source)):
         if len(gpus) < copies * per_copy:
-            raise InputError(f"{copies} x {per_copy} cards are needed, and this host has {len(gpus)} to give")
+            raise InputError(f"{copies} x {per_copy} GPUs needed, but this host has {len(gpus)} available")
         numbers = [f"{card.index}" for card in gpus]
         # Their numbers are the driver's; without this CUDA counts the fastest first.
         order = Edit("env", "CUDA_DEVICE_ORDER", "PCI_BUS_ID")
@@ -157,7 +159,7 @@ def placed(launch: ServedLaunch, cards: starting.GpuReadings, copies: int) -> li
     cores = sorted(os.sched_getaffinity(0))
     size = len(cores) // (copies * per_copy)
     if not size:
-        raise InputError(f"{copies} x {per_copy} ranks are to run on {len(cores)} cores; each needs one")
+        raise InputError(f"{copies} x {per_copy} ranks need one core each, but only {len(cores)} are available")
     parts = [",".join(map(str, cores[at * size : (at + 1) * size])) for at in range(copies * per_copy)]
     return [
         (Edit("env", "VLLM_CPU_OMP_THREADS_BIND", "|".join(parts[at : at + per_copy])),)
@@ -204,19 +206,19 @@ def _proxy(targets: Sequence[Target], folder: Path, say: Say) -> Iterator[str]:
         try:
             while not is_open(target):
                 if time.monotonic() >= until:
-                    raise InputError(f"nginx does not listen at {listen}; see {folder / 'nginx.log'}")
+                    raise InputError(f"nginx does not listen on {listen}; see {folder / 'nginx.log'}")
                 time.sleep(_TICK_S)
-            say(f"nginx answers at {target.place}, in front of {', '.join(server.place for server in targets)}")
+            say(f"nginx listens on {target.place}, in front of {', '.join(server.place for server in targets)}")
             yield target.place
         finally:
-            running.stop(signal.SIGTERM, "was ended after the load")
+            running.stop(signal.SIGTERM, "was stopped after the load")
 
 
 def _frame(folder: Path) -> str:
     """The nginx.conf around the servers' file; everything is written into the folder."""
     name = str(folder)
     if any(c in name for c in "\"'\\$;{}#\n\r\t"):
-        raise InputError(f"{name}: nginx cannot be given a folder of this name; choose one of plain letters")
+        raise InputError(f"{name}: nginx does not support this folder name; use only letters and digits")
     user = ""
     if os.geteuid() == 0:
         import pwd  # not on every system

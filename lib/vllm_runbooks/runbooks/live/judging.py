@@ -17,15 +17,15 @@ def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> Ru
     if started.failed_check is not None:
         return replace(judgement, verdict=Verdict.FAIL, reason=started.failed_check)
     if is_ready(started):
-        unproved = "" if started.attempts[-1].health_checks else ", by its log alone: where it answers is not known"
+        unproved = "" if started.attempts[-1].health_checks else ", according to its log; its address is unknown"
         return replace(judgement, verdict=Verdict.PASS, reason=f"the server was ready{unproved}", outcome=Outcome.READY)
     if proved is None:
         return judgement
     if is_ready(proved):
         cause = answer.root_cause.title if answer.root_cause else "the failure"
-        reason = f"{cause}: gone after the change, the server was ready in {proved.attempts[-1].ready_s:.0f} s"
+        reason = f"{cause}: fixed by the change, the server was ready in {proved.attempts[-1].ready_s:.0f} s"
         return replace(judgement, verdict=Verdict.PASS, reason=reason)
-    reason = f"the way out did not make the server ready; {judgement.reason}"
+    reason = f"the fix did not make the server ready; {judgement.reason}"
     return replace(judgement, verdict=Verdict.FAIL, reason=reason)
 
 
@@ -50,10 +50,10 @@ def judge_split(
     wrong = next(_wrong_in_split(copies, split, lines), None)
     if wrong is not None:
         return RunbookVerdict(Verdict.FAIL, wrong, None, None, None, ())
-    of_one = "" if is_ready(alone) else f"; one alone: {_cause(alone)}"
+    of_one = "" if is_ready(alone) else f"; a single server: {_cause(alone)}"
     measured = copies.measured
     answered = f"{measured.answered} of {measured.requests} requests" if measured is not None else "no load"
-    reason = f"{len(copies.servers)} copies behind one address answered {answered}; the split took effect{of_one}"
+    reason = f"{len(copies.servers)} replicas behind one address answered {answered}; the split took effect{of_one}"
     return RunbookVerdict(Verdict.PASS, reason, None, Outcome.READY, None, ())
 
 
@@ -65,7 +65,7 @@ def _cause(started: Guarded) -> str:
     last = started.last
     if last is not None and last.answer is not None and last.answer.root_cause is not None:
         return last.answer.root_cause.title
-    return started.failed_check or f"never ready, {last.ending if last else 'not started'}"
+    return started.failed_check or f"never ready, {last.ending if last else 'not launched'}"
 
 
 def _wrong(name: str, started: Guarded, *, has_load: bool = True) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _wrong(name: str, started: Guarded, *, has_load: bool = True) -> Iterator[st
         return
     last = started.attempts[-1]
     if not last.is_proved:
-        yield f"{name} was ready and did not stay: it {last.ending}"
+        yield f"{name} was ready, but then {last.ending}"
     elif has_load:
         yield from _wrong_load(f"{name}: the load", last.measured)
 
@@ -84,7 +84,7 @@ def _wrong_in_split(copies: Fleet, split: Guarded, lines: Sequence[Sequence[Prin
         yield from _wrong(f"copy {number}", server, has_load=False)
     yield from _wrong_load("the load through the proxy", copies.measured)
     idle = (number for number, count in enumerate(copies.answered, 1) if count == 0)
-    yield from (f"copy {number} answered none of the requests" for number in idle)
+    yield from (f"replica {number} answered no requests" for number in idle)
     yield from _wrong("the split server", split)
     missing = (line for every in lines for line in every if line.result is LaunchResult.FAILED)
     yield from (f"not in the log: {line.text}" for line in missing)

@@ -72,9 +72,7 @@ def probe(
     times: dict[str, Any] = {"seconds": seconds, "patience_s": patience_s}
     for name, number in times.items():
         if isinstance(number, bool) or not isinstance(number, (int, float)) or not _LEAST_S <= number <= _MOST_S:
-            raise InputError(
-                f"{name}: {number!r} is no time for a probe; give from {_LEAST_S:g} to {_MOST_S:g} seconds"
-            )
+            raise InputError(f"{name}: {number!r} is not a valid duration; use {_LEAST_S:g} to {_MOST_S:g} seconds")
     # Its counts are read where there is no load as well: who gives one that is none meant something by it.
     load = ProbeLoad(ProbeLoad.seconds if load_seconds == 0 else load_seconds, at_once, prompt_tokens, answer_tokens)
     target, withheld = _with_key(target_of(url.strip(), is_verified=is_verified), key_env)
@@ -108,27 +106,26 @@ def _with_key(target: Target, name: str) -> tuple[Target, str]:
     """The target with its key, and how to send one that was withheld: other hosts must not get an unnamed key."""
     if name and not _VARIABLE.fullmatch(name):
         # It may be the key itself.
-        raise InputError(
-            "key_env (--key-env) takes the name of an environment variable that holds the key; what was given is none"
-        )
+        raise InputError("key_env (--key-env) must be the name of an environment variable that contains the key")
     value = os.environ.get(name or KEY)
     key = (value or "").strip()
     if name and not key:
-        how = "is not set in the environment" if value is None else "is set and empty"
+        how = "is not set in the environment" if value is None else "is empty"
         # Without a colon behind the name, which would make a secret of what follows.
-        raise InputError(f"the variable {name} {how}; put the key there, or name no variable")
+        raise InputError(f"the variable {name} {how}; set it to the key, or remove the option")
     if not key:
         return target, ""
     if not all(letter.isprintable() and ord(letter) < 256 for letter in key):  # one line of Latin-1
         raise InputError(
-            f"the variable {name or KEY} holds a line end or another character that no header can hold, so it "
-            "cannot be sent; put the key there in one line"
+            f"the variable {name or KEY} contains a line break or another character that is not "
+            "allowed in a header, so it "
+            "cannot be sent; set the key as one line"
         )
     redact_value(key)
     if name or target.is_verified or is_local(target):
         return replace(target, key=key), ""
     return target, (
-        f"{KEY} is set and was not sent, as {target.place} is neither this host nor known by its certificate; "
+        f"{KEY} is set but was not sent: {target.place} is neither this host nor verified by a certificate; "
         f"--key-env {KEY} sends it"
     )
 
@@ -136,7 +133,7 @@ def _with_key(target: Target, name: str) -> tuple[Target, str]:
 def _command(name: str) -> str:
     text = sources.read_text(name)
     if not starts_of(read_starts(text, name)):
-        raise InputError(f"{name}: holds no start of vLLM; give the script or manifest that starts the server")
+        raise InputError(f"{name}: no vLLM launch found; use the script or manifest that launches the server")
     return text
 
 

@@ -82,7 +82,7 @@ class Servers:
 
     @staticmethod
     def _not_ended(request: serve.LaunchRequest) -> Guarded:
-        reason = f"it had not ended after {_ENDING_S:g} s"
+        reason = f"it had not exited after {_ENDING_S:g} s"
         check = Check("command", LaunchResult.FAILED, reason)
         return Guarded("", request.subject.vllm, (check,), (), 1, str(request.folder), notes=(reason,))
 

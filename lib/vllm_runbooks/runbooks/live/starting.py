@@ -96,7 +96,7 @@ def apply(
     launch = subject(command, vllm)
     change = retries.again(answer) or retries.first_possible(answer, answer.remedies, launch, say)
     if change is None:
-        say("no way out that was checked can be made in this command")
+        say("no checked fix can be applied to this command")
         return None
     launch = launch.edited(change.edits) if change.edits else launch
     return done(launch, LaunchOptions(step, gpus, folder, READY_S, memory), change, say)
@@ -132,9 +132,7 @@ def is_whole(launch: Guarded) -> bool:
 def check_load(launch: ServedLaunch) -> None:
     """Check that a load can be sent to the command's server."""
     if not launch.is_target_known or launch.target.uds is not None:
-        raise InputError(
-            f"{launch.shown}: no port is known that it answers at, so no load can be sent; give its --port"
-        )
+        raise InputError(f"{launch.shown}: unknown port, so no load can be sent; set --port")
 
 
 def started(launch: ServedLaunch, options: LaunchOptions, change: LaunchChange | None, say: Say) -> Guarded:
@@ -164,7 +162,7 @@ def record(launch: Guarded, say: Say) -> None:
     try:
         recording.record_last_try(launch, Path(launch.folder or "") / "case", say=say)
     except RunbooksError as error:
-        say(f"no case was made: {error}")
+        say(f"no case was written: {error}")
 
 
 def place_of(step: str, folder: str) -> Path:
@@ -179,7 +177,7 @@ def place_of(step: str, folder: str) -> Path:
     except FileNotFoundError:
         pass
     except OSError as error:
-        raise InputError(f"{place}: cannot be moved aside: {error.strerror}; name another folder") from None
+        raise InputError(f"{place}: cannot be moved aside: {error.strerror}; use another folder") from None
     return place
 
 
@@ -198,9 +196,9 @@ def _words(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise InputError(f"serve: {error}; write the command as one would type it") from None
+        raise InputError(f"serve: {error}; write the command as in a shell") from None
     if not words:
-        raise InputError("serve: is empty; with live it is the command that starts the server")
+        raise InputError("serve: is empty; with live, set it to the command that launches the server")
     # As a shell would; what it makes of quotes, pipes and the like is for a script.
     words = [os.path.expandvars(os.path.expanduser(word)) for word in words]  # noqa: PTH111 - "~" may be unknown
     return words if len(words) != 1 else ["bash", words[0]]
@@ -209,11 +207,11 @@ def _words(command: str) -> list[str]:
 def edits_of(launch: ServedLaunch, setting: str) -> tuple[Edit, ...]:
     """Edits for a setting: variables, then options, as the release parses them."""
     if not setting.strip():
-        raise InputError("setting: is empty; name what the start is to have besides, as in --max-num-seqs 64")
+        raise InputError("setting: is empty; set options to add to the launch, as in --max-num-seqs 64")
     try:
         words = shlex.split(setting)
     except ValueError as error:
-        raise InputError(f"setting: {error}; write options as one would type them") from None
+        raise InputError(f"setting: {error}; write options as in a shell") from None
     command_words = [word.value for word in launch.found.words]
     variables = []
     while words and not words[0].startswith("-") and "=" in words[0]:
@@ -224,11 +222,11 @@ def edits_of(launch: ServedLaunch, setting: str) -> tuple[Edit, ...]:
     refused = next((problem for problem in read.problems if problem.is_refusal), None)
     if refused is not None:
         option_text = f"{refused.option or refused.kind}: {refused.kind.replace('-', ' ')}"
-        raise InputError(f"setting: vLLM {launch.data.version} refuses it: {option_text}")
+        raise InputError(f"setting: vLLM {launch.data.version} rejects it: {option_text}")
     flags = {name: value for name, value in read.flags.items() if value is not UNKNOWN}
     changed = [Edit("set", name, value) for name, value in flags.items() if launch.flags.get(name) != value]
     if not changed and not variables:
-        raise InputError(f"setting: {setting.strip()} changes nothing of the command")
+        raise InputError(f"setting: {setting.strip()} does not change the command")
     return (*variables, *changed)
 
 
@@ -268,4 +266,4 @@ def keep_commands(folder: Path, started: Sequence[Guarded], more: Sequence[LoadR
     try:
         store(folder / COMMANDS, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
     except NotStoredError as error:
-        say(f"{error}; the commands are not written down")
+        say(f"{error}; the commands are not recorded")

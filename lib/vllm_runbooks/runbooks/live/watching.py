@@ -17,5 +17,5 @@ def watched(memory: str = "", *, looks: int | None = None, every_s: float | None
         samples, seconds = looks or _LOOKS, _EVERY_S if every_s is None else every_s
         return inventory.watched(catalog.specs(), samples=samples, every_s=seconds)
     if looks is not None or every_s is not None:
-        raise InputError(f"{memory}: a series has its own looks and times; leave out looks and every_s")
+        raise InputError(f"{memory}: a series has its own readings and times; remove looks and every_s")
     return inventory.recorded(memory, catalog.specs())
