@@ -74,8 +74,8 @@ def test_the_steps_list_errors_then_what_is_left_to_decide() -> None:
     assert problems[0].fact.startswith("Line 8:28: The backslash is not the last character")
     assert problems[0].do == "The corrected text fixes it."
     assert problems[1].do == "No fix is safe: change it yourself."
-    assert problems[-1].fact == "7 warnings and 3 infos are in the table of all issues."
-    assert correction[0].fact == "6 of 14 issues are fixed in this text; comments and order stay."
+    assert problems[-1].fact == "The table of all issues has 7 warnings and 3 infos more."
+    assert correction[0].fact == "6 of 14 issues are fixed in this text; comments and order are kept."
     assert correction[0].command == (found.fixed or "").rstrip("\n")
     assert [each.fact.partition(":")[0] for each in correction[1:]] == [f"Line {n}" for n in (6, 11, 12, 14, 16)]
 
@@ -95,4 +95,4 @@ def test_a_move_names_what_changes() -> None:
     text = rb.render.issue_steps.migration(moved)
 
     assert "4 errors, 7 warnings and 3 infos; 3 defaults changed." in text.fact
-    assert text.so.startswith("The rewritten text sets 1 of them to the former value")
+    assert text.so.startswith("The rewritten text sets 1 of them to the old default")

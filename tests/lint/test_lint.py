@@ -97,7 +97,7 @@ def test_images_of_two_releases_are_judged_each_by_its_own() -> None:
 
 def test_what_is_no_version_is_refused() -> None:
     """In one line."""
-    with pytest.raises(InputError, match="'banana' is no version of vLLM"):
+    with pytest.raises(InputError, match="'banana' is not a vLLM version"):
         checking.lint_text(CLEAN, vllm="banana")
 
 
@@ -166,7 +166,7 @@ def test_a_printed_script_without_its_secrets_says_so(capsys: pytest.CaptureFixt
         _, out, err = run(capsys, "lint", "--fix", str(script), "--vllm", "0.19.0")
 
         assert "--swap-space" not in out
-        assert err.count("-o FILE writes the script with its own") == count
+        assert err.count("-o FILE writes the script with its secrets") == count
 
 
 def test_the_users_own_file_keeps_its_secret(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -242,12 +242,12 @@ def test_a_command_is_given_behind_two_dashes(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "give a file, - for standard input, or -- and a command"),
+        ((), "no input; use a file, - for standard input, or -- and a command"),
         (("nowhere.sh",), "nowhere.sh: "),
         (("{a}", "{b}", "--format", "json"), "give one file for --format json and for --fix"),
         (("{a}", "-o", "x"), "-o writes the corrected text; give --fix as well"),
         (("{a}", "--config-check"), "--config-check asks the vLLM that --python names"),
-        (("{a}", "--vllm", "banana"), "'banana' is no version of vLLM"),
+        (("{a}", "--vllm", "banana"), "'banana' is not a vLLM version"),
         (("{a}", "--gpus", "A100"), "A100"),
         (("{a}", "--python", "/nowhere/python"), "--python /nowhere/python: cannot be run"),
     ],
@@ -540,7 +540,7 @@ def test_a_default_that_nobody_looked_at_is_only_named() -> None:
     told = {change.option: (change.explicit, change.note) for change in found.changed_defaults}
 
     assert rewritten == CLEAN
-    assert told["gpu_memory_utilization"] == (False, "Nobody has looked at this change yet.")
+    assert told["gpu_memory_utilization"] == (False, "This change has not been reviewed.")
 
 
 CONFIG = """\
@@ -811,10 +811,10 @@ def test_the_verdict_on_commands() -> None:
     assert (told.verdict.value, told.reason) == ("fail", f"line 1: {first.message} (option.unknown)")
     assert (second.line, checking.judge_commands(replace(wrong, issues=()), Evidence(())).reason) == (
         2,
-        "nothing wrong on vLLM 0.19.0",
+        "no problems on vLLM 0.19.0",
     )
     empty = checking.judge_commands(replace(wrong, issues=(), deployments=()), Evidence(()))
-    assert (empty.verdict.value, empty.reason) == ("fail", "no start of vLLM was found, so nothing was checked")
+    assert (empty.verdict.value, empty.reason) == ("fail", "no vLLM launch found; nothing was checked")
 
     def judged(*expected: tuple[str, int]) -> tuple[str, str]:
         expect = Expectation(issues=[IssueRef(rule, line) for rule, line in expected])
@@ -1035,7 +1035,7 @@ def test_the_scripts_of_a_folder_are_linted(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "a.sh").unlink()
     (tmp_path / "b" / "Dockerfile").unlink()
     assert cli.run(["lint", str(tmp_path)]) == 2
-    assert f"{tmp_path}: holds no script; give a folder with .sh" in capsys.readouterr().err
+    assert f"{tmp_path}: contains no script; use a folder with .sh" in capsys.readouterr().err
 
 
 def test_an_unknown_release_is_named_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -1243,13 +1243,13 @@ def test_a_notebook_has_the_migration() -> None:
         "Found 1 error and 1 warning in 1 launch, checked for vLLM 0.19.0 (given). The rewritten text fixes 1 of them"
     )
 
-    assert shown.plain == f"{said}; left are:\nline:3:14: 100% wrong,\nno: such\n{render.issues.changes(MOVED)}"
-    assert shown.html.startswith(f"<p>{said}; left are:</p><table>")
+    assert shown.plain == f"{said}; remaining:\nline:3:14: 100% wrong,\nno: such\n{render.issues.changes(MOVED)}"
+    assert shown.html.startswith(f"<p>{said}; remaining:</p><table>")
     assert re.findall("white-space:normal[^>]*>([^<]*)</td>", shown.html) == [
         "seed", "not set", "0", "set in the rewritten text", "Answers repeat", "dtype", "&quot;auto&quot;", "not set",
         "named only", "",
     ]  # fmt: skip
-    assert re.findall("<th style='[^']*'>([^<]*)</th>", shown.html) == ["option", "default was", "is", "", ""]
+    assert re.findall("<th style='[^']*'>([^<]*)</th>", shown.html) == ["option", "old default", "new default", "", ""]
     assert re.findall('<span style="background:([^"]*)2e">([^<]*)</span>', shown.html) == [
         (elements.RED, "--- given"), (elements.GREEN, "+++ moved"), (elements.GREY, "@@ -1 +1 @@"),
         (elements.RED, "-a"), (elements.GREEN, "+&lt;b&gt;"),

@@ -1216,7 +1216,7 @@ def test_a_table_says_of_each_run_of_releases_what_is_so(tmp_path: Path, monkeyp
         assert found[1].backends["D"] == support.Backend(None, None)
         assert found[0].activations == {"q": ("half",), "r": ()}
         assert [each.version for each in found] == ["0.1.0", "0.2.0", "0.3.0"]
-        with pytest.raises(InputError, match=r"0\.4\.0: support\.json knows nothing of this release"):
+        with pytest.raises(InputError, match=r"0\.4\.0: support\.json has no data of this release"):
             support.load("0.4.0")
         support._document.cache_clear()
         (folder / "support.json").write_text("{", encoding="utf-8")

@@ -62,11 +62,11 @@ def python(folder: Path, *lines: str) -> str:
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        (["echo '{'"], "its answer cannot be read"),
-        (["echo '[]'"], "its answer cannot be read"),
-        (['echo \'{"vllm": "0.19.0", "verdicts": [{}]}\''], "its answer cannot be read"),
-        (["printf '\\377'"], "its answer cannot be read"),
-        (["echo 'no such thing' >&2", "exit 3"], "no such thing; name a Python with vLLM"),
+        (["echo '{'"], "invalid response"),
+        (["echo '[]'"], "invalid response"),
+        (['echo \'{"vllm": "0.19.0", "verdicts": [{}]}\''], "invalid response"),
+        (["printf '\\377'"], "invalid response"),
+        (["echo 'no such thing' >&2", "exit 3"], "no such thing; use a Python with vLLM"),
         (["exit 1"], "no reason given"),
     ],
 )
@@ -89,7 +89,7 @@ def test_a_python_without_vllm_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it says itself is handed on."""
     monkeypatch.delenv("PYTHONPATH")
 
-    with pytest.raises(InputError, match=r"cannot import vLLM.*name a Python with vLLM"):
+    with pytest.raises(InputError, match=r"cannot import vLLM.*use a Python with vLLM"):
         opinions("vllm serve m")
 
 
@@ -126,11 +126,11 @@ def _is_alive(pid: int) -> bool:
         (["--trust-remote-code"], "config", "built with trust False"),
         (["--trust-remote-code", "--port", "7"], None, "not checked: the model's configuration"),
         (["--port", "7"], "config", "pass trust_remote_code=True"),
-        (["--tool-parser-plugin", "p.py"], None, "not checked: names plugins or classes"),
-        (["--scheduler-cls", "own.Scheduler"], None, "not checked: names plugins or classes"),
-        (["--distributed-executor-backend", "own.Executor"], None, "not checked: names plugins or classes"),
+        (["--tool-parser-plugin", "p.py"], None, "not checked: uses plugins or custom classes"),
+        (["--scheduler-cls", "own.Scheduler"], None, "not checked: uses plugins or custom classes"),
+        (["--distributed-executor-backend", "own.Executor"], None, "not checked: uses plugins or custom classes"),
         (["--distributed-executor-backend", "mp"], "config", "built with trust False"),
-        (["--kv", '{"kv_connector_module_path": "own.module"}'], None, "not checked: names plugins or classes"),
+        (["--kv", '{"kv_connector_module_path": "own.module"}'], None, "not checked: uses plugins or custom classes"),
         (["--port", "x"], "parse", "invalid int value"),
     ],
 )

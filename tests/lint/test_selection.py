@@ -258,7 +258,7 @@ def test_an_unknown_release_in_settings_names_the_file(capsys: pytest.CaptureFix
     path = folder / ".vllm-runbooks.toml"
     path.write_text('vllm = "abc"\n')
     assert cli.run(["lint", str(folder / "deploy" / "run.sh")]) == 2
-    assert f"{path}: vllm: 'abc' is no version of vLLM" in capsys.readouterr().err
+    assert f"{path}: vllm: 'abc' is not a vLLM version" in capsys.readouterr().err
 
 
 def test_a_release_and_gpus_are_settings(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
@@ -317,17 +317,17 @@ def test_a_removed_working_folder_has_no_settings(
         (b"select = '\xff'", "invalid TOML: it is not UTF-8 text"),
         ("a = " + "[" * 100_000, ""),
         ("fail_on = 'error'", "fail_on: unknown setting; did you mean fail-on?"),
-        ("zzz = 1", "zzz: unknown setting; the settings are select, ignore, fail-on, profile, vllm, gpus"),
+        ("zzz = 1", "zzz: unknown setting; valid settings: select, ignore, fail-on, profile, vllm, gpus"),
         ('"\\u001b[31m\\n" = 1', "\\x1b[31m\\n: unknown setting"),
         ("select = 3", "select: is no list of rules"),
         ("ignore = [3]", "ignore: is no list of rules"),
         ("ignore = ['optio']", "ignore: unknown rule or group of rules 'optio'; did you mean option?"),
-        ("profile = 'lax'", 'profile: \'lax\' is not valid; give "min" or "default" or "strict"'),
+        ("profile = 'lax'", 'profile: \'lax\' is not valid; use "min" or "default" or "strict"'),
         ("fail-on = true", "fail-on: True is not valid"),
-        ("vllm = 0.19", "vllm: 0.19 is not valid; give a text"),
-        ("gpus = 'nosuch'", ".toml: gpus: nosuch: is no GPU that is known"),
-        (f"gpus = '{'x' * 5000}'", f".toml: gpus: {'x' * 100}: is no GPU's name"),
-        ('gpus = "\\u0000"', ".toml: gpus: \\x00: is no GPU that is known"),
+        ("vllm = 0.19", "vllm: 0.19 is not valid; use a string"),
+        ("gpus = 'nosuch'", ".toml: gpus: nosuch: unknown GPU"),
+        (f"gpus = '{'x' * 5000}'", f".toml: gpus: {'x' * 100}: not a GPU name"),
+        ('gpus = "\\u0000"', ".toml: gpus: \\x00: unknown GPU"),
         ("#" * 1_100_000, "is larger than 1 MiB"),
     ],
 )
@@ -348,7 +348,7 @@ def test_a_table_of_another_kind_is_refused(capsys: pytest.CaptureFixture[str], 
     """In pyproject.toml the settings are a table; what is not ours there does not matter, nor does a folder."""
     (folder / "pyproject.toml").write_text("[tool]\nvllm-runbooks = 3\n")
     status, _, err = run(capsys, folder / "deploy" / "run.sh")
-    assert (status, "tool.vllm-runbooks is no table" in err) == (2, True)
+    assert (status, "tool.vllm-runbooks is not a table" in err) == (2, True)
     (folder / "pyproject.toml").write_text("tool = 3\n")
     (folder / ".vllm-runbooks.toml").mkdir()
     assert run(capsys, folder / "deploy" / "run.sh")[0] == 1

@@ -122,11 +122,15 @@ def convert_text(
     servers = [launch for launch in documents.read(text, name).starts if launch.entry in options.SERVERS]
     starts = [server for server in servers if not server.keywords]
     if not starts:
-        raise InputError(f"{name or 'the text'}: holds no start of a server; give a script, manifest or page with one")
+        raise InputError(
+            f"{name or 'the text'}: no vLLM server launch found; use a script, manifest or page that launches one"
+        )
     number = start or 1
     if number > len(starts):
-        count = f"{len(starts)} start{'s' * (len(starts) > 1)}"
-        raise InputError(f"{name or 'the text'}: holds {count}, none of number {number}; give a lower --start")
+        count = f"{len(starts)} launch{'es' * (len(starts) > 1)}"
+        raise InputError(
+            f"{name or 'the text'}: contains {count}, so number {number} does not exist; use a lower --start"
+        )
     launch = starts[number - 1]
     release = options.load(vllm or launch.release or options.known_releases()[-1])
     written, converted = forms.converted(launch, to, release)
@@ -167,7 +171,7 @@ def shown(evidence: Evidence) -> str:
 
 def _script(evidence: Evidence) -> Document:
     if len(evidence.documents) != 1:
-        raise InputError(f"{len(evidence.documents)} texts were given; a script is one, so name it alone")
+        raise InputError(f"{len(evidence.documents)} texts given; use one script")
     return evidence.documents[0]
 
 
@@ -183,9 +187,9 @@ def judge_commands(linted: Linted, evidence: Evidence) -> RunbookVerdict:
     elif wrong:
         verdict, reason = Verdict.FAIL, f"line {wrong[0].line}: {wrong[0].message} ({wrong[0].rule})"
     elif not linted.deployments:
-        verdict, reason = Verdict.FAIL, "no start of vLLM was found, so nothing was checked"
+        verdict, reason = Verdict.FAIL, "no vLLM launch found; nothing was checked"
     else:
-        verdict, reason = Verdict.PASS, f"nothing wrong on vLLM {linted.vllm.version}"
+        verdict, reason = Verdict.PASS, f"no problems on vLLM {linted.vllm.version}"
     count = {severity.value: sum(issue.severity is severity for issue in wrong) for severity in IssueSeverity}
     figures = {"vllm": linted.vllm.version, "errors": count["error"], "warnings": count["warning"]}
     return RunbookVerdict(verdict, reason, case.id if case else None, None, None, (), figures)

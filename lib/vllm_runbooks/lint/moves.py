@@ -20,7 +20,7 @@ from vllm_runbooks.reading.deployment import editing
 from vllm_runbooks.reading.documents import LaunchFile
 from vllm_runbooks.reading.documents.starts import Setting, WrittenLaunch
 
-_UNREVIEWED = DefaultReview(Matter.UNKNOWN, "Nobody has looked at this change yet.", "", writes=False)
+_UNREVIEWED = DefaultReview(Matter.UNKNOWN, "This change has not been reviewed.", "", writes=False)
 _IMAGE = re.compile(r"(?:docker\.io/)?vllm/vllm-openai:v(\d[\w.]*)\Z", re.ASCII)
 _KEYWORDS = ("None", "True", "False")
 _SWITCHES = {"1": True, "true": True, "True": True, "0": False, "false": False, "False": False}

@@ -462,13 +462,15 @@ def migration(moved: Migrated) -> RenderedView:
     """Migration for a notebook: issues, changed defaults and the diff."""
     rest = [issue for issue in moved.issues if issue.fix is None]
     fixed = len(moved.issues) - len(rest)
-    summary = f"{headline(moved)} The rewritten text fixes {fixed} of them{'; left are:' if rest else '.'}"
+    summary = f"{headline(moved)} The rewritten text fixes {fixed} of them{'; remaining:' if rest else '.'}"
     rows = "".join(
         f"<tr>{_cell(change.option)}{_cell(_default(change.from_))}{_cell(_default(change.to))}"
         f"{_cell('set in the rewritten text' if change.explicit else 'named only')}{_cell(change.note)}</tr>"
         for change in moved.changed_defaults
     )
-    head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("option", "default was", "is", "", ""))
+    head = "".join(
+        f"<th style='text-align:left'>{name}</th>" for name in ("option", "old default", "new default", "", "")
+    )
     defaults = f"<table><tr>{head}</tr>{rows}</table>" if rows else "<p>No default of these launches changed.</p>"
     issues = [f"line:{issue.line}:{issue.column}: {issue.message}" for issue in rest]
     html = f"<p>{escape(summary)}</p>{rows_of(rest, _tongue(moved))}{defaults}"

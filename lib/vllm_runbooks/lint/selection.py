@@ -140,7 +140,7 @@ def _table(path: Path) -> Mapping[str, Any] | None:
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
         if len(content) > _LARGEST:
-            raise InputError(f"{path}: is larger than 1 MiB; settings are a few lines")
+            raise InputError(f"{path}: is larger than 1 MiB, not a settings file")
         document = tomllib.loads(content.decode())
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); make it readable, or move it") from None
@@ -152,7 +152,7 @@ def _table(path: Path) -> Mapping[str, Any] | None:
     tool = document.get("tool")
     table = tool.get(_TABLE) if isinstance(tool, dict) else None
     if table is not None and not isinstance(table, dict):
-        raise InputError(f"{path}: tool.{_TABLE} is no table; write [tool.{_TABLE}]")
+        raise InputError(f"{path}: tool.{_TABLE} is not a table; write [tool.{_TABLE}]")
     return table
 
 
@@ -162,7 +162,7 @@ def _settings(table: Mapping[str, Any], path: Path, rules: Collection[str]) -> L
     for key, value in table.items():
         where = f"{path}: {one_line(key[:60])}"
         if key not in keys:
-            hint = suggestion(key, keys, f"the settings are {', '.join(keys)}")
+            hint = suggestion(key, keys, f"valid settings: {', '.join(keys)}")
             raise InputError(f"{where}: unknown setting; {hint}")
         if key in _LISTS:
             items = value if isinstance(value, list) else [value]
@@ -172,8 +172,8 @@ def _settings(table: Mapping[str, Any], path: Path, rules: Collection[str]) -> L
             continue
         choices = {"fail-on": SEVERITIES, "profile": PROFILES}.get(key, ())
         if not isinstance(value, str) or (choices and value not in choices):
-            hint = " or ".join(f'"{choice}"' for choice in choices) or f'a text, such as {key} = "…"'
-            raise InputError(f"{where}: {one_line(repr(value)[:60])} is not valid; give {hint}")
+            hint = " or ".join(f'"{choice}"' for choice in choices) or f'a string, such as {key} = "…"'
+            raise InputError(f"{where}: {one_line(repr(value)[:60])} is not valid; use {hint}")
         values[key.replace("-", "_")] = value
     if "gpus" in values and os.path.isfile(path.parent / values["gpus"]):  # noqa: PTH113 - a long value is no file
         values["gpus"] = str(path.parent / values["gpus"])

@@ -19,7 +19,10 @@ def problems(linted: Linted) -> list[StepText]:
     listed = errors or issues.wrong(linted.issues)
     texts = [_text(issue) for issue in listed[:_MOST_ISSUES]]
     rest = [issue for issue in linted.issues if issue not in listed[:_MOST_ISSUES]]
-    return [*texts, *([StepText(f"{issues.counted(rest)} are in the table of all issues.")] if rest and texts else [])]
+    return [
+        *texts,
+        *([StepText(f"The table of all issues has {issues.counted(rest)} more.")] if rest and texts else []),
+    ]
 
 
 def _text(issue: Issue) -> StepText:
@@ -37,8 +40,8 @@ def correction(linted: Linted) -> list[StepText]:
     texts = [replace(_text(warning), do="") for warning in warnings[:_MOST_ISSUES]]
     if not fixed:
         return texts
-    decide = f"{count_of(len(rest), 'problem')} remain: they need a value or a decision of yours." if rest else ""
-    fact = f"{fixed} of {count_of(len(linted.issues), 'issue')} are fixed in this text; comments and order stay."
+    decide = f"{count_of(len(rest), 'problem')} remain: they need a value or a decision from you." if rest else ""
+    fact = f"{fixed} of {count_of(len(linted.issues), 'issue')} are fixed in this text; comments and order are kept."
     return [StepText(fact, decide, command=(linted.fixed or "").rstrip("\n")), *texts]
 
 
@@ -48,9 +51,5 @@ def migration(moved: Migrated) -> StepText:
     counts = issues.counted(moved.issues) if moved.issues else "no problems"
     fact = f"For {issues.release(moved)}: {counts}; {count_of(count, 'default')} changed."
     explicit = sum(change.explicit for change in moved.changed_defaults)
-    so = (
-        f"The rewritten text sets {explicit} of them to the former value, so that nothing changes by itself."
-        if explicit
-        else ""
-    )
+    so = f"The rewritten text sets {explicit} of them to the old default to keep the behaviour." if explicit else ""
     return StepText(fact, so)

@@ -83,8 +83,8 @@ class LaunchCommand:
             return None
         index, is_sure = _nearest(starts, self.logged)
         line = LineIndex(self.page.text)(starts[index].start).line
-        why = "the log's arguments fit it best" if is_sure else "the log does not tell which of them it is of"
-        return f"The command's text holds {len(starts)} starts; that of line {line} is taken: {why}."
+        why = "it matches the log's arguments best" if is_sure else "the log does not show which one it is"
+        return f"The command's text contains {len(starts)} launches; the one in line {line} is used: {why}."
 
     @cached_property
     def data(self) -> ReleaseData | None:
@@ -105,7 +105,7 @@ class LaunchCommand:
         if self.found is None:
             return self._unknown(remedy, "the log does not show the arguments; give the command with --command")
         if self.data is None:
-            return self._unknown(remedy, "the release is not known; name it with --vllm")
+            return self._unknown(remedy, "unknown release; set --vllm")
         if not {edit.name for edit in remedy.edits if edit.op == "set"} <= {"model", "model_tag", *self.data.by_dest}:
             return None
         if self._is_damaged:
@@ -240,7 +240,7 @@ def check_starts(text: str, name: str) -> None:
         InputError: it does not.
     """
     if not starts_of(documents.read(text, name)):
-        raise InputError(f"{name}: holds no start of vLLM; give the script or manifest that the log belongs to")
+        raise InputError(f"{name}: no vLLM launch found; use the script or manifest that produced the log")
 
 
 def starts_of(page: LaunchFile) -> list[WrittenLaunch]:

@@ -60,12 +60,12 @@ def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: in
 def _remarks(done: Converted, to: str, start: int | None) -> list[str]:
     remarks = []
     if done.starts > 1 and start is None:
-        remarks.append(f"first of {done.starts} starts: --start N takes another one")
+        remarks.append(f"first of {done.starts} launches: use --start N for another one")
     if done.needs:
         where = "in /etc/vllm.env" if to == "systemd" else "in the environment"
         remarks.append(f"set {where}: {', '.join(done.needs)}")
     remarks += [f"left out: {item}" for item in done.left_out]
     if done.is_loopback and to in ("docker", "compose"):
-        why = "in a container this address is the container's own, so nobody outside reaches the server"
+        why = "in a container, this address is not reachable from outside"
         remarks.append(f"--host: {why}")
     return remarks

@@ -34,7 +34,7 @@ class _WithCommand(click.Command):
             if not is_hinted:
                 raise
             raise click.UsageError(
-                f"No such option '{error.option_name}'. A command stands behind --, as in lint -- vllm serve MODEL.",
+                f"No such option '{error.option_name}'. Put the command after --, as in lint -- vllm serve MODEL.",
                 ctx,
             ) from None
 
@@ -152,7 +152,7 @@ def lint(
     if is_command and not checked[_COMMAND].deployments and not checked[_COMMAND].issues:
         if not context.meta[_BEHIND]:
             sources.read_text(files[0])  # meant as a file, then: says why it cannot be read
-        raise InputError("the command behind -- starts no vLLM that is known; write it as vllm serve MODEL …")
+        raise InputError("the command after -- does not launch vLLM; write it as vllm serve MODEL …")
     _refuse_logs(files, named, checked)
     hidden, is_failed = 0, False
     for name, linted in checked.items():
@@ -195,15 +195,15 @@ def _read_inputs(files: tuple[str, ...], *, is_rewritten: bool) -> tuple[dict[st
     from vllm_runbooks.reading import sources
 
     if not files:
-        raise click.UsageError("give a file, - for standard input, or -- and a command.")
+        raise click.UsageError("no input; use a file, - for standard input, or -- and a command.")
     if files.count("-") > 1:
-        raise click.UsageError("- is given twice, and standard input can be read once.")
+        raise click.UsageError("- is used twice, but standard input can be read only once.")
     is_behind = click.get_current_context().meta[_BEHIND]
     are_files = Path(files[0]).is_file() or files[0] == "-" or all(Path(name).exists() for name in files)
     if (is_behind or len(files) > 1) and not are_files:
         text = f"{shlex.join(files)}\n"
         if text.encode("utf-8", "replace").decode() != text:
-            raise InputError("the command behind -- holds bytes that are no UTF-8; write it anew, or give it as a file")
+            raise InputError("the command after -- is not valid UTF-8; rewrite it, or use a file")
         return {_COMMAND: text}, True
     is_case = len(files) == 1 and Path(files[0], "case.yaml").is_file()
     names = files if is_case else tuple(dict.fromkeys(name for path in files for name in scripts_in(path)))
@@ -238,9 +238,11 @@ def scripts_in(name: str) -> Iterator[str]:
             if is_plain and path.is_file() and path.stat().st_size <= _MAX_BYTES:
                 paths.append(str(path))
             if len(paths) > _MAX_FILES:
-                raise InputError(f"{name}: holds more than {_MAX_FILES} scripts; name those that belong together")
+                raise InputError(f"{name}: contains more than {_MAX_FILES} scripts; use a smaller folder")
     if not paths:
-        raise InputError(f"{name}: holds no script; give a folder with .sh, .py, .yaml, .service, .md or .ipynb files")
+        raise InputError(
+            f"{name}: contains no script; use a folder with .sh, .py, .yaml, .service, .md or .ipynb files"
+        )
     yield from paths
 
 
@@ -290,7 +292,7 @@ def _show_fixed(
     elif out is None:
         output.write_script(linted.fixed or "")
         if linted.fixed != mended:
-            output.say("secrets are replaced in what is printed; -o FILE writes the script with its own")
+            output.say("secrets are redacted in the output; -o FILE writes the script with its secrets")
     again = checking.lint_text(mended, **options)
     rest = replace(again, issues=settings.reported(again.issues, rules))
     name = options["name"] + " (corrected)" if out is None else str(out)

@@ -41,21 +41,23 @@ def ask(
         )
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"--python {python}: cannot be run: {reason}; name a Python with vLLM") from None
+        raise InputError(f"--python {python}: cannot be run: {reason}; use a Python with vLLM") from None
     try:
         output, errors = process.communicate(json.dumps(request), LIMIT_S)
     except subprocess.TimeoutExpired:
-        raise InputError(f"--python {python}: no answer within {LIMIT_S:.0f} s; try `import vllm` there") from None
+        raise InputError(
+            f"--python {python}: no answer within {LIMIT_S:.0f} s; check that it can `import vllm`"
+        ) from None
     finally:
         _end(process)
     if process.returncode:
         last_line = (errors.strip().splitlines() or ["no reason given"])[-1]
-        raise InputError(f"--python {python}: {last_line[:300]}; name a Python with vLLM")
+        raise InputError(f"--python {python}: {last_line[:300]}; use a Python with vLLM")
     try:
         answer: dict[str, Any] = json.loads(output)
         return [ParserVerdict(answer["vllm"], verdict["stage"], verdict["says"]) for verdict in answer["verdicts"]]
     except (ValueError, KeyError, TypeError):
-        raise InputError(f"--python {python}: its answer cannot be read; try `import vllm` there") from None
+        raise InputError(f"--python {python}: invalid response; check that it can `import vllm`") from None
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -27,7 +27,7 @@ _CLI_ARGS = (
     "vllm.entrypoints.launchers.cli_args",
     "vllm.entrypoints.openai.cli_args",
 )
-_NOT_CHECKED = "not checked: names plugins or classes of its own"
+_NOT_CHECKED = "not checked: uses plugins or custom classes"
 _NOT_TRUSTED = "not checked: the model's configuration is code of its repository"
 _CODE = ("middleware", "logits_processors", "model_class_overrides")
 _CODE_ENDINGS = ("_plugin", "_cls", "_module_path")
