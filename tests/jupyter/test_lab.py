@@ -290,7 +290,7 @@ def test_a_log_is_uploaded(browser: Browser, origin: str, tmp_path: Path) -> Non
         with page.expect_file_chooser() as chosen:
             page.get_by_role("button", name="Upload logs").click()
         chosen.value.set_files([tmp_path / "picture.log"])
-        page.get_by_text("picture.log: is a picture, not text; give the log itself").wait_for()
+        page.get_by_text("picture.log: is an image, not text; use the log itself").wait_for()
         _clean(visit)
 
 
@@ -447,5 +447,5 @@ def test_the_command_opens_a_copy_and_ends_with_an_interrupt(tmp_path: Path) -> 
     server.send_signal(signal.SIGINT)
     assert server.wait(30) == 0
     text = said.read_text(encoding="utf-8", errors="replace")
-    assert f"runbooks are copied into {tmp_path / 'copy'}" in text
+    assert f"runbooks to {tmp_path / 'copy'}" in text
     assert json.loads((tmp_path / "copy" / "start-here.ipynb").read_text(encoding="utf-8"))["nbformat"] == 4

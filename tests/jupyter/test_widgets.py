@@ -73,7 +73,7 @@ def test_each_way_out_has_the_command_that_is_copied() -> None:
     answer = diagnosing.diagnose(sources.load("autoglm-3090-video-oom"))
     assert told.details
     assert [way.command for way in told.details.ways] == [way.command or "" for way in answer.remedies]
-    assert "Checked by the linter, the planner." in told.details.ways[0].shown.plain
+    assert "Validated: the linter, the planner." in told.details.ways[0].shown.plain
     assert told.fix == answer.remedies[0].command
 
 
@@ -111,12 +111,12 @@ def test_reading_ends_when_it_is_cancelled() -> None:
     ("asked", "said"),
     [
         (logs.LogRequest(name="nothing-of-this-name"), "no such file, folder or recorded case"),
-        (logs.LogRequest(name="probe-healthy"), "a running server as observed"),
+        (logs.LogRequest(name="probe-healthy"), "is a recorded running server"),
         (logs.LogRequest(pasted="hello, world"), "pasted text, 12 characters: not the log of a vLLM launch"),
-        (logs.LogRequest(pasted=BUSY, start=7), "the text holds one start"),
+        (logs.LogRequest(pasted=BUSY, start=7), "the log has one launch"),
         (logs.LogRequest(pasted=BUSY, vllm="soon"), "soon"),
         (logs.LogRequest(pasted=BUSY, gpus="8xWHAT"), "WHAT"),
-        (logs.LogRequest(uploads=(logs.Upload("p.png", b"\x89PNG\r\n\x1a\n"),)), "p.png: is a picture, not text"),
+        (logs.LogRequest(uploads=(logs.Upload("p.png", b"\x89PNG\r\n\x1a\n"),)), "p.png: is an image, not text"),
     ],
 )
 def test_what_cannot_be_diagnosed_is_one_line(asked: logs.LogRequest, said: str) -> None:
@@ -132,7 +132,7 @@ def test_what_is_too_large_is_refused_before_it_is_read(monkeypatch: pytest.Monk
     monkeypatch.setattr(logs, "MAX_UPLOAD", 1 << 20)
     large = memoryview(bytes(1 << 20))
     told = logs.report_on(logs.LogRequest(uploads=(logs.Upload("a", large), logs.Upload("b", b"x"))))
-    assert told.error == "the files: are larger than 1 MiB; name them by their paths instead"
+    assert told.error == "the files: are larger than 1 MiB; use their paths instead"
     assert "is larger than 1 M characters" in logs.report_on(logs.LogRequest(pasted="x" * ((1 << 20) + 1))).error
 
 
@@ -165,7 +165,7 @@ def test_a_command_whose_start_is_not_certain_says_so() -> None:
     """Beside the command stands what is not established, and why."""
     told = settings.Planner().told(settings.PlanRequest("HuggingFaceH4/zephyr-7b-beta", "2xRTX3090", tp=2))
     assert told.command
-    assert told.note.startswith("Not established")
+    assert told.note.startswith("Uncertain")
     assert "sliding_window" in told.note
 
 
@@ -226,9 +226,9 @@ def test_a_release_without_data_of_its_own_is_kept() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", tp=3), "the start takes 3 cards"),
-        (settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", tp=2, pp=2), "the start takes 4 cards"),
-        (settings.PlanRequest("no/model", "2xRTX3090"), "is not in the catalog"),
+        (settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", tp=3), "the launch needs 3 GPUs"),
+        (settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", tp=2, pp=2), "the launch needs 4 GPUs"),
+        (settings.PlanRequest("no/model", "2xRTX3090"), "unknown model"),
         (settings.PlanRequest("Qwen/Qwen3-8B", "2x"), "2x"),
         (settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", vllm="soon"), "soon"),
     ],
@@ -330,7 +330,7 @@ def test_a_host_without_a_gpu_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "cpu.json"
     path.write_text(json.dumps({**bare, "gpus": [], "no_gpus_reason": "no NVIDIA\ndriver answers"}), encoding="utf-8")
     told = cards.report_on(str(path))
-    assert told.error == ("No GPU found: no NVIDIA driver answers; name a snapshot of another host to see its GPUs.")
+    assert told.error == ("No GPU found: no NVIDIA driver answers; use a snapshot of another host to see its GPUs.")
     assert (told.cards, told.chosen) == (None, None)
 
 
@@ -367,7 +367,7 @@ def test_the_history_is_shown_with_its_trend_and_a_difference(tmp_path: Path) ->
     assert "kv_cache" in told.trend.html
     assert told.difference
     assert "0.16.0" in told.difference.plain
-    assert entries.report_on(entries.RunRequest(a="ffff", b="ffff"), at).error.startswith("ffff: no entry")
+    assert entries.report_on(entries.RunRequest(a="ffff", b="ffff"), at).error.startswith("ffff: no history entry")
 
 
 # Nodes
@@ -509,7 +509,7 @@ def test_without_ipywidgets_one_line_says_what_to_install() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == (
-        "ipywidgets: is not installed, and is needed for the panels; run: pip install 'vllm-runbooks[lab]', and "
+        "ipywidgets: is not installed, but is required for the panels; run: pip install 'vllm-runbooks[lab]', and "
         "restart the kernel\n"
     )
 
@@ -629,7 +629,7 @@ def test_an_answer_in_a_thread_that_breaks_off_is_one_line() -> None:
             await asyncio.sleep(0.15)
 
     asyncio.run(ask())
-    assert [line.partition(" (")[0] for line in failed] == ["this could not be answered"]
+    assert [line.partition(" (")[0] for line in failed] == ["internal error"]
     assert shown == ["1.0"]
 
 
@@ -670,7 +670,7 @@ def test_a_panel_tells_in_the_language_that_is_chosen(monkeypatch: pytest.Monkey
     assert "CUDA out of memory in the multimodal encoder" in panel._summary.value
     commands = rb.widgets.commands("vllm serve m --max-model-length 4096", lang="zh")
     assert "没有选项" in commands._placed.value
-    with pytest.raises(InputError, match="no language"):
+    with pytest.raises(InputError, match="not an available language"):
         rb.widgets.commands(lang="xx")
 
 
@@ -683,7 +683,7 @@ def test_a_panel_follows_what_is_set() -> None:
     assert "--max-model-len 8192" in panel._copy.text
     panel._pp.value = 2
     assert panel._copy.text == ""
-    assert "the start takes 4 cards" in panel._error.value
+    assert "the launch needs 4 GPUs" in panel._error.value
     panel._gpus.value = "4xRTX3090"
     assert "--pipeline-parallel-size 2" in panel._copy.text
 
@@ -714,7 +714,7 @@ def test_the_panel_of_nodes_follows_what_is_set() -> None:
         "export VLLM_HOST_IP=10.77.0.1",
         "export VLLM_HOST_IP=10.77.0.2",
     ]
-    assert panel._environments.children[1]._copy.label == "Copy what node-b needs"
+    assert panel._environments.children[1]._copy.label == "Copy the environment of node-b"
     counts = []
     for _ in range(3):
         panel._source.value = "cluster-versions"
@@ -795,7 +795,7 @@ def test_a_live_view_ends_when_no_page_shows_it(tmp_path: Path, monkeypatch: pyt
         return [is_looking, task.done()]
 
     assert asyncio.run(watch()) == [True, True]
-    assert "No page showed this" in panel._stopped.value
+    assert "no page showed this" in panel._stopped.value
 
 
 def test_a_driver_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -829,13 +829,13 @@ def test_a_driver_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (panel._live.value, is_live, Failing.closed) == (False, False, 1)
     Failing.most = 0
     panel, _ = asyncio.run(watch())
-    assert "the driver is gone; nothing can be watched here" in panel._error.value
+    assert "the driver is gone; watching is not possible" in panel._error.value
     assert panel._live.value is False
 
 
 def test_an_unknown_panel_is_refused() -> None:
     """In one line, with those there are."""
-    with pytest.raises(InputError, match="nothing: is no panel; give commands, diagnose, gpus, nodes, plan or runs"):
+    with pytest.raises(InputError, match="nothing: is not a panel; use commands, diagnose, gpus, nodes, plan or runs"):
         rb.widgets.offered("nothing", RenderedView("", ""))
 
 

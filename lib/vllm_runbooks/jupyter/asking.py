@@ -21,7 +21,7 @@ T = TypeVar("T")
 def unforeseen(error: Exception) -> str:
     """One line for an unexpected error: no user sees a kernel's log."""
     message = cut(redact_text(f"{type(error).__name__}: {error}"))
-    return f"this could not be answered ({message}); change what is asked, or report it with what was asked"
+    return f"internal error ({message}); change the input, or report it with the input"
 
 
 class Later:

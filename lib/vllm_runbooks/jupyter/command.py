@@ -36,7 +36,7 @@ def lab(runbook: str, *, port: int | None, no_browser: bool, folder: Path | None
     placed = workspace(folder)
     path = placed.folder / f"{runbook.removesuffix('.ipynb')}.ipynb"
     if not path.is_file():
-        raise InputError(f"{runbook}: is no runbook in {placed.folder}; `vllm-runbooks list` shows those there are")
+        raise InputError(f"{runbook}: is not a runbook in {placed.folder}; `vllm-runbooks list` lists all runbooks")
     if placed.said:
         output.say(placed.said)
     words = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={placed.folder}"]

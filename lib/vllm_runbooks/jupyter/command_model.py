@@ -61,7 +61,7 @@ def report_on(request: CommandRequest) -> CommandReport:
         return CommandReport()
     try:
         if len(request.text) > MAX_TEXT:
-            raise InputError(f"the text: is larger than {MAX_TEXT:,} characters; give its file to `vllm-runbooks lint`")
+            raise InputError(f"the text: is larger than {MAX_TEXT:,} characters; use `vllm-runbooks lint` on the file")
         evidence = sources.paste(request.text, vllm=request.vllm.strip() or None)
         linted = checking.lint_commands(evidence, gpus=request.gpus.strip(), lang=request.lang)
         script = checking.shown(evidence)

@@ -74,8 +74,8 @@ class GpuWatch:
 def _shown(inspected: Inspected) -> GpuReport:
     findings = inventories.findings(inspected)
     if inspected.recommendation is None:
-        reason = one_line(cut(inspected.no_gpus_reason or "none is listed", 400))
-        return GpuReport(f"No GPU found: {reason}; name a snapshot of another host to see its GPUs.", findings=findings)
+        reason = one_line(cut(inspected.no_gpus_reason or "no GPU is listed", 400))
+        return GpuReport(f"No GPU found: {reason}; use a snapshot of another host to see its GPUs.", findings=findings)
     return GpuReport("", inventories.host(inspected), inventories.chosen(inspected), findings)
 
 

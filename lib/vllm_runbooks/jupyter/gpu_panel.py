@@ -34,15 +34,15 @@ class GpuPanel(parts.BasePanel):
         self._need = ipywidgets.BoundedFloatText(value=need_gib, min=0, max=100_000, step=1)
         self._live = ipywidgets.ToggleButton(value=False, description="Watch live", tooltip="look again and again")
         self._live.layout = ipywidgets.Layout(width="auto", margin="0 16px 6px 0")
-        self._again = parts.button("Look again", "read the cards once more")
+        self._again = parts.button("Refresh", "read the GPUs again")
         self._error, self._stopped, self._cards, self._chosen, self._findings = (parts.HtmlView() for _ in range(5))
         super().__init__(
             "GPUs",
-            "what is free on each card, and which one to take for the next start",
+            "free memory of each GPU, and which one to use for the next launch",
             [
                 parts.row(
                     parts.field("this host, a file or a recorded host", self._source, "300px"),
-                    parts.field("GiB needed (0: as usual)", self._need, "240px"),
+                    parts.field("GiB needed (0: default)", self._need, "240px"),
                     self._live,
                     self._again,
                 ),
@@ -50,8 +50,8 @@ class GpuPanel(parts.BasePanel):
                 self._stopped,
                 self._chosen,
                 parts.folds(
-                    ("What stands in the way of vLLM", self._findings),
-                    ("As the driver tells it", self._cards),
+                    ("Problems for vLLM", self._findings),
+                    ("As reported by the driver", self._cards),
                     is_open=True,
                 ),
             ],
@@ -102,7 +102,7 @@ class GpuPanel(parts.BasePanel):
             watch = cards.GpuWatch(need_gib=self._need_gib())
         except Exception as error:  # noqa: BLE001 - a driver fails in its own ways
             self._live.value = False
-            self._error.show(parts.said(f"{cut(str(error))}; nothing can be watched here"))
+            self._error.show(parts.said(f"{cut(str(error))}; watching is not possible"))
             return
         self.unseen, self.head.is_live = 0, True
         self._stopped.show(None)
@@ -126,14 +126,14 @@ async def _look(panel: weakref.ref[GpuPanel], watch: cards.GpuWatch, every_s: fl
         # Looks are counted, not seconds: while a cell runs, neither is there a look nor is a page heard.
         current.unseen += 1
         if current.unseen > _SILENT_S / every_s:
-            current.stop(f"No page showed this for {_SILENT_S / 60:g} minutes, so nobody looks any more. {_AGAIN}")
+            current.stop(f"Stopped watching: no page showed this for {_SILENT_S / 60:g} minutes. {_AGAIN}")
             return
         try:
             current._show(watch.look())  # noqa: SLF001 - the panel's own task
         except Exception as error:  # noqa: BLE001 - a driver fails in its own ways
-            current.stop(f"The cards could not be read ({cut(str(error))}), so nobody looks any more. {_AGAIN}")
+            current.stop(f"Stopped watching: the GPUs could not be read ({cut(str(error))}). {_AGAIN}")
             return
         del current
         await asyncio.sleep(every_s)
     if (current := panel()) is not None:
-        current.stop(f"Nobody looks any more after {_MOST_S / 60:g} minutes. {_AGAIN}")
+        current.stop(f"Stopped watching after {_MOST_S / 60:g} minutes. {_AGAIN}")

@@ -126,7 +126,7 @@ def report_on(request: LogRequest) -> LogReport:
         log = log_steps.diagnosed(cancellable, gpus=request.gpus.strip(), start=request.start, lang=request.lang)
         answer = log.answer
         if not answer.starts and not answer.findings:
-            raise InputError(f"{_source(request)}: not the log of a vLLM launch; give the output of the server")
+            raise InputError(f"{_source(request)}: not the log of a vLLM launch; use the server's output")
         fix = answers.summary_record(answer, gpus=log.gpus).fix
         return LogReport(
             source=_source(request),
@@ -176,10 +176,10 @@ def _evidence(request: LogRequest) -> Evidence:
         options.nearest(vllm)  # refuses what is no release before a log is read
     if request.uploads:
         if sum(len(upload.content) for upload in request.uploads) > MAX_UPLOAD:
-            raise InputError(f"the files: are larger than {MAX_UPLOAD >> 20} MiB; name them by their paths instead")
+            raise InputError(f"the files: are larger than {MAX_UPLOAD >> 20} MiB; use their paths instead")
         return Evidence(tuple(map(_document, request.uploads)), vllm=vllm)
     if len(request.pasted) > MAX_UPLOAD:
-        raise InputError(f"the text: is larger than {MAX_UPLOAD >> 20} M characters; name its file by its path instead")
+        raise InputError(f"the text: is larger than {MAX_UPLOAD >> 20} M characters; use the path of its file instead")
     if request.pasted.strip():
         return sources.paste(request.pasted, vllm=vllm)
     return sources.load(request.name.strip(), vllm=vllm)

@@ -138,7 +138,7 @@ class LogPanel(parts.BasePanel):
         """
         log = self._report.diagnosed
         if log is None:
-            raise InputError(self._report.error or "the panel: has no log; paste, upload or name one")
+            raise InputError(self._report.error or "the panel: has no log; paste or upload one, or enter its path")
         return diagnosing.judge(log.answer, log.evidence)
 
     def _take(self, change: Any) -> None:

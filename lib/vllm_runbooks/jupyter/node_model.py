@@ -13,7 +13,7 @@ from vllm_runbooks.host.nodes import loading as node_loading
 from vllm_runbooks.host.nodes import render as clusters
 from vllm_runbooks.host.nodes.records import CheckedCluster
 
-ALL, DIFFERENT = "all that is known", "what differs"
+ALL, DIFFERENT = "all facts", "differences"
 
 
 @dataclass(frozen=True)

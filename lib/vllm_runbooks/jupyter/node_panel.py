@@ -30,14 +30,14 @@ class NodePanel(parts.BasePanel):
         self._model = ipywidgets.Text(placeholder="/models/Qwen3-8B")
         self._python = ipywidgets.Text(placeholder="PATH, or NODE=PATH")
         self._ports = ipywidgets.Text(placeholder="ray=6379,torch=29501,vllm=8000")
-        self._ask = parts.button("Ask the nodes", "measure every way between them, and run an all-reduce")
+        self._ask = parts.button("Check nodes", "test all connections between them, and run an all-reduce")
         self._working = parts.HtmlView()
         self._error, self._nodes, self._reach, self._findings, self._without = (parts.HtmlView() for _ in range(5))
         self._environments = parts.column(())
         self._made: list[_Environment] = []
         super().__init__(
             "Nodes",
-            "what several nodes are, what differs between them, and what a start over them would meet",
+            "facts of several nodes, their differences, and problems for a multi-node launch",
             [
                 parts.row(
                     parts.field("recorded nodes", self._source, "420px"), parts.field("show", self._what, "220px")
@@ -47,7 +47,7 @@ class NodePanel(parts.BasePanel):
                 self._error,
                 self._nodes,
                 parts.folds(
-                    ("What it means for a start", self._findings),
+                    ("Effects on a launch", self._findings),
                     ("Which node reaches which", self._reach),
                     ("What each node needs", parts.column((self._without, self._environments))),
                     is_open=True,
@@ -71,11 +71,11 @@ class NodePanel(parts.BasePanel):
         """The folded form that names nodes to ask."""
         row = parts.row(
             parts.field("a Ray cluster", self._ray, "180px"),
-            parts.field("its nodes (0: not known)", self._expect, "180px"),
+            parts.field("its nodes (0: unknown)", self._expect, "180px"),
             parts.field("or hosts over ssh", self._hosts, "240px"),
             parts.field("model on every node", self._model, "260px"),
             parts.field("Python of vLLM", self._python, "260px"),
-            parts.field("ports that are tried", self._ports, "260px"),
+            parts.field("ports to test", self._ports, "260px"),
             self._ask,
         )
         made = parts.folds(("Ask the nodes themselves", row))
@@ -132,4 +132,4 @@ class _Environment(ipywidgets.VBox):
         """Show the environment of a node."""
         self._name.show(parts.heading_of(name))
         self._text.show(parts.command(text))
-        self._copy.text, self._copy.label = text, f"Copy what {name} needs"
+        self._copy.text, self._copy.label = text, f"Copy the environment of {name}"

@@ -173,7 +173,7 @@ def offered(panel: str, otherwise: RenderedView | None = None, **arguments: Any)
         InputError: there is no such panel, or it does not accept the arguments.
     """
     if panel not in PANELS:
-        raise InputError(f"{panel}: is no panel; give {', '.join(sorted(PANELS)[:-1])} or {max(PANELS)}")
+        raise InputError(f"{panel}: is not a panel; use {', '.join(sorted(PANELS)[:-1])} or {max(PANELS)}")
     if _is_usable():
         return _panel(panel, **arguments)
     return RenderedView.nothing("The panel is shown in JupyterLab.") if otherwise is None else otherwise

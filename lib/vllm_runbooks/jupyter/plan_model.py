@@ -100,9 +100,9 @@ def _report_on(request: PlanRequest) -> PlanReport:
         return PlanReport(error=str(error))
     made = plan.deployment
     is_good = made is not None and plan.fits is not False and plan.legal is not False
-    note = "" if is_good else "No command: this start does not come up. Change what the limits name."
+    note = "" if is_good else "No command: this launch would fail. Change the settings named in the limits."
     if is_good and plan.fits is None:
-        note = f"Not established, so try it before you rely on it: {plan_words.headline(plan)}."
+        note = f"Uncertain, so test it before you rely on it: {plan_words.headline(plan)}."
     return PlanReport(
         overview=plans.overview(plan),
         terms=plans.terms(plan),

@@ -52,7 +52,7 @@ class PlanPanel(parts.BasePanel):
         self._command, self._copy = parts.HtmlView(), page_parts.Copy()
         super().__init__(
             "Plan",
-            "what a start takes on each card, and what is left for requests",
+            "memory per GPU for a launch, and the KV cache left for requests",
             [
                 parts.row(
                     parts.field("model", self._model, "330px"),
@@ -62,7 +62,7 @@ class PlanPanel(parts.BasePanel):
                 parts.row(
                     parts.field("share of each GPU's memory", self._share, "290px"),
                     parts.field("context, tokens", self._context, "290px"),
-                    parts.field("requests at once, at most", self._sequences, "290px"),
+                    parts.field("max concurrency", self._sequences, "290px"),
                 ),
                 parts.row(
                     parts.field("tensor parallel", self._tp, "220px"),
@@ -74,7 +74,7 @@ class PlanPanel(parts.BasePanel):
                 self._overview,
                 self._command,
                 self._copy,
-                parts.folds(("Each part of a card's memory, and where it comes from", self._terms)),
+                parts.folds(("Memory parts per GPU and their sources", self._terms)),
             ],
         )
         self._given = (share, context, sequences, tp, pp, dp)

@@ -16,7 +16,7 @@ class RunPanel(parts.BasePanel):
     def __init__(self, subject: str = "") -> None:
         self._subject = ipywidgets.Combobox(value=subject, placeholder="everything", continuous_update=False)
         self._a, self._b = (ipywidgets.Dropdown(options=[_NONE]) for _ in range(2))
-        self._again = parts.button("Read again", "read the history once more")
+        self._again = parts.button("Refresh", "read the history again")
         self._error, self._entries, self._trend, self._difference = (parts.HtmlView() for _ in range(4))
         super().__init__(
             "Runs",
