@@ -79,7 +79,8 @@ def written(members: Mapping[str, bytes]) -> bytes:
 
     if len(members) > MAX_MEMBERS or sum(map(len, members.values())) > _MAX_UNPACKED:
         raise InputError(
-            f"a pack of this would hold more than {MAX_MEMBERS} files or {_MAX_UNPACKED >> 20} MiB, which is not read; "
+            f"a pack of this would contain more than {MAX_MEMBERS} files or {_MAX_UNPACKED >> 20} "
+            "MiB, which is not read; "
             "give fewer logs, or the part of the command that starts vLLM"
         )
     whole = io.BytesIO()
@@ -117,35 +118,37 @@ def _bounded(file: IO[bytes], where: str) -> None:
     """Reject a file or a list of members that is larger than any pack's before the list is read."""
     size = file.seek(0, io.SEEK_END)
     if size > _MAX_PACKED:
-        raise InputError(f"{where}: is an archive of more than {_MAX_PACKED >> 20} MiB, no pack; give the log itself")
+        raise InputError(f"{where}: is an archive of more than {_MAX_PACKED >> 20} MiB, not a pack; use the log itself")
     file.seek(max(size - _END.size - _LOCATOR, 0))
     tail = file.read()
     file.seek(0)
     end = tail[-_END.size :]
     if len(end) < _END.size or not end.startswith(_BEGINS[1]) or tail.startswith(b"PK\x06\x07"):
-        raise InputError(f"{where}: is a damaged or truncated archive, or none that vllm-runbooks pack made{_AS_MADE}")
+        raise InputError(
+            f"{where}: is a damaged or truncated archive, or was not created by vllm-runbooks pack{_AS_MADE}"
+        )
     _, _, _, _, members, listed, _, _ = _END.unpack(end)
     if members > MAX_MEMBERS or listed > MAX_MEMBERS * _MAX_ENTRY:
-        raise InputError(f"{where}: holds more than {MAX_MEMBERS} files, which no pack does; give the log itself")
+        raise InputError(f"{where}: contains more than {MAX_MEMBERS} files, so it is not a pack; use the log itself")
 
 
 def _read(archive: ZipFile, where: str) -> Archive:
     infos = archive.infolist()
     if MANIFEST not in archive.namelist():
-        raise WrongFileError(f"{where}: is an archive, and no evidence pack: it holds no {MANIFEST}", _UNPACK_IT)
+        raise WrongFileError(f"{where}: is an archive, but not an evidence pack: no {MANIFEST}", _UNPACK_IT)
     if len(infos) > MAX_MEMBERS:
-        raise InputError(f"{where}: holds more than {MAX_MEMBERS} files, which no pack does; give the log itself")
+        raise InputError(f"{where}: contains more than {MAX_MEMBERS} files, so it is not a pack; use the log itself")
     by_name: dict[str, ZipInfo] = {}
     names_in_use: set[str] = set()
     for info in infos:
         _plain(info, where)
         if info.filename.casefold() in names_in_use:
-            raise InputError(f"{where}: holds {info.filename} twice{_AS_MADE}")
+            raise InputError(f"{where}: contains {info.filename} twice{_AS_MADE}")
         names_in_use.add(info.filename.casefold())
         by_name[info.filename] = info
     if sum(info.file_size for info in infos) > _MAX_UNPACKED or by_name[MANIFEST].file_size > _MAX_MANIFEST:
         raise InputError(
-            f"{where}: unpacks to more than a pack may hold ({_MAX_UNPACKED >> 20} MiB); give the log itself"
+            f"{where}: unpacks to more than the limit of a pack ({_MAX_UNPACKED >> 20} MiB); use the log itself"
         )
     manifest = _manifest(_bytes(archive, by_name.pop(MANIFEST), where), where)
     listed = [_member(entry, where) for entry in manifest["members"]]
@@ -157,7 +160,7 @@ def _read(archive: ZipFile, where: str) -> Archive:
     for name, role, source, digest in listed:
         raw = _bytes(archive, by_name[name], where)
         if hashlib.sha256(raw).hexdigest() != digest:
-            raise InputError(f"{where}: {name} is not what its manifest says{_AS_MADE}")
+            raise InputError(f"{where}: {name} does not match its manifest{_AS_MADE}")
         parts.append(PackMember(name, role, source, raw))
     request = {name: manifest.get(name) for name in ("vllm", "gpus")}
     start = manifest.get("start")
@@ -172,15 +175,15 @@ def _plain(info: ZipInfo, where: str) -> None:
     name, mode = info.filename, info.external_attr >> 16
     why = None
     if not _NAME.fullmatch(name) or info.orig_filename != name:
-        why = "has a name that no pack uses"
+        why = "has an invalid name for a pack"
     elif stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-        why = "is a link, or no plain file"
+        why = "is a link, or not a regular file"
     elif info.flag_bits & 0x41:
         why = "is encrypted"
     elif info.compress_type not in (0, 8):
-        why = "is packed in a way that no pack uses"
+        why = "uses an unsupported compression"
     if why is not None:
-        raise InputError(f"{where}: its member {name[:80]!r} {why}; give a pack that vllm-runbooks pack made")
+        raise InputError(f"{where}: its member {name[:80]!r} {why}; use a pack created by vllm-runbooks pack")
 
 
 def _bytes(archive: ZipFile, info: ZipInfo, where: str) -> bytes:
@@ -188,9 +191,9 @@ def _bytes(archive: ZipFile, info: ZipInfo, where: str) -> bytes:
     with archive.open(info) as file:
         raw = file.read(info.file_size + 1)
     if len(raw) != info.file_size:
-        raise InputError(f"{where}: {info.filename} has another size than it says{_AS_MADE}")
+        raise InputError(f"{where}: {info.filename} does not have its declared size{_AS_MADE}")
     if raw.startswith(_BEGINS):
-        raise InputError(f"{where}: {info.filename} is itself an archive; give a pack that vllm-runbooks pack made")
+        raise InputError(f"{where}: {info.filename} is itself an archive; use a pack created by vllm-runbooks pack")
     return raw
 
 
@@ -201,10 +204,12 @@ def _manifest(raw: bytes, where: str) -> dict[str, Any]:
         manifest = None
     if not isinstance(manifest, dict) or manifest.get("kind") != KIND or not isinstance(manifest.get("members"), list):
         raise WrongFileError(
-            f"{where}: is an archive, and no evidence pack: its {MANIFEST} is of something else", _UNPACK_IT
+            f"{where}: is an archive, but not an evidence pack: its {MANIFEST} has another kind", _UNPACK_IT
         )
     if manifest.get("schema") not in (1, SCHEMA):
-        raise InputError(f"{where}: is a pack of another form than this program reads; use the program that made it")
+        raise InputError(
+            f"{where}: is a pack with an unsupported schema; use the release of vllm-runbooks that created it"
+        )
     return manifest
 
 

@@ -49,4 +49,6 @@ def check_texts(**values: object) -> None:
     """Raise InputError if a parameter is a number: a scheduler turns 0.10 into another release."""
     for name, value in values.items():
         if value is not None and not isinstance(value, (str, Path)):
-            raise InputError(f"{name}: {value!r} is no text; quote it, or hand it over as text (papermill -r {name} …)")
+            raise InputError(
+                f"{name}: {value!r} is not a string; quote it, or pass it as a string (papermill -r {name} …)"
+            )

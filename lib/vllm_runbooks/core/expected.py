@@ -28,7 +28,7 @@ def compare(differences: Sequence[str], agreed: str) -> tuple[Verdict, str]:
 
 def verdict_on_findings(names: Sequence[str], expect: Expectation) -> tuple[Verdict, str]:
     """The verdict on findings against those that a case expects, and why."""
-    return compare([*finding_differences(names, expect)], ", ".join(dict.fromkeys(names)) or "nothing wrong")
+    return compare([*finding_differences(names, expect)], ", ".join(dict.fromkeys(names)) or "no problems")
 
 
 def finding_differences(names: Collection[str], expect: Expectation) -> Iterator[str]:
@@ -44,7 +44,7 @@ def claim_differences(case: Case, judged: Sequence[CheckedClaim]) -> list[str]:
     return [
         f"claim {name}: expected {verdicts[name].expected}, got {verdicts[name].verdict}"
         if name in verdicts
-        else f"claim {name}: not judged"
+        else f"claim {name}: not checked"
         for name in case.expect.claims or ()
         if name not in verdicts or verdicts[name].verdict is not verdicts[name].expected
     ]

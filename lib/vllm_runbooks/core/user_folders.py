@@ -39,4 +39,4 @@ def _base(variable: str, usual: str) -> Path:
     try:
         return Path(usual).expanduser()
     except RuntimeError:  # the user of a container may have no home
-        raise InputError(f"this user has no home; name a folder in {variable}") from None
+        raise InputError(f"this user has no home folder; set {variable} to a folder") from None

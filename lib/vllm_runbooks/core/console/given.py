@@ -36,7 +36,7 @@ class Span(click.ParamType[float]):
         if seconds is None or not bounds[0] <= seconds <= bounds[1]:
             within = f" from {self.least} to {self.most}" if self.most is not None else ""
             example = "30s or 2m" if bounds[1] <= _UNITS["h"] else "90s, 15m, 1h or 2d"
-            self.fail(f"{str(value)[:40]!r} is no time{within}; give one such as {example}.", param, ctx)
+            self.fail(f"{str(value)[:40]!r} is not a duration{within}; use one such as {example}.", param, ctx)
         return seconds
 
 
@@ -49,7 +49,7 @@ class _Target(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not str(value).strip():
-            self.fail(f"the name is empty; name a {self.what}.", param, ctx)
+            self.fail(f"the name is empty; use a {self.what}.", param, ctx)
         path: Any = super().convert(value, param, ctx)
         if fault := self._fault(path):
             self.fail(fault, param, ctx)
@@ -57,16 +57,16 @@ class _Target(click.Path):
 
 
 def _fault_of_folder(path: Path) -> str:
-    return f"{path} is no folder; name one, or a new one." if path.exists() and not path.is_dir() else ""
+    return f"{path} is not a folder; use an existing or a new folder." if path.exists() and not path.is_dir() else ""
 
 
 def _fault_of_file(path: Path) -> str:
     """Why a file may not be written: a folder or a device is never replaced."""
     if path.is_dir():
-        return f"{path} is a folder; name a file in it."
+        return f"{path} is a folder; use a file in it."
     if path.exists() and not path.is_file():
-        return f"{path} is no plain file; name one that may be written."
-    return "" if path.parent.is_dir() else f"{path.parent} is no folder; make it first, or name another."
+        return f"{path} is not a regular file; use a writable file."
+    return "" if path.parent.is_dir() else f"{path.parent} is not a folder; create it first, or use another."
 
 
 FILE = _Target("file", _fault_of_file)
@@ -94,7 +94,7 @@ _NUMBERS = {
 def number(_context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     """See that a number is one: no bound refuses `nan`."""
     if value is not None and math.isnan(value):
-        raise click.BadParameter(f"nan is no {_NUMBERS[parameter.metavar or 'S']}.")
+        raise click.BadParameter(f"nan is not a {_NUMBERS[parameter.metavar or 'S']}.")
     return value
 
 

@@ -30,7 +30,7 @@ def name_left_out(left_out: Iterable[str]) -> None:
         by_file.setdefault(problem.split(":", 1)[0], []).append(problem)
     for problems in by_file.values():
         more = f" (and {len(problems) - 1} more; `vllm-runbooks catalog check` lists all)" if len(problems) > 1 else ""
-        say(f"left out: {problems[0]}{more}")
+        say(f"skipped: {problems[0]}{more}")
 
 
 def say(line: str) -> None:
@@ -65,7 +65,7 @@ def opened() -> TextIO:
     """Standard output; raises NotPrintedError if it is closed."""
     stream = sys.stdout
     if stream is None or stream.closed:
-        raise NotPrintedError("standard output is closed; give the command somewhere to write to")
+        raise NotPrintedError("standard output is closed; redirect it to a file or a terminal")
     return stream
 
 
@@ -79,7 +79,7 @@ def _told(stream: TextIO) -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        raise NotPrintedError(f"standard output cannot be written: {error.strerror}; free some space there") from None
+        raise NotPrintedError(f"standard output cannot be written: {error.strerror}; check the disk space") from None
 
 
 def write_json(text: str) -> None:
