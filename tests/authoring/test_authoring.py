@@ -227,7 +227,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("id_", "severity", "said"),
     [
-        ("port.taken", "fatal", "id: 'port.taken' is not a class of classes.yaml"),
+        ("port.taken", "fatal", "id: 'port.taken' is not in classes.yaml"),
         ("lunch.late", "hint", "id: 'lunch' is not a group; use one of api,"),
         ("port", "fatal", "id: must be <group>.<word> or finer"),
         ("Port.In_Use", "fatal", "id: must be <group>.<word> or finer"),
@@ -296,7 +296,7 @@ def test_vocabularies_are_checked(tmp_path: Path, text: str, said: str) -> None:
     [
         ("{}\n", "1: (file): input should be a valid array"),
         ("- id: a\n  patterns: ['abc.*']\n  examples: []\n", "2: 0.patterns.0: the pattern "),
-        ("- id: a\n  patterns: [abc]\n  examples: []\n  phase: lunch\n", "4: 0.phase: is no phase"),
+        ("- id: a\n  patterns: [abc]\n  examples: []\n  phase: lunch\n", "4: 0.phase: is not a phase"),
         ("- id: a\n  patterns: [3]\n  examples: []\n", "2: 0.patterns.0: input should be a valid string, not 3"),
     ],
 )
@@ -322,18 +322,18 @@ expect:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("files: [startup.log]", "files: [other.log]", "4: files.0: 'other.log' is not a file beside case.yaml"),
+        ("files: [startup.log]", "files: [other.log]", "4: files.0: 'other.log' is not a file in the case's folder"),
         ("files: [startup.log]", "files: [../case/startup.log]", "4: files.0: '../case/startup.log' is not a file"),
-        ("files: [startup.log]", "files: []", "4: files: is empty; name the recorded files"),
+        ("files: [startup.log]", "files: []", "4: files: is empty; list the recorded files"),
         (
             "expect:\n  outcome: failed\n  class: port.in_use",
             "expect: {}",
-            "5: expect: compares nothing; name an outcome",
+            "5: expect: compares nothing; set an outcome",
         ),
-        ("class: port.in_use", "class: port.taken", "7: expect.class: 'port.taken' is not a class of classes.yaml"),
+        ("class: port.in_use", "class: port.taken", "7: expect.class: 'port.taken' is not in classes.yaml"),
         ("class: port.in_use", "class_: port.in_use", "7: expect.class_: is not a known field"),
-        ("class: port.in_use", "captures: {port: '1'}", "7: expect.captures: belong to a root cause; name its class"),
-        ("class: port.in_use", "facts: {weight: 1}", "7: expect.facts.weight: is no fact"),
+        ("class: port.in_use", "captures: {port: '1'}", "7: expect.captures: require a root cause; set its class"),
+        ("class: port.in_use", "facts: {weight: 1}", "7: expect.facts.weight: is not a fact"),
         ("outcome: failed", "outcome: dead", "6: expect.outcome: input should be 'ready', 'running'"),
         ("source: ours\n", "", "1: source: is missing"),
     ],

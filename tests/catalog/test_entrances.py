@@ -117,7 +117,9 @@ def test_a_line_that_nobody_has_seen_is_refused(folder: Path) -> None:
         return entrances_file.line_problems(path, symptoms)
 
     assert problems(GOOD) == []
-    assert problems(GOOD.replace("Errno 98", "Errno 99"))[0].startswith("entrances.yaml:4: 0.lines.0: is not in any example")
+    assert problems(GOOD.replace("Errno 98", "Errno 99"))[0].startswith(
+        "entrances.yaml:4: 0.lines.0: is not in any example"
+    )
     assert len(problems(GOOD.replace("[port]", "[oom]"))) == 1
 
 

@@ -92,8 +92,8 @@ def test_an_unknown_text_is_status_1(capsys: pytest.CaptureFixture[str], tmp_pat
         (["catalog", "check", "{tmp}"], "is a folder; use a file, or --dir for a catalog folder"),
         (["catalog", "check", "--dir", "{tmp}/none"], "no such folder; name a catalog folder"),
         (["catalog", "check", "--dir", "{tmp}/case"], "has no symptoms/*.yaml and no cases; use a catalog folder"),
-        (["catalog", "new", "Port"], "Port: is no symptom id; write <group>.<word>, as in port.in_use"),
-        (["catalog", "new", "lunch.late"], "lunch.late: 'lunch' is no group; use one of api,"),
+        (["catalog", "new", "Port"], "Port: is not a symptom id; use <group>.<word>, as in port.in_use"),
+        (["catalog", "new", "lunch.late"], "lunch.late: 'lunch' is not a group; use one of api,"),
         (["nothing"], "No such command 'nothing'"),
     ],
 )
@@ -326,7 +326,7 @@ def test_a_folder_with_problems_is_status_1_and_a_line_each(capsys: pytest.Captu
         "symptoms/a.b.yaml:1: (file): input should be an object",
         "symptoms/c.d.yaml:2:1: not YAML: found duplicate key",
         "cases/gone/case.yaml: cannot be read: No such file or directory",
-        "cases/other/case.yaml:1: id: is 'mine'; the folder's name says 'other'",
+        "cases/other/case.yaml:1: id: is 'mine', but the folder's name is 'other'",
         "cases/bad/case.yaml:1: title: is missing",
         "cases/binary/case.yaml:1: files: ",
     ):
@@ -427,7 +427,7 @@ def test_a_broken_file_of_ones_own_is_named_and_left_out(
     status, out, err = run(capsys, "diagnose", log, "--format", "json", *arguments)
 
     assert (status, json.loads(out)["root_cause"]["symptom"]) == (1, "port.in_use")
-    assert err.startswith(f"vllm-runbooks: left out: {tmp_path}/own/symptoms/a.b.yaml:1:6: not YAML: ")
+    assert err.startswith(f"vllm-runbooks: skipped: {tmp_path}/own/symptoms/a.b.yaml:1:6: not YAML: ")
     assert err.count("\n") == 1
 
 
@@ -559,7 +559,7 @@ def test_an_answer_that_cannot_be_printed_is_no_finding(log: str) -> None:
 
     assert done.returncode == 2
     assert done.stderr.decode().splitlines() == [
-        "vllm-runbooks: standard output cannot be written: No space left on device; free some space there"
+        "vllm-runbooks: standard output cannot be written: No space left on device; check the disk space"
     ]
 
 
@@ -606,7 +606,7 @@ def test_a_time_that_is_no_number_is_refused(capsys: pytest.CaptureFixture[str])
     status, out, error = run(capsys, "run", "single-gpu-oom", "--timeout", "nan")
 
     assert (status, out) == (2, "")
-    assert "nan is no number of seconds" in error
+    assert "nan is not a number of seconds" in error
 
 
 def test_shipped_cases_do_not_count_against_runbooks_of_ones_own(
@@ -621,7 +621,7 @@ def test_shipped_cases_do_not_count_against_runbooks_of_ones_own(
     status, out, error = run(capsys, "check", "--runbooks", str(tmp_path), "--out", str(tmp_path / "out"))
 
     assert (status, out) == (2, "")
-    assert "no recorded case names one of these runbooks" in error
+    assert "no recorded case uses one of these runbooks" in error
 
 
 def test_a_broken_file_of_ones_own_is_named_once(capsys: pytest.CaptureFixture[str], log: str, tmp_path: Path) -> None:
@@ -632,7 +632,7 @@ def test_a_broken_file_of_ones_own_is_named_once(capsys: pytest.CaptureFixture[s
     _, _, error = run(capsys, "diagnose", "--catalog", str(tmp_path), log)
 
     assert error.count("\n") == 1
-    assert "left out: " in error
+    assert "skipped: " in error
     assert " more; `vllm-runbooks catalog check` lists all)" in error
 
 
@@ -702,7 +702,7 @@ def test_what_cannot_be_converted_is_status_2(capsys: pytest.CaptureFixture[str]
 
 
 def test_what_another_form_does_not_say_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Mounts, the other starts, and an address that in a container is the container's own."""
+    """Mounts, the other starts, and an address that in a container is not reachable from outside."""
     script = tmp_path / "run.sh"
     script.write_text(
         "docker run -v /data:/data --shm-size 10g vllm/vllm-openai:v0.19.0 --model m --host 127.0.0.1\nvllm serve n\n"
@@ -710,10 +710,10 @@ def test_what_another_form_does_not_say_is_told(capsys: pytest.CaptureFixture[st
     cli.run(["convert", str(script), "--to", "compose"])
     _, err = capsys.readouterr()
 
-    assert "first of 2 starts" in err
+    assert "first of 2 launches" in err
     assert "left out: -v /data:/data" in err
     assert "left out: --shm-size 10g" in err
-    assert "the container's own" in err
+    assert "not reachable from outside" in err
 
 
 def test_the_command_of_a_log_is_told_apart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -723,9 +723,9 @@ def test_the_command_of_a_log_is_told_apart(capsys: pytest.CaptureFixture[str], 
     (tmp_path / "two.sh").write_text("vllm serve a &\nvllm serve b &\n")
 
     assert cli.run(["diagnose", log, "--command", str(tmp_path / "none.sh")]) == 2
-    assert "holds no start of vLLM" in capsys.readouterr().err
+    assert "no vLLM launch found" in capsys.readouterr().err
     assert cli.run(["diagnose", log, "--command", str(tmp_path / "two.sh")]) == 1
-    assert "holds 2 starts" in " ".join(capsys.readouterr().out.split())
+    assert "contains 2 launches" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

@@ -58,13 +58,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("zzzz", "No such command 'zzzz'. See"),
         ("--verion", "Did you mean '--version'?"),
         ("catalog new port.x y", "Got unexpected extra argument (y). See"),
-        ("check -j x", "'x' is no whole number. See"),
+        ("check -j x", "'x' is not a whole number. See"),
         ("check --timeout x", "'x' is no number. See"),
-        ("check --timeout nan", "nan is no number of seconds"),
-        ("inventory --need nan", "nan is no number of GiB; give one, such as 40"),
-        ("serve --within nan -- vllm serve m", "nan is no number of MiB; give one, such as 64"),
-        ("record --out a --for nan -- true", "nan is no number of seconds"),
-        ("releases add 0.99.0 --python python3 --timeout nan", "nan is no number of seconds"),
+        ("check --timeout nan", "nan is not a number of seconds"),
+        ("inventory --need nan", "nan is not a number of GiB; give one, such as 40"),
+        ("serve --within nan -- vllm serve m", "nan is not a number of MiB; give one, such as 64"),
+        ("record --out a --for nan -- true", "nan is not a number of seconds"),
+        ("releases add 0.99.0 --python python3 --timeout nan", "nan is not a number of seconds"),
         ("convert run.sh", "Missing option '--to'. Give one of shell, docker, compose, systemd"),
     ],
 )
@@ -83,7 +83,7 @@ def test_a_wrong_word_is_told_with_what_is_right(capsys: pytest.CaptureFixture[s
         ("lint none.sh", "none.sh: no such file, folder or recorded case; "),
         ("lint run.sh none.sh", "none.sh: no such file"),
         ("lint none.sh run.sh", "none.sh: no such file"),
-        ("lint folder", "folder: holds no script; give a folder"),
+        ("lint folder", "folder: contains no script; give a folder"),
         ("lint binary", "binary: is a program, not text; give a script"),
         ("lint pipe", "pipe: is a pipe without a writer; use a script"),
         ("convert none.sh --to shell", "none.sh: no such file"),
@@ -115,9 +115,9 @@ def test_a_broken_case_is_told_as_it_is(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("lint -- ls -l", "the command behind -- starts no vLLM that is known"),
-        ("lint -- vllm", "the command behind -- starts no vLLM that is known"),
-        ("lint vllm serve m --max-model-len 8", "'--max-model-len'. A command stands behind --"),
+        ("lint -- ls -l", "the command after -- does not launch vLLM"),
+        ("lint -- vllm", "the command after -- does not launch vLLM"),
+        ("lint vllm serve m --max-model-len 8", "'--max-model-len'. Put the command after --"),
         ("lint run.sh --fxi", "Did you mean '--fix'?"),
     ],
 )
@@ -134,7 +134,7 @@ def test_a_command_is_text(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys, "lint", "--fix", "-o", "new.sh", "--", "vllm", "serve", "\udcff")
 
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "holds bytes that are no UTF-8" in err
+    assert "is not valid UTF-8" in err
     assert not Path("new.sh").exists()
 
 
@@ -144,7 +144,7 @@ def test_a_folder_that_is_a_file_is_told_first(capsys: pytest.CaptureFixture[str
         status, out, err = run(capsys, *shlex.split(line), "a.log")
 
         assert (status, out, err.count("\n")) == (2, "", 1)
-        assert "a.log is no folder; name one, or a new one." in err
+        assert "a.log is not a folder; use an existing or a new folder." in err
 
 
 def test_a_refusal_in_a_kernel_is_told_as_any_other(tmp_path: Path) -> None:
@@ -218,10 +218,10 @@ def test_closed_outputs_are_no_traceback(descriptor: str) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("", "the name is empty; name a file."),
-        ("folder", "folder is a folder; name a file in it."),
-        ("pipe", "pipe is no plain file; name one that may be written."),
-        ("none/a.sh", "none is no folder; make it first, or name another."),
+        ("", "the name is empty; use a file."),
+        ("folder", "folder is a folder; use a file in it."),
+        ("pipe", "pipe is not a regular file; use a writable file."),
+        ("none/a.sh", "none is not a folder; create it first, or use another."),
     ],
 )
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_a_user_without_a_home_is_told_which_variable_to_set(
     status, out, err = run(capsys, *shlex.split(line))
 
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "this user has no home; name a folder in XDG_" in err
+    assert "this user has no home folder; set XDG_" in err
 
 
 SPANS = {"30": 30.0, "90s": 90.0, "1.5m": 90.0, "1h": 3600.0, "2d": 172800.0, "2w": 1209600.0, " 2m ": 120.0}
@@ -384,7 +384,7 @@ def test_a_span_of_time_is_the_same_to_every_command() -> None:
     assert given.span("30", is_bare=False) is None
     assert given.Span("0.1s", "1h").convert("60m", None, None) == 3600.0
     for text in ("0s", "3601s", "2d"):
-        with pytest.raises(click.BadParameter, match=r"is no time from 0\.1s to 1h; give one such as 30s or 2m"):
+        with pytest.raises(click.BadParameter, match=r"is not a duration from 0\.1s to 1h; use one such as 30s or 2m"):
             given.Span("0.1s", "1h").convert(text, None, None)
 
 
@@ -451,15 +451,18 @@ def test_what_is_no_release_is_refused_alike(capsys: pytest.CaptureFixture[str],
         ("diagnose tiny-cpu-servd", "did you mean tiny-cpu-served?"),
         ("diagnose zzzz.log", "zzzz.log: no such file, folder or recorded case; check the path"),
         ("diagnose --follow --from docker:x", "--follow reads - or a file; pipe the log in"),
-        ("convert run.sh --to shell --start 2", "run.sh: holds 1 start, none of number 2; give a lower --start"),
+        (
+            "convert run.sh --to shell --start 2",
+            "run.sh: holds 1 start, so number 2; does not exist; use a lower --start",
+        ),
         ("catalog check a.yaml --dir folder", "give either files or --dir, not both."),
-        ("catalog new prt.in_use", "'prt' is no group; did you mean port? There are api,"),
-        ("catalog new lunch.late", "'lunch' is no group; use one of api,"),
-        ("check --runbooks folder", "folder: holds no runbook; name a folder with .ipynb files"),
-        ("check --cases folder", "folder: holds no recorded case; name a case's folder, or one of such folders"),
+        ("catalog new prt.in_use", "'prt' is not a group; did you mean port? There are api,"),
+        ("catalog new lunch.late", "'lunch' is not a group; use one of api,"),
+        ("check --runbooks folder", "folder: contains no runbook; use a folder with .ipynb files"),
+        ("check --cases folder", "folder: contains no recorded case; use a case's folder, or a folder of cases"),
         ("check --only tiny-cpu-servd", "did you mean tiny-cpu-served?"),
         ("check --only two-nice-things", "no runbook or case has this id; the nearest are two-nodes-"),
-        ("check --only zzzz", "; `vllm-runbooks list` shows the runbooks, "),
+        ("check --only zzzz", "; `vllm-runbooks list` lists the runbooks, "),
         ("plan Qwen/Qwen3-8B", "give GPUs, as in --gpus 8xRTX3090."),
         ("plan Qwen/Qwen3-8B --gpus H100-80GB --fnd context", "Did you mean --find?"),
         ("plan Qwen/Qwen3-8B --gpus H100-80GB --zzzz", "has no option --zzzz."),
@@ -480,12 +483,16 @@ def test_starts_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     """A number beyond the starts that there are is refused with their count."""
     Path("run.sh").write_text(SCRIPT * 2, encoding="utf-8")
 
-    assert "holds 2 starts, none of number 3" in run(capsys, "convert", "run.sh", "--to", "shell", "--start", "3")[2]
+    assert "contains 2 launches, so number 3" in run(capsys, "convert", "run.sh", "--to", "shell", "--start", "3")[2]
 
 
 def test_an_empty_folder_of_runbooks_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """In text; the JSON document is an empty list."""
-    assert run(capsys, "list", "--runbooks", "folder") == (0, "", "vllm-runbooks: folder: holds no runbook (.ipynb)\n")
+    assert run(capsys, "list", "--runbooks", "folder") == (
+        0,
+        "",
+        "vllm-runbooks: folder: contains no runbook (.ipynb)\n",
+    )
     assert json.loads(run(capsys, "list", "--runbooks", "folder", "--format", "json")[1])["runbooks"] == []
 
 
@@ -520,16 +527,16 @@ def test_a_parameter_is_given_in_either_way(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("-p", "-p takes a name and a value, as in -p NAME=VALUE."),
-        ("-p evidence", "-p takes a name and a value"),
-        ("-p evidence --out ro", "-p takes a name and a value"),
-        ("-p --out ro", "-p takes a name and a value"),
-        ("--parameter evidence", "--parameter takes a name and a value"),
+        ("-p", "-p requires a name and a value, as in -p NAME=VALUE."),
+        ("-p evidence", "-p requires a name and a value"),
+        ("-p evidence --out ro", "-p requires a name and a value"),
+        ("-p --out ro", "-p requires a name and a value"),
+        ("--parameter evidence", "--parameter requires a name and a value"),
         ("-p evidnce=a.log", "no parameter named 'evidnce'; did you mean evidence?"),
-        ("-p =x", "no parameter named ''; it takes evidence"),
-        ("-p start=x", "parameter start: 'x' is not int; give a whole number, such as 8"),
-        ("-p stop_on_fail=maybe", "'maybe' is not bool; give true or false"),
-        ("-p evidence=a.log -p evidence b.log", "parameter evidence is given twice"),
+        ("-p =x", "no parameter named ''; parameters: evidence"),
+        ("-p start=x", "parameter start: 'x' is not int; use a whole number, such as 8"),
+        ("-p stop_on_fail=maybe", "'maybe' is not bool; use true or false"),
+        ("-p evidence=a.log -p evidence b.log", "parameter evidence is set twice"),
     ],
 )
 def test_a_wrong_parameter_is_told(
@@ -545,16 +552,22 @@ def test_a_wrong_parameter_is_told(
 @pytest.mark.parametrize(
     ("asked_for", "said"),
     [
-        (lambda: sources.load("tiny-cpu-served", vllm=cast("str", 0.1)), "vllm: 0.1 is no text; quote it, or hand it"),
-        (lambda: sources.load(cast("str", 5)), "evidence: 5 is no text"),
-        (lambda: diagnosing.diagnose(sources.load("a.log"), start=cast("int", "x")), "start: 'x' is no whole number"),
-        (lambda: diagnosing.diagnose(sources.load("a.log"), start=True), "start: True is no whole number"),
-        (lambda: diagnosing.diagnose(sources.load("a.log"), gpus=cast("str", 8)), "gpus: 8 is no text"),
-        (lambda: checking.lint_commands(sources.load("run.sh"), gpus=cast("str", 8)), "gpus: 8 is no text"),
-        (lambda: checking.migrate_commands(sources.load("run.sh"), to=cast("str", 0.1)), "target: 0.1 is no text"),
-        (lambda: plan_evidence.question(sources.load("run.sh"), vllm=cast("str", 0.1)), "vllm: 0.1 is no text"),
-        (lambda: plan_evidence.write(ANY, "", "f", apply=cast("bool", "no")), "apply: 'no' is neither True nor False"),
-        (lambda: conclude(JUDGED, stop_on_fail=cast("bool", "maybe")), "stop_on_fail: 'maybe' is not bool; give true"),
+        (
+            lambda: sources.load("tiny-cpu-served", vllm=cast("str", 0.1)),
+            "vllm: 0.1 is not a string; quote it, or pass it",
+        ),
+        (lambda: sources.load(cast("str", 5)), "evidence: 5 is not a string"),
+        (
+            lambda: diagnosing.diagnose(sources.load("a.log"), start=cast("int", "x")),
+            "start: 'x' is not a whole number",
+        ),
+        (lambda: diagnosing.diagnose(sources.load("a.log"), start=True), "start: True is not a whole number"),
+        (lambda: diagnosing.diagnose(sources.load("a.log"), gpus=cast("str", 8)), "gpus: 8 is not a string"),
+        (lambda: checking.lint_commands(sources.load("run.sh"), gpus=cast("str", 8)), "gpus: 8 is not a string"),
+        (lambda: checking.migrate_commands(sources.load("run.sh"), to=cast("str", 0.1)), "target: 0.1 is not a string"),
+        (lambda: plan_evidence.question(sources.load("run.sh"), vllm=cast("str", 0.1)), "vllm: 0.1 is not a string"),
+        (lambda: plan_evidence.write(ANY, "", "f", apply=cast("bool", "no")), "apply: 'no' must be True or False"),
+        (lambda: conclude(JUDGED, stop_on_fail=cast("bool", "maybe")), "stop_on_fail: 'maybe' is not bool; use true"),
     ],
 )
 def test_a_parameter_of_the_wrong_type_is_one_line_in_a_notebook(asked_for: Callable[[], object], said: str) -> None:

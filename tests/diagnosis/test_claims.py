@@ -406,7 +406,7 @@ def test_claims_are_read_with_their_case(folder: Path) -> None:
         ("because: ['{free} are left.']", "because: []", "10: claims.0.because: is empty"),
         ("[Model loading took]", "[It never said that]", "11: claims.0.quotes.0: 'It never said that' is in no file"),
         ("verdict: right", "verdict: maybe", "9: claims.0.verdict: input should be 'right', 'wrong' or 'unknown'"),
-        ("id: it-fits", "id: It fits", "5: claims.0.id: 'It fits' is taken or no id"),
+        ("id: it-fits", "id: It fits", "5: claims.0.id: 'It fits' is not a unique id"),
         ("name: gpu_total_gib", "name: gpu total", "3: given.0.name: 'gpu total' is no name"),
         (
             "    verdict:",
@@ -438,7 +438,7 @@ def test_broken_claims_are_named(folder: Path, old: str, new: str, said: str) ->
         ("claims: [it-flies]", CLAIMS, "expect.claims: lacks it-fits of claims.yaml"),
         ("class: ok", CLAIMS, "expect.claims: lacks it-fits of claims.yaml"),
         ("claims: [it-fits]", None, "expect.claims.0: 'it-fits' is no claim of claims.yaml"),
-        ("claims: [it-fits]", "document: x\nclaims: []\n", "claims: is empty; name what the document says"),
+        ("claims: [it-fits]", "document: x\nclaims: []\n", "claims: is empty; add the document's claims"),
     ],
 )
 def test_a_case_compares_exactly_its_claims(folder: Path, case: str, text: str | None, said: str) -> None:
@@ -674,10 +674,10 @@ def test_a_plan_of_ones_own_passes_where_it_fits() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("files: []", "files: [a.log]", "must be empty where a plan is asked for"),
+        ("files: []", "files: [a.log]", "must be empty if `plan` is set"),
         ("gpus: 2xRTX3090, ", "gpus: 2xRTX3090, tp: 2, ", "expect.best: needs a question without tp, pp and dp"),
-        ("weights_gib: 2.88", "weights: 2.88", "expect.per_gpu.weights: is no figure of a plan"),
-        (PLAN_CASE.splitlines()[4], "vllm: 0.16.0", "expect: compares a plan, and none is asked for"),
+        ("weights_gib: 2.88", "weights: 2.88", "expect.per_gpu.weights: is not a figure of a plan"),
+        (PLAN_CASE.splitlines()[4], "vllm: 0.16.0", "expect: compares a plan, but `plan` is not set"),
         ("gpus: 2xRTX3090, ", "", "plan.gpus: is missing"),
     ],
 )

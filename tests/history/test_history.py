@@ -295,10 +295,10 @@ def check_goes_on(place: Path, before: Sequence[str]) -> None:
 
     assert found[0].id == id_
     assert found[0].verdict is Verdict.PASS
-    damage = [line for line in said if "set aside" in line]
+    damage = [line for line in said if "; moved to " in line]
     assert len(damage) == len(aside) <= 1
     assert all(aside[0].name in line and "\n" not in line for line in damage)
-    left_out = [line for line in said if "left out" in line]
+    left_out = [line for line in said if "skipped" in line]
     assert len(said) == len(damage) + len(left_out)
     if not damage and not left_out:
         assert len(found) == len(before) + 1
@@ -433,7 +433,7 @@ def test_a_file_of_somebody_else_is_neither_moved_nor_removed(
         kept_.begin("run", "a on b", inputs={})
 
     assert statuses == [2, 2]
-    assert capsys.readouterr().err.count("is not a history of vllm-runbooks; left unchanged") == 2
+    assert capsys.readouterr().err.count("is not a history of vllm-runbooks; ") == 2
     assert [path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock")] == ["notes.txt"]
     assert notes.read_bytes() == content
 
@@ -528,7 +528,7 @@ with history.opened(say=output.say) as kept:
     ran = subprocess.run([sys.executable, "-c", code], env={}, check=True, capture_output=True, text=True)
 
     assert ran.stderr.count("\n") == 1
-    assert "this user has no home" in ran.stderr
+    assert "this user has no home folder" in ran.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
@@ -560,7 +560,7 @@ except history.InputError as error:
         assert sorted((path.name, path.read_bytes()) for path in Path(folder).iterdir()) == before
     for line in (ran.stderr, ran.stdout):
         assert line.count("\n") == 1
-        assert "may not be read by this user" in line
+        assert "no permission to read the history" in line
 
 
 # Several at once, and at little cost
@@ -788,8 +788,8 @@ def attempt(outcome: Outcome, **more: Any) -> Attempt:
         ((attempt(Outcome.RUNNING, ready_s=3.0),), 143, Verdict.PASS, "ready after 3.0 s; it ended"),
         ((attempt(Outcome.FAILED),), 1, Verdict.FAIL, "never ready; it ended"),
         ((attempt(Outcome.FAILED, ready_s=3.0),), 1, Verdict.FAIL, "ready after 3.0 s; it ended"),
-        ((), 1, Verdict.FAIL, "not started: port: 8000 is taken"),
-        ((), 130, Verdict.INTERRUPTED, "not started: port: 8000 is taken"),
+        ((), 1, Verdict.FAIL, "not launched: port: 8000 is taken"),
+        ((), 130, Verdict.INTERRUPTED, "not launched: port: 8000 is taken"),
     ],
 )
 def test_a_start_has_passed_when_it_served_to_its_end(
@@ -942,7 +942,7 @@ def test_what_is_no_document_is_refused(
         ("history --since 999999w", "is not a time"),
         ("history --kind other", "is not one of"),
         ("history --limit 0", "is not in the range"),
-        ("history trend nothing", "the history has no entry of it"),
+        ("history trend nothing", "nothing: no entries in the history"),
         ("history prune --keep 5x", "neither an age"),
         ("history export .", "is a folder"),
         ("history wipe", "add --yes"),
@@ -1042,7 +1042,7 @@ def test_the_history_is_exported_pruned_and_wiped(capsys: pytest.CaptureFixture[
     assert {
         line.removeprefix("removed ").rpartition("/")[2].split(".damaged")[0] for line in out.splitlines()[:-1]
     } == {"history.sqlite"}
-    assert "the logs of 1 guarded start in" in out
+    assert "the logs of 1 supervised launch in" in out
     assert sorted(path.name for path in place.parent.rglob("*")) == ["20260101T000000Z-def", "starts"]
     assert printed(capsys, "history", "wipe", "--yes") == "nothing to remove\n"
 
@@ -1062,7 +1062,7 @@ def test_wiping_removes_what_jobs_left_and_no_job_that_runs(capsys: pytest.Captu
     out, err = capsys.readouterr()
 
     assert "removed the output of 1 job in" in out
-    assert "busy: runs now, and keeps" in err
+    assert "busy: is running, its output is kept" in err
     assert sorted(path.name for path in state.iterdir()) == ["busy", "busy.running"]
 
 

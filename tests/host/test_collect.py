@@ -166,8 +166,8 @@ def test_a_missing_tool_is_named(
 
     assert (status, out) == (2, "")
     assert err == (
-        "vllm-runbooks: k8s:prod/vllm-0: kubectl is not installed on this host; run this where it is, or use the log "
-        "as a file\n"
+        "vllm-runbooks: k8s:prod/vllm-0: kubectl is not installed on this host; run this where it is, or use a log "
+        "file\n"
     )
 
 

@@ -369,7 +369,7 @@ def test_no_driver_is_a_normal_answer(
         status, out, err = run(capsys, *command)
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert "no NVIDIA driver" in err
-        assert "name the cards" in err
+        assert "name the GPUs" in err
 
 
 def test_cards_of_this_host_are_planned_for(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
@@ -382,7 +382,7 @@ def test_cards_of_this_host_are_planned_for(driver: Driver, capsys: pytest.Captu
     told = json.loads(out)
     assert (status, told["fits"], told["deployment"]["env"]["CUDA_VISIBLE_DEVICES"]) == (0, True, "1")
     assert told["gpus"][0]["total_gib"] == pytest.approx((81920 - 571) / 1024, abs=1e-4)
-    assert told["gpus"][0]["source"].startswith("read from the driver: 81,920 MiB, of which 571 reserved")
+    assert told["gpus"][0]["source"].startswith("read from the driver: 81,920 MiB, of which 571 is reserved")
 
 
 def test_secrets_of_processes_are_hidden(driver: Driver, tmp_path: Path) -> None:
@@ -710,14 +710,14 @@ def test_a_host_that_is_judged_otherwise_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("gpu.busy", "gpu.bussy", "'gpu.bussy' is no finding about a host"),
-        ("recommended: 4", "outcome: failed", "compares what a host's snapshot does not tell"),
+        ("gpu.busy", "gpu.bussy", "'gpu.bussy' is not a finding about a host"),
+        ("recommended: 4", "outcome: failed", "compares only what a host snapshot does not have"),
         (
             "expect:",
             "runbooks: [shared-gpu-profiling]\nexpect:",
-            "must be empty: a host's snapshot is judged by itself",
+            "must be empty: a host snapshot needs no runbook",
         ),
-        ("inventory.json", "startup.log", "is of a host's snapshot"),
+        ("inventory.json", "startup.log", "requires a host snapshot"),
     ],
 )
 def test_a_broken_case_of_a_host_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -797,9 +797,9 @@ def test_a_recorded_series_is_read_whole_at_once_by_its_own_times(
     one = live.watched(series(tmp_path, climbs[0])).recommendation
     assert one is not None
     assert (one.gpu, one.samples, one.seconds) == (0, 1, 0.0)
-    assert one.note.startswith("one look shows no trend")
+    assert one.note.startswith("one reading shows no trend")
     assert "rests" not in one.reason
-    with pytest.raises(InputError, match="a series has its own looks and times"):
+    with pytest.raises(InputError, match="a series has its own readings and times"):
         live.watched(series(tmp_path, climbs[0]), looks=3)
 
 
@@ -815,7 +815,7 @@ def test_a_card_whose_use_is_not_told_is_never_suitable(tmp_path: Path) -> None:
     assert (found.gpu, [(one.index, one.is_suitable) for one in found.ranked]) == (
         2, [(2, True), (1, None), (0, None), (3, False)],
     )  # fmt: skip
-    assert found.ranked[1].reason.startswith("as far as known: 80.0 GiB free of 80.0 GiB; its memory rests")
+    assert found.ranked[1].reason.startswith("as far as known: 80.0 GiB free of 80.0 GiB; its memory is steady")
     assert "its use is unknown" in found.ranked[1].reason
     assert untold is not None
     assert (untold.gpu, untold.ranked[0].is_suitable) == (None, None)
@@ -829,7 +829,7 @@ CARD = {"index": 3, "name": A100, "total_mib": 81153, "used_mib": 100}
     [
         ({"at_s": 1, "gpus": [{**CARD, "used_mib": 999999999}]}, "GPU 3: used_mib is 999999999, and total_mib 81153"),
         ({"at_s": 1, "gpus": [{**CARD, "reserved_mib": 81100}]}, "GPU 3: used_mib and reserved_mib are 81200"),
-        ({"at_s": 1, "gpus": [{**CARD, "busy_percent": 140}]}, "GPU 3: busy_percent is 140, and 100 at most"),
+        ({"at_s": 1, "gpus": [{**CARD, "busy_percent": 140}]}, "GPU 3: busy_percent is 140, must be at most 100"),
         ({"at_s": 1, "gpus": [{**CARD, "total_mib": 0}]}, "GPU 3: total_mib is 0"),
         ({"at_s": 1, "gpus": [{**CARD, "utilization": 5}]}, "gpus[0].utilization: unknown field; remove"),
         (
@@ -839,13 +839,13 @@ CARD = {"index": 3, "name": A100, "total_mib": 81153, "used_mib": 100}
         ({"at_s": 1, "gpus": [CARD], "busy": 1}, "busy: unknown field; remove"),
         ({"at_s": 1, "gpus": [CARD, CARD]}, "gpus: lists GPU 3 twice"),
         ({"at_s": 1, "gpus": [{"name": A100}]}, "gpus[0].index: missing"),
-        ({"gpus": [CARD]}, "at_s: is missing"),
+        ({"gpus": [CARD]}, "at_s: missing"),
         ({"at_s": 10**400, "gpus": [CARD]}, "at_s: must be a number"),
         ({"at_s": "1", "gpus": [CARD]}, "at_s: must be a number"),
         ({"at_s": 1, "gpus": [{**CARD, "used_mib": True}]}, "gpus[0].used_mib: must be a number"),
         ({"at_s": 1}, "is not a GPU memory reading; a line is {at_s, gpus: [{index, …}]}"),
         ({"at_s": -1, "gpus": [CARD]}, "at_s: must be a number"),
-        ([], "is no reading of GPU memory"),
+        ([], "is not a GPU memory reading"),
     ],
 )
 def test_a_line_of_a_series_that_cannot_be_is_told(
@@ -875,8 +875,8 @@ def test_a_series_that_is_no_plain_file_is_told_and_not_waited_for(
     os.mkfifo(pipe)
     path, said = {
         "pipe": (f"{pipe}", "is a pipe without a writer"),
-        "folder": (f"{tmp_path}", "is a folder, no plain file"),
-        "device": ("/dev/zero", "is a device, no plain file"),
+        "folder": (f"{tmp_path}", "is a folder, not a regular file"),
+        "device": ("/dev/zero", "is a device, not a regular file"),
     }[kind]
 
     for command in (
@@ -931,8 +931,18 @@ def test_a_snapshots_case_names_its_cards(capsys: pytest.CaptureFixture[str]) ->
     ("looks", "need", "expected", "said"),
     [
         ([{0: (100.0, 0.0), 1: (5000.0, 0.0)}] * 2, None, 0, "suitable, but has 75.1 GiB free, GPU 0 79.9 GiB"),
-        ([{0: (20000.0, 0.0), 1: (0.0, 0.0)}, {0: (9000.0, 0.0), 1: (0.0, 0.0)}], 10.0, 1, "other processes freed memory"),
-        ([{0: (0.0, 0.0), 1: (0.0, 0.0)}, {0: (9000.0, 0.0), 1: (0.0, 0.0)}], 10.0, 1, "other processes allocated memory"),
+        (
+            [{0: (20000.0, 0.0), 1: (0.0, 0.0)}, {0: (9000.0, 0.0), 1: (0.0, 0.0)}],
+            10.0,
+            1,
+            "other processes freed memory",
+        ),
+        (
+            [{0: (0.0, 0.0), 1: (0.0, 0.0)}, {0: (9000.0, 0.0), 1: (0.0, 0.0)}],
+            10.0,
+            1,
+            "other processes allocated memory",
+        ),
         ([{0: (0.0, 99.0), 1: (0.0, 3.0)}] * 2, None, 1, "99 % used by other processes"),
         ([{0: (0.0, 0.0)}] * 2, 90.0, None, "80.0 GiB free, 90.0 GiB needed"),
         ([{0: (None, 0.0), 1: (70000.0, 0.0)}] * 2, None, None, "its used memory is unknown"),
@@ -1080,7 +1090,7 @@ def test_a_plan_counts_what_is_in_use_on_the_cards_that_it_takes(tmp_path: Path)
     assert both.limits[0].startswith("GPU 0: 36.00 GiB in use, 43.25 GiB free; the launch requires")
     assert "--gpu-memory-utilization 0.54" in both.limits[0]
     assert lower.fits is True
-    assert any(said.startswith("GPU 0: 36.00 GiB are in use") for said in lower.limits)
+    assert any(said.startswith("GPU 0: 36.00 GiB in use") for said in lower.limits)
     assert one.fits is True
     assert one.deployment is not None
     assert one.deployment.env["CUDA_VISIBLE_DEVICES"] == "1"
@@ -1093,7 +1103,7 @@ def test_a_card_of_which_its_use_is_not_told_leaves_the_answer_open(tmp_path: Pa
     assert planner.plan_model("Qwen/Qwen3-8B", path, tp=1).fits is True
     two = planner.plan_model("Qwen/Qwen3-8B", path, tp=2)
     assert (two.fits, two.per_gpu[1].fits) == (None, None)
-    assert "GPU 0: its used memory is unknown" in two.limits
+    assert "GPU 0: its memory in use is unknown" in two.limits
     found = planner.plan_layouts("Qwen/Qwen3-8B", path)
     best = planner.chosen(found)
     assert found.fits is True
@@ -1195,21 +1205,21 @@ def test_files_of_a_plan_name_the_cards_that_were_chosen() -> None:
         ({**snapshot(), "gpus": [{"name": "A100-80GB"}]}, "gpus[0].index: missing"),
         ({**snapshot(), "gpus": [{"index": 1}, {"index": 1}]}, "lists GPU 1 twice"),
         ({**snapshot(), "gpus": [{"index": 1.5}]}, "gpus[0].index: must be a whole number"),
-        (snapshot({"name": 7}), "gpus[0].name: must be a text"),
+        (snapshot({"name": 7}), "gpus[0].name: must be a string"),
         (snapshot({"name": "x" * 9000}), "gpus[0].name: must be a string of at most 8,000 characters"),
         (snapshot({"total_mib": "80 GB"}), "gpus[0].total_mib: must be a number"),
         (snapshot({"total_mib": -5}), "gpus[0].total_mib: must be a number"),
         (snapshot({"total_mib": True}), "gpus[0].total_mib: must be a number"),
         (snapshot({"total_mib": 0}), "GPU 0: total_mib is 0"),
         (snapshot({"total_mib": 1e30}), "gpus[0].total_mib: must be a number"),
-        ('{"schema": 2, "kind": "inventory", "gpus": [{"index": 0, "total_mib": NaN}]}', "must be a plausible number"),
+        ('{"schema": 2, "kind": "inventory", "gpus": [{"index": 0, "total_mib": NaN}]}', "must be a number"),
         (snapshot({"total_mib": 100, "used_mib": 200}), "used_mib is 200, and total_mib 100"),
         (snapshot({"capability": "new"}), "capability is new, not a compute capability"),
         (snapshot({"is_mig": "no"}), "gpus[0].is_mig: must be true or false"),
         (snapshot({"xids": [1.5]}), "gpus[0].xids[0]: must be a whole number"),
         (snapshot({"memory": 5}), "gpus[0].memory: unknown field; remove"),
         (snapshot({"name": "A100-80GB"}, pairs=[{"first": 0, "second": 3}]), "GPU 0 and GPU 3: use"),
-        (snapshot({"name": "A100-80GB"}, packages={"torch": 2}), "packages: must be an object of texts"),
+        (snapshot({"name": "A100-80GB"}, packages={"torch": 2}), "packages: must be an object of strings"),
         (snapshot({"is_mig": True, "name": "A100-80GB"}), "divided into instances"),
         ("[" * 100_000, "invalid JSON"),
         ('{"a": ' + "9" * 5000 + "}", "invalid JSON"),
@@ -1217,10 +1227,10 @@ def test_files_of_a_plan_name_the_cards_that_were_chosen() -> None:
         ("index, name\nx, A100-80GB\n", "index: must be a whole number"),
         ("index, name, memory.total [MiB]\n0, A100-80GB, lots\n", "total_mib: must be a number"),
         ("index, name\n, A100-80GB\n", "index: missing"),
-        ("name, memory.total\nA100, 5\n", "neither a host snapshot nor CSV"),
-        ("what is this", "neither a host snapshot nor CSV"),
+        ("name, memory.total\nA100, 5\n", "neither a host snapshot nor nvidia-smi CSV"),
+        ("what is this", "neither a host snapshot nor nvidia-smi CSV"),
         ('index, name\n0, "a\n', "no memory size and unknown name"),
-        (" " * 5_000_000 + "{}", "is larger than"),
+        (" " * 5_000_000 + "{}", "larger than"),
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, str) else "",
 )  # fmt: skip
@@ -1319,7 +1329,7 @@ def test_secrets_of_somebody_else_s_snapshot_are_hidden(tmp_path: Path, capsys: 
         ("--watch --python x", "--python cannot be used with --watch."),
         ("x.json --python x", "a snapshot has its own packages."),
         ("--watch --samples 1", "--samples"),
-        ("--watch --every nan", "nan is no number"),
+        ("--watch --every nan", "nan is not a number"),
         ("--need 0", "--need"),
         ("--watch --gpu-memory /nowhere", "/nowhere"),
     ],

@@ -196,10 +196,10 @@ WRONG: dict[str, tuple[Change, str, tuple[str, ...], str]] = {
         lambda data: _node(data)["interfaces"][1].update(mtu=9000), "nodes.mtu_differs", ("node-a", "node-b"), "9000"),
     "a stream that does not pass": (
         lambda data: [
-            each.update(bandwidth_mbit_s=None, reason="a stream of data did not pass: timed out")
+            each.update(bandwidth_mbit_s=None, reason="data transfer failed: timed out")
             for each in data["connections"] if each["source"] == "node-b" and each["use"] == "ray"
         ],
-        "nodes.stream_lost", ("node-b", "node-a"), "node-b reaches node-a at 10.77.0.1, and a stream of"),
+        "nodes.stream_lost", ("node-b", "node-a"), "node-b reaches node-a at 10.77.0.1, and data transfer failed"),
     "a slow network": (
         lambda data: [each.update(bandwidth_mbit_s=940.0) for each in data["connections"] if each["state"] == "open"],
         "nodes.network_slow", ("node-a", "node-b"), "940 Mbit/s"),
@@ -666,7 +666,7 @@ BAD: dict[str, tuple[str, str]] = {
     "a name twice": (
         '{"schema": 2, "kind": "cluster", "nodes": [{"name": "a"}, {"name": "a"}]}',
         "a: is a node that was given already"),
-    "an unknown field": ('{"schema": 2, "kind": "node", "name": "a", "x": 1}', "x: is no field that is known"),
+    "an unknown field": ('{"schema": 2, "kind": "node", "name": "a", "x": 1}', "x: unknown field"),
     "a state": (
         ('{"schema": 2, "kind": "cluster", "nodes": [{"name": "a"}], "connections": [{"source": "a", "target": "a", '
         '"address": "x", "port": 1, "use": "ray", "state": "odd"}]}'),
@@ -682,7 +682,7 @@ BAD: dict[str, tuple[str, str]] = {
     "nested texts": (
         ('{"schema": 2, "kind": "cluster", "nodes": [], "collectives": [{"backend": "gloo", "size_mib": 1, '
         '"limit_s": 1, "ranks": [], "environments": {"a": {"b": 1}}}]}'),
-        "collectives[0].environments.a: must be an object of texts"),
+        "collectives[0].environments.a: must be an object of strings"),
     "a card twice": (
         '{"schema": 2, "kind": "node", "name": "a", "inventory": {"gpus": [{"index": 0}, {"index": 0}]}}',
         "a: gpus: lists GPU 0 twice"),
@@ -692,7 +692,7 @@ BAD: dict[str, tuple[str, str]] = {
     "deep": (
         '{"schema": 2, "kind": "node", "name": "a", "model": ' + "[" * 100_000,
         "invalid JSON (too deep or too long)"),
-    "no snapshot at all": ("hello\n", "neither a host snapshot nor CSV"),
+    "no snapshot at all": ("hello\n", "neither a host snapshot nor nvidia-smi CSV"),
 }  # fmt: skip
 
 
@@ -715,16 +715,16 @@ def test_what_is_no_snapshot_is_refused_in_one_line(
 def test_requests_that_cannot_be_read_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """No snapshot, a folder without any, a name of nothing, a case of something else: one line each."""
     for arguments, words in (
-        ((), "Name nodes: --ray ADDRESS, --hosts FILE, or recorded ones"),
+        ((), "No nodes: use --ray ADDRESS, --hosts FILE, or nodes recorded"),
         ((str(tmp_path),), "holds no *.json"),
         (("no-such",), "no such file, folder or recorded case"),
         (("tiny-cpu-served",), "is a recorded case, and none of nodes"),
         (("autoglm-3090-video-oom",), "is a recorded case, and none of nodes"),
         ((PAIR, PAIR), "node-a: is a node that was given already"),
         ((PAIR, "--model", "/m", "--out", str(tmp_path)), "is a folder"),
-        (("--ray", "10.0.0.1:6379", "--hosts", "a,b"), "one of them"),
-        ((PAIR, "--hosts", "a,b"), "Give recorded nodes, or --ray or --hosts; not both"),
-        ((PAIR, "--expect", "2"), "--expect is for --ray or --hosts"),
+        (("--ray", "10.0.0.1:6379", "--hosts", "a,b"), "use either"),
+        ((PAIR, "--hosts", "a,b"), "Use either recorded nodes, or --ray or --hosts"),
+        ((PAIR, "--expect", "2"), "--expect requires --ray or --hosts"),
     ):
         status, out, err = run(capsys, "cluster", "check", *arguments)
         assert (status, out, err.count("\n")) == (2, "", 1), err
@@ -744,8 +744,8 @@ def test_a_case_of_nodes_is_checked(tmp_path: Path) -> None:
     good = {"id": "x", "title": "t", "source": "s", "files": ["cluster.json"]}
     (tmp_path / "cluster.json").write_text(_text(PAIR))
     for expect, words in (
-        ("{findings: [nodes.odd]}", "'nodes.odd' is no finding about nodes"),
-        ("{outcome: ready}", "compares what nodes do not tell"),
+        ("{findings: [nodes.odd]}", "'nodes.odd' is not a finding about nodes"),
+        ("{outcome: ready}", "compares only what nodes do not have"),
     ):
         lines = [f"{name}: {json.dumps(value)}" for name, value in good.items()]
         (tmp_path / "case.yaml").write_text("\n".join([*lines, f"expect: {expect}\n"]))

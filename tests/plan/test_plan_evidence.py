@@ -145,7 +145,7 @@ def test_the_best_layout_becomes_files(tmp_path: Path) -> None:
     folder = tmp_path / "out"
 
     assert {"start.sh", "compose.yaml", "nginx.conf", "systemd/vllm-8003.service"} <= set(files)
-    assert "Nothing is written" in str(plan_evidence.write(asked, found, str(folder), apply=False))
+    assert "No files written" in str(plan_evidence.write(asked, found, str(folder), apply=False))
     assert not folder.exists()
     assert "start.sh" in str(plan_evidence.write(asked, found, str(folder), apply=True))
     assert (folder / "nginx.conf").read_text(encoding="utf-8") == files["nginx.conf"]
@@ -336,7 +336,7 @@ def test_the_choice_names_the_next_layout_with_its_price() -> None:
     assert step is not None
     assert step.fact == "4 \u00d7 TP 2 ranks first of 20 valid layouts, with 80 concurrent requests of 25,480 tokens."
     assert step.so == (
-        "Next is 2 \u00d7 TP 2 PP 2, which holds 1.4 times the requests of 4 \u00d7 TP 2, but a request goes through "
+        "Next is 2 \u00d7 TP 2 PP 2, with room for 1.4 times the requests of 4 \u00d7 TP 2, but a request goes through "
         "more stages, one after the other."
     )
     assert nothing is not None

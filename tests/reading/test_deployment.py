@@ -362,7 +362,7 @@ def test_an_edit_keeps_the_names_of_other_words(release: ReleaseData) -> None:
 @pytest.mark.parametrize("known", [None, "latest", "0.11.0.dev3+g1"])
 def test_no_image_is_invented(form: str, known: str | None) -> None:
     """Where neither an image nor a published release is known, nothing is written."""
-    with pytest.raises(InputError, match="unknown image and vLLM release"):
+    with pytest.raises(InputError, match="neither an image nor a vLLM release is given"):
         getattr(deployment, form)(Deployment("serve", ("m",), release=known))
     assert "vllm/vllm-openai:v0.11.0" in getattr(deployment, form)(Deployment("serve", ("m",), release="0.11.0"))
 
@@ -468,7 +468,7 @@ def test_a_start_keeps_its_gpus_in_every_form(
 
 @pytest.mark.parametrize(
     ("given", "left"),
-    [("--gpus all", ()), ("--gpus device=4", ()), ("--gpus 2", ("how many GPUs it is given",))],
+    [("--gpus all", ()), ("--gpus device=4", ()), ("--gpus 2", ("number of GPUs",))],
 )
 def test_gpus_that_a_variable_cannot_name_are_left_out(given: str, left: tuple[str, ...]) -> None:
     """Outside of a container nobody counts them out."""

@@ -3717,7 +3717,7 @@ def test_where_a_text_is_no_python_is_told(text: str, says: str | None, at: int)
     assert [("file.not-python", at + 4, at + 4)] * (says is not None) == [
         (one.kind, one.start, one.end) for one in reading.troubles
     ]
-    told = [one.says.get("limit") or one.says["says"].partition(" (by the grammar")[0] for one in reading.troubles]
+    told = [one.says.get("limit") or one.says["says"].partition(" (parsed as")[0] for one in reading.troubles]
     assert told == [says] * (says is not None)
 
 

@@ -78,7 +78,7 @@ def test_bytes_become_text(raw: bytes, text: str) -> None:
     [
         (b"", "empty"), (b" \n\t ", "empty"), (b"\xef\xbb\xbf", "empty"), (b"\xff\xfe", "empty"),
         (b"\xef\xbb\xbf \n", "empty"),
-        (b"\x7fELF\x02\x01", "a program"), (b"\x89PNG\r\n", "a picture"), (b"PK\x03\x04xx", "an archive"),
+        (b"\x7fELF\x02\x01", "a program"), (b"\x89PNG\r\n", "an image"), (b"PK\x03\x04xx", "an archive"),
 (b"%PDF-1.7", "a PDF"), (b"SQLite format 3\0", "a database"),
         (bytes(range(256)) * 4, "binary"),
     ],
@@ -90,7 +90,7 @@ def test_what_is_no_text_is_refused_in_one_line(raw: bytes, what: str) -> None:
 
     assert "\n" not in str(caught.value)
     assert f"x.log: is {what}" in str(caught.value)
-    assert "give" in str(caught.value)
+    assert "use" in str(caught.value)
 
 
 def test_a_file_is_one_document(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_case_may_not_link_to_other_files(tmp_path: Path) -> None:
     ("name", "says"),
     [
         ("", "the name '' is empty"), ("  ", "the name '  ' is empty"),
-        ("a\0b", r"the name 'a\x00b' holds a NUL"),
+        ("a\0b", r"the name 'a\x00b' contains a NUL"),
         ("nowhere.log", "no such file"),
         ("~nobody-at-all/x", "cannot be read"),
         ("x" * 5000, "cannot be read"), ("INFO first line\nsecond" + "y" * 400, "INFO first line: cannot be read"),
@@ -288,7 +288,7 @@ def test_a_pipe_that_nobody_writes_into_is_refused(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(evidence, "_WRITER_SECONDS", 0.05)
     os.mkfifo(tmp_path / "fifo")
 
-    with pytest.raises(InputError, match="fifo: is a pipe without a writer; give a log file"):
+    with pytest.raises(InputError, match="fifo: is a pipe without a writer; use a log file"):
         evidence.load(tmp_path / "fifo", read_case=case_files.read_case)
 
 

@@ -93,15 +93,15 @@ def job(**other: Any) -> ScheduledJob:
         ("-1 * * * *", "minute: -1 is not a value, range or step"),
         ("1,, * * * *", "minute: (nothing) is not a value"),
         ("*/0 * * * *", "invalid step 0; use"),
-        ("5/15 * * * *", "crons read 5/15 differently; write the range, as in 5-59/15"),
-        ("* * * * fri-mon", "begins after its end"),
+        ("5/15 * * * *", "cron implementations differ on 5/15; write the range, as in 5-59/15"),
+        ("* * * * fri-mon", "starts after its end"),
         ("0 3 */2 * 1", "cron implementations differ on a step over all days combined with the other day field; list"),
-        ("0 3 31 2 *", "never comes: no such month has a day 31"),
+        ("0 3 31 2 *", "never matches: no such month has a day 31"),
         ("0 3 30 2 *", "never matches"),
         ("0 3 31 4,6,9,11 *", "never matches"),
-        ("1e3 * * * *", "is no value"),
-        ("* * L * *", "is no value"),
-        ("٣ * * * *", "is no value"),
+        ("1e3 * * * *", "is not a value"),
+        ("* * L * *", "is not a value"),
+        ("٣ * * * *", "is not a value"),
         ("1," * 300 + "1 * * * *", "is not a cron expression"),
     ],
 )
@@ -547,14 +547,14 @@ def test_two_jobs_do_not_share_a_file_of_metrics(capsys: pytest.CaptureFixture[s
         ("schedule add n --at '0 3 * * *' --zone X -- check", "is not a time zone"),
         (
             "schedule add n --at '0 3 * * *' --grace soon -- check",
-            "'soon' is no time from 0s to 31d; give one such as",
+            "'soon' is not a duration from 0s to 31d; use one such as",
         ),
-        ("schedule add n --at '0 3 * * *' --grace -1h -- check", "'-1h' is no time"),
-        ("schedule add n --at '0 3 * * *' --timeout 99999d -- check", "is no time from 1s to 31d"),
+        ("schedule add n --at '0 3 * * *' --grace -1h -- check", "'-1h' is not a duration"),
+        ("schedule add n --at '0 3 * * *' --timeout 99999d -- check", "is not a duration from 1s to 31d"),
         ("schedule add n --at '0 3 * * *'", "must start with"),
         ("schedule add n --at '0 3 * * *' -- rm -rf x", "must start with"),
         ("schedule add n --at '0 3 * * *' -- check --bogus", "No such option '--bogus'"),
-        ("schedule add n --at '0 3 * * *' -- check -j x", "'x' is no whole number"),
+        ("schedule add n --at '0 3 * * *' -- check -j x", "'x' is not a whole number"),
         ("schedule add n --at '0 3 * * *' -- check --help", "the command contains --help; use a complete command"),
         ("schedule add n --at '0 3 * * *' -- run nothing", "no runbook has this id"),
         ("schedule add n --at '0 3 * * *' -- run single-gpu-oom -p bogus=1", "bogus"),
@@ -1048,7 +1048,10 @@ def test_a_run_is_judged_by_its_verdict(
     began = time.monotonic()
     found = nights.wake()
 
-    assert (found.verdict, found.message) == (verdict, f"the run of 2026-05-01T03:00:00Z ended with {verdict}: {reason}")
+    assert (found.verdict, found.message) == (
+        verdict,
+        f"the run of 2026-05-01T03:00:00Z ended with {verdict}: {reason}",
+    )
     assert nights.kept()[0].verdict is verdict
     assert time.monotonic() - began < scaled(10)
     assert found.folder is not None

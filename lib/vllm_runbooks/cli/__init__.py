@@ -149,7 +149,7 @@ def commands() -> None:
 
 
 _WORDED = (
-    (re.compile(r"is not a valid integer(?: range)?\b"), "is no whole number"),
+    (re.compile(r"is not a valid integer(?: range)?\b"), "is not a whole number"),
     (re.compile(r"is not a valid float(?: range)?\b"), "is no number"),
     (re.compile(r" Choose from: "), " Give one of "),
 )

@@ -274,7 +274,7 @@ def _unknown_starts(a: HistoryEntry, b: HistoryEntry) -> list[str]:
 
 def _notes(a: HistoryEntry, b: HistoryEntry) -> Iterator[str]:
     if unknown := _unknown_starts(a, b):
-        of = "both servers were" if len(unknown) > 1 else f"the {unknown[0]} server was"
+        of = "both servers" if len(unknown) > 1 else f"the {unknown[0]} server"
         yield f"unknown options of {of}, since a server does not report them: probe with --command or --log"
     if a.kind != b.kind:
         yield f"the first is {a.says}, the second {b.says}: they may not be comparable"

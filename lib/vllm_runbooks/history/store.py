@@ -68,7 +68,7 @@ def place() -> Path:
     except RuntimeError:
         raise InputError(f"{PLACE}: {setting}: no such home folder; use an absolute path") from None
     except InputError as error:
-        raise InputError(f"the history has no location: {error}, or a file in {PLACE}") from None
+        raise InputError(f"the history has no location: {error}, or set {PLACE} to a file") from None
 
 
 def is_id(text: str) -> bool:

@@ -196,8 +196,8 @@ def _least(name: str) -> int:
 
 _NAMES = {
     bool: "must be true or false",
-    int: "must be a plausible whole number",
-    float: "must be a plausible number",
+    int: "must be a whole number in a plausible range",
+    float: "must be a number in a plausible range",
     str: f"must be a string of at most {_MAX_WORD:,} characters",
 }
 

@@ -84,7 +84,7 @@ def new(symptom: str, folder: Path) -> int:
     if group not in groups:
         near = get_close_matches(group, groups, n=1)
         hint = f"did you mean {near[0]}? There are" if near else "use one of"
-        raise InputError(f"{symptom}: {group!r} is no group; {hint} {', '.join(groups)}")
+        raise InputError(f"{symptom}: {group!r} is not a group; {hint} {', '.join(groups)}")
     severity = "fatal" if ".".join(symptom.split(".")[:2]) in classes else "hint"
     path = folder / f"{symptom}.yaml"
     if path.exists():

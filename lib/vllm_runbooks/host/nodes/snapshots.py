@@ -130,7 +130,7 @@ def _json(text: str, where: str) -> Any:
     try:
         return loaded(text)
     except ValueError as error:
-        raise InputError(f"{where}: is no JSON ({error}); give a recorded cluster as it was written") from None
+        raise InputError(f"{where}: invalid JSON ({error}); use a recorded cluster as it was written") from None
 
 
 def _check_links(cluster: Cluster, where: str) -> None:

@@ -146,7 +146,7 @@ def choice(layouts: Layouts | str) -> StepText | None:
         trade = next((reason for reason in plan.reasons if reason.startswith(_SERVES)), "")
         so += (
             [
-                f"Next is {summaries.layout_text(plan)}, which {trade}.".replace("of 1 x ", "of ").replace(
+                f"Next is {summaries.layout_text(plan)}, with {trade}.".replace("of 1 x ", "of ").replace(
                     " x ", " \u00d7 "
                 )
             ]
@@ -156,7 +156,7 @@ def choice(layouts: Layouts | str) -> StepText | None:
     return StepText(fact, " ".join(so))
 
 
-_SERVES = "holds "
+_SERVES = "room for "
 """How the reason begins that compares a layout's concurrent requests with those of the first."""
 
 
