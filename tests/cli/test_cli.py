@@ -92,7 +92,7 @@ def test_an_unknown_text_is_status_1(capsys: pytest.CaptureFixture[str], tmp_pat
         (["catalog", "check", "{tmp}"], "is a folder; use a file, or --dir for a catalog folder"),
         (["catalog", "check", "--dir", "{tmp}/none"], "no such folder; name a catalog folder"),
         (["catalog", "check", "--dir", "{tmp}/case"], "has no symptoms/*.yaml and no cases; use a catalog folder"),
-        (["catalog", "new", "Port"], "Port: is no symptom id; write <group>.<word>, as in port.in_use"),
+        (["catalog", "new", "Port"], "Port: is not a symptom id; use <group>.<word>, as in port.in_use"),
         (["catalog", "new", "lunch.late"], "lunch.late: 'lunch' is not a group; use one of api,"),
         (["nothing"], "No such command 'nothing'"),
     ],
@@ -427,7 +427,7 @@ def test_a_broken_file_of_ones_own_is_named_and_left_out(
     status, out, err = run(capsys, "diagnose", log, "--format", "json", *arguments)
 
     assert (status, json.loads(out)["root_cause"]["symptom"]) == (1, "port.in_use")
-    assert err.startswith(f"vllm-runbooks: left out: {tmp_path}/own/symptoms/a.b.yaml:1:6: not YAML: ")
+    assert err.startswith(f"vllm-runbooks: skipped: {tmp_path}/own/symptoms/a.b.yaml:1:6: not YAML: ")
     assert err.count("\n") == 1
 
 
@@ -702,7 +702,7 @@ def test_what_cannot_be_converted_is_status_2(capsys: pytest.CaptureFixture[str]
 
 
 def test_what_another_form_does_not_say_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Mounts, the other starts, and an address that in a container is the container's own."""
+    """Mounts, the other starts, and an address that in a container is not reachable from outside."""
     script = tmp_path / "run.sh"
     script.write_text(
         "docker run -v /data:/data --shm-size 10g vllm/vllm-openai:v0.19.0 --model m --host 127.0.0.1\nvllm serve n\n"
@@ -713,7 +713,7 @@ def test_what_another_form_does_not_say_is_told(capsys: pytest.CaptureFixture[st
     assert "first of 2 launches" in err
     assert "left out: -v /data:/data" in err
     assert "left out: --shm-size 10g" in err
-    assert "the container's own" in err
+    assert "not reachable from outside" in err
 
 
 def test_the_command_of_a_log_is_told_apart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

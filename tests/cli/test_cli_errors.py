@@ -566,7 +566,7 @@ def test_a_wrong_parameter_is_told(
         (lambda: checking.lint_commands(sources.load("run.sh"), gpus=cast("str", 8)), "gpus: 8 is not a string"),
         (lambda: checking.migrate_commands(sources.load("run.sh"), to=cast("str", 0.1)), "target: 0.1 is not a string"),
         (lambda: plan_evidence.question(sources.load("run.sh"), vllm=cast("str", 0.1)), "vllm: 0.1 is not a string"),
-        (lambda: plan_evidence.write(ANY, "", "f", apply=cast("bool", "no")), "apply: 'no' is neither True nor False"),
+        (lambda: plan_evidence.write(ANY, "", "f", apply=cast("bool", "no")), "apply: 'no' must be True or False"),
         (lambda: conclude(JUDGED, stop_on_fail=cast("bool", "maybe")), "stop_on_fail: 'maybe' is not bool; use true"),
     ],
 )

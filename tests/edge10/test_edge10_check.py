@@ -330,17 +330,17 @@ def test_one_file_is_no_files() -> None:
         ScannedFolder(Listing("m", tuple(gone)), Contents()), catalog.toolchain(), ExpectedArtefact(dies=1)
     )
 
-    assert [each.text for each in found.findings] == ["nothing is in it, where one file belongs"]
+    assert [each.text for each in found.findings] == ["is empty, but one file belongs"]
 
 
 BAD: dict[str, tuple[str, str]] = {
-    "prose": ("The model was compiled yesterday.\nIt took four hours and went well.\n", "is no listing of a folder"),
-    "another folder": (".\n├── a\n│   └── b.txt\n└── c\n", "holds neither a compiled model"),
-    "JSON": ('{"schema": 2, "findings": []}', "is no listing of a folder"),
-    "deep JSON": ("[" * 100_000, "is no listing of a folder"),
-    "paths alone": ("./4die/batch_1/common_die0.params\n./4die/config.json\n", "is no listing of a folder"),
-    "a log with times": ("worker started\nworker-1 2025-11-28 10:00:00 ready\n", "is no listing of a folder"),
-    "a folder's name above nothing": ("/data/m-AWQ-AOT_8_4096:\n", "is no listing of a folder"),
+    "prose": ("The model was compiled yesterday.\nIt took four hours and went well.\n", "is not a folder listing"),
+    "another folder": (".\n├── a\n│   └── b.txt\n└── c\n", "contains neither a compiled model"),
+    "JSON": ('{"schema": 2, "findings": []}', "is not a folder listing"),
+    "deep JSON": ("[" * 100_000, "is not a folder listing"),
+    "paths alone": ("./4die/batch_1/common_die0.params\n./4die/config.json\n", "is not a folder listing"),
+    "a log with times": ("worker started\nworker-1 2025-11-28 10:00:00 ready\n", "is not a folder listing"),
+    "a folder's name above nothing": ("/data/m-AWQ-AOT_8_4096:\n", "is not a folder listing"),
 }
 
 
@@ -445,8 +445,8 @@ def test_what_is_asked_of_a_compiled_model_is_not_known_of_a_checkpoint(
 
     assert status == 1
     assert [each.split(":")[0] for each in json.loads(out)["unchecked"]] == [
-        "what --dies says",
-        "what --lengths says",
+        "--dies",
+        "--lengths",
     ]
 
 

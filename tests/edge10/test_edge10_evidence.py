@@ -74,7 +74,7 @@ def test_made_files_are_a_job_with_nothing_wrong(tmp_path: Path) -> None:
     assert {"1-quantise.py", "5-compile.py", "3-serve-float.sh"} <= set(told.scripts)
     for part in ("host", "quantised", "accuracy", "compiled", "logged"):
         shown = getattr(rb.edge10_evidence, part)(told)
-        assert "name" in shown.plain
+        assert "set" in shown.plain
         assert shown.is_nothing
     summary = rb.render.edge10_steps.summary(told).plain
     assert summary.startswith("OK ")
@@ -120,7 +120,7 @@ def test_two_logs_in_a_folder_are_not_chosen_from(tmp_path: Path) -> None:
     for name in ("a.log", "b.log"):
         (tmp_path / "job" / name).write_text("x\n")
 
-    with pytest.raises(InputError, match=r"^log: 2 are there \(a.log, b.log\); name the one meant$"):
+    with pytest.raises(InputError, match=r"^log: 2 found \(a.log, b.log\); choose one$"):
         rb.edge10_evidence.read(str(tmp_path / "job"))
     assert not isinstance(rb.edge10_evidence.read(str(tmp_path / "job"), log=str(tmp_path / "job" / "b.log")).log, str)
 
@@ -131,7 +131,7 @@ def test_more_scripts_than_a_job_has_are_not_chosen_from(tmp_path: Path) -> None
     for number in range(65):
         (tmp_path / f"{number}.sh").write_text("true\n")
 
-    with pytest.raises(InputError, match=r"^scripts: 65 are there; name those of the job, 64 at most$"):
+    with pytest.raises(InputError, match=r"^scripts: 65 found; use the scripts of the job, at most 64$"):
         rb.edge10_evidence.read(str(tmp_path))
     assert len(rb.edge10_evidence.read(str(tmp_path), scripts=str(tmp_path / "1.sh")).scripts) == 1
 
@@ -164,18 +164,18 @@ def test_a_description_that_contradicts_itself_makes_nothing(tmp_path: Path) -> 
 
     assert "job.yaml:3" in rb.edge10_evidence.job(told).plain
     assert found == "The description contradicts itself or the toolchain: fix it first."
-    assert rb.edge10_evidence.made_shown(told, found).plain.startswith("Nothing is made.")
-    assert rb.edge10_evidence.write(found, "x", apply=True).plain.startswith("Nothing is written.")
+    assert rb.edge10_evidence.made_shown(told, found).plain.startswith("No files made.")
+    assert rb.edge10_evidence.write(found, "x", apply=True).plain.startswith("No files written.")
     assert "finding edge10.job: found, not expected" in rb.edge10_evidence.judge(told).reason
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"evidence": "tiny-cpu-served"}, "tiny-cpu-served: is no recorded job; name one, or a folder with job.yaml"),
-        ({"live": "yes"}, "live: 'yes' is neither True nor False; no host is asked"),
-        ({"results": "one.txt"}, "results: 1 are given; name those of the float model, then the quantised one's"),
-        ({"job": 1.1}, "job: 1.1 is no text"),
+        ({"evidence": "tiny-cpu-served"}, "tiny-cpu-served: is not a recorded job; use one, or a folder with job.yaml"),
+        ({"live": "yes"}, "live: 'yes' must be True or False; no host is read"),
+        ({"results": "one.txt"}, "results: 1 given; use those of the float model, then those of the quantised model"),
+        ({"job": 1.1}, "job: 1.1 is not a string"),
         ({"compiled": "/none"}, "/none: "),
     ],
 )
@@ -192,7 +192,7 @@ def test_nothing_given_is_no_verdict() -> None:
     """An empty question is refused, in place of a pass."""
     told = rb.edge10_evidence.read("")
 
-    with pytest.raises(InputError, match="nothing of a job is given"):
+    with pytest.raises(InputError, match="no job given"):
         rb.edge10_evidence.judge(told)
 
 
@@ -201,15 +201,15 @@ def test_nothing_is_written_without_being_asked_for(tmp_path: Path) -> None:
     told = rb.edge10_evidence.read(CASE)
     files, out = rb.edge10_evidence.made(told), tmp_path / "out"
 
-    assert rb.edge10_evidence.write(files, str(out), apply=False).plain == "Nothing is written: apply is False."
+    assert rb.edge10_evidence.write(files, str(out), apply=False).plain == "No files written: apply is False."
     assert not out.exists()
     rb.edge10_evidence.write(files, str(out), apply=True)
     (out / "5-compile.py").write_text("mine\n")
-    with pytest.raises(InputError, match=r"5-compile\.py was written or changed by somebody"):
+    with pytest.raises(InputError, match=r"5-compile\.py was written or changed by another program"):
         rb.edge10_evidence.write(files, str(out), apply=True)
     with pytest.raises(InputError, match="folder is empty"):
         rb.edge10_evidence.write(files, " ", apply=True)
-    with pytest.raises(InputError, match="neither True nor False"):
+    with pytest.raises(InputError, match="must be True or False"):
         rb.edge10_evidence.write(files, str(out), apply="no")  # type: ignore[arg-type] # as a scheduler hands it over
 
 
@@ -224,7 +224,7 @@ def test_a_chain_that_lost_too_much_is_no_pass(tmp_path: Path) -> None:
     assert "(edge10.chain)" in rb.edge10_evidence.judge(told, lost).reason
     assert rb.edge10_evidence.judge(told, kept).verdict is Verdict.PASS
     unknown = rb.edge10_evidence.judge(told, OpenChain("m", (), no_accuracy_reason="EvalScope ended"))
-    assert unknown.reason == "not established: the chain of open parts: EvalScope ended"
+    assert unknown.reason == "unknown: the open-source chain: EvalScope ended"
 
 
 def test_every_part_of_the_recorded_job_is_shown_for_a_reader_and_a_terminal() -> None:

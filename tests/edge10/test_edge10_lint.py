@@ -446,9 +446,9 @@ def test_what_is_no_script_of_the_toolchain_is_told_as_such(tmp_path: Path, caps
     path.write_text("print('hello')\n")
 
     status, out, _ = run(capsys, "edge10", "lint", str(path))
-    assert (status, "no step of the toolchain is recognised in it" in out) == (1, True)
+    assert (status, "no toolchain step recognised" in out) == (1, True)
     status, out, err = run(capsys, "edge10", "lint", str(path), "--format", "json")
-    assert (status, json.loads(out)["steps"], "no step of the toolchain" in err) == (1, [], True)
+    assert (status, json.loads(out)["steps"], "no toolchain step" in err) == (1, [], True)
 
 
 def test_a_corrected_text_is_printed_or_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -475,13 +475,13 @@ def test_a_corrected_text_is_printed_or_written(tmp_path: Path, capsys: pytest.C
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "give a file, a folder, or -"),
-        (("-", "-"), "- is given twice"),
-        (("a.py", "-o", "b.py"), "give --fix as well"),
-        (("--fix", "{job}"), "give one file for --fix"),
+        ((), "use a file, a folder, or -"),
+        (("-", "-"), "- is used twice"),
+        (("a.py", "-o", "b.py"), "add --fix"),
+        (("--fix", "{job}"), "--fix requires exactly one file"),
         (("{empty}",), "contains no script"),
         (("missing.py",), "missing.py"),
-        (("{job}", "--toolchain", "9.9"), "9.9: this version of the toolchain is not known"),
+        (("{job}", "--toolchain", "9.9"), "9.9: unknown toolchain version"),
     ],
 )
 def test_a_request_that_cannot_be_read_is_one_line(

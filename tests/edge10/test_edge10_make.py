@@ -119,7 +119,7 @@ def test_a_host_has_cards_for_both_servers(cards: int, gpus: int) -> None:
 
 def test_a_name_without_an_organisation_is_a_folder() -> None:
     """It lies beside the made files, which is listed as taken; that of an absolute path is not."""
-    assert "a folder beside the made files" in read("model: own\nlike: Qwen3-4B\ndies: 4\n").defaults["model"]
+    assert "a folder next to the generated files" in read("model: own\nlike: Qwen3-4B\ndies: 4\n").defaults["model"]
     assert "model" not in read("model: /data/own\nlike: Qwen3-4B\ndies: 4\n").defaults
 
 
@@ -149,46 +149,46 @@ def test_what_is_said_is_not_taken_from_elsewhere() -> None:
 
 
 CONTRADICTIONS = {
-    "remap: [0,1,2,3,0,0,0,0,0,0,0,0,0,0,0,0,0]": "remap: has 17 entries, and the toolchain takes 16",
-    "remap: [0, 1, 2, 4]": "remap: is no order of the dies 0, 1, 2, 3; name each die once",
-    "remap: [0, 1, 1, 2]": "remap: is no order of the dies 0, 1, 2, 3",
-    "remap: [1, 2, 3]": "remap: is no order of the dies",
-    "remap: [0, 1, 2, 3, 2]": "remap: is no order of the dies",
-    "remap: {vision: [0, 0, 1, 2]}": "remap.vision: is no order of the dies",
-    "context: 8196": "context: 8196 is beside 8192, which is probably meant; write 8192",
-    "context: 4090": "context: 4090 is beside 4096",
-    "prefill: 10000": "prefill: 10000 tokens are more than the 8192 of `context`",
-    "prefill: 1": "prefill: 1 is the length that serves tokens one by one",
-    "kv_cache: 4096": "kv_cache: is for a language model, and this is a model with pictures",
+    "remap: [0,1,2,3,0,0,0,0,0,0,0,0,0,0,0,0,0]": "remap: has 17 entries, but the toolchain accepts 16",
+    "remap: [0, 1, 2, 4]": "remap: is not an order of the dies 0, 1, 2, 3; list each die once",
+    "remap: [0, 1, 1, 2]": "remap: is not an order of the dies 0, 1, 2, 3",
+    "remap: [1, 2, 3]": "remap: is not an order of the dies",
+    "remap: [0, 1, 2, 3, 2]": "remap: is not an order of the dies",
+    "remap: {vision: [0, 0, 1, 2]}": "remap.vision: is not an order of the dies",
+    "context: 8196": "context: 8196 is close to 8192, which is probably intended; write 8192",
+    "context: 4090": "context: 4090 is close to 4096",
+    "prefill: 10000": "prefill: 10000 tokens exceed the 8192 of `context`",
+    "prefill: 1": "prefill: 1 is the decode length",
+    "kv_cache: 4096": "kv_cache: is for a language model, but this is a model with pictures",
     "embedding_as_input: true": "embedding_as_input: is for a language model",
-    "modality: vidoe": "modality: 'vidoe' is none; did you mean video?",
-    "evaluation: {ports: [8000, 8000]}": "evaluation.ports: are 8000, 8000, and two servers",
-    "evaluation: {ports: [8000]}": "evaluation.ports: are 8000, and two servers",
-    "evaluation: {ports: [8000, 70000]}": "evaluation.ports: 70000 is not from 1 to 65535",
-    "evaluation: {answer_tokens: 9000}": "evaluation.answer_tokens: 9000 tokens leave no room for a question",
-    "calibration: {dataset: wikitext, split: test}": "calibration.column: is missing for this data set; name",
-    "threshold: 2": "threshold: '2' is no share between 0 and 1",
-    "toolchain: 9.9": "toolchain: this version of the toolchain is not known; known: 1.1.7",
+    "modality: vidoe": "modality: 'vidoe' is not a modality; did you mean video?",
+    "evaluation: {ports: [8000, 8000]}": "evaluation.ports: are 8000, 8000, but two servers",
+    "evaluation: {ports: [8000]}": "evaluation.ports: are 8000, but two servers",
+    "evaluation: {ports: [8000, 70000]}": "evaluation.ports: 70000 is out of range; use 1 to 65535",
+    "evaluation: {answer_tokens: 9000}": "evaluation.answer_tokens: 9000 tokens leave no space for a question",
+    "calibration: {dataset: wikitext, split: test}": "calibration.column: is required for this data set; ",
+    "threshold: 2": "threshold: '2' is not a fraction between 0 and 1",
+    "toolchain: 9.9": "toolchain: unknown toolchain version; known: 1.1.7",
     "like: Qwen3-9B": "like: 'Qwen3-9B' is not in the list of Edge10 1.1.7; did you mean",
-    "dies: 17": "dies: 17 is not from 1 to 16",
-    "dies: -1": "dies: -1 is not from 1 to 16",
-    "dies: 99999999999999999999999": "dies: 99999999999999999999999 is not from 1 to 16",
-    "picture: 0x540": "picture: is no size",
-    "picture: wide": "picture: is no size of a picture",
+    "dies: 17": "dies: 17 is out of range; use 1 to 16",
+    "dies: -1": "dies: -1 is out of range; use 1 to 16",
+    "dies: 99999999999999999999999": "dies: 99999999999999999999999 is out of range; use 1 to 16",
+    "picture: 0x540": "picture: is not an image size",
+    "picture: wide": "picture: is not an image size",
 }
 UNREADABLE = {
-    "dyes: 4": "dyes: is no key of a job; did you mean dies?",
-    "calibration: {sample: 3}": "calibration.sample: is no key of a job; did you mean samples?",
-    "calibration: 128": "calibration: is no mapping",
-    "context: 8k": "context: '8k' is no whole number",
-    "dies: 2.0": "dies: '2.0' is no whole number; write a number from 1 to 16",
-    "prefill: '8,96'": "prefill: '8,96' is no whole number",
-    "gpu: maybe": "gpu: 'maybe' is neither true nor false",
-    "remap: 0123": "remap: is no list",
+    "dyes: 4": "dyes: is not a key of a job; did you mean dies?",
+    "calibration: {sample: 3}": "calibration.sample: is not a key of a job; did you mean samples?",
+    "calibration: 128": "calibration: is not a mapping",
+    "context: 8k": "context: '8k' is not a whole number",
+    "dies: 2.0": "dies: '2.0' is not a whole number; write a whole number from 1 to 16",
+    "prefill: '8,96'": "prefill: '8,96' is not a whole number",
+    "gpu: maybe": "gpu: 'maybe' is not a boolean",
+    "remap: 0123": "remap: is not a list",
     "prefill: []": "prefill: is an empty list",
     "prefill: [[8]]": "prefill: is a list or a mapping; write one value",
     "modality: ''": "modality: is empty",
-    "? [a, b]\n: 3": ": has a key that is no word",
+    "? [a, b]\n: 3": ": has a key that is not a word",
 }
 
 
@@ -212,28 +212,28 @@ def test_every_contradiction_is_one_line_at_its_place(line: str) -> None:
     [
         (
             "model: Qwen/Qwen2-7B\ndies: 4\n",
-            "1 model: Qwen/Qwen2-7B may not be quantised by Edge10 1.1.7, only compiled",
+            "1 model: Qwen/Qwen2-7B cannot be quantised with Edge10 1.1.7, only compiled",
         ),
         (
             "model: Qwen/Qwen3-5B\ndies: 4\n",
             "1 model: 'Qwen/Qwen3-5B' is not in the list of Edge10 1.1.7; did you mean",
         ),
-        ("model: ./Qwen3-4B\ndies: 4\n", "1 model: './Qwen3-4B' is no name and no path that a container finds"),
-        ("model: /data/../Qwen3-4B\ndies: 4\n", "is no name and no path"),
+        ("model: ./Qwen3-4B\ndies: 4\n", "1 model: './Qwen3-4B' is neither a name nor a path visible in the container"),
+        ("model: /data/../Qwen3-4B\ndies: 4\n", "is neither a name nor a path"),
         ("model: /data/Qwen3 4B\ndies: 4\n", "1 model: 'Qwen3 4B' cannot be part of a folder's name"),
-        (f"{LLM}modality: image\n", "3 modality: is for a model with pictures, and this is a language model"),
+        (f"{LLM}modality: image\n", "3 modality: is for a model with pictures, but this is a language model"),
         (f"{LLM}remap: {{vision: [0, 1, 2, 3]}}\n", "3 remap.vision: is for a model with pictures"),
-        (f"{LLM}prefill: 5000\n", "3 prefill: 5000 tokens are more than the 4096 of `kv_cache`"),
+        (f"{LLM}prefill: 5000\n", "3 prefill: 5000 tokens exceed the 4096 of `kv_cache`"),
         (f"{LLM}quantised: mine-AWQ\ncalibration: {{samples: 3}}\n", "4 calibration: is not used"),
-        ("dies: 4\n", "1 model: is missing; name a model, or its folder"),
-        ("model: Qwen3-4B\ndies: 1\nremap: [1]\n", "3 remap: is no order of the dies 0; name each"),
-        ("model: Qwen3-4B\n", "1 dies: is missing; say how many the chip has"),
-        (f"{LLM}{LLM}", "3 model: stands twice; keep one of them"),
-        ("", "1 : is empty; write one key a line"),
-        ("- model", "1 : is no mapping"),
-        (f"{LLM}---\n# another\nmodel: x\n", "5 : holds 2 documents, the second from here on"),
-        (f"---\n{LLM}...\n---\n- x\n---\ny\n", "6 : holds 3 documents"),
-        ("model: [", "is no YAML"),
+        ("dies: 4\n", "1 model: is missing; use a model name, or its folder"),
+        ("model: Qwen3-4B\ndies: 1\nremap: [1]\n", "3 remap: is not an order of the dies 0; list each"),
+        ("model: Qwen3-4B\n", "1 dies: is missing; set the number of dies of the chip"),
+        (f"{LLM}{LLM}", "3 model: appears twice; keep one of them"),
+        ("", "1 : is empty; write one key"),
+        ("- model", "1 : is not a mapping"),
+        (f"{LLM}---\n# another\nmodel: x\n", "5 : contains 2 documents, the second starts here"),
+        (f"---\n{LLM}...\n---\n- x\n---\ny\n", "6 : contains 3 documents"),
+        ("model: [", "invalid YAML"),
         ("x" * 200_000, "1 : is longer than 100000 characters"),
     ],
 )
@@ -263,8 +263,8 @@ def test_what_the_facts_do_not_tell_is_a_doubt_and_stops_nobody() -> None:
 
     assert found.job is not None
     assert found.doubts == (
-        "dies: edge10-1.1.7 shows 1, 3, 4; whether 2 compile is not told",
-        "prefill: edge10-1.1.7 shows 8, 96; whether 24 compiles is not told",
+        "dies: edge10-1.1.7 documents 1, 3, 4; unknown whether 2 compile",
+        "prefill: edge10-1.1.7 shows 8, 96; unknown whether 24 compiles",
     )
 
 
@@ -277,7 +277,7 @@ def test_file_that_describes_no_job_is_answered_with_what_one_is(
         (("make", gone, "--out", str(tmp_path / "out")), "give the file that describes a job"),
         (("make", str(tmp_path), "--out", str(tmp_path / "out")), "give the file that describes a job"),
         (("check", str(tmp_path), "--job", gone), "give the file that describes a job"),
-        (("lint", gone), "give a script, settings or a page of a step"),
+        (("lint", gone), "use a script, settings or a page of a step"),
     ):
         status, out, err = run(capsys, "edge10", *words)
         assert (status, out, err.count("\n")) == (2, "", 1), err
@@ -298,8 +298,8 @@ def test_an_order_is_judged_where_the_number_of_dies_is_not_known() -> None:
     found = wrong(f"model: Qwen3-4B\ndies: many\nremap: {[0] * 17}\n")
 
     assert [each.partition(";")[0] for each in found] == [
-        "2 dies: 'many' is no whole number",
-        "3 remap: has 17 entries, and the toolchain takes 16",
+        "2 dies: 'many' is not a whole number",
+        "3 remap: has 17 entries, but the toolchain accepts 16",
     ]
 
 
@@ -312,8 +312,8 @@ def test_facts_that_leave_nothing_open_are_quoted_with_nothing_open() -> None:
         host=replace(of.host, packages={}),
     )
 
-    assert "Not told by the toolchain's guide" in steps.make_files(read(LLM), of).texts["README.md"]
-    assert "Not told" not in steps.make_files(read(LLM), plain).texts["README.md"]
+    assert "Not documented in the toolchain's guide" in steps.make_files(read(LLM), of).texts["README.md"]
+    assert "Not documented" not in steps.make_files(read(LLM), plain).texts["README.md"]
 
 
 def test_hostile_descriptions_are_refused_in_time() -> None:
@@ -842,7 +842,7 @@ def test_what_somebody_wrote_or_changed_is_not_lost(tmp_path: Path, capsys: pyte
     (out / steps.COMPILE).write_text("mine", encoding="utf-8")
     refused = run(capsys, "edge10", "make", str(asked), "--out", str(out))
     assert refused[0] == 2
-    assert "5-compile.py was written or changed by somebody; give --replace" in refused[2]
+    assert "5-compile.py was written or changed by another program; use --replace" in refused[2]
     assert [path.name for path in out.iterdir()] == [steps.COMPILE]
 
     assert run(capsys, "edge10", "make", str(asked), "--out", str(out), "--replace")[0] == 0
@@ -857,7 +857,7 @@ def test_what_somebody_wrote_or_changed_is_not_lost(tmp_path: Path, capsys: pyte
     os.mkfifo(out / steps.CONVERT)
     linked = run(capsys, "edge10", "make", str(asked), "--out", str(out), "--replace")
     assert linked[0] == 2
-    assert "1-quantise.py is not a regular file, 2-convert.sh is not a regular file; give another folder" in linked[2]
+    assert "1-quantise.py is not a regular file, 2-convert.sh is not a regular file; use another folder" in linked[2]
     assert (tmp_path / "elsewhere").read_text(encoding="utf-8") == "theirs"
 
 
@@ -871,7 +871,7 @@ def test_a_damaged_record_of_what_was_made_loses_nothing(tmp_path: Path, mark: s
     assert making.make(str(tmp_path / "asked.yaml"), tmp_path / "out").written == ()
     (tmp_path / "out" / ".edge10-made.json").write_text(mark, encoding="utf-8")
     (tmp_path / "asked.yaml").write_text(f"{LLM}gpu: false\n", encoding="utf-8")
-    with pytest.raises(InputError, match="written or changed by somebody"):
+    with pytest.raises(InputError, match="written or changed by another program"):
         making.make(str(tmp_path / "asked.yaml"), tmp_path / "out")
     assert (tmp_path / "asked.yaml").is_file()
 
@@ -908,12 +908,12 @@ def test_problems_end_with_the_status_that_fits(tmp_path: Path, capsys: pytest.C
     assert status == 1
     assert told.startswith(f"NOT MADE {asked}\n")
     assert told.splitlines()[2:] == [
-        "✗ context: 8196 is beside 8192, which is probably meant",
+        "✗ context: 8196 is close to 8192, which is probably intended",
         f"  {asked}:3",
         "  Do    Write 8192.",
-        "✗ evaluation.ports: are 1, 1, and two servers run side by side",
+        "✗ evaluation.ports: are 1, 1, but two servers run concurrently",
         f"  {asked}:4",
-        "  Do    Write two that differ.",
+        "  Do    Use two different ports.",
     ]
     status, told, _ = run(capsys, "edge10", "make", str(asked), "--out", str(out), "--format", "json")
     assert status == 1
@@ -935,7 +935,7 @@ def test_doubts_are_made_and_are_not_all_well(tmp_path: Path, capsys: pytest.Cap
     status, told, _ = run(capsys, "edge10", "make", str(asked), "--out", str(tmp_path / "out"))
 
     assert status == 1
-    assert "whether 2 compile is not told" in told
+    assert "whether 2 compile" in told
     assert (tmp_path / "out" / "README.md").is_file()
 
 
@@ -978,7 +978,7 @@ def test_no_file_is_made_that_holds_a_secret(line: str, tmp_path: Path, capsys: 
 
     assert status == 1
     assert field in out
-    assert "holds a secret" in out
+    assert "contains a secret" in out
     assert SECRET not in out + err
     assert "Pl4nted" not in out + err
     assert not (tmp_path / "out").exists()

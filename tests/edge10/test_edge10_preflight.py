@@ -213,7 +213,7 @@ def test_a_snapshot_tells_nothing_of_what_it_was_not_asked_for(
     )  # fmt: skip
 
     assert (found["ok"], ids(found)) == (None, [])
-    assert [each["fact"] for each in found["unknown"]] == ["whether the image a/b:2 is there"]
+    assert [each["fact"] for each in found["unknown"]] == ["whether the image a/b:2 exists"]
 
 
 def test_an_inventory_is_a_host_of_which_no_more_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,7 +227,7 @@ def test_an_inventory_is_a_host_of_which_no_more_is_told(tmp_path: Path, capsys:
     assert (status, found["ok"]) == (1, None)
     assert [each["fact"] for each in found["unknown"]][:3] == [
         "docker",
-        "cards and their driver",
+        "GPUs and their driver",
         "the container toolkit",
     ]
     assert ids(found) == ["edge10.host_python_unseen"]
@@ -247,23 +247,23 @@ def test_secrets_of_a_snapshot_are_replaced(tmp_path: Path, capsys: pytest.Captu
     assert "hunter3" not in out
     assert "alice:[secret-" in out
     file.write_text("{" + " " * host_snapshots.MAX_TEXT + "}")
-    assert "so no recorded host" in run(capsys, "compile", "--snapshot", str(file))[2]
+    assert "not a recorded host" in run(capsys, "compile", "--snapshot", str(file))[2]
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "is no JSON"),
-        ("{", "is no JSON (line 1"),
+        ("", "invalid JSON"),
+        ("{", "invalid JSON (line 1"),
         ("[1]", '"kind" is not "edge10-host"'),
         ('{"schema": 2, "kind": "cluster"}', '"kind" is not "edge10-host"'),
-        ('{"schema": 3, "kind": "edge10-host"}', "has schema 3, and 2 is read"),
+        ('{"schema": 3, "kind": "edge10-host"}', "has schema 3, supported is 2"),
         ('{"schema": true, "kind": "edge10-host"}', "has schema True"),
         ('{"schema": 2, "kind": "edge10-host", "docker": {"state": "drunk"}}', "docker.state: must be one of"),
-        ('{"schema": 2, "kind": "edge10-host", "docker": {"images": [{}]}}', "docker.images[0].name: is missing"),
+        ('{"schema": 2, "kind": "edge10-host", "docker": {"images": [{}]}}', "docker.images[0].name: missing"),
         ('{"schema": 2, "kind": "edge10-host", "folder": {"path": "/", "free_gib": -3}}', "folder.free_gib: must be"),
         ('{"schema": 2, "kind": "edge10-host", "folder": {"path": "/", "free_gib": NaN}}', "folder.free_gib: must be"),
-        ('{"schema": 2, "kind": "edge10-host", "wheels": 4}', "wheels: is no field that is known"),
+        ('{"schema": 2, "kind": "edge10-host", "wheels": 4}', "wheels: unknown field"),
         ('{"schema": 2, "kind": "edge10-host", "environment": [1]}', "environment: must be an object"),
         ("[" * 100_000, "too deep or too long"),
     ],
@@ -284,17 +284,17 @@ def test_a_damaged_snapshot_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--image", "a b"], "--image a b: is no name of an image"),
-        (["--image", "-v"], "--image -v: is no name of an image"),
-        (["--image", "https://x/y"], "is no name of an image"),
-        (["--registry", "ann:hunter2secret@h:5000"], "--registry h:5000: is no registry; give its HOST:PORT alone"),
-        (["--registry", "http://h:5000"], "is no registry"),
-        (["--registry", "h:70000"], "is no registry"),
-        (["--model", "no/such"], "no/such: is no model of the catalog"),
-        (["--model", "Qwen/Qwen3-VL-9B"], "Qwen/Qwen3-VL-9B: is no model of the catalog"),
+        (["--image", "a b"], "--image a b: is not an image name"),
+        (["--image", "-v"], "--image -v: is not an image name"),
+        (["--image", "https://x/y"], "is not an image name"),
+        (["--registry", "ann:hunter2secret@h:5000"], "--registry h:5000: is not a registry; use only HOST:PORT"),
+        (["--registry", "http://h:5000"], "is not a registry"),
+        (["--registry", "h:70000"], "is not a registry"),
+        (["--model", "no/such"], "no/such: unknown model"),
+        (["--model", "Qwen/Qwen3-VL-9B"], "Qwen/Qwen3-VL-9B: unknown model"),
         (["--model", " "], "--model: the name is empty"),
         (["--data", ""], "--data: the name is empty"),
-        (["--toolchain", "9"], "this version of the toolchain is not known"),
+        (["--toolchain", "9"], "unknown toolchain version"),
         (["--snapshot", "x", "--python", "y"], "--python is asked on this host"),
         (["--snapshot", "/no/such.json"], "/no/such.json"),
         (["--python", "/no/such"], "--python /no/such: cannot be run"),
@@ -315,10 +315,10 @@ def test_data_that_is_a_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
     """As is a path that no system has, and one of a user that there is not."""
     (tmp_path / "file").touch()
 
-    assert "is no folder" in run(capsys, "quantise", "--data", str(tmp_path / "file"))[2]
+    assert "is not a folder" in run(capsys, "quantise", "--data", str(tmp_path / "file"))[2]
     assert run(capsys, "quantise", "--data", str(tmp_path / "file" / "below"))[0] in (1, 2)
     for path in ("/" + "a" * 5000, "~nobody-of-this-name/x"):
-        with pytest.raises(InputError, match=r"\A--data [^\n]+; name a folder\Z"):
+        with pytest.raises(InputError, match=r"\A--data [^\n]+; use a folder\Z"):
             preflight.folder(Path(path))
 
 
@@ -363,8 +363,8 @@ def test_what_the_service_did_not_tell_is_unknown() -> None:
     found = of_docker(server=None, runtimes=None)
 
     assert [each.fact for each in found.unknown][:2] == [
-        "whether docker takes 10.9.8.7:5000 without a certificate",
-        "whether the image a/b:1 is there",
+        "whether docker accepts 10.9.8.7:5000 without a certificate",
+        "whether the image a/b:1 exists",
     ]  # fmt: skip
     assert [each.id for each in found.findings] == []
 
@@ -375,7 +375,7 @@ def test_a_python_without_vllm_cannot_serve() -> None:
     without = judged(HostCheckRequest("evaluate"), inventory=inventory, python="/opt/python")
     untold = judged(HostCheckRequest("evaluate"), inventory=replace(inventory, packages=None), python="/opt/python")
 
-    assert [each.text for each in without.findings] == ["/opt/python has no vLLM, and the guide evaluates with 0.11.0"]
+    assert [each.text for each in without.findings] == ["/opt/python has no vLLM, but the guide evaluates with 0.11.0"]
     assert "versions of vllm" in [each.fact for each in untold.unknown]
 
 
@@ -517,9 +517,9 @@ def test_fields_of_a_wrong_kind_are_unknown() -> None:
         ('{"insecure-registries": null}', "", ()),
         ('{"insecure-registries": [1]}', 'line 1: "insecure-registries" is no list of texts', None),
         ('{\n"runtimes": []}', 'line 2: "runtimes" is no object', None),
-        ("{'a': 1}", "is no JSON: line 1: Expecting property name enclosed in double quotes", None),
-        ('{"a": 1}\n{"b": 2}', "is no JSON: line 2: Extra data", None),
-        ("[]", "line 1: is no JSON object", None),
+        ("{'a': 1}", "invalid JSON: line 1: Expecting property name enclosed in double quotes", None),
+        ('{"a": 1}\n{"b": 2}', "invalid JSON: line 2: Extra data", None),
+        ("[]", "line 1: not a JSON object", None),
     ],
 )
 def test_settings_are_read_as_docker_reads_them(text: str, problem: str, registries: tuple[str, ...] | None) -> None:
@@ -615,7 +615,7 @@ def test_a_program_that_tells_nothing_is_unknown(meet: Meet, monkeypatch: pytest
     assert (found.state, found.client, found.reason) == (DockerState.UNKNOWN, None, "it said nothing of its service")
 
     monkeypatch.setattr(docker, "ask", lambda _: asking.ProgramAnswer(None, is_late=True))
-    assert docker._program().reason == "its program gave no answer within 5 s"
+    assert docker._program().reason == "the docker CLI did not answer within 5 s"
     assert docker._service(DockerFacts()).state is DockerState.SILENT
 
 
@@ -777,7 +777,7 @@ def test_this_host_is_looked_at_for_real(tmp_path: Path) -> None:
 
     assert (ran.returncode, ran.stderr) == (1, "")
     assert found["ok"] is not True
-    assert "whether the toolchain may compile the model" in [each["fact"] for each in found["unknown"]]
+    assert "whether the toolchain can compile the model" in [each["fact"] for each in found["unknown"]]
     assert found["folder"]["free_gib"] > 0
     assert not list(home.iterdir())
 

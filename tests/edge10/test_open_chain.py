@@ -141,7 +141,7 @@ def test_the_open_parts_are_looked_for_where_the_variable_says(host: Host, monke
     with pytest.raises(InputError, match=r"RUNBOOKS_OPEN_PARTS: .*nowhere: no such Python"):
         host.chain(python="")
     (host.folder / "nowhere").mkdir()
-    with pytest.raises(InputError, match=r"RUNBOOKS_OPEN_PARTS: .*nowhere: no environment of Python lies there"):
+    with pytest.raises(InputError, match=r"RUNBOOKS_OPEN_PARTS: .*nowhere: is not a Python environment"):
         host.chain(python="")
     monkeypatch.setenv(open_parts.VARIABLE, str(host.python))
     assert host.chain(does={"lacks": ["evalscope"]}, python="").parts is not None
@@ -151,20 +151,20 @@ def test_the_open_parts_are_looked_for_where_the_variable_says(host: Host, monke
 @pytest.mark.parametrize(
     ("spoilt", "given", "words"),
     [
-        ("", {"method": "int3"}, "method: 'int3' is none that the open parts have; give awq or gptq"),
+        ("", {"method": "int3"}, "method: 'int3' is not supported by the open-source tools; use awq or gptq"),
         ("", {"samples": 0}, "samples is 0; give a whole number from 1"),
         ("", {"calibration": ""}, "calibration: is empty; name a file of texts"),
         ("", {"calibration": "/none/x"}, "calibration: /none/x: No such file or directory; name a file of texts"),
         ("", {"questions": "/none"}, "questions: /none: is no folder"),
-        ("", {"evaluate_within_s": -1}, "evaluate_within_s is -1; give a number above 0"),
-        ("", {"memory_gib": float("nan")}, "memory_gib is nan; give a number above 0"),
+        ("", {"evaluate_within_s": -1}, "evaluate_within_s is -1; use a number above 0"),
+        ("", {"memory_gib": float("nan")}, "memory_gib is nan; use a number above 0"),
         ("", {"at_once": True}, "at_once is True; give a whole number"),
-        ("", {"ready_within_s": None}, "ready_within_s is None; give a number above 0"),
-        ("", {"folder": __file__}, "cannot be moved aside: Not a directory; name another folder"),
-        ("", {"quantised": "/none"}, "/none: is no folder; correct the path"),
-        ("model/config.json", {}, "config.json: is missing"),
+        ("", {"ready_within_s": None}, "ready_within_s is None; use a number above 0"),
+        ("", {"folder": __file__}, "cannot be moved aside: Not a directory; use another folder"),
+        ("", {"quantised": "/none"}, "/none: is not a folder; correct the path"),
+        ("model/config.json", {}, "config.json: not found"),
         ("model", {}, "is no folder; the chain works on a model that lies on this host"),
-        ("questions/own_val.csv", {}, "holds no file NAME_val.csv"),
+        ("questions/own_val.csv", {}, "contains no file NAME_val.csv"),
     ],
 )
 def test_what_cannot_be_used_is_told_in_one_line(host: Host, spoilt: str, given: dict[str, Any], words: str) -> None:
@@ -184,10 +184,10 @@ def test_what_cannot_be_used_is_told_in_one_line(host: Host, spoilt: str, given:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (("--quantization", "awq"), "so leave --quantization away"),
+        (("--quantization", "awq"), "so remove --quantization"),
         (("--uds", "run/x"), "set --port"),
         (("--ssl-keyfile", "k"), "without TLS"),
-        (("--host", "192.0.2.1"), "192.0.2.1:.*give --host and --port of this host"),
+        (("--host", "192.0.2.1"), "192.0.2.1:.*use --host and --port of this host"),
     ],
 )
 def test_a_command_that_cannot_be_evaluated_is_told_so(host: Host, more: tuple[str, ...], words: str) -> None:
@@ -199,12 +199,12 @@ def test_a_command_that_cannot_be_evaluated_is_told_so(host: Host, more: tuple[s
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"quantization_config": {"quant_method": "awq"}}, "is quantised already"),
-        ({"architectures": ["Qwen2_5_VLForConditionalGeneration"]}, "is no language model alone"),
+        ({"quantization_config": {"quant_method": "awq"}}, "is already quantised"),
+        ({"architectures": ["Qwen2_5_VLForConditionalGeneration"]}, "is not a plain language model"),
     ],
 )
 def test_a_model_that_is_not_quantised_here_is_told_so(host: Host, changes: dict[str, Any], words: str) -> None:
-    """One that is quantised already, and one with pictures."""
+    """One that is already quantised, and one with pictures."""
     tiny_models.write(host.model, **changes)
     with pytest.raises(InputError, match=words):
         host.chain()
@@ -216,12 +216,12 @@ def test_a_model_that_is_not_quantised_here_is_told_so(host: Host, changes: dict
         (
             [["which", "x", "y", "C"]],
             "question,A,B,answer",
-            "own_val.csv:2: has no question, or an answer that is none",
+            "own_val.csv:2: has no question, or its answer is not one of",
         ),
         ([["", "x", "y", "A"]], "question,A,B,answer", "own_val.csv:2: has no question"),
         ([["which", "x", "y", "A"]], "question,A,C,answer", "own_val.csv:1: the columns are question, A, C, answer"),
         ([["which", "x"]], "question,answer", "own_val.csv:1: the columns are"),
-        ([], "question,A,B,answer", "holds no question below its first line"),
+        ([], "question,A,B,answer", "contains no question below its first line"),
     ],
 )
 def test_questions_that_cannot_be_judged_are_told_by_their_line(
@@ -236,8 +236,8 @@ def test_questions_that_cannot_be_judged_are_told_by_their_line(
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.txt", b"\n \n", "holds no text"),
-        ("a.txt", b"\xff\xfe", "is no text in UTF-8"),
+        ("a.txt", b"\n \n", "contains no text"),
+        ("a.txt", b"\xff\xfe", "is not UTF-8 text"),
     ],
 )
 def test_texts_that_nothing_can_be_calibrated_with_are_told(host: Host, name: str, text: bytes, words: str) -> None:
@@ -267,8 +267,8 @@ def test_a_quantisation_that_fails_says_why(host: Host) -> None:
 @pytest.mark.parametrize(
     ("does", "given", "words"),
     [
-        ({"sleep": 60}, {"quantise_within_s": 1}, "it was not through after 1 s; give it more time"),
-        ({"grow": 200}, {"memory_gib": 0.1}, "GiB of memory, more than the 0.1 that it may"),
+        ({"sleep": 60}, {"quantise_within_s": 1}, "it timed out after 1 s; increase its timeout"),
+        ({"grow": 200}, {"memory_gib": 0.1}, "GiB of memory, more than its limit of 0.1"),
     ],
 )
 def test_a_quantisation_has_its_limits(host: Host, does: dict[str, Any], given: dict[str, Any], words: str) -> None:
@@ -288,7 +288,7 @@ def test_a_quantised_model_that_is_not_whole_is_not_served(host: Host) -> None:
     found = host.chain(does={"quantise": {"leaves": []}})
 
     assert results(found)["quantise"] == "failed"
-    assert "config.json: is missing" in found.no_accuracy_reason
+    assert "config.json: not found" in found.no_accuracy_reason
     assert found.servers == ()
 
 
@@ -300,7 +300,7 @@ def test_a_disk_that_is_too_full_is_told_before(host: Host, monkeypatch: pytest.
     found = host.chain()
 
     assert results(found)["quantise"] == "failed"
-    assert "0 MiB are free, and the float model alone has" in found.no_accuracy_reason
+    assert "0 MiB is free, but the float model needs" in found.no_accuracy_reason
 
 
 def test_a_disk_that_is_full_when_files_are_copied_is_told(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,7 +398,7 @@ def test_a_server_that_dies_while_it_is_asked_is_diagnosed(host: Host) -> None:
     found = host.chain(does={"evaluate": {"sleep": 60}})
 
     assert results(found) == {"parts": "passed", "quantise": "passed", "serve": "failed", "evaluate-float": "failed"}
-    assert "float: was ready and did not stay, it ended with exit status 1: " in found.no_accuracy_reason
+    assert "float: was ready, but then ended with exit status 1: " in found.no_accuracy_reason
     assert found.servers[0].attempts[-1].answer is not None
     assert found.servers[0].attempts[-1].answer.root_cause is not None
     assert time.monotonic() - began < scaled(30)

@@ -1329,7 +1329,7 @@ def test_secrets_of_somebody_else_s_snapshot_are_hidden(tmp_path: Path, capsys: 
         ("--watch --python x", "--python cannot be used with --watch."),
         ("x.json --python x", "a snapshot has its own packages."),
         ("--watch --samples 1", "--samples"),
-        ("--watch --every nan", "nan is no number"),
+        ("--watch --every nan", "nan is not a number"),
         ("--need 0", "--need"),
         ("--watch --gpu-memory /nowhere", "/nowhere"),
     ],

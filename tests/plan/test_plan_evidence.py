@@ -145,7 +145,7 @@ def test_the_best_layout_becomes_files(tmp_path: Path) -> None:
     folder = tmp_path / "out"
 
     assert {"start.sh", "compose.yaml", "nginx.conf", "systemd/vllm-8003.service"} <= set(files)
-    assert "Nothing is written" in str(plan_evidence.write(asked, found, str(folder), apply=False))
+    assert "No files written" in str(plan_evidence.write(asked, found, str(folder), apply=False))
     assert not folder.exists()
     assert "start.sh" in str(plan_evidence.write(asked, found, str(folder), apply=True))
     assert (folder / "nginx.conf").read_text(encoding="utf-8") == files["nginx.conf"]

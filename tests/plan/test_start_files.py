@@ -669,5 +669,5 @@ def test_files_are_shown_with_their_nodes() -> None:
     text = styled.plain(shown.view(told))
 
     assert isinstance(told, StartFiles)
-    assert "With the parallel sizes alone, on one node:" in " ".join(text.split())
+    assert "With only the parallel sizes, on one node:" in " ".join(text.split())
     assert "NOTE" in text

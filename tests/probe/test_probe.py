@@ -191,7 +191,7 @@ def test_a_key_that_cannot_be_sent_is_refused_before_anything_is_sent(
 def test_numbers_out_of_range_are_refused_in_notebooks_as_well(name: str, value: Any) -> None:
     """With the bounds of the command, before the server is asked."""
     server = Vllm()
-    with serving(server) as port, pytest.raises(InputError, match="; (give|use) "):
+    with serving(server) as port, pytest.raises(InputError, match=r"; (give|use) "):
         rb.live.probe(f"http://127.0.0.1:{port}", **{"seconds": 0.1, name: value})
 
     assert server.requests == []

@@ -187,7 +187,11 @@ def test_what_is_no_file_of_text_is_refused(tmp_path: Path) -> None:
     binary = tmp_path / "binary.ipynb"
     binary.write_bytes(b"\x7fELF\x00\xff\xfe")
 
-    for path, says in [(tmp_path, "is a folder"), (tmp_path / "none.ipynb", "no such file"), (binary, "not text")]:
+    for path, says in [
+        (tmp_path, "is a folder"),
+        (tmp_path / "none.ipynb", "no such file"),
+        (binary, "not UTF-8 text"),
+    ]:
         with pytest.raises(InputError, match=says):
             load_runbook(path)
 

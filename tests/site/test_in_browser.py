@@ -347,7 +347,7 @@ def test_a_damaged_archive_is_told_in_one_line(tmp_path: Path, monkeypatch: pyte
         pyodide, lacking = browser_pages.found(docs_dir())
 
         assert pyodide is None
-        assert lacking.startswith("pyodide-314.0.7.tgz of npm is damaged (")
+        assert lacking.startswith("pyodide-314.0.7.tgz from npm is damaged (")
         assert lacking.endswith("; build again")
 
 
@@ -382,11 +382,11 @@ def test_what_is_fetched_is_kept_at_once_or_not_at_all(tmp_path: Path, monkeypat
         browser_pages._keep(new, tmp_path / "file" / "package-1", digests)
 
 
-_NO_EXAMPLE = "is no example of the catalog; choose one of the list"
-_NO_CASE = "is no recorded case; choose one of the list"
+_NO_EXAMPLE = "is not an example of the catalog; choose one from the list"
+_NO_CASE = "is not a recorded case; choose one from the list"
 _UNKNOWN: tuple[tuple[dict[str, str], str], ...] = (
-    ({"do": "delete"}, "do: 'delete' is nothing that is done here; use one of case, choices, diagnose"),
-    ({}, "do: 'None' is nothing that is done here; use one of case, choices, diagnose"),
+    ({"do": "delete"}, "do: 'delete' is unknown; use one of case, choices, diagnose"),
+    ({}, "do: 'None' is unknown; use one of case, choices, diagnose"),
     ({"do": "example", "name": f"port.in_use:{'9' * 5000}"}, _NO_EXAMPLE),
     ({"do": "example", "name": "port.in_use:x"}, f"port.in_use:x: {_NO_EXAMPLE}"),
     ({"do": "case", "name": "nonsense"}, f"nonsense: {_NO_CASE}"),

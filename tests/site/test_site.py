@@ -614,7 +614,7 @@ def test_malformed_outputs_are_left_out(broken: Any) -> None:
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     """A build never replaces what it did not write."""
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(InputError, match="holds other files"):
+    with pytest.raises(InputError, match="contains files that are not from a site"):
         site.build(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -629,7 +629,7 @@ def test_missing_tools_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_run_without_verdict_is_refused(tmp_path: Path) -> None:
     """A folder that lacks a runbook's run is refused with the command that makes one."""
-    with pytest.raises(InputError, match=r"holds no run of .*; run `vllm-runbooks check --out"):
+    with pytest.raises(InputError, match=r"contains no run of .*; run `vllm-runbooks check --out"):
         site.build(tmp_path / "out", executed=tmp_path)
     assert not (tmp_path / "out").exists()
 

@@ -339,13 +339,13 @@ def test_subjects_without_a_name_stay_apart() -> None:
     )
 
     assert page.count("* - ") == 3, "two rows below the head"
-    assert "(1 of 2 whose names are not told)" in page
-    assert "(2 of 2 whose names are not told)" in page
+    assert "(1 of 2 with unknown names)" in page
+    assert "(2 of 2 with unknown names)" in page
 
 
 def test_what_has_not_ended_is_left_out() -> None:
     """An entry without verdict is none, and a turn of the schedule is no result."""
-    assert "Nothing has been kept yet" in page_of(entry(verdict=None), entry(kind="wake"))
+    assert "No entries yet" in page_of(entry(verdict=None), entry(kind="wake"))
 
 
 # The policy
@@ -372,5 +372,5 @@ def test_a_page_runs_its_own_scripts_alone(tmp_path: Path) -> None:
     assert text.index("Content-Security-Policy") < text.index("<title>")
     assert "script-src 'self' 'sha256-" in text
     (tmp_path / "bare.html").write_text("<p>no head")
-    with pytest.raises(RunbooksError, match=r"bare\.html: has no head, so no policy stands in it"):
+    with pytest.raises(RunbooksError, match=r"bare\.html: has no head for the content security policy"):
         sealed.seal(tmp_path)

@@ -180,7 +180,8 @@ def _plan_launch(
     parts = plan_files.servers(request, plan, first_port=launch.port)
     if len({part.instance for part in parts}) > 1 or len(parts) == 1:
         raise InputError(
-            f"{launch.model}: the plan is {len(parts)} servers on one node each, not one server over several nodes; set "
+            f"{launch.model}: the plan is {len(parts)} servers on one node each, not one server "
+            "over several nodes; set "
             "sizes, as in --tensor-parallel-size 2, or launch on each node with `serve`"
         )
     if any(part.joined for part in parts):

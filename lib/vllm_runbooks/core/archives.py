@@ -79,7 +79,8 @@ def written(members: Mapping[str, bytes]) -> bytes:
 
     if len(members) > MAX_MEMBERS or sum(map(len, members.values())) > _MAX_UNPACKED:
         raise InputError(
-            f"a pack of this would contain more than {MAX_MEMBERS} files or {_MAX_UNPACKED >> 20} MiB, which is not read; "
+            f"a pack of this would contain more than {MAX_MEMBERS} files or {_MAX_UNPACKED >> 20} "
+            "MiB, which is not read; "
             "give fewer logs, or the part of the command that starts vLLM"
         )
     whole = io.BytesIO()

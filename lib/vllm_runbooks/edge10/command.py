@@ -49,7 +49,7 @@ def models(*, names: tuple[str, ...], version: str | None, form: str) -> int:
     from vllm_runbooks.edge10.host import render as render_toolchains
 
     if not all(name.strip() for name in names):
-        raise InputError("(nothing): is no name of a model; name one, or leave it out for the whole list")
+        raise InputError("(nothing): empty model name; use a name, or remove it to list all models")
     facts = catalog.toolchain(version)
     requested = names or [model.name for model in facts.models]
     answer = ModelSupportReport(facts.id, facts.source, tuple(known.find_model(name, facts) for name in requested))

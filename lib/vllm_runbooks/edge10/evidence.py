@@ -141,7 +141,7 @@ def read(
     named = {"job": job, "quantised": quantised, "original": original, "compiled": compiled, "log": log, "host": host}
     check_texts(evidence=evidence, scripts=scripts, results=results, image=image, step=step, **named)
     if not isinstance(live, bool):
-        raise InputError(f"live: {live!r} is neither True nor False; no host is asked")
+        raise InputError(f"live: {live!r} must be True or False; no host is read")
     case = None
     if not evidence.strip():
         recorded = JobInputs()
@@ -166,7 +166,7 @@ def of(evidence: Evidence) -> JobReport:
 def _recorded(evidence: Evidence) -> JobInputs:
     if evidence.case is None or evidence.case.kind is not CaseKind.JOB:
         where = evidence.case.id if evidence.case is not None else "the evidence"
-        raise InputError(f"{where}: is no recorded job; name one, or a folder with {JOB}")
+        raise InputError(f"{where}: is not a recorded job; use one, or a folder with {JOB}")
     return _by_name({document.name: document for document in evidence.documents})
 
 
@@ -190,7 +190,7 @@ def _in_folder(folder: Path) -> JobInputs:
     try:
         files: dict[str, _Source] = {path.name: str(path) for path in sorted(folder.iterdir()) if path.is_file()}
     except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; give a folder that can be listed") from None
+        raise InputError(f"{folder}: {error.strerror}; use a readable folder") from None
     sources_by_name = _by_name(files)
     read = _job(sources_by_name.job)
     if isinstance(read, str) or read.job is None:
@@ -222,7 +222,7 @@ def report_on(inputs: JobInputs, case: Case | None, of_host: HostRequest) -> Job
 
     def folder(source: _Source | None, name: str) -> CheckedFolder | str:
         if source is None:
-            return f"Nothing is given of it; name its folder, or a listing of it, in {name}."
+            return f"Not given; set {name} to its folder or a listing."
         return artefact_checks.without_secrets(artefacts.check(_artefact(source), facts, request, float_=original))
 
     return JobReport(
@@ -241,7 +241,7 @@ def report_on(inputs: JobInputs, case: Case | None, of_host: HostRequest) -> Job
 
 def _job(source: _Source | None) -> ReadJob | str:
     if source is None:
-        return f"No description of a job is given; name one in job, or a folder with {JOB} in evidence."
+        return f"No job description; set job to one, or evidence to a folder with {JOB}."
     return jobs.read(_text(source), catalog.toolchain)
 
 
@@ -258,7 +258,7 @@ def _host(source: _Source | None, of_host: HostRequest, model: str | None, facts
     if of_host.is_live:
         return preflight.checked(request, version=facts.version)
     if source is None:
-        return "No host is recorded; turn on live, or name in host what vllm-runbooks edge10 preflight --out wrote."
+        return "No host recorded; set live, or set host to a file written by vllm-runbooks edge10 preflight --out."
     host = (
         host_snapshots.read(source.text, source.name) if isinstance(source, Document) else host_snapshots.load(source)
     )
@@ -278,9 +278,9 @@ def _planned(model: str | None) -> str | None:
 
 def _scripts(named: Sequence[_Source], facts: Toolchain) -> Mapping[str, LintedScripts] | str:
     if not named:
-        return "No script is given; name them in scripts, separated by commas."
+        return "No scripts; set scripts to a comma-separated list."
     if len(named) > _MAX_SCRIPTS:
-        raise InputError(f"scripts: {len(named)} are there; name those of the job, {_MAX_SCRIPTS} at most")
+        raise InputError(f"scripts: {len(named)} found; use the scripts of the job, at most {_MAX_SCRIPTS}")
     texts = {_name(source): _text(source) for source in named}
     return script_checking.lint_scripts(texts, toolchain=facts.version)
 
@@ -293,9 +293,11 @@ def _artefact(source: _Source) -> artefacts.ScannedFolder:
 
 def _compared(named: Sequence[_Source], threshold: float | None) -> AccuracyComparison | str:
     if not named:
-        return "No results are given; name those of the float and of the quantised model in results."
+        return "No results; set results to those of the float and of the quantised model."
     if len(named) != 2:
-        raise InputError(f"results: {len(named)} are given; name those of the float model, then the quantised one's")
+        raise InputError(
+            f"results: {len(named)} given; use those of the float model, then those of the quantised model"
+        )
     paths = [Path(source) for source in named if isinstance(source, str)]
     if len(paths) == len(named):
         evaluations.distinct(*paths)
@@ -310,9 +312,9 @@ def _compared(named: Sequence[_Source], threshold: float | None) -> AccuracyComp
 
 def _logged(named: Sequence[_Source]) -> Answer | str:
     if not named:
-        return "No log is given; name that of the step that failed in log."
+        return "No log; set log to that of the failed step."
     if len(named) > 1:
-        raise InputError(f"log: {len(named)} are there ({', '.join(map(_name, named[:4]))}); name the one meant")
+        raise InputError(f"log: {len(named)} found ({', '.join(map(_name, named[:4]))}); choose one")
     (source,) = named
     return diagnosing.diagnose(Evidence((source,)) if isinstance(source, Document) else sources.load(source))
 
@@ -374,7 +376,7 @@ def made(report: JobReport) -> steps.JobFiles | str:
 def made_shown(report: JobReport, files: steps.JobFiles | str) -> RenderedView:
     """Show the files that were made, and what the linters report about them."""
     if isinstance(files, str):
-        return RenderedView.nothing(f"Nothing is made. {files}")
+        return RenderedView.nothing(f"No files made. {files}")
     return pages.made(files.files, files.texts, making.judged(files.texts, report.facts))
 
 
@@ -385,16 +387,16 @@ def write(files: steps.JobFiles | str, folder: str, *, apply: bool) -> RenderedV
         InputError: No folder is given, or a file would be lost.
     """
     if not isinstance(apply, bool):
-        raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
+        raise InputError(f"apply: {apply!r} must be True or False; no files written")
     check_texts(folder=folder)
     if isinstance(files, str):
-        return RenderedView.nothing(f"Nothing is written. {files}")
+        return RenderedView.nothing(f"No files written. {files}")
     if not apply:
-        return RenderedView.nothing("Nothing is written: apply is False.")
+        return RenderedView.nothing("No files written: apply is False.")
     if not folder.strip():
-        raise InputError("folder is empty; name the folder that the files are to be written into")
+        raise InputError("folder is empty; set the output folder")
     written = making.store_made(files, Path(folder))
-    return RenderedView.said(f"Written into {folder}: {', '.join(written) or 'nothing, it was all there as it is'}.")
+    return RenderedView.said(f"Written to {folder}: {', '.join(written) or 'nothing, all files were up to date'}.")
 
 
 # ---- the verdict
@@ -418,15 +420,15 @@ def judge(report: JobReport, chain: OpenChain | None = None) -> RunbookVerdict:
     }
     parts = (report.job, report.host, report.scripts, report.quantised, report.compiled, report.accuracy, report.log)
     if chain is None and all(isinstance(part, str) for part in parts):
-        raise InputError("nothing of a job is given; name a recorded job or a folder in evidence, or a part of it")
+        raise InputError("no job given; set evidence to a recorded job or a folder, or set one of its parts")
     findings, unknown = list(_wrong(report)), list(unestablished(report))
     compared = chain.accuracy if chain is not None else None
     if chain is not None and compared is None:
-        unknown.append(f"the chain of open parts: {chain.no_accuracy_reason}")
+        unknown.append(f"the open-source chain: {chain.no_accuracy_reason}")
     elif compared is not None and compared.verdict is Accuracy.LOST:
         findings.append((_CHAIN, compared.reason))
     elif compared is not None and compared.verdict is Accuracy.UNKNOWN:
-        unknown.append(f"the chain of open parts: {compared.reason}")
+        unknown.append(f"the open-source chain: {compared.reason}")
     if report.case is not None:
         verdict, reason = verdict_on_findings([name for name, _ in findings], report.case.expect)
     elif findings:
@@ -434,7 +436,7 @@ def judge(report: JobReport, chain: OpenChain | None = None) -> RunbookVerdict:
         more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
         verdict, reason = Verdict.FAIL, f"{text} ({name}){more}"
     elif unknown:
-        verdict, reason = Verdict.FAIL, f"not established: {unknown[0]}"
+        verdict, reason = Verdict.FAIL, f"unknown: {unknown[0]}"
     else:
         verdict, reason = Verdict.PASS, "nothing is wrong with what was given of the job"
     return RunbookVerdict(verdict, reason, report.case.id if report.case else None, None, None, (), facts)
@@ -474,4 +476,4 @@ def unestablished(report: JobReport) -> Iterator[str]:
         if isinstance(folder, CheckedFolder) and folder.ok is None:
             yield from folder.unchecked
     if isinstance(report.accuracy, AccuracyComparison) and report.accuracy.verdict is Accuracy.UNKNOWN:
-        yield f"what was lost: {report.accuracy.reason}"
+        yield f"accuracy loss: {report.accuracy.reason}"

@@ -47,11 +47,7 @@ def summarize(report: JobReport) -> Summary:
         state = (count_of(len(problems), "problem").upper(), tone)
     counts = ", ".join(f"{name} {len(statements)}" for name, statements in by_part.items() if statements)
     notes = [f"By part: {counts}."] if len(problems) > _MOST_STATEMENTS else []
-    notes += (
-        [f"Not established: {unknown[0]}" + (f" and {len(unknown) - 1} more." if unknown[1:] else ".")]
-        if unknown
-        else []
-    )
+    notes += [f"Unknown: {unknown[0]}" + (f" and {len(unknown) - 1} more." if unknown[1:] else ".")] if unknown else []
     missing = [name for name, part in _parts(report).items() if isinstance(part, str)]
     notes += [f"Not given, so not checked: {', '.join(missing)}."] if missing else []
     return Summary(
@@ -228,7 +224,7 @@ def files(made: JobFiles | str, *, apply: bool) -> StepText:
     """The files that follow from the job's description, and how to write them."""
     if isinstance(made, str):
         return StepText("No files are made.", made)
-    fact = f"{count_of(len(made.files), 'file')} follow from the description of the job."
+    fact = f"{count_of(len(made.files), 'file')} generated from the job description."
     return StepText(
         fact, "Ports, names, sizes and the order of settings agree.", "" if apply else "Set `apply` to write them."
     )

@@ -46,7 +46,7 @@ def job(description: ReadJob, facts: Toolchain, model: ModelSupport | None) -> R
     source = f"{facts.id}: {facts.source}"
     if description.job is None:
         lines = [redact_text(edge10_jobs.problem_line("job.yaml", problem)) for problem in description.problems]
-        headline = Headline("not read", "the description contradicts itself, or the toolchain")
+        headline = Headline("not read", "the description is inconsistent, or does not fit the toolchain")
         problems = "".join(tag("p", prose(line), "max-width:80ch;margin:2px 0") for line in lines)
         return RenderedView(joined([str(headline), *lines, source]), verdict(headline, RED) + problems + remark(source))
     listed = () if model is None else (f"Of {model.name}: {model.reason}.",)
@@ -61,14 +61,15 @@ def scripts(results: Mapping[str, LintedScripts]) -> RenderedView:
     whole = edge10_scripts.merged(results)
     is_wrong = bool(issues.wrong(whole.issues))
     files = "1 script" if len(results) == 1 else f"{len(results)} scripts"
-    headline = Headline("not ok" if is_wrong else "ok", f"{issues.counted(whole.issues) or 'nothing wrong'} in {files}")
+    headline = Headline("not ok" if is_wrong else "ok", f"{issues.counted(whole.issues) or 'no problems'} in {files}")
     pages = [verdict(headline, _TONES[not is_wrong] if whole.steps else AMBER)]
     for name, linted in results.items():
         does = ", ".join(dict.fromkeys(step.step for step in linted.steps)) or edge10_scripts.UNKNOWN
         pages.append(heading(f"{visible(name)}: {does}"))
-        pages.append(issues.rows_of(linted.issues) or remark("nothing wrong"))
+        pages.append(issues.rows_of(linted.issues) or remark("no problems"))
     release = (
-        f"Servers and evaluations are judged by vLLM {whole.vllm.version}, which {whole.toolchain} evaluates with."
+        f"Servers and evaluations are checked for vLLM {whole.vllm.version}, which "
+        f"{whole.toolchain} uses for evaluation."
     )
     text = joined([str(headline), plain(edge10_scripts.view(results)), release])
     return RenderedView(text, "".join(pages) + remark(release))
@@ -80,7 +81,7 @@ def folder(checked: CheckedFolder) -> RenderedView:
     pages = [verdict(Headline(word, why), _TONES[checked.ok])]
     pages += [remark(visible(line)) for line in edge10_checks.about(checked)]
     pages.append(edge10_findings.table(checked.findings))
-    for title, remarks in (("Not established", checked.unchecked), ("Not judged", checked.notes)):
+    for title, remarks in (("Unknown", checked.unchecked), ("Not checked", checked.notes)):
         if remarks:
             lines = [*map(visible, remarks[:_MAX_REMARKS]), *beyond(remarks, _MAX_REMARKS)]
             pages.append(heading(title) + "".join(map(remark, lines)))
@@ -90,8 +91,8 @@ def folder(checked: CheckedFolder) -> RenderedView:
 def made(files: Sequence[MadeFile], texts: Mapping[str, str], made_issues: Sequence[MadeIssue]) -> RenderedView:
     """Show the files of a job with what each does, and each in full, folded; and what the linters find in them."""
     rows = [[file.name, file.step or "-", file.description] for file in files]
-    head = ("file", "step", "what it does")
-    lines = edge10_jobs.judged(made_issues) or ["The linters find nothing wrong in them."]
+    head = ("file", "step", "description")
+    lines = edge10_jobs.judged(made_issues) or ["The linters found no problems."]
     pages = [html_table(head, cells(rows)), *(remark(visible(line)) for line in lines)]
     for file in files:
         summary = f'<summary style="cursor:pointer">{escape(file.name)}</summary>'

@@ -48,10 +48,10 @@ def summarize_folder(checked: CheckedFolder, *, again: str = "") -> Summary:
     return Summary(
         *(("UNKNOWN", Tone.WARN) if checked.ok is None else (state, tone)),
         tuple(_folder_parts(checked)),
-        "" if problems else "Nothing is missing or wrong." if checked.ok else "Nothing wrong was found.",
+        "" if problems else "No problems found; all files are present." if checked.ok else "No problems found.",
         finding_views.finding_statements(problems),
-        steps=_notes([f"Not established: {flat}" for flat in map(finding_views.flat, checked.unchecked)]),
-        more=finding_views.more_of(checked.findings, ["what is not checked"], again),
+        steps=_notes([f"Unknown: {flat}" for flat in map(finding_views.flat, checked.unchecked)]),
+        more=finding_views.more_of(checked.findings, ["unchecked parts"], again),
     )
 
 
@@ -71,7 +71,7 @@ def summarize_accuracy(comparison: AccuracyComparison, *, again: str = "") -> Su
     deciding = [row for row in comparison.scores if row.is_deciding] or list(comparison.scores)
     deciding.sort(key=lambda row: row.verdict is not Accuracy.LOST)
     about = (" → ".join(models),) if models else ()
-    limit = f"a loss of more than {comparison.threshold:g} is too much"
+    limit = f"acceptable loss {comparison.threshold:g}"
     return Summary(
         comparison.verdict.value.upper(),
         _ACCURACY[comparison.verdict],
@@ -106,7 +106,7 @@ def _number(value: float | None, sign: str) -> str:
 
 def summarize_made(made: MadeJob, *, again: str = "") -> Summary:
     """Summarize what was made of a job; `again` is the command that shows everything."""
-    steps = list(_notes([f"Not given: {doubt}" for doubt in made.doubts]))
+    steps = list(_notes([f"Unknown: {doubt}" for doubt in made.doubts]))
     if made.job is None:
         name = "standard input" if made.description == "-" else made.description
         problems = tuple(

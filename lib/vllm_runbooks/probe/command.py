@@ -97,7 +97,8 @@ def probe(
         if (needless := [name for name in _LIVE if live[name] is not None]) or live["insecure"]:
             option = "--insecure" if not needless else f"--{needless[0].replace('_', '-')}"
             raise click.UsageError(
-                f"{option} applies to a running server, whose address starts with http:// or https://; a recorded server "
+                f"{option} applies to a running server, whose address starts with http:// or "
+                "https://; a recorded server "
                 "is checked as recorded."
             )
         return _tell(judging.health(_recorded(server), gpus=gpus or ""), form, record, explain=explain)

@@ -141,7 +141,10 @@ def _figures(health: Health, serving: Serving) -> _Grid | None:
     columns = (health.facts, *(engine.facts for engine in health.engines))
     rows = [[fact.says, *(shown(facts.get(name), fact.unit) for facts in columns)] for name, fact in reported.items()]
     window = Figures(seen.samples, serving).seconds
-    below = f"{len(seen.samples)} samples over {window:.1f} s; rates and times cover all samples, other values are from the last."
+    below = (
+        f"{len(seen.samples)} samples over {window:.1f} s; rates and times cover all samples, "
+        "other values are from the last."
+    )
     if any(fact.kind == "quantile" for fact in reported.values()):
         below += " Medians and p95 are interpolated within the buckets of the server's histograms."
     return head, rows, below

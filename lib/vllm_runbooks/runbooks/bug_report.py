@@ -25,7 +25,8 @@ _ENDS_COMMENT = re.compile(r"(--!?)>")
 _UNKNOWN = "unknown"
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 _NOT_COLLECTED = (
-    "This is not the output of `collect_env.py`, which the form requires: run that on the host of the launch, and paste "
+    "This is not the output of `collect_env.py`, which the form requires: run that on the host of "
+    "the launch, and paste "
     "its output in place of this, especially if a line is unknown."
 )
 _PACKAGES = ("torch", "transformers", "triton", "ray", "flashinfer-python", "nvidia-nccl-cu12", "nvidia-nccl-cu13")

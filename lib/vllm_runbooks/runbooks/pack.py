@@ -92,7 +92,8 @@ def pack(evidence: Evidence, cards: PackedGpus, *, start: int | None = None, too
     diagnosing.check_log(evidence)
     if len(evidence.documents) > archives.MAX_LOGS:
         raise InputError(
-            f"{len(evidence.documents)} logs, but a pack can contain at most {archives.MAX_LOGS}; use the logs of one launch"
+            f"{len(evidence.documents)} logs, but a pack can contain at most {archives.MAX_LOGS}; "
+            "use the logs of one launch"
         )
     return _Packing(evidence, cards, start, tool).packed()
 

@@ -179,13 +179,13 @@ def write(
 ) -> RenderedView:
     """Write the files of the best layout into a folder if `apply` is set; none is overwritten."""
     if not isinstance(apply, bool):
-        raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
+        raise InputError(f"apply: {apply!r} must be True or False; no files written")
     check_texts(folder=folder)
     plan = best(layouts)
     if isinstance(plan, str):
-        return RenderedView.nothing(f"Nothing is written: {plan}.")
+        return RenderedView.nothing(f"No files written: {plan}.")
     if not apply:
-        return RenderedView.nothing("Nothing is written, since apply is False.")
+        return RenderedView.nothing("No files written: apply is False.")
     if not folder.strip():
         raise InputError("folder is empty; name the folder that the files are to be written into")
     written = planner.deploy(request, plan, Path(folder), first_port=first_port, retries_posts=retries_posts)
@@ -273,7 +273,7 @@ def _is_unnamed(request: PlanningRequest) -> bool:
 def _of(start: ServerRun, evidence: Evidence, gpus: str, total_gib: float | None) -> PlanningRequest | str:
     version = start.release.version or evidence.vllm
     if version is None:
-        return "the release is not known; name it with vllm"
+        return "unknown release; set vllm"
     arguments = start.arguments or _commanded(evidence, version)
     options, _ = actual.options_of(arguments, start.facts)
     name = start.facts.model or options.get("model") or options.get("model_tag")

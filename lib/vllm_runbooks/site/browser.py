@@ -54,9 +54,9 @@ _ENGINE = (
     ("sequences", "--max-num-seqs"),
 )
 """Fields of the plan page by engine option."""
-_TOO_DEEP = "the text is nested more deeply than this browser's memory holds; give the part that matters"
+_TOO_DEEP = "the text is nested too deeply for this browser; use the relevant part"
 _TOO_LARGE = "the text needs more memory than this browser gives; give the part that matters"
-_OUTCOMES = {True: "it fits", False: "it does not fit", None: "whether it fits is not known"}
+_OUTCOMES = {True: "it fits", False: "it does not fit", None: "unknown whether it fits"}
 _LONGEST_NUMBER = 6
 """Most digits of an example's number."""
 
@@ -153,7 +153,7 @@ def _does(name: object) -> Callable[..., Any]:
         InputError: there is none.
     """
     if name not in _DO:
-        raise InputError(f"do: {str(name)[:80]!r} is nothing that is done here; use one of {', '.join(_DO)}")
+        raise InputError(f"do: {str(name)[:80]!r} is unknown; use one of {', '.join(_DO)}")
     return _DO[str(name)]
 
 
@@ -194,7 +194,7 @@ def example(_: Sequence[File], *, name: str) -> dict[str, Any]:
     documented = _shelf().symptoms.get(named) or _knowledge().rules.get(named)
     place = int(number) if number.isdecimal() and len(number) <= _LONGEST_NUMBER else int(not number)
     if documented is None or not 0 < place <= len(documented.examples):
-        raise InputError(f"{name[:80]}: is no example of the catalog; choose one of the list")
+        raise InputError(f"{name[:80]}: is not an example of the catalog; choose one from the list")
     sample = documented.examples[place - 1]
     settings = {"vllm": sample.vllm, "gpus": getattr(sample, "gpus", None)}
     return {"text": sample.text, "name": getattr(sample, "file", ""), "settings": settings}
@@ -220,7 +220,7 @@ def case(_: Sequence[File], *, name: str) -> dict[str, Any]:
         InputError: there is none of this name.
     """
     if not any(path.parent.name == name for path in folders.cases_dir().glob(f"*/{CASE}")):
-        raise InputError(f"{name[:80]}: is no recorded case; choose one of the list")
+        raise InputError(f"{name[:80]}: is not a recorded case; choose one from the list")
     evidence = _recorded(name, None)
     if evidence.case is not None and evidence.case.plan is not None:
         plan = evidence.case.plan
@@ -265,7 +265,7 @@ def diagnose(
         evidence = _recorded(case, vllm or None)
     else:
         if not files:
-            raise InputError("no log is given; paste one, or choose a file or a recorded case")
+            raise InputError("no log; paste one, or choose a file or a recorded case")
         texts = tuple(
             _evidence.handed(file.name, file.raw)
             if file.name
@@ -356,7 +356,7 @@ def lint(
     elif files:
         name, raw = files[0]
     else:
-        raise InputError("no script is given; paste one, or choose a file")
+        raise InputError("no script; paste one, or choose a file")
     where = name or "the pasted text"
     _evidence.check_rewritable(raw, where)
     text = ""
@@ -410,9 +410,9 @@ def plan(
         InputError: as the command.
     """
     if not model.strip() and not files:
-        raise InputError("no model is given; choose one, or give its config.json")
+        raise InputError("no model; choose one, or paste its config.json")
     if not gpus.strip():
-        raise InputError("no cards are given; write some, as in 8xRTX3090")
+        raise InputError("no GPUs; enter them as in 8xRTX3090")
     ranges = {"utilization": utilization, "context": context, "sequences": sequences}
     words = [word for name, option in _ENGINE if ranges[name].strip() for word in (option, ranges[name].strip())]
     request = plan_reading.read(
@@ -450,7 +450,7 @@ def _words(more: str) -> list[str]:
     try:
         return shlex.split(more)
     except ValueError as error:
-        raise InputError(f"further options: {error}; write them as for vllm serve") from None
+        raise InputError(f"further options: {error}; write them as options of vllm serve") from None
 
 
 _KINDS = {CaseKind.LOG: "diagnose", CaseKind.SCRIPT: "lint", CaseKind.QUESTION: "plan"}

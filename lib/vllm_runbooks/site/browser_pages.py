@@ -73,12 +73,12 @@ class _BrowserPage(NamedTuple):
 PAGES = (
     _BrowserPage(
         "diagnose.html", "Diagnose a log", "diagnose", "diagnose", "Diagnose",
-        "Why a vLLM start failed, from its log. The log is read in this browser and is not uploaded.",
+        "Find out why a vLLM launch failed, from its log. The log is read in this browser and is not uploaded.",
         {lang: texts.diagnosis for lang, texts in bilingual.TEXTS.items()},
     ),
     _BrowserPage(
         "check.html", "Check a command", "lint", "lint --fix", "Check",
-        "What is wrong with a vLLM command on a release, and the corrected text. Nothing is uploaded.",
+        "Check a vLLM command for a release, and get the corrected text. Nothing is uploaded.",
         {lang: texts.check for lang, texts in bilingual.TEXTS.items()},
     ),
     _BrowserPage(
@@ -214,7 +214,7 @@ def _yaml() -> dict[str, bytes]:
     """The installed ruamel.yaml, which is pure Python."""
     spec = find_spec("ruamel.yaml")
     if spec is None or spec.origin is None:
-        raise RunbooksError("ruamel.yaml is not installed; install the package anew")
+        raise RunbooksError("ruamel.yaml is not installed; reinstall the package")
     folder = Path(spec.origin).parent
     return {f"ruamel/yaml/{path.name}": path.read_bytes() for path in sorted(folder.glob("*.py"))}
 
@@ -285,7 +285,7 @@ def _keep(new: Path, kept: Path, digests: Mapping[str, str]) -> None:
         if _is_as_listed(kept, digests):  # somebody else was quicker; the files are the same ones
             return
         reason = error.strerror or error
-        raise RunbooksError(f"{kept}: cannot be kept ({reason}); set XDG_CACHE_HOME to a folder of yours") from None
+        raise RunbooksError(f"{kept}: cannot be stored ({reason}); set XDG_CACHE_HOME to a writable folder") from None
 
 
 def _is_as_listed(folder: Path, digests: Mapping[str, str]) -> bool:
@@ -301,18 +301,20 @@ def _is_as_listed(folder: Path, digests: Mapping[str, str]) -> bool:
 def _packed(folder: Path, package: str) -> Path:
     """The archive of a package, fetched by npm."""
     if shutil.which("npm") is None:
-        raise RunbooksError(f"npm is not installed, which fetches {package}; install Node.js, and build again")
+        raise RunbooksError(
+            f"npm is not installed, but is required to download {package}; install Node.js, and build again"
+        )
     argv = host_commands.argv("npm-package", path=str(folder), npm_package=package)
     try:
         done = subprocess.run(  # noqa: S603 - a row of the table
             argv, check=False, capture_output=True, text=True, timeout=_FETCH_S, cwd=folder, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired:
-        raise RunbooksError(f"npm did not fetch {package} within {_FETCH_S:.0f} s; build again") from None
+        raise RunbooksError(f"npm did not download {package} within {_FETCH_S:.0f} s; build again") from None
     archive = next(iter(folder.glob("*.tgz")), None)
     if done.returncode or archive is None:
-        reason = next((line for line in done.stderr.splitlines() if "code" in line), "it says nothing")
-        raise RunbooksError(f"npm could not fetch {package} ({reason[:80]}); check its registry, and build again")
+        reason = next((line for line in done.stderr.splitlines() if "code" in line), "no output")
+        raise RunbooksError(f"npm could not download {package} ({reason[:80]}); check its registry, and build again")
     return archive
 
 
@@ -330,5 +332,5 @@ def _unpacked(archive: Path, names: Mapping[str, str], target: Path) -> Path:
                 if member is not None:
                     (target / name).write_bytes(member.read(_MOST))
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise RunbooksError(f"{archive.name} of npm is damaged ({error}); build again") from None
+        raise RunbooksError(f"{archive.name} from npm is damaged ({error}); build again") from None
     return target

@@ -96,12 +96,12 @@ def build(
     with tempfile.TemporaryDirectory(prefix="vllm-runbooks-site-") as name:
         work = Path(name)
         if executed is None and runbooks:
-            say(f"executing {len(runbooks)} runbooks; --executed DIR takes those that `check --out DIR` wrote")
+            say(f"executing {len(runbooks)} runbooks; --executed DIR uses the output of `check --out DIR`")
         folder = executed or _execute(runbooks, work / "executed")
         pages = [runbook_pages.paired(runbook, folder) for runbook in runbooks]
         pyodide, lacking = browser_pages.found(docs)
         if lacking:
-            say(f"the pages that read in the browser are left out: {lacking}")
+            say(f"skipping the in-browser pages: {lacking}")
         source = work / "source"
         doors = start_page.DOORS if pyodide is not None else ()
         say(f"writing pages of {len(symptoms)} symptoms, {len(rules)} rules and {len(pages)} runbooks")
@@ -110,9 +110,9 @@ def build(
         )
         # One level below: MyST-NB leaves a folder of its own beside what it builds.
         built = work / "site" / "html"
-        say("making HTML of them, which takes most of the time")
+        say("building HTML")
         _run_sphinx(source, built, work / "doctrees")
-        say("sealing the pages, and adding those that read in the browser")
+        say("adding content security policies and the in-browser pages")
         sealed.seal(built)
         browser_pages.write(docs, built, pyodide, lacking)
         (built / MARKER).touch()
@@ -125,7 +125,7 @@ def docs_dir() -> Path:
     root = folders.data_dir() / "docs"
     if not (root / "conf.py").is_file():
         raise InputError(
-            f"{root}: holds no documentation (conf.py); build the site from a checkout or an installed wheel"
+            f"{root}: contains no documentation (conf.py); build the site from a checkout or an installed wheel"
         )
     return root
 
@@ -243,19 +243,19 @@ def _run_files(
 
 def _check_out(out: Path) -> None:
     if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: is a file; give a folder with --out")
+        raise InputError(f"{out}: is a file; set a folder with --out")
     if out.is_dir() and any(out.iterdir()) and not (out / MARKER).is_file():
-        raise InputError(f"{out}: holds other files than a site; give a new or an empty folder with --out")
+        raise InputError(f"{out}: contains files that are not from a site; set a new or an empty folder with --out")
 
 
 def _symptoms() -> list[Symptom]:
     """Every symptom of the catalog; a site with missing pages is not built."""
     shelf = catalog.load_catalog(folders.own_catalogs())
     if shelf.problems:
-        raise InputError(f"{shelf.problems[0]}; run `vllm-runbooks catalog check` and mend the catalog first")
+        raise InputError(f"{shelf.problems[0]}; run `vllm-runbooks catalog check` and fix the catalog first")
     for name in shelf.symptoms:
         if not _SYMPTOM_ID.fullmatch(name):
-            raise InputError(f"{name!r}: is no symptom id; write <group>.<word>, as in port.in_use")
+            raise InputError(f"{name!r}: is not a symptom id; use <group>.<word>, as in port.in_use")
     return list(shelf.symptoms.values())
 
 
@@ -263,7 +263,7 @@ def _rules() -> list[Rule]:
     """Every rule of the catalog."""
     rules = compiled.load_rules(rule_files.compile_rules)
     if rules.problems:
-        raise InputError(f"{rules.problems[0]}; run `vllm-runbooks catalog check` and mend the catalog first")
+        raise InputError(f"{rules.problems[0]}; run `vllm-runbooks catalog check` and fix the catalog first")
     return list(rules.by_id.values())
 
 
@@ -271,7 +271,9 @@ def _runbooks() -> list[Runbook]:
     runbooks = [load_runbook(path) for path in sorted(folders.runbooks_dir().glob("*.ipynb"))]
     for runbook in runbooks:
         if not _RUNBOOK_ID.fullmatch(runbook.id):
-            raise InputError(f"{runbook.path}: its name cannot be a page's; use letters, digits, dots and dashes")
+            raise InputError(
+                f"{runbook.path}: its name is not a valid page name; use letters, digits, dots and hyphens"
+            )
     return runbooks
 
 
@@ -304,7 +306,7 @@ def _run_sphinx(source: Path, built: Path, doctrees: Path) -> None:
         first = next(
             (line for line in lines if "WARNING" in line or "ERROR" in line), (lines or ["Sphinx said nothing"])[-1]
         )
-        raise RunbooksError(f"the site was not built: {redact_text(first)}; mend that page")
+        raise RunbooksError(f"the site was not built: {redact_text(first)}; fix that page")
 
 
 def _publish(built: Path, out: Path) -> None:
@@ -312,4 +314,4 @@ def _publish(built: Path, out: Path) -> None:
     try:
         replace_folder(built, out)
     except OSError as error:
-        raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder with --out") from None
+        raise InputError(f"{out}: cannot be written ({error.strerror}); use another folder with --out") from None

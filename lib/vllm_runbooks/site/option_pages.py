@@ -31,7 +31,7 @@ _TYPES = {
     "int_pairs": "pairs `KEY=INTEGER`",
     "list": "list with commas between",
     "choice": "choice",
-    "other": "text read in a way of its own",
+    "other": "custom text format",
 }
 _LIMITS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 _COUNTS = {"+": "one or more of", "*": "any number of", "?": "at most one"}
@@ -176,7 +176,7 @@ def _known_releases() -> str:
     return (
         f"The data knows [{len(releases)} releases](../options/releases.md), "
         f"{prose(releases[0])} to {prose(releases[-1])}: "
-        "what changed between two of them is told with the later one."
+        "changes between two of them are listed with the later one."
     )
 
 
@@ -230,7 +230,7 @@ def _option(entry: OptionEntry) -> list[str]:
     if "hints" in record:
         facts.append(f"its help names {_values(record['hints'])}")
     if record.get("required"):
-        facts.append("has to be given")
+        facts.append("required")
     facts.append(f"default {_default(entry)}")
     others = [text for text in record.get("strings", ()) if text != entry.name]
     if others:
@@ -238,7 +238,7 @@ def _option(entry: OptionEntry) -> list[str]:
     if "only" in record:
         facts.append(f"only in {_PROGRAMS.get(record['only'], code(str(record['only'])))}")
     if "by_device" in record:
-        facts.append(f"{' and '.join(map(prose, record['by_device']))} depend on the device; a GPU's are told")
+        facts.append(f"{' and '.join(map(prose, record['by_device']))} depend on the device; shown for a GPU")
     return facts
 
 
@@ -283,9 +283,9 @@ def _type(kind: Any) -> str:
         "json_or_pairs": lambda _: "JSON or pairs",
         "dataclass": lambda name: f"JSON object {code(str(name))}",
         "object": lambda name: f"JSON object {code(str(name))}",
-        "opaque": lambda _: "text read in a way of its own",
+        "opaque": lambda _: "custom text format",
     }
-    return next((shape(kind[name]) for name, shape in shapes.items() if name in kind), "value with a check of its own")
+    return next((shape(kind[name]) for name, shape in shapes.items() if name in kind), "value with a custom check")
 
 
 def _value(value: Any) -> str:
@@ -323,7 +323,7 @@ def _moving(record: Mapping[str, Any]) -> str:
     """A default that the release computes."""
     rows = [_row(row) for row in record.get("rows", ())]
     if not rows:
-        return "computed at the start"
+        return "computed at startup"
     return f"computed: {'; '.join(rows)}" if len(rows) > 1 else rows[0]
 
 
@@ -413,13 +413,13 @@ def _spelled(name: str, old: Any, new: Any) -> str:
 
 def _retyped(_: str, old: Any, new: Any) -> str:
     before, after = _type(old or "str"), _type(new or "str")
-    return f"takes {after} instead of {before}" if before != after else ""
+    return f"accepts {after} instead of {before}" if before != after else ""
 
 
 def _counted(_: str, old: Any, new: Any) -> str:
     if new == 0 or old == 0:
-        return "takes no value any more" if new == 0 else "takes a value"
-    return f"takes {_COUNTS.get(new, 'one')} {'values' if new in ('+', '*') else 'value'}"
+        return "no longer accepts a value" if new == 0 else "accepts a value"
+    return f"accepts {_COUNTS.get(new, 'one')} {'values' if new in ('+', '*') else 'value'}"
 
 
 _FIELDS: Mapping[str, Callable[[str, Any, Any], str]] = {
@@ -430,7 +430,7 @@ _FIELDS: Mapping[str, Callable[[str, Any, Any], str]] = {
     "type": _retyped,
     "nargs": _counted,
     "deprecated": lambda _, __, new: "deprecated" if new else "no longer deprecated",
-    "required": lambda _, __, new: "has to be given" if new else "need not be given",
+    "required": lambda _, __, new: "required" if new else "not required",
     "only": lambda _, __, new: f"only in {_PROGRAMS.get(new, code(str(new)))}" if new else "in both programs",
     "kind": lambda _, __, new: f"read as {_TYPES.get(new or 'str', '') or prose(str(new))}",
     "true": lambda _, __, new: f"on with {_values(new)}" if new else "",

@@ -175,9 +175,9 @@ def command_sources(group: click.Group | None) -> dict[str, str]:
         if command is not None
     ]
     intro = (
-        "Every command with all of its options, as `--help` tells them. Exit status: 0 read and nothing wrong; 1 read, "
-        "and something is wrong or could not be established; 2 the request could not be read: one line on standard "
-        "error says why, and standard output stays empty."
+        "All commands and options, as in `--help`. Exit status: 0 no problems; 1 "
+        "a problem, or a result that is unknown; 2 invalid input: one line on standard "
+        "error states the reason, and standard output is empty."
     )
     pages = {
         "commands/index.md": _joined(

@@ -61,11 +61,11 @@ def rule_page(
     """The page of one rule; the rules whose ids are `linked` have one as well."""
     say = bilingual.sayer(rule, {name for name in linked if name != rule.id})
     hole = (
-        ["What stands in ⟨angle brackets⟩ is what was found; a sentence that needs what is not known is left out."]
+        ["Text in ⟨angle brackets⟩ is filled in from the finding; a sentence with an unknown value is omitted."]
         if any("{" in text for text in rule.message)
         else []
     )
-    mends = rule.mends or "Nothing: what was meant cannot be known."
+    mends = rule.mends or "Nothing: the intended value is unknown."
     near = [part for m in rule.near_misses for part in (f"{say(sentence(m.why))} {_asked(m)}".strip(), literal(m.text))]
     sections = [
         ("Why", [say(rule.why)]),
@@ -84,8 +84,8 @@ def rule_index(rules: Sequence[Rule]) -> str:
     """All rules by group, with the tables of contents for the sidebar."""
     count = f"{len(rules)} things" if len(rules) != 1 else "One thing"
     intro = (
-        f"{count} that `vllm-runbooks lint` finds wrong in scripts, manifests, programs and pages that start vLLM. "
-        "[Checking a command](../linting.md) says how they are asked for."
+        f"{count} that `vllm-runbooks lint` checks in scripts, manifests, programs and pages that launch vLLM. "
+        "[Checking a command](../linting.md) explains how to run them."
     )
     entries = {r.id: f"{badge(r.severity.value)} [{prose(r.title)}]({r.id}.md) {aside(code(r.id))}" for r in rules}
     field = filter_field("Filter by words of the title or id", "quote, removed, tensor")

@@ -21,7 +21,7 @@ NAME = "runs"
 """File name of the page."""
 MAX_ROWS = 200
 _OWN = "evidence of its host"
-_KINDS = {CHECK: "Check", RUN: "Run", SERVE: "Guarded start", PROBE: "Probe of a server"}
+_KINDS = {CHECK: "Check", RUN: "Run", SERVE: "Supervised launch", PROBE: "Probe of a server"}
 _SHOWN = 8
 """Most verdicts of one subject, the newest first."""
 _VERSION = re.compile(r"\d{1,4}(?:\.\d{1,4}){1,3}(?:[a-z.+-]{1,6}\d{0,6}){0,3}", re.ASCII)
@@ -105,16 +105,14 @@ def run_page(results: Sequence[SubjectResult]) -> str:
         rows.append(
             _row(
                 results_of_subject,
-                f" ({met[subject_key]} of {alike[subject_key]} whose names are not told)"
-                if alike[subject_key] > 1
-                else "",
+                f" ({met[subject_key]} of {alike[subject_key]} with unknown names)" if alike[subject_key] > 1 else "",
             )
         )
     head = ["What", "Last result", "When", "Before"]
     parts = [
         "# Last results",
         _SAID.strip(),
-        table(head, rows, "34 28 22 16") if rows else "Nothing has been kept yet.",
+        table(head, rows, "34 28 22 16") if rows else "No entries yet.",
     ]
     return "\n\n".join(parts) + "\n"
 

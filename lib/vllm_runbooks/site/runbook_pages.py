@@ -49,7 +49,7 @@ def paired(runbook: Runbook, executed: Path) -> RunbookPage:
                     runbook, safe_notebook(source, notebook, path.name), judgement.verdict, judgement.case
                 )
     raise InputError(
-        f"{executed}: holds no run of {runbook.id} that reached a verdict; run `vllm-runbooks check --out {executed}`"
+        f"{executed}: contains no run of {runbook.id} with a verdict; run `vllm-runbooks check --out {executed}`"
     )
 
 
@@ -60,7 +60,7 @@ def runbook_table(pages: Sequence[RunbookPage], prefix: str = "") -> str:
         title = f"[{prose(page.runbook.title)}]({prefix}{page.runbook.id}.ipynb)"
         name = code(page.runbook.id)
         rows.append((f"{title}\n\n{name}", prose(page.runbook.summary), badge(page.verdict.value)))
-    return (table(["Runbook", "What it is for", "Last run"], rows, "32 56 12") if rows else "There is none yet.") + "\n"
+    return (table(["Runbook", "Purpose", "Last run"], rows, "32 56 12") if rows else "No runbooks.") + "\n"
 
 
 def runbook_index(pages: Sequence[RunbookPage], *more: str) -> str:
@@ -118,7 +118,7 @@ def safe_notebook(source: Mapping[str, Any], executed: Mapping[str, Any], where:
             copy = ran.get(cell.get("id"))
             if copy is None or redact_text(_joined(copy.get("source"))) != redact_text(text):
                 name = cell.get("id", "?")
-                raise InputError(f"{where}: cell {name} differs from the runbook's; execute it again with `check`")
+                raise InputError(f"{where}: cell {name} differs from the runbook's cell; run it again with `check`")
             outputs = (_safe_output(output) for output in copy.get("outputs") or [] if isinstance(output, dict))
             clean |= {"execution_count": None, "outputs": [output for output in outputs if output is not None]}
         cells.append(clean)

@@ -44,7 +44,7 @@ def seal(folder: Path) -> None:
         if name.parts[0] == "_static":
             continue
         if "<head>" not in page:
-            raise RunbooksError(f"{name}: has no head, so no policy stands in it; the site was not built")
+            raise RunbooksError(f"{name}: has no head for the content security policy; the site was not built")
         allowed = inline | {_NAMED.format(name.with_suffix("").as_posix())}
         scripts = dict.fromkeys(script for script in _INLINE.findall(page) if script in allowed)
         meta = f'<meta http-equiv="Content-Security-Policy" content="{policy(scripts)}" />'

@@ -258,7 +258,7 @@ def model_page(file: ModelFile, model: Model) -> str:
         ("Quantization", model.quantization),
         ("Needs code of its repository", _yes(model.needs_remote_code)),
     ]
-    is_part = " The source shows a part of `config.json`; what is missing there is unknown, not absent."
+    is_part = " The source shows a part of `config.json`; missing fields are unknown, not absent."
     card = summary_html(summarize(model_fits.linted(best))) if best is not None and best.plan is not None else ""
     parts = [
         front(f"{file.id}: GPU memory and vLLM command", description, is_orphan=True) + f"# {plain(file.id)}",

@@ -88,7 +88,7 @@ def symptom_page(
         ("Fixes", [table(["Fix", "Cost"], ways, "60 40")] if ways else []),
         (
             "How to verify",
-            [say(symptom.confirm), *(["The diagnosis itself checks whether", listed(holds)] if holds else [])],
+            [say(symptom.confirm), *(["The diagnosis checks whether", listed(holds)] if holds else [])],
         ),
         ("Ruled out if", [say(symptom.refute)]),
         ("Where to look", [f"Look for {say(look.what)}, in {say(look.where)}."] if look else []),

@@ -113,7 +113,8 @@ def _variable(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if sign and names_secret(name):
         raise click.UsageError(
-            f"--env: the value of {name[:80]} would be visible in the process list; set it in this shell and use only its name."
+            f"--env: the value of {name[:80]} would be visible in the process list; set it in this "
+            "shell and use only its name."
         )
     setting = value if sign else os.environ.get(name)
     if not name or setting is None:

@@ -57,7 +57,7 @@ def check(threshold: float, confidence: float) -> None:
     are_numbers = all(type(value) in (int, float) for value in (threshold, confidence))
     if not are_numbers or not 0 <= threshold <= 1 or not 0.5 <= confidence <= 0.9999:
         raise InputError(
-            f"threshold {threshold}, confidence {confidence}: give a threshold from 0 to 1, as 0.01 for one point, "
+            f"threshold {threshold}, confidence {confidence}: use a threshold from 0 to 1, such as 0.01 for one point, "
             "and a confidence from 0.5 to 0.9999"
         )
 
@@ -138,7 +138,7 @@ def _match(
     ]
     if not any(score.subset is None for score, _ in pairs):
         raise InputError(
-            f"nothing to compare: the float results tell of {_datasets(first)}, the quantised ones of "
+            f"nothing to compare: the float results are of {_datasets(first)}, the quantised ones of "
             f"{_datasets(second)}; evaluate both on the same data sets"
         )
     unmatched = [
@@ -165,14 +165,14 @@ def _datasets(results: EvaluationResults) -> str:
 def _compare(first: EvaluationScore, second: EvaluationScore, confidence: float) -> _Difference:
     for score, side in ((first, "float"), (second, "quantised")):
         if score.value is None:
-            return _Difference(unknown=f"the {side} score is no number")
+            return _Difference(unknown=f"the {side} score is not a number")
         if score.questions == 0:
-            return _Difference(unknown=f"the {side} results have no question of it")
+            return _Difference(unknown=f"the {side} results have no questions for it")
     value, other = first.value or 0.0, second.value or 0.0
     shares = [0 <= share <= 1 for share in (value, other)]
     if not all(shares):
         difference = None if any(shares) else other - value
-        return _Difference(difference, unknown="a score is no share of 1, and the threshold is one of shares")
+        return _Difference(difference, unknown="a score is not a fraction, but the threshold is")
     different = 0
     if first.answers is not None and second.answers is not None:
         ours, theirs = first.answers, second.answers
@@ -192,7 +192,7 @@ def _compare_answers(
     missing = len(first.keys() | second.keys()) - len(common)
     number, difference = len(pairs), fmean(b - a for a, b in pairs)
     if any(value not in (0.0, 1.0) for pair in pairs for value in pair):
-        unknown = "answers are worth points, and not right or wrong"
+        unknown = "answers have points instead of right or wrong"
         return _Difference(difference, questions=number, unknown=unknown, paired=True)
     tally = Counter(pairs)
     counts = PairedCounts(tally[1.0, 1.0], tally[1.0, 0.0], tally[0.0, 1.0], tally[0.0, 0.0])
@@ -233,8 +233,8 @@ def _compare_scores(first: EvaluationScore, second: EvaluationScore, confidence:
 
 def _reason_unknown(first: EvaluationScore, second: EvaluationScore) -> str:
     if not first.questions or not second.questions:
-        return "the number of questions is not told; give the answers one by one as well"
-    return "the score is no share of right answers; give the work folders, whose reviews tell each answer"
+        return "unknown number of questions; add the individual answers"
+    return "the score is not a fraction of right answers; use the work folders, whose reviews contain each answer"
 
 
 # ---- the verdict on a difference
@@ -275,7 +275,7 @@ def _assess(
     if comparison.interval is None or comparison.widest is None or comparison.difference is None:
         return Accuracy.UNKNOWN, comparison.unknown, None, None
     if higher is None:
-        return Accuracy.UNKNOWN, "whether more is better is not told of this metric", None, None
+        return Accuracy.UNKNOWN, "unknown whether a higher value of this metric is better", None, None
     sign = 1 if higher else -1
     gain = sign * comparison.difference
     low, high = sorted((sign * comparison.widest.low, sign * comparison.widest.high))
@@ -285,15 +285,15 @@ def _assess(
         reason = "whole interval beyond the threshold" if high < limit else "the interval excludes 0"
         return Accuracy.LOST, f"a real loss of more than {threshold:g}: {reason}", True, None
     if low > limit:
-        text = "a real loss, and less than the threshold" if is_real else "no loss of more than the threshold"
+        text = "a real loss, but less than the threshold" if is_real else "no loss of more than the threshold"
         return Accuracy.KEPT, text, is_real, None
     plain_low, plain_high = sorted((sign * comparison.interval.low, sign * comparison.interval.high))
     if plain_low > limit or (plain_high < 0 and gain < limit):
-        cause = "questions that only one of them answered" if comparison.missing else "the rounding of the scores"
-        return Accuracy.UNKNOWN, f"not to be told: {cause} may hide it", is_real, None
+        cause = "questions that only one model answered" if comparison.missing else "the rounding of the scores"
+        return Accuracy.UNKNOWN, f"inconclusive: {cause} may hide a loss", is_real, None
     needed = _needed_questions(comparison, gain, limit, confidence)
-    more = f"; about {needed:,} questions would tell" if needed is not None else ""
-    start = "a real loss, and not to be told whether of more than the threshold" if is_real else "not to be told"
+    more = f"; needs about {needed:,} questions" if needed is not None else ""
+    start = "a real loss, but inconclusive whether it exceeds the threshold" if is_real else "inconclusive"
     return Accuracy.UNKNOWN, f"{start} with {_questions(comparison.questions)}{more}", is_real, needed
 
 
@@ -323,9 +323,9 @@ def _verdict(rows: Sequence[ScoreComparison], unmatched: Sequence[str], *, is_sa
         if group:
             return verdict, _reason(group)
     if not deciding:
-        return Accuracy.UNKNOWN, "no data set has the score that it is judged by in both results"
+        return Accuracy.UNKNOWN, "no data set has its main score in both results"
     if unmatched:
-        return Accuracy.UNKNOWN, f"what both tell is kept, and {len(unmatched)} more cannot be compared"
+        return Accuracy.UNKNOWN, f"no loss in the common scores, but {len(unmatched)} more cannot be compared"
     return Accuracy.KEPT, _reason(deciding)
 
 
@@ -340,30 +340,40 @@ def _reason(rows: Sequence[ScoreComparison]) -> str:
 def _question_doubts(comparison: _Difference, dataset: str) -> Iterator[Doubt]:
     if comparison.different:
         are = "is" if comparison.different == 1 else "are"
-        text = f"{_questions(comparison.different)} of {dataset} {are} not the same in both: scores are compared."
+        text = (
+            f"{_questions(comparison.different)} of {dataset} {are} different in the two "
+            "results: only scores are compared."
+        )
         do = "Evaluate both with one release, one prompt and one order of the choices."
         yield Doubt("other-questions", text, do)
     if comparison.missing:
         were = "was" if comparison.missing == 1 else "were"
-        text = f"{_questions(comparison.missing)} of {dataset} {were} answered by one alone: the interval is wider."
+        text = (
+            f"{_questions(comparison.missing)} of {dataset} {were} answered by only one model: the interval is wider."
+        )
         yield Doubt("missing-questions", text, "Evaluate both on all questions.")
 
 
 def _result_doubts(first: EvaluationResults, second: EvaluationResults) -> Iterator[Doubt]:
     if first.model and first.model == second.model:
         text = f"Both results are of a model called {first.model}."
-        yield Doubt("same-model", text, "See that the second was asked of the quantised server: its name and port.")
+        yield Doubt(
+            "same-model", text, "Check that the second evaluation used the quantised server: its name and port."
+        )
         if first.scores == second.scores:
-            text = "Both tell the same scores of the same model."
-            yield Doubt("same-results", text, "Give the results of the two models.")
+            text = "Both results have the same scores of the same model."
+            yield Doubt("same-results", text, "Use the results of the two models.")
     is_swapped = score_names.looks_quantised(first.model) and not score_names.looks_quantised(second.model)
     if is_swapped and second.model:
-        text = f"The float results are of {first.model}, which is quantised by its name; the others of {second.model}."
-        yield Doubt("swapped", text, "See that the float results come first.")
+        text = (
+            f"The float results are of {first.model}, whose name is that of a quantised model; "
+            f"the others are of {second.model}."
+        )
+        yield Doubt("swapped", text, "Check that the float results come first.")
     temperatures = [first.temperature, second.temperature]
     if any(temperature is not None and temperature > 0 for temperature in temperatures):
         values = " and ".join("unknown" if temperature is None else f"{temperature:g}" for temperature in temperatures)
-        text = f"Answers were sampled (temperature {values}): another run gives other scores."
+        text = f"Answers were sampled (temperature {values}): another run has other scores."
         yield Doubt("sampled", text, "Evaluate with temperature 0.")
     for doubt in dict.fromkeys((*first.doubts, *second.doubts)):
         sides = [name for name, results in (("float", first), ("quantised", second)) if doubt in results.doubts]

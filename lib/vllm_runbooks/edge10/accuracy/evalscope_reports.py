@@ -24,7 +24,7 @@ from vllm_runbooks.edge10.accuracy.scores import ROUNDED, ROUNDED_THRICE, Report
 from vllm_runbooks.reading.documents import yaml_places
 
 _MAX_SUBSETS = 20_000
-ASK_ONCE = "evaluate with one answer to each question"
+ASK_ONCE = "evaluate with one answer per question"
 _OVERALL = "OVERALL"
 """The table's name of all subsets together."""
 
@@ -46,11 +46,11 @@ def parse_report(data: Any, where: str) -> EvalScopeReport | None:
     version = data.get("schema_version")
     if version is not None and version != 2:
         raise InputError(
-            f"{where}: is a report of schema_version {str(version)[:20]}; only 2 and those without are read"
+            f"{where}: is a report of schema_version {str(version)[:20]}; supported are 2 and reports without a version"
         )
     parsed = tuple(_scores(data, dataset, where))
     if not parsed:
-        raise InputError(f"{where}: the report has no score; evaluate again, and give what is written then")
+        raise InputError(f"{where}: the report has no score; evaluate again")
     execution = data.get("execution_summary")
     failed = scores.whole(execution.get("errored")) if isinstance(execution, dict) else None
     return EvalScopeReport(model, parsed, failed or 0)
@@ -60,7 +60,7 @@ def _scores(data: Mapping[str, Any], dataset: str, where: str) -> Iterator[Repor
     primary = data.get("primary_metric_identity")
     for position, entry in enumerate(_list(data.get("metrics"))):
         if not isinstance(entry, dict):
-            raise InputError(f"{where}: metrics[{position}] is no metric; give the report as EvalScope wrote it")
+            raise InputError(f"{where}: metrics[{position}] is not a metric; use the report as EvalScope wrote it")
         identity, semantics = entry.get("identity"), _mapping(entry.get("semantics"))
         if isinstance(identity, dict):
             if semantics.get("kind") == "diagnostic":
@@ -75,7 +75,7 @@ def _scores(data: Mapping[str, Any], dataset: str, where: str) -> Iterator[Repor
             metric, is_primary = score_names.metric(str(entry.get("name", ""))), position == 0
         parsed = list(islice(_metric_scores(entry, dataset, metric, is_primary=is_primary), _MAX_SUBSETS + 1))
         if len(parsed) > _MAX_SUBSETS:
-            raise InputError(f"{where}: has more than {_MAX_SUBSETS:,} subsets; give the table that EvalScope prints")
+            raise InputError(f"{where}: has more than {_MAX_SUBSETS:,} subsets; use the table that EvalScope prints")
         yield from parsed
 
 
@@ -140,14 +140,14 @@ def parse_reviews(text: str, name: str, where: str) -> Reviews:
         try:
             data = json_errors.loaded(line)
         except ValueError:
-            raise InputError(f"{where}: line {number}: is no JSON; give the file as EvalScope wrote it") from None
+            raise InputError(f"{where}: line {number}: invalid JSON; use the file as EvalScope wrote it") from None
         sample = data.get("sample_score") if isinstance(data, dict) else None
         if not isinstance(sample, dict):
-            raise InputError(f"{where}: line {number}: is no review; give the file as EvalScope wrote it")
+            raise InputError(f"{where}: line {number}: is not a review; use the file as EvalScope wrote it")
         names = (sample.get("group_id"), sample.get("sample_id"), data.get("index"))
         question = str(next((identity for identity in names if identity is not None), None))
         if question in reviews:
-            raise InputError(f"{where}: line {number}: question {question[:40]} stands there twice; {ASK_ONCE}")
+            raise InputError(f"{where}: line {number}: question {question[:40]} appears twice; {ASK_ONCE}")
         score = _mapping(sample.get("score"))
         prompt = scores.digest(_prompt(data)) if "messages" in data or "input" in data else ""
         reviews[question] = Review(_values(score.get("value")), prompt)
@@ -271,20 +271,21 @@ def parse_table(text: str, where: str) -> EvalScopeReport:
         elif columns is None or len(cells) < 2 or is_line_framed is not is_framed:
             columns = None
         elif len(cells) <= max(columns.values()):
-            raise InputError(f"{where}: line {number}: a row of the table has too few cells; give the table whole")
+            raise InputError(f"{where}: line {number}: a row of the table has too few cells; use the complete table")
         else:
             models[score_names.shown(cells[columns["model"]])] = None
             parsed.append(_parse_row({name: cells[at] for name, at in columns.items()}, f"{where}: line {number}"))
             if len(parsed) > _MAX_ROWS:
-                raise InputError(f"{where}: its tables have more than {_MAX_ROWS:,} rows; give the reports as JSON")
+                raise InputError(f"{where}: its tables have more than {_MAX_ROWS:,} rows; use the JSON reports")
     if not parsed:
         raise InputError(
-            f"{where}: holds no results; give a report or work folder of EvalScope, its table with the columns Model, "
+            f"{where}: contains no results; use a report or work folder of EvalScope, its table "
+            "with the columns Model, "
             "Dataset, Metric, Subset, Num and Score, or results of VLMEvalKit"
         )
     if len(models) > 1:
         some = ", ".join(list(models)[:8])
-        raise InputError(f"{where}: its table has {len(models)} models ({some}); give one table for each")
+        raise InputError(f"{where}: its table has {len(models)} models ({some}); use one table per model")
     # The table does not mark the primary metric: it is known where a data set has only one.
     counts = Counter(dataset for dataset, _ in {(score.dataset, score.metric.name) for score in parsed})
     marked = (replace(score, is_primary=counts[score.dataset] == 1 or None) for score in parsed)

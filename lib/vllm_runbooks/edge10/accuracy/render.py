@@ -85,7 +85,7 @@ def shown(comparison: AccuracyComparison) -> RenderedView:
 def _notes(comparison: AccuracyComparison, rows: Sequence[ScoreComparison]) -> Iterator[tuple[str, list[str]]]:
     doubts = [f"{doubt.text} {doubt.do}" for doubt in comparison.doubts]
     not_compared = [*comparison.not_compared[:_MAX_ROWS], *beyond(comparison.not_compared, _MAX_ROWS)]
-    for name, texts in (("What it rests on", list(_grounds(rows))), ("Doubts", doubts), ("Not compared", not_compared)):
+    for name, texts in (("Basis", list(_grounds(rows))), ("Doubts", doubts), ("Not compared", not_compared)):
         if texts:
             yield name, texts
 
@@ -95,9 +95,9 @@ def _about(comparison: AccuracyComparison) -> Iterator[str]:
         ("float", comparison.float_model, comparison.float_kind),
         ("quantised", comparison.quantised_model, comparison.quantised_kind),
     ):
-        yield visible(f"{name}: {cut(model, 80) or 'a model that is not named'} ({kind})")
+        yield visible(f"{name}: {cut(model, 80) or 'unnamed model'} ({kind})")
     limit, share = f"{comparison.threshold:g}", f"{comparison.confidence * 100:.4g} %"
-    yield f"a loss of more than {limit} is too much; intervals hold with {share}, those of subsets together"
+    yield f"acceptable loss: {limit}; intervals have {share} confidence, for all subsets together"
 
 
 def _select(scores: Sequence[ScoreComparison]) -> tuple[list[ScoreComparison], str]:
@@ -106,7 +106,7 @@ def _select(scores: Sequence[ScoreComparison]) -> tuple[list[ScoreComparison], s
     if len(scores) <= _MAX_ROWS:
         return list(scores), ""
     lost = sum(row.verdict is Accuracy.LOST for row in ranked[_MAX_ROWS:])
-    among = f"{lost:,} of them lost" if lost else "none of which is lost for certain"
+    among = f"{lost:,} of them with a loss" if lost else "none with a certain loss"
     return ranked[:_MAX_ROWS], f"{len(scores) - _MAX_ROWS:,} more rows, {among}: see --format json"
 
 
@@ -157,8 +157,9 @@ def _grounds(rows: Sequence[ScoreComparison]) -> Iterator[str]:
         if row.counts is not None:
             counts = row.counts
             text += (
-                f"; of {_questions(row.questions or 0)} {counts.float_alone:,} only the float model answered rightly, "
-                f"{counts.quantised_alone:,} only the quantised one"
+                f"; of {_questions(row.questions or 0)} {counts.float_alone:,} were answered "
+                "correctly only by the float model, "
+                f"{counts.quantised_alone:,} only by the quantised one"
             )
         interval, widest = row.interval, row.widest
         if widest and interval and max(abs(widest.low - interval.low), abs(widest.high - interval.high)) > 5e-5:

@@ -63,14 +63,15 @@ def read(files_of_results: Iterable[ResultFile], where: str) -> EvaluationResult
     if len(models) > 1:
         some = ", ".join(models[:8])
         raise InputError(
-            f"{where}: holds results of {len(models)} models ({some}); name what is of one, as its folder of reports"
+            f"{where}: contains results of {len(models)} models ({some}); use those of one model, "
+            "such as its folder of reports"
         )
     not_computed = {metric for file in reviews for metric in file.not_computed}
     reported = [score for file in files for score in file.scores if not _is_of(score, not_computed)]
     reported, different = evalscope_reports.add_answers(reported, reviews)
     reported = [score for score in reported if not _is_of(score, not_computed)]
     if not reported:
-        raise InputError(f"{where}: holds no results; name a report, or the work folder, of one evaluation")
+        raise InputError(f"{where}: contains no results; use a report or the work folder of one evaluation")
     settings = [file.settings for file in files if file.settings is not None]
     temperature = max((task.temperature for task in settings if task.temperature is not None), default=None)
     combined = scores.combine_scores(reported)
@@ -90,24 +91,30 @@ def _doubts(
     failed: int, settings: Sequence[TaskSettings], different: Sequence[str], not_computed: Iterable[str]
 ) -> Iterator[Doubt]:
     if failed:
-        requests = "One request failed, and its question counts"
-        requests = requests if failed == 1 else f"{failed:,} requests failed, and their questions count"
-        yield Doubt("incomplete", f"{requests} for nothing.", "Find out why, and evaluate again.")
+        requests = "One request failed, and its question scores"
+        requests = requests if failed == 1 else f"{failed:,} requests failed, and their questions score"
+        yield Doubt("incomplete", f"{requests} 0.", "Find out why, and evaluate again.")
     if missing := ", ".join(sorted(not_computed))[:200]:
-        text = f"{missing} could not be computed for some answers, stands as 0 there, and is left out."
-        yield Doubt("not-computed", text, "Install what the metric needs and review again, to have it judged.")
+        text = f"{missing} could not be computed for some answers, is 0 there, and is ignored."
+        yield Doubt("not-computed", text, "Install the metric's dependencies and run the review again.")
     if different:
         names = ", ".join(different[:4])
-        text = f"The answers kept of {names} do not come to the score of its report: scores are compared."
-        yield Doubt("answers-apart", text, "Nothing, if the metric is no mean over answers; else review again.")
+        text = f"The saved answers of {names} do not match the score of its report: only scores are compared."
+        yield Doubt(
+            "answers-apart", text, "Nothing if the metric is not a mean over answers; otherwise run the review again."
+        )
     if limits := sorted({task.limit for task in settings if task.limit}):
-        text = f"Only the first questions were asked (limit {limits[0]}), which need not be like the rest."
-        yield Doubt("limited", text, "Ask all before relying on the scores; a difference over them stands.")
+        text = f"Only the first questions were asked (limit {limits[0]}), which may differ from the rest."
+        yield Doubt(
+            "limited",
+            text,
+            "Ask all questions before you rely on the scores; a difference between the models is valid.",
+        )
 
 
 def _parse(file: ResultFile, where: str) -> _ParsedFile:
     if len(file.raw) > MAX_BYTES:
-        raise InputError(f"{where}: is larger than {MAX_BYTES // 2**20} MiB; give the report in place of it")
+        raise InputError(f"{where}: is larger than {MAX_BYTES // 2**20} MiB; use the report instead")
     path = where.replace("\\", "/")
     *folders, last = path.split("/")
     stem, _, ending = last.rpartition(".")
@@ -118,7 +125,7 @@ def _parse(file: ResultFile, where: str) -> _ParsedFile:
         return _ParsedFile(_VLMEVALKIT, model, vlmeval_reports.parse_table(cells, path, where))
     text = file.raw.decode("utf-8-sig", "replace")
     if not text.strip():
-        raise InputError(f"{where}: is empty; give a report that was written whole")
+        raise InputError(f"{where}: is empty; use a complete report")
     if ending in ("csv", "tsv"):
         rows = vlmeval_reports.rows(text, where, delimiter="\t" if ending == "tsv" else ",")
         return _ParsedFile(_VLMEVALKIT, model, vlmeval_reports.parse_table(rows, path, where))
@@ -137,8 +144,8 @@ def _parse_report(text: str, where: str) -> EvalScopeReport:
     try:
         data: Any = json_errors.loaded(text)
     except ValueError as error:
-        raise InputError(f"{where}: is no JSON: {error}; give the report as it was written, whole") from None
+        raise InputError(f"{where}: invalid JSON: {error}; use the complete report as written") from None
     report = evalscope_reports.parse_report(data, where)
     if report is None:
-        raise InputError(f"{where}: is JSON, and no report of EvalScope; give one of those")
+        raise InputError(f"{where}: is JSON, but not a report of EvalScope; use one")
     return report

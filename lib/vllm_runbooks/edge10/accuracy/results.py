@@ -19,9 +19,9 @@ _REPORTS, _REVIEWS, _CONFIGS = "reports", "reviews", "configs"
 def read(path: Path) -> EvaluationResults:
     """The results in a file or folder; a report in EvalScope's work folder with its answers; raises InputError."""
     if not path.exists():
-        raise InputError(f"{path}: there is no such file or folder; name a report, or the work folder of an evaluation")
+        raise InputError(f"{path}: no such file or folder; use a report or the work folder of an evaluation")
     if not path.is_file() and not path.is_dir():
-        raise InputError(f"{path}: is no plain file; name a report, or the work folder of an evaluation")
+        raise InputError(f"{path}: is not a regular file; use a report or the work folder of an evaluation")
     place = path.resolve()
     is_report = path.is_file() and path.suffix == ".json" and place.parent.parent.name == _REPORTS
     model = place.parent if is_report else place
@@ -40,7 +40,7 @@ def distinct(first: Path, second: Path) -> None:
     """Check that two results are different files or folders; raises InputError."""
     if first.exists() and second.exists() and first.samefile(second):
         raise InputError(
-            f"{first} and {second}: are the same; name the float model's results, then the quantised one's"
+            f"{first} and {second}: are the same; use the float model's results, then the quantised model's"
         )
 
 
@@ -50,7 +50,7 @@ def _files_of_folder(path: Path) -> Iterator[ResultFile]:
         runs = sorted(place.parent for place in _walk(folder) if place.name == _REPORTS and place.is_dir())
         if len(runs) > 1:
             some = ", ".join(str(run.relative_to(folder)) for run in runs[-4:])
-            raise InputError(f"{path}: holds {len(runs)} runs (the last: {some}); name the folder of one")
+            raise InputError(f"{path}: contains {len(runs)} runs (the last: {some}); use the folder of one run")
         folder = runs[0] if runs else folder
     files = _result_files(_walk(folder), folder)
     # Reports that were copied out of their work folder are recognised by their contents.
@@ -70,7 +70,9 @@ def _walk(folder: Path) -> Iterator[Path]:
         for entry in (*folders, *sorted(files)):
             visited += 1
             if visited > _MAX_VISITED:
-                raise InputError(f"{folder}: holds more than {_MAX_VISITED:,} files; name the folder of one evaluation")
+                raise InputError(
+                    f"{folder}: contains more than {_MAX_VISITED:,} files; use the folder of one evaluation"
+                )
             yield Path(name) / entry
 
 
@@ -81,9 +83,9 @@ def _listed(folder: Path) -> list[Path]:
 def _contents(files: list[Path], root: Path) -> Iterator[ResultFile]:
     files = [file for file in files if file.is_file()]
     if len(files) > _MAX_FILES:
-        raise InputError(f"{root}: holds more than {_MAX_FILES:,} files of results; name the folder of one evaluation")
+        raise InputError(f"{root}: contains more than {_MAX_FILES:,} result files; use the folder of one evaluation")
     if not files:
-        raise InputError(f"{root}: holds no results; name a report, or the work folder of an evaluation")
+        raise InputError(f"{root}: contains no results; use a report or the work folder of an evaluation")
     for file in files:
         yield ResultFile(file.relative_to(root).as_posix(), _content(file))
 
@@ -93,4 +95,4 @@ def _content(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(reports.MAX_BYTES + 1)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}; see that it is there and may be read") from None
+        raise InputError(f"{path}: cannot be read: {error.strerror}; check that it exists and is readable") from None

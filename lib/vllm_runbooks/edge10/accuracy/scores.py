@@ -88,7 +88,7 @@ def _deduplicate(group: Sequence[ReportedScore]) -> list[ReportedScore]:
             what = f"{score.dataset}{f', {score.subset}' if score.subset else ''}, {score.metric.name}"
             raise InputError(
                 f"{score.where or 'the results'}: two scores of {what}: {other.value} and {score.value}; "
-                "give the results of one model and one run at a time"
+                "use the results of one model and one run at a time"
             )
     return list(by_subset.values())
 

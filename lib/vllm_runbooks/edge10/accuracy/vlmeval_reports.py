@@ -43,10 +43,12 @@ def rows(text: str, where: str, *, delimiter: str) -> Iterator[list[str]]:
     try:
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
             if len(row) > _MAX_COLUMNS:
-                raise InputError(f"{where}: has more than {_MAX_COLUMNS:,} columns; give it as VLMEvalKit wrote it")
+                raise InputError(
+                    f"{where}: has more than {_MAX_COLUMNS:,} columns; use the file as VLMEvalKit wrote it"
+                )
             yield row
     except csv.Error as error:
-        raise InputError(f"{where}: cannot be read as a table: {error}; give it as VLMEvalKit wrote it") from None
+        raise InputError(f"{where}: cannot be read as a table: {error}; use the file as VLMEvalKit wrote it") from None
 
 
 def parse_table(table: Iterable[Sequence[str]], path: str, where: str) -> list[ReportedScore]:
@@ -54,7 +56,7 @@ def parse_table(table: Iterable[Sequence[str]], path: str, where: str) -> list[R
     lines = iter(table)
     head = [cell.strip().removeprefix("\ufeff").casefold() for cell in next(lines, ())]
     if not {"index", "hit"} <= set(head):
-        raise InputError(f"{where}: lacks the columns index and hit; give VLMEvalKit's *_result file")
+        raise InputError(f"{where}: lacks the columns index and hit; use VLMEvalKit's *_result file")
     prompt = [name for name in ("question", *"abcdefgh", "answer") if name in head]
     categories: dict[str, dict[str, AnsweredQuestion]] = {}
     answers: dict[str, AnsweredQuestion] = {}
@@ -64,14 +66,14 @@ def parse_table(table: Iterable[Sequence[str]], path: str, where: str) -> list[R
         cells = dict.fromkeys(head, "") | {name: cell.strip() for name, cell in zip(head, row, strict=False)}
         name, value = cells["index"], _number(cells["hit"])
         if value is None:
-            raise InputError(f"{where}: row {number}: hit is no number; give the table as VLMEvalKit wrote it")
+            raise InputError(f"{where}: row {number}: hit is not a number; use the table as VLMEvalKit wrote it")
         if name in answers:
-            raise InputError(f"{where}: row {number}: question {name[:40]} stands there twice; give one run at a time")
+            raise InputError(f"{where}: row {number}: question {name[:40]} appears twice; use one run at a time")
         digest = scores.digest([cells[column] for column in prompt]) if prompt else ""
         answers[name] = AnsweredQuestion(value, digest)
         categories.setdefault(cells.get("category", ""), {})[name] = answers[name]
     if not answers:
-        raise InputError(f"{where}: has no question; evaluate again, and give what is written then")
+        raise InputError(f"{where}: has no questions; evaluate again")
     groups: list[tuple[str | None, dict[str, AnsweredQuestion]]] = [(None, answers)]
     if len(categories) > 1:
         groups += [(score_names.shown(name or "(no category)"), group) for name, group in categories.items()]

@@ -33,9 +33,9 @@ def rows(raw: bytes, where: str) -> Iterator[list[str]]:
             strings = [_text(node) for node in _elements(archive, _STRINGS, "si")] if has_strings else []
             sheet = list(_sheet_rows(archive, strings))
     except (zipfile.BadZipFile, zlib.error, ET.ParseError, KeyError, EOFError, OSError, RuntimeError, ValueError):
-        raise InputError(f"{where}: cannot be read as a workbook; save its table as .tsv and give that") from None
+        raise InputError(f"{where}: cannot be read as a workbook; save its table as .tsv and use that") from None
     except _UnreadableError as error:
-        raise InputError(f"{where}: {error}; save its table as .tsv and give that") from None
+        raise InputError(f"{where}: {error}; save its table as .tsv and use that") from None
     for row in sheet:
         yield [row.get(column, "") for column in range(max(row, default=-1) + 1)]
 
@@ -46,7 +46,7 @@ def _elements(archive: zipfile.ZipFile, part: str, name: str) -> Iterator[ET.Ele
     if len(text) > _MAX_PART:
         raise _UnreadableError(f"is larger than {_MAX_PART // 2**20} MiB unpacked")
     if b"\0" in text or "<!DOCTYPE" in text.decode("utf-8"):  # UTF-16 would hide it
-        raise _UnreadableError("has a document type of its own")
+        raise _UnreadableError("has a document type declaration")
     cells = elements = 0
     for event, node in ET.iterparse(io.BytesIO(text), ("start", "end")):  # noqa: S314 - without a document type
         tag = _tag(node)

@@ -18,7 +18,7 @@ from vllm_runbooks.edge10.jobs import job as jobs
 from vllm_runbooks.edge10.jobs.records import EdgeJob
 from vllm_runbooks.reading import sources
 
-_INSTEAD = "name a folder of artefacts, or what `tree -s` or `ls -lR` printed of one"
+_INSTEAD = "use a folder of artefacts, or its listing by `tree -s` or `ls -lR`"
 
 
 def check(
@@ -44,7 +44,7 @@ def read(name: str) -> ScannedFolder:
     """Read a folder, or a listing without the contents of the files; raises InputError."""
     errors.check_texts(name=name)
     if not name.strip():
-        raise InputError(f"(nothing): is no name; {_INSTEAD}")
+        raise InputError(f"(nothing): empty name; {_INSTEAD}")
     if is_folder(name):
         listing = folders.list_folder(Path(name))
         return ScannedFolder(listing, folders.read_contents(Path(name), listing))
@@ -53,7 +53,7 @@ def read(name: str) -> ScannedFolder:
     except WrongFileError as error:
         raise InputError(f"{error.wrong}; {_INSTEAD}") from None
     if len(documents) != 1:
-        raise InputError(f"{name}: holds {len(documents)} files; {_INSTEAD}")
+        raise InputError(f"{name}: contains {len(documents)} files; {_INSTEAD}")
     text = sources.beginning(documents[0], listings.MAX_TEXT)
     return ScannedFolder(listings.read(text, "standard input" if name == "-" else name), Contents())
 
@@ -63,7 +63,7 @@ def _read_job(name: str) -> EdgeJob:
     if description.job is None:
         first = description.problems[0]
         more = f" (and {len(description.problems) - 1} more)" if len(description.problems) > 1 else ""
-        raise InputError(f"{name}:{first.line}: {first.text}{more}; `vllm-runbooks edge10 make` tells all")
+        raise InputError(f"{name}:{first.line}: {first.text}{more}; `vllm-runbooks edge10 make` lists all problems")
     return description.job
 
 

@@ -23,7 +23,7 @@ class _LengthsType(click.ParamType[tuple[int, ...]]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         text = str(value).replace(" ", "")
         if not _NUMBERS.fullmatch(text) or "0" in text.split(","):
-            self.fail(f"{str(value)[:40]!r} is no list of lengths; give one such as 1,8,96.", param, ctx)
+            self.fail(f"{str(value)[:40]!r} is not a list of lengths; use one such as 1,8,96.", param, ctx)
         return tuple(sorted(set(map(int, text.split(",")))))
 
 

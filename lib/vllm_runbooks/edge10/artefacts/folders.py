@@ -30,7 +30,7 @@ _INDEX = "model.safetensors.index.json"
 def list_folder(folder: Path) -> Listing:
     """List a folder and everything below it; raises InputError."""
     if not folder.is_dir():
-        raise InputError(f"{folder}: is no folder; name one, or a listing of one")
+        raise InputError(f"{folder}: is not a folder; use one, or a listing of one")
     files: list[ListedFile] = []
     unread: dict[str, str] = {}
     is_cut = False
@@ -43,8 +43,8 @@ def list_folder(folder: Path) -> Listing:
                 batch = list(islice(entries, MAX_FILES - len(files) + 1))
         except OSError as error:
             if not parent:
-                raise InputError(f"{folder}: cannot be listed ({error.strerror}); mend its permissions") from None
-            unread[parent] = error.strerror or "no reason is given"
+                raise InputError(f"{folder}: cannot be listed ({error.strerror}); fix its permissions") from None
+            unread[parent] = error.strerror or "unknown reason"
             continue
         batch_files = [_listed_file(entry, f"{parent}/{entry.name}" if parent else entry.name) for entry in batch]
         subfolders = [file.path for file in batch_files if file.kind == "folder"]
@@ -52,7 +52,7 @@ def list_folder(folder: Path) -> Listing:
         is_cut = len(files) > MAX_FILES or bool(subfolders and depth + 1 >= MAX_DEPTH)
         pending += [(path, depth + 1) for path in subfolders]
     if not files:
-        raise InputError(f"{folder}: is empty; name a folder of artefacts")
+        raise InputError(f"{folder}: is empty; use a folder of artefacts")
     files = sorted(files[:MAX_FILES], key=lambda file: file.path)
     return Listing(folder.resolve().name, tuple(files), unread, is_cut, tool="this host")
 
@@ -92,7 +92,7 @@ def read_contents(folder: Path, listing: Listing) -> Contents:
             except InputError as error:
                 damaged[file.path] = str(error).partition(": ")[2]
             except OSError as error:
-                damaged[file.path] = f"cannot be read ({error.strerror}); mend its permissions"
+                damaged[file.path] = f"cannot be read ({error.strerror}); fix its permissions"
             else:
                 tensors[file.path] = {tensor: size for tensor, (_, _, size) in header.items()}
     return Contents(texts, tensors, damaged)
@@ -110,18 +110,18 @@ def _read_json(path: Path) -> str:
     except OSError as error:
         raise _UnreadableFileError(f"cannot be read ({error.strerror})") from None
     if len(raw) > _MAX_JSON:
-        raise _UnreadableFileError(f"is larger than the {_MAX_JSON >> 20} MiB that such a file may have")
+        raise _UnreadableFileError(f"is larger than the {_MAX_JSON >> 20} MiB allowed for such a file")
     if raw.startswith(_LFS):
-        raise _UnreadableFileError("is a pointer of Git LFS, not the file")
+        raise _UnreadableFileError("is a Git LFS pointer, not the file")
     if not raw.strip():
         raise _UnreadableFileError("is empty")
     try:
         text = raw.decode()
         json.loads(text, parse_int=len, parse_float=len)  # very many digits take very long
     except UnicodeDecodeError as error:
-        raise _UnreadableFileError(f"is no text in UTF-8 from byte {error.start} on") from None
+        raise _UnreadableFileError(f"is not UTF-8 text from byte {error.start} on") from None
     except json.JSONDecodeError as error:
-        raise _UnreadableFileError(f"is cut off or no JSON at {error.lineno}:{error.colno}") from None
+        raise _UnreadableFileError(f"is truncated or invalid JSON at {error.lineno}:{error.colno}") from None
     except RecursionError:
         raise _UnreadableFileError("is nested too deeply to be read") from None
     return text

@@ -58,13 +58,13 @@ def check(
     context = _Context(folder, facts, request, notes)
     listing = folder.listing
     if listing.is_truncated:
-        text = f"holds more than {len(listing.files):,} files, or folders too deep inside of each other"
+        text = f"contains more than {len(listing.files):,} files, or too deeply nested folders"
         notes.add("edge10.tree_cut", None, text)
     for path, reason in listing.unread.items():
         notes.add("edge10.tree_unread", path or None, f"could not be listed: {reason}")
     for file in listing.files:
         if file.kind == "broken link":
-            notes.add("edge10.tree_link", file.path, "is a link that leads nowhere")
+            notes.add("edge10.tree_link", file.path, "is a broken link")
     if listing.is_truncated:
         return context.result("compiled")
     bases = _dies_folders(listing, facts)
@@ -74,8 +74,8 @@ def check(
     if not bases:
         if request.step != "compile" or not any(file.kind == "file" for file in listing.files):
             raise InputError(
-                f"{listing.name or 'the listing'}: holds neither a compiled model (4die/batch_1/…) nor a "
-                "checkpoint (config.json, *.safetensors); name the folder that holds one"
+                f"{listing.name or 'the listing'}: contains neither a compiled model (4die/batch_1/…) nor a "
+                "checkpoint (config.json, *.safetensors); use the folder that contains one"
             )
         bases = [""]
     return _check_trees(context, bases)
@@ -162,7 +162,7 @@ def _check_trees(context: _Context, bases: Sequence[str]) -> CheckedFolder:
     parents = {_parent(base) for base in bases}
     if len(parents) > 1:
         folders = ", ".join(sorted(parent or "." for parent in parents)[:4])
-        notes.add("edge10.tree_level", None, f"holds {len(parents)} compiled models ({folders}); give one of them")
+        notes.add("edge10.tree_level", None, f"contains {len(parents)} compiled models ({folders}); use one of them")
         return context.result("compiled")
     name = _model_folder(listing, bases[0], facts)
     settings = names.read(name, facts) if name else None
@@ -208,18 +208,18 @@ def _check_tree(context: _Context, base: str, settings: FolderName | None) -> _F
         # Without an artifacts_path the compiler writes into the checkpoint's folder.
         small_files = {name for row in facts.checkpoint for name in row.names} - {row.path for row in facts.trees[kind]}
         files = [file for file in files if not _is_weights(file.path) and file.path not in small_files]
-        notes.remarks.append("a checkpoint lies in the same folder, which --step convert judges")
+        notes.remarks.append("the same folder contains a checkpoint, which --step convert checks")
     tree = CompiledTree(files, facts.trees[kind])
     dies, dies_source = _find_dies(context, tree, settings)
     if dies not in facts.limits.dies:
         numbers = ", ".join(map(str, facts.limits.dies))
-        notes.remarks.append(f"the source shows {numbers} dies; whether {dies} are possible is not told")
+        notes.remarks.append(f"the source shows {numbers} dies; unknown whether {dies} are possible")
     _check_dies_folder(context, dies)
     compiled = CompiledLengths(tree, facts, dies)
     lengths, lengths_source = _find_lengths(context, compiled, settings)
     unread = [path.removeprefix(base) for path in listing.unread if path.startswith(base)]
     if not contents.texts and not contents.damaged:
-        notes.remarks.append("what stands in the files is not told, and not judged")
+        notes.remarks.append("the files' content is unknown and not checked")
     TreeCheck(tree, compiled, lengths, unread, notes).run(_below(base, contents.damaged))
     return _FolderSettings(kind, dies, dies_source, lengths, lengths_source)
 
@@ -252,7 +252,7 @@ def _find_dies(context: _Context, tree: CompiledTree, settings: FolderName | Non
     source, number = next(iter(stated.items()))
     if len(set(stated.values())) > 1:
         source, number = next((pair for pair in stated.items() if pair[1] == counted), (source, number))
-        text = "; ".join(f"{by} tells {count}" for by, count in stated.items())
+        text = "; ".join(f"{by}: {count}" for by, count in stated.items())
         context.notes.add("edge10.tree_dies_contradict", "", f"number of dies: {text}")
     return number, source
 
@@ -263,9 +263,9 @@ def _check_dies_folder(context: _Context, dies: int) -> None:
         return
     expected = names.dies_folder(dies, context.facts)
     if not notes.base and names.read(name, context.facts) is not None:
-        text, do = f"its files lie in it, and not in {expected} below it", f"make {expected} in it, and move them there"
+        text, do = f"its files are in it, not in {expected} below it", f"make {expected} in it, and move them there"
     else:
-        text, do = f"is no name of a folder of dies, which is {expected} here", f"rename the folder to {expected}"
+        text, do = f"is not the expected folder name of the dies, {expected}", f"rename the folder to {expected}"
     notes.add("edge10.tree_misnamed", "", text, do=do)
 
 
@@ -284,12 +284,12 @@ def _find_lengths(
     if not expected:
         return compiled.complete, _FILES
     if present and expected - present and present - expected:
-        text = "; ".join(f"{source} tells {_joined(numbers)}" for source, numbers in stated.items())
+        text = "; ".join(f"{source}: {_joined(numbers)}" for source, numbers in stated.items())
         text = f"{text}; the files are of {_joined(compiled.complete)}"
         context.notes.add("edge10.tree_lengths_contradict", _parent(compiled.folder), text)
         return compiled.complete, _FILES
     if more := sorted(present - expected):
-        text = f"length {_joined(more)} is there too, complete or nearly so, and was not asked for"
+        text = f"length {_joined(more)} is also present, complete or nearly so, but was not requested"
         context.notes.remarks.append(text)
     return tuple(sorted(expected | present)), " and ".join(stated)
 
@@ -304,13 +304,13 @@ def _joined(numbers: Sequence[int]) -> str:
 def _check_name(notes: FolderNotes, settings: FolderName, tree: _FolderSettings) -> None:
     if settings.rest:
         do = f"rename the folder to {settings.name.removesuffix(f'_{settings.rest}')}"
-        notes.add("edge10.tree_name_rest", None, f"its name goes on with _{settings.rest}", do=do)
+        notes.add("edge10.tree_name_rest", None, f"its name ends with _{settings.rest}", do=do)
     if tree.kind == "vlm" and "_" in settings.model:
-        text = f"its name has an underscore in that of the model: {settings.model}"
+        text = f"its model name contains an underscore: {settings.model}"
         notes.add("edge10.tree_name_model", None, text)
     if settings.remap is not None and settings.dies == tree.dies and not _is_order(settings):
         end = settings.remap or "(nothing)"
-        text = f"its name ends in {end}, which is no order of {settings.dies} dies for both parts"
+        text = f"its name ends in {end}, which is not an order of {settings.dies} dies for both parts"
         notes.add("edge10.tree_remap", None, text)
 
 
@@ -339,7 +339,7 @@ def _check_checkpoint(context: _Context, base: str, float_: ScannedFolder | None
         CheckpointCheck(checkpoint, facts, notes, kind=kind, step=request.step, float_model=float_model).run()
     for option, value in (("--dies", request.dies), ("--lengths", request.lengths)):
         if value is not None:
-            notes.unchecked.append(f"what {option} says: it is of a compiled model, and this is a checkpoint")
+            notes.unchecked.append(f"{option}: applies to a compiled model, but this is a checkpoint")
     return context.result("checkpoint", checkpoint.name, _FolderSettings(kind))
 
 

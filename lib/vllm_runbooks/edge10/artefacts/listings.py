@@ -66,13 +66,13 @@ def read(text: str, where: str) -> Listing:
         raise InputError(f"{where}: is larger than {MAX_TEXT:,} characters; list one folder of artefacts")
     lines = list(itertools.islice(_lines(text), _MAX_LINES + 1))
     if not lines:
-        raise InputError(f"{where}: is empty; give a folder, or what `tree` or `ls -lR` prints of it")
+        raise InputError(f"{where}: is empty; use a folder, or its listing by `tree` or `ls -lR`")
     for program, reader in (("permissions", _read_long), ("tree", _read_tree)):
         entries = reader(lines)
         if entries is not None:
             listing = _listing(*entries, program)
             return replace(listing, is_truncated=True) if len(lines) > _MAX_LINES else listing
-    raise InputError(f"{where}: is no listing of a folder; give a folder, or what `tree -s` or `ls -lR` prints of it")
+    raise InputError(f"{where}: is not a folder listing; use a folder, or its listing by `tree -s` or `ls -lR`")
 
 
 def _lines(text: str) -> Iterator[str]:

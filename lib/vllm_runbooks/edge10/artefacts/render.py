@@ -11,12 +11,12 @@ from vllm_runbooks.edge10.artefacts.records import CheckedFolder
 from vllm_runbooks.edge10.findings_render import blocks, path
 
 STANDINGS = {
-    True: ("ok", "nothing was found that is missing or wrong", Tone.GOOD),
+    True: ("ok", "no problems found", Tone.GOOD),
     False: ("not ok", "something is missing or wrong", Tone.BAD),
-    None: ("unknown", "nothing wrong was found, and something that was asked for could not be established", Tone.WARN),
+    None: ("unknown", "no problems found, but not everything requested could be checked", Tone.WARN),
 }
 ARTEFACT_NAMES = {"compiled": "a compiled model", "checkpoint": "a checkpoint"}
-KIND_NAMES = {"llm": " of a language model", "vlm": " of a model with pictures"}
+KIND_NAMES = {"llm": " of a language model", "vlm": " of a vision-language model"}
 _MAX_ROWS = 60
 _MAX_TEXT = 600
 
@@ -33,15 +33,15 @@ def view(checked: CheckedFolder) -> list[TextBlock]:
             sections.append(headed(name, [*rows, *map(bulleted, beyond(items, _MAX_ROWS))]))
 
     findings = [block for finding in checked.findings[:_MAX_ROWS] for block in blocks(finding)]
-    add("WHAT IS WRONG", checked.findings, findings)
-    for name, texts in (("NOT ESTABLISHED", checked.unchecked), ("NOT JUDGED", checked.notes)):
+    add("PROBLEMS", checked.findings, findings)
+    for name, texts in (("UNKNOWN", checked.unchecked), ("NOT CHECKED", checked.notes)):
         add(name, texts, [bulleted(one_line(cut(text, _MAX_TEXT))) for text in texts[:_MAX_ROWS]])
     return [*parted(sections), BLANK]
 
 
 def about(checked: CheckedFolder) -> Iterator[str]:
     """Lines on what the folder is: its kind, dies, lengths and size."""
-    name = path(checked.name or checked.listing.name) or "a folder whose name is not told"
+    name = path(checked.name or checked.listing.name) or "unnamed folder"
     yield f"{name}: {ARTEFACT_NAMES[checked.artefact]}{KIND_NAMES.get(checked.kind or '', '')}, by {checked.toolchain}"
     if checked.dies is not None:
         lengths = ", ".join(map(str, checked.lengths or ())) or "none"

@@ -115,7 +115,7 @@ class TreeCheck:
             if path in self.tree.files and self.tree.files[path].bytes != 0:
                 self._add("edge10.tree_json_damaged", path, problem)
         if (more := len(self.notes.findings) - first - _MAX_FINDINGS) > 0:
-            self.notes.remarks.append(f"{more:,} more findings are not told")
+            self.notes.remarks.append(f"{more:,} more findings are not shown")
             del self.notes.findings[-more:]
 
     def _drop(self, slots: Iterable[Slot]) -> None:
@@ -132,13 +132,13 @@ class TreeCheck:
             if self._is_gone(top, needed):
                 renamed = [slot for slot in self.missing if self.tree.raw_forms[slot.number].folder == top]
                 self._drop([*needed, *renamed])
-                self._add("edge10.tree_folder_missing", top, f"nothing is in it, where {_belong(len(needed))}")
+                self._add("edge10.tree_folder_missing", top, f"is empty, but {_belong(len(needed))}")
         for length in self.lengths:
             needed = [slot for slot in self.compiled.slots(length) if slot.number in self.compiled.programs]
             folder = self.compiled.path(length)
             if self._is_gone(folder, needed):
                 self._drop(slot for slot in self.missing if slot.length == length)
-                text = f"nothing of length {length} is there, where {_belong(len(needed))}"
+                text = f"no files of length {length}, but {_belong(len(needed))}"
                 self._add("edge10.tree_length_missing", folder, text)
 
     def _is_gone(self, folder: str, needed: Sequence[Slot]) -> bool:
@@ -160,7 +160,7 @@ class TreeCheck:
                 is_gone = all(slot in self.missing and not self.tree.raw.get(slot) for slot in needed)
                 if len(needed) > 1 and is_gone:
                     self._drop(needed)
-                    text = f"no file of die {die} is there, where {_belong(len(needed))}"
+                    text = f"no files of die {die}, but {_belong(len(needed))}"
                     self._add("edge10.tree_die_missing", folder, text)
 
     def _sources(self, slot: Slot) -> list[PlacedFile]:
@@ -205,13 +205,13 @@ class TreeCheck:
             self._add(f"edge10.tree_{what}_beyond", where, f"{text}; {expected[what]}")
         for path in self.tree.others:
             if _LEFTOVER.fullmatch(path.rpartition("/")[2]):
-                self._add("edge10.tree_leftover", path, "was not written whole, or is the memory of a program")
+                self._add("edge10.tree_leftover", path, "is incomplete, or is a core dump")
             else:
-                self._add("edge10.tree_unknown_file", path, "is no file that a compile is known to write")
+                self._add("edge10.tree_unknown_file", path, "is not a known output of a compile")
         for folder, stems in self.tree.stems.items():
             if len(stems) > 1:
                 names = " and ".join(cut(stem, 40) for stem in sorted(stems)[:3])
-                text = f"holds files of {len(stems)} compiles, by their names: {names}"
+                text = f"contains files of {len(stems)} compiles, according to their names: {names}"
                 self._add("edge10.tree_mixed", folder, text)
 
     def _check_empty(self) -> None:
@@ -219,7 +219,7 @@ class TreeCheck:
         sized = [file for file in files if file.size is not None]
         empty = [file for file in sized if file.size == 0]
         if not sized:
-            self.notes.remarks.append("sizes are not told, so that empty files are not found")
+            self.notes.remarks.append("unknown file sizes, so empty files are not detected")
         elif len(empty) == len(sized):
             self._add("edge10.tree_files_empty", None, f"all {len(empty):,} files are empty")
         else:

@@ -130,7 +130,7 @@ class CheckpointCheck:
             if not is_of_kind or any(name in self.files for name in row.names) or missing.intersection(row.names):
                 continue
             if self.kind is None and row.kinds != ("llm", "vlm"):
-                self.notes.unchecked.append(f"whether {row.names[0]} is wanted: the kind of model is not told")
+                self.notes.unchecked.append(f"whether {row.names[0]} is required: unknown kind of model")
                 continue
             if reason := self._reason_for(row):
                 name = next((name for name in row.names if self._float_has(name)), row.names[0])
@@ -152,9 +152,9 @@ class CheckpointCheck:
             return f"is missing: {row.says}" if row.says else "is missing"
         if self.float is not None:
             is_there = any(map(self._float_has, row.names))
-            return f"is missing, and the float model has it: {row.says}" if is_there else ""
+            return f"is missing, but the float model has it: {row.says}" if is_there else ""
         partner = _BPE_PAIR.get(row.names[0], "")
-        return f"is missing, and {partner} is there, which is of no use without it" if partner in self.files else ""
+        return f"is missing, but {partner} requires it" if partner in self.files else ""
 
     # ---- weights
 
@@ -162,13 +162,13 @@ class CheckpointCheck:
         shards = self.checkpoint.shards
         indexed = sorted({str(place) for place in self.places.values()})
         if not shards and not indexed:
-            self.add("edge10.checkpoint_weights_missing", None, "holds no weights (*.safetensors)")
+            self.add("edge10.checkpoint_weights_missing", None, "contains no weights (*.safetensors)")
             return
         for name in indexed:
             if name not in self.files:
-                self.add("edge10.checkpoint_shard_missing", name, "is missing, and the index names it")
+                self.add("edge10.checkpoint_shard_missing", name, "is missing, but listed in the index")
         if INDEX not in self.files and len(shards) > 1:
-            self.add("edge10.checkpoint_index_missing", INDEX, "is missing, and the weights are in several files")
+            self.add("edge10.checkpoint_index_missing", INDEX, "is missing, but the weights are in several files")
         for path, problem in self.contents.damaged.items():
             if path.endswith(_WEIGHTS):
                 self.add("edge10.checkpoint_shard_damaged", path, problem)
@@ -176,14 +176,14 @@ class CheckpointCheck:
             if self.files[name].bytes == 0 and name not in self.contents.damaged:
                 self.add("edge10.checkpoint_shard_damaged", name, "is empty")
         if not self.contents.tensors:
-            self.notes.remarks.append("the headers of the weights are not known, so that their form is not judged")
+            self.notes.remarks.append("unknown weight headers, so their format is not checked")
 
     # ---- the form after conversion
 
     def _check_quantization(self) -> None:
         if self.checkpoint.config is None:
             if self.step == "convert":
-                self.notes.unchecked.append("whether it is converted: what config.json says is not known")
+                self.notes.unchecked.append("whether it is converted: unknown config.json")
             return
         settings = self.checkpoint.setting("quantization_config")
         if not isinstance(settings, dict):
@@ -192,34 +192,34 @@ class CheckpointCheck:
         method = str(settings.get("quant_method") or settings.get("quant_type") or "").lower()
         methods = self.facts.calibration.methods
         if self.step == "quantise" and (method not in methods or not self.packed):
-            self.notes.remarks.append("its own form before conversion is not told by the source, and not judged")
+            self.notes.remarks.append("its format before conversion is not documented and not checked")
             return
         if method not in methods:
-            text = f"says quant_method {method or '(nothing)'}, where conversion writes {', '.join(methods)}"
+            text = f"has quant_method {method or '(nothing)'}, but conversion writes {', '.join(methods)}"
             self.add("edge10.checkpoint_method", _CONFIG, text)
             return
         bits = settings.get("bits", settings.get("w_bit"))
         if bits != _BITS:
             number = bits if isinstance(bits, int) else "nothing of"
-            self.add("edge10.checkpoint_bits", _CONFIG, f"says {number} bits, where weights are {_BITS} bits wide")
+            self.add("edge10.checkpoint_bits", _CONFIG, f"has {number} bits, but weights have {_BITS} bits")
         quantised = [name for name in self.packed if _VISION.search(name)]
         if quantised and self.kind == "vlm" and not self.facts.calibration.vision:
-            text = f"holds {_and_more(quantised)}: packed weights of the vision part"
+            text = f"contains {_and_more(quantised)}: packed weights of the vision part"
             self.add("edge10.checkpoint_vision_quantised", self._file_of(quantised[0]), text)
         if self.names and not self.packed:
-            text = "says that weights are packed, and no tensor is (*.qweight)"
+            text = "declares packed weights, but no tensor is packed (*.qweight)"
             self.add("edge10.checkpoint_not_converted", _CONFIG, text)
 
     def _check_without_settings(self) -> None:
         if self.packed:
-            text = f"has no quantization_config, and {len(self.packed):,} weights are packed"
+            text = f"has no quantization_config, but {len(self.packed):,} weights are packed"
             self.add("edge10.checkpoint_unsaid", _CONFIG, text)
         elif self.step == "convert":
             text = "has no quantization_config" + (", and no weight is packed" if self.names else "")
             self.add("edge10.checkpoint_not_converted", _CONFIG, text)
         else:
-            text = "it is not converted, or not quantised at all: its form before conversion is not told by the source"
-            self.notes.remarks.append(text + ("" if self.step else "; --step convert asks for the converted form"))
+            text = "it is not converted, or not quantised: its format before conversion is not documented"
+            self.notes.remarks.append(text + ("" if self.step else "; --step convert requires the converted form"))
 
     def _file_of(self, tensor: str) -> str:
         return self.tensors[tensor][0] if tensor in self.tensors else INDEX
@@ -228,19 +228,19 @@ class CheckpointCheck:
 
     def _compare_with_float(self) -> None:
         if self.float is None:
-            text = "no float model is given (--float), so that sizes and optional files are not compared"
+            text = "no float model (--float), so sizes and optional files are not compared"
             self.notes.remarks.append(text)
             return
         if any(finding.id.startswith(_INCOMPLETE) for finding in self.notes.findings):
             return
         size, float_size = self.checkpoint.weight_bytes, self.float.weight_bytes
         if size is None or not float_size:
-            self.notes.remarks.append("sizes of the weights are not told, and not compared")
+            self.notes.remarks.append("unknown weight sizes, not compared")
             return
         least, most = float_size * _BITS / 16, float_size * (0.95 if self.step == "convert" else _MAX_OVERHEAD)
         if not least <= size <= most:
             text = (
-                f"has {size:,} bytes of weights, where {round(least):,} to {round(most):,} are plausible: 4 to 16 of "
+                f"has {size:,} bytes of weights, but {round(least):,} to {round(most):,} are plausible: 4 to 16 of "
                 "the float model's 16 bits a weight"
             )
             self.add("edge10.checkpoint_size", None, text)

@@ -127,21 +127,24 @@ def chain(
 
 def _float_model(subject: ServedLaunch) -> Path:
     if subject.is_container:
-        raise InputError(f"{subject.shown}: a container's model is not changed; give the command that runs in one")
+        raise InputError(
+            f"{subject.shown}: a container's model cannot be changed; use the command that runs in the container"
+        )
     starting.check_load(subject)
     if subject.target.is_tls:
-        raise InputError(f"{subject.shown}: EvalScope speaks to it without TLS; leave --ssl-* away for this")
+        raise InputError(f"{subject.shown}: EvalScope connects without TLS; remove --ssl-*")
     obstacle = ports.taken(subject.target.host, subject.target.port)
     if obstacle is not None and not obstacle.is_in_use:
         place = subject.target.place
-        raise InputError(f"{subject.shown}: {place}: {obstacle.why}; give --host and --port of this host")
+        raise InputError(f"{subject.shown}: {place}: {obstacle.why}; use --host and --port of this host")
     if subject.flags.get("quantization"):
         raise InputError(
-            f"{subject.shown}: is to serve the float model, so leave --quantization away; of the quantised one its "
-            "configuration tells vLLM"
+            f"{subject.shown}: serves the float model, so remove --quantization; for the quantised "
+            "model, vLLM reads it from "
+            "its configuration"
         )
     if subject.model is None:
-        raise InputError(f"{subject.shown}: names no model; give the folder of one")
+        raise InputError(f"{subject.shown}: has no model; use a model folder")
     model = Path(subject.model).expanduser().absolute()
     quantising.check_model(model)
     return model
@@ -163,7 +166,7 @@ class _ChainLimits:
             number = getattr(self, limit.name)
             is_default = number is None and limit.name == "memory_gib"
             if not is_default and (type(number) not in (int, float) or not 0 < number < math.inf):
-                raise InputError(f"{limit.name} is {number!r}; give a number above 0")
+                raise InputError(f"{limit.name} is {number!r}; use a number above 0")
 
     @property
     def total_s(self) -> float:
@@ -241,7 +244,7 @@ class _ChainRun:
         source = self.source
         if isinstance(source, Path):
             self.quantised = quantising.described(self.model, source)
-            text = f"{source}: was quantised before"
+            text = f"{source}: already quantised"
             self._add(ChainLink("quantise", LaunchResult.PASSED, text, files=(str(source),)))
             return
         limits = self.limits.of(self.limits.quantise_within_s)
@@ -334,7 +337,7 @@ def _serve_link(name: str, launch: Guarded, ready_s: float | None, stopped_by: s
     if problem := _launch_problem(launch):
         return ChainLink("serve", LaunchResult.FAILED, f"{name}: {problem}", ready_s, files=folders)
     if ready_s is None:
-        text = f"{name} not ready: {stopped_by or 'ended before'}"
+        text = f"{name} not ready: {stopped_by or 'ended first'}"
         return ChainLink("serve", LaunchResult.FAILED, text, files=folders)
     return ChainLink("serve", LaunchResult.PASSED, f"{name} ready", ready_s, files=folders)
 
@@ -347,4 +350,4 @@ def _launch_problem(launch: Guarded) -> str:
     title = f": {cause.title}" if cause is not None else ""
     if attempt.ready_s is None:
         return f"never ready, {attempt.ending}{title}"
-    return "" if attempt.is_proved else f"was ready and did not stay, it {attempt.ending}{title}"
+    return "" if attempt.is_proved else f"was ready, but then {attempt.ending}{title}"

@@ -53,17 +53,18 @@ class RequestLimits(NamedTuple):
 def check_count(name: str, count: object, most: int) -> None:
     """Check that a value is a whole number from 1 to `most`; raises InputError."""
     if type(count) is not int or not 1 <= count <= most:
-        raise InputError(f"{name} is {count!r}; give a whole number from 1 to {most}")
+        raise InputError(f"{name} is {count!r}; use a whole number from 1 to {most}")
 
 
 def questions_in(folder: Path) -> Questions:
     """The questions of a folder, each with an answer among its choices; raises InputError."""
     if not folder.is_dir():
-        raise InputError(f"questions: {folder}: is no folder; name the one that holds files NAME{_SUFFIX}")
+        raise InputError(f"questions: {folder}: is not a folder; use the folder with the files NAME{_SUFFIX}")
     files = sorted(folder.glob(f"*{_SUFFIX}"))
     if not files:
         raise InputError(
-            f"questions: {folder}: holds no file NAME{_SUFFIX}; write one with the columns question, A, B, … and answer"
+            f"questions: {folder}: contains no file NAME{_SUFFIX}; write one with the columns "
+            "question, A, B, … and answer"
         )
     return Questions(folder.absolute(), {path.name.removesuffix(_SUFFIX): _count_questions(path) for path in files})
 
@@ -87,15 +88,15 @@ def _count_questions(path: Path) -> int:
                 count += 1
                 if not row["question"] or row["answer"] not in choices:
                     raise InputError(
-                        f"questions: {path}:{rows.line_num}: has no question, or an answer that is none of "
+                        f"questions: {path}:{rows.line_num}: has no question, or its answer is not one of "
                         f"{', '.join(choices)}"
                     )
     except OSError as error:
-        raise InputError(f"questions: {path}: {error.strerror}; name files that can be read") from None
+        raise InputError(f"questions: {path}: {error.strerror}; use readable files") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"questions: {path}: cannot be read as CSV in UTF-8 ({error}); write it again") from None
     if not count:
-        raise InputError(f"questions: {path}: holds no question below its first line")
+        raise InputError(f"questions: {path}: contains no question below its first line")
     return count
 
 
@@ -158,6 +159,6 @@ def evaluate(
     files = (program.log, *([str(out)] if out.is_dir() else []))
     result, text = LaunchResult.PASSED, f"{questions.count} questions"
     if program.reason:
-        gone = f"the {name} server was gone before EvalScope was through"
+        gone = f"the {name} server ended before EvalScope finished"
         result, text = LaunchResult.FAILED, gone if is_gone() else f"EvalScope: {program.reason}"
     return ChainLink(f"evaluate-{name}", result, text, program.seconds, program, files)

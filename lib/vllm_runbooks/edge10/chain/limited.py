@@ -85,11 +85,11 @@ def run(
                     live.take(chunk)
                     monitor.sample(running.pid)
                     why = monitor.exceeded(limits, began)
-                    why = why or ("it was not wanted any more" if context.is_cancelled() else "")
+                    why = why or ("it was canceled" if context.is_cancelled() else "")
                     if why:
                         break
                 live.finish()
-        status, ending = (None, f"was ended: {why}") if why else (running.status, running.ending)
+        status, ending = (None, f"was stopped: {why}") if why else (running.status, running.ending)
         signal_name = None if running.signalled is None else signal.Signals(running.signalled).name
         if not why and (signal_name or status != 0):
             why = f"stopped by {signal_name}" if signal_name else f"it {ending}{_last_error(log)}"
@@ -116,9 +116,9 @@ class _Monitor:
 
     def exceeded(self, limits: RunLimits, began: float) -> str:
         if self.memory > limits.memory_gib * _GIB:
-            return f"it had {self.memory / _GIB:.1f} GiB of memory, more than the {limits.memory_gib:.1f} that it may"
+            return f"it had {self.memory / _GIB:.1f} GiB of memory, more than its limit of {limits.memory_gib:.1f}"
         if time.monotonic() - began >= limits.seconds:
-            return f"it was not through after {limits.seconds:g} s; give it more time"
+            return f"it timed out after {limits.seconds:g} s; increase its timeout"
         return ""
 
     def write(self, file: IO[bytes], chunk: bytes) -> None:

@@ -46,8 +46,7 @@ def find(python: str, default: str | None, environment: Mapping[str, str]) -> Op
         source, path = "the Python of vLLM", default
     else:
         raise InputError(
-            "it is not known which Python has llm-compressor and EvalScope; name it with `python` or in the variable "
-            f"{VARIABLE}"
+            f"unknown Python with llm-compressor and EvalScope; set it with `python` or in the variable {VARIABLE}"
         )
     try:
         output = subprocess.run(  # noqa: S603 - the Python that was named, and a program of ours
@@ -61,7 +60,7 @@ def find(python: str, default: str | None, environment: Mapping[str, str]) -> Op
         data = json.loads(output.splitlines()[-1])
         versions = {package: data[package] if isinstance(data[package], str) else None for package in _DISTRIBUTIONS}
     except (OSError, subprocess.SubprocessError, ValueError, IndexError, KeyError, TypeError):
-        raise InputError(f"{source}: {path} does not say what is installed in it; name a Python that works") from None
+        raise InputError(f"{source}: {path} does not list its packages; use a working Python") from None
     return OpenParts(path, versions)
 
 
@@ -71,9 +70,9 @@ def _find_python(name: str, source: str) -> str:
         candidates = (place / python for python in _PYTHONS)
         place = next((python for python in candidates if python.is_file()), place)
         if place.is_dir():
-            raise InputError(f"{source}: {name}: no environment of Python lies there; name one, or its bin/python")
+            raise InputError(f"{source}: {name}: is not a Python environment; use one, or its bin/python")
     elif not os.access(place, os.X_OK) or not place.is_file():
-        raise InputError(f"{source}: {name}: no such Python; name one, or the folder of its environment")
+        raise InputError(f"{source}: {name}: no such Python; use one, or the folder of its environment")
     # Not resolved: the link tells a Python its environment.
     return str(place.absolute())
 
@@ -87,6 +86,6 @@ def how(parts: OpenParts, lacking: Sequence[str]) -> str:
     """One line on what is missing and how to install it."""
     return (
         f"{' and '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not installed in {parts.python}; in an "
-        f"environment of its own, `python -m venv ENV && ENV/bin/pip install {' '.join(lacking)}`, then name it with "
+        f"separate environment, `python -m venv ENV && ENV/bin/pip install {' '.join(lacking)}`, then set it with "
         f"`python` or in the variable {VARIABLE}"
     )

@@ -52,7 +52,7 @@ def _samples(request: dict[str, Any], tokenizer: Any) -> Any:
         if len(rows) == request["samples"]:
             break
     if not rows:
-        message = f"{request['calibration']}: no text in it becomes a token"
+        message = f"{request['calibration']}: its texts contain no tokens"
         raise ValueError(message)
     return Dataset.from_list(rows)
 

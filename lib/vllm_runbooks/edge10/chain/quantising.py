@@ -45,10 +45,10 @@ def plan(method: str, calibration: str, samples: int, tokens: int) -> Quantising
     """A validated plan; raises InputError."""
     if not calibration.strip():
         raise InputError(
-            "calibration: is empty; name a file of texts, one a line, or give `quantised` where the model is quantised"
+            "calibration: is empty; use a file with one text per line, or set `quantised` to a quantised model"
         )
     if method not in SCHEMES:
-        raise InputError(f"method: {method!r} is none that the open parts have; give {' or '.join(SCHEMES)}")
+        raise InputError(f"method: {method!r} is not supported by the open-source tools; use {' or '.join(SCHEMES)}")
     check_count("samples", samples, _MAX_SAMPLES)
     check_count("tokens", tokens, _MAX_TOKENS)
     path = Path(calibration).expanduser().absolute()
@@ -59,34 +59,34 @@ def plan(method: str, calibration: str, samples: int, tokens: int) -> Quantising
 def _check_texts(path: Path) -> None:
     try:
         if path.stat().st_size > _MAX_TEXTS:
-            raise InputError(f"calibration: {path}: is larger than {_MAX_TEXTS >> 30} GiB; some hundred texts will do")
+            raise InputError(
+                f"calibration: {path}: is larger than {_MAX_TEXTS >> 30} GiB; a few hundred texts are enough"
+            )
         with path.open(encoding="utf-8") as file:
             has_text = any(line.strip() for line in file)
     except OSError as error:
-        raise InputError(f"calibration: {path}: {error.strerror}; name a file of texts, one a line") from None
+        raise InputError(f"calibration: {path}: {error.strerror}; use a file with one text per line") from None
     except UnicodeDecodeError:
-        raise InputError(f"calibration: {path}: is no text in UTF-8; name a file of texts, one a line") from None
+        raise InputError(f"calibration: {path}: is not UTF-8 text; use a file with one text per line") from None
     if not has_text:
-        raise InputError(f"calibration: {path}: holds no text; name a file of texts, one a line")
+        raise InputError(f"calibration: {path}: contains no text; use a file with one text per line")
 
 
 def check_model(folder: Path) -> None:
     """Check that a folder has a complete float language model; raises InputError."""
     if not folder.is_dir():
-        raise InputError(
-            f"{folder}: is no folder; the chain works on a model that lies on this host, so name its folder"
-        )
+        raise InputError(f"{folder}: is not a folder; the chain needs the folder of a model on this host")
     if problems := checkpoints.problems(folder):
         raise InputError(problems[0])
     config = _read_config(folder)
     if "quantization_config" in config:
-        raise InputError(f"{folder}: is quantised already (quantization_config in config.json); name the float model")
+        raise InputError(f"{folder}: is already quantised (quantization_config in config.json); use the float model")
     names = config.get("architectures")
     architecture = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else None
     if architecture is not None and not architecture.endswith("ForCausalLM"):
         raise InputError(
-            f"{folder}: {architecture[:80]} is no language model alone, and nothing else is quantised here; quantise "
-            "it with its own tool, and give the result as `quantised`"
+            f"{folder}: {architecture[:80]} is not a plain language model, which is all that is supported; quantise "
+            "it with its own tool, and set `quantised` to the result"
         )
 
 
@@ -107,7 +107,7 @@ def quantise(
     out, progress = place / "model", _Progress(context.say)
     needed, free = checkpoints.tensor_bytes(model) or 0, shutil.disk_usage(place).free
     if free < needed:
-        text = f"{place}: {free >> 20} MiB are free, and the float model alone has {needed >> 20}; name another folder"
+        text = f"{place}: {free >> 20} MiB is free, but the float model needs {needed >> 20}; use another folder"
         return ChainLink("quantise", LaunchResult.FAILED, text), None
     request = {
         "model": str(model),
@@ -154,7 +154,7 @@ def _summary(quantised: Quantised) -> str:
     before, after = ((size or 0) / 1e6 for size in (quantised.float_bytes, quantised.quantised_bytes))
     text = f"{quantised.method}, {quantised.scheme}: {before:.1f} MB became {after:.1f} MB"
     if quantised.samples is not None:
-        text += f", calibrated with {quantised.samples} texts of {quantised.sample_tokens} tokens in all"
+        text += f", calibrated with {quantised.samples} texts of {quantised.sample_tokens} tokens in total"
     return text
 
 
@@ -207,7 +207,7 @@ def described(model: Path, out: Path) -> Quantised:
 def lacking(out: Path) -> tuple[str, ...]:
     """Missing and damaged parts of a quantised model, a sentence each."""
     if not out.is_dir():
-        return (f"{out}: is no folder; correct the path",)
+        return (f"{out}: is not a folder; correct the path",)
     problems = tuple(checkpoints.problems(out))
     if not problems and not isinstance(_read_config(out).get("quantization_config"), dict):
         return (f"{out}: its config.json has no quantization_config, so it is served as a float model",)

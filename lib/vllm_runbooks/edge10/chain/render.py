@@ -15,7 +15,7 @@ _HEAD = ("link", "result", "wall", "CPU", "memory")
 def shown(chain: OpenChain | None) -> RenderedView:
     """Render a chain; None if none was run."""
     if chain is None:
-        return RenderedView.nothing("The chain was not run: chain names no command.")
+        return RenderedView.nothing("The chain was not run: chain has no command.")
     rows = [(link.name, link.result.value, *_cost(link)) for link in chain.links]
     lines = [f"{link.name}: {link.message}" for link in chain.links]
     lines += [link.program.command for link in chain.links if link.program is not None]
@@ -27,8 +27,8 @@ def shown(chain: OpenChain | None) -> RenderedView:
         parts.append(comparison.plain)
         html += comparison.html
     else:
-        parts.append(f"Not judged: {visible(chain.no_accuracy_reason)}")
-        html += prose(f"Not judged: {chain.no_accuracy_reason}")
+        parts.append(f"Not compared: {visible(chain.no_accuracy_reason)}")
+        html += prose(f"Not compared: {chain.no_accuracy_reason}")
     if chain.folder:
         parts.append(f"Logs, reports and the quantised model: {chain.folder}.")
         html += remark(parts[-1])

@@ -51,7 +51,7 @@ def preflight(
 
     for name in ("model", "data"):
         if (value := named[name]) is not None and not value.strip():
-            raise click.UsageError(f"--{name}: the name is empty; name one, or leave it out.")
+            raise click.UsageError(f"--{name}: the name is empty; set one, or remove it.")
     if snapshot is not None and python is not None:
         raise click.UsageError("--python is asked on this host; a snapshot has its own packages.")
     request = here.read_asked(step, **named)

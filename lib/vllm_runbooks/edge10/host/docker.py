@@ -52,9 +52,9 @@ def _program() -> DockerFacts:
     answer = ask(host_commands.argv("docker-program"))
     why = "" if answer.status == 0 else " ".join(answer.errors.split())[:400]
     if answer.is_late:
-        why = f"its program gave no answer within {asking.LIMIT_S:g} s"
+        why = f"the docker CLI did not answer within {asking.LIMIT_S:g} s"
     elif answer.status != 0 and not why:
-        why = f"its program ended with status {answer.status}"
+        why = f"the docker CLI exited with status {answer.status}"
     return DockerFacts(reason=why, client=docker_texts.parse_program(answer.output))
 
 

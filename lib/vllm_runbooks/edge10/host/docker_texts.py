@@ -97,9 +97,9 @@ def parse_daemon_file(path: str, text: str) -> DaemonFile:
     try:
         data = loaded(text)
     except ValueError as error:
-        return DaemonFile(path, exists=True, problem=f"is no JSON: {error}")
+        return DaemonFile(path, exists=True, problem=f"invalid JSON: {error}")
     if not isinstance(data, dict):
-        return DaemonFile(path, exists=True, problem="line 1: is no JSON object")
+        return DaemonFile(path, exists=True, problem="line 1: not a JSON object")
     registries, runtimes = data.get("insecure-registries"), data.get("runtimes")
     is_list = isinstance(registries, list) and all(isinstance(name, str) for name in registries)
     problem = ""

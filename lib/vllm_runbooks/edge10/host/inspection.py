@@ -61,14 +61,14 @@ def _unknown(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:
     yield from _unknown_of_docker(context)
     inventory = context.host.inventory
     if not context.knows_gpus:
-        yield UnknownHostFact("cards and their driver", "nobody told")
+        yield UnknownHostFact("GPUs and their driver", "not reported")
     elif inventory.gpus and inventory.driver is None:
-        yield UnknownHostFact("release of the driver", "it was not told")
+        yield UnknownHostFact("driver version", "not reported")
     if context.needs_docker and not context.is_container and context.host.toolkit is None:
-        yield UnknownHostFact("the container toolkit", "nobody told")
+        yield UnknownHostFact("the container toolkit", "not reported")
     yield from _unknown_of_model(context)
     if context.request.step == "compile" and context.host.environment is None:
-        yield UnknownHostFact(f"{rules.THREADS} in the environment", "nobody told")
+        yield UnknownHostFact(f"{rules.THREADS} in the environment", "not reported")
     yield from _unknown_of_python(context)
 
 
@@ -80,27 +80,27 @@ def _unknown_of_docker(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:
         return
     docker, registry, image = context.docker, context.request.registry, context.request.image
     if docker is None:
-        yield UnknownHostFact("docker", "nobody told")
+        yield UnknownHostFact("docker", "not reported")
         return
     if docker.state is DockerState.UNKNOWN:
         yield UnknownHostFact("docker's service", docker.reason or "what it said is not understood")
     is_answering = docker.state is DockerState.ANSWERS
-    why = "it was not asked when this was recorded" if is_answering else f"docker: {docker.state.value}"
+    why = "not recorded" if is_answering else f"docker: {docker.state.value}"
     if registry is not None and not context.has_image and rules.accepts_registry(context) is None:
-        yield UnknownHostFact(f"whether docker takes {registry} without a certificate", why)
+        yield UnknownHostFact(f"whether docker accepts {registry} without a certificate", why)
     if image is None:
-        yield UnknownHostFact(f"whether the step's image ({context.step.image}) is there", "name it: --image NAME:TAG")
+        yield UnknownHostFact(f"whether the step's image ({context.step.image}) exists", "set --image NAME:TAG")
     elif context.has_image is None:
-        yield UnknownHostFact(f"whether the image {image} is there", why)
+        yield UnknownHostFact(f"whether the image {image} exists", why)
 
 
 def _unknown_of_model(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:
     step, listed = context.request.step, context.listed
     if context.request.model is None:
-        yield UnknownHostFact(f"whether the toolchain may {step} the model", "name it: --model NAME, or its folder")
+        yield UnknownHostFact(f"whether the toolchain can {step} the model", "set --model NAME, or its folder")
     elif listed is not None and {"quantise": listed.quantise, "compile": listed.compile}.get(step, True) is None:
         near = f"; near: {', '.join(listed.similar)}" if listed.similar else ""
-        yield UnknownHostFact(f"whether the toolchain may {step} {listed.name}", f"{listed.reason}{near}")
+        yield UnknownHostFact(f"whether the toolchain can {step} {listed.name}", f"{listed.reason}{near}")
 
 
 def _unknown_of_python(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:
@@ -113,7 +113,7 @@ def _unknown_of_python(context: EdgeRuleContext) -> Iterator[UnknownHostFact]:
         return
     if host.python is None:
         yield UnknownHostFact(
-            f"versions of {', '.join(packages_of_step)} in the Python of this step", "name it: --python PATH"
+            f"versions of {', '.join(packages_of_step)} in the Python of this step", "set --python PATH"
         )
         return
     blank = [name for name in packages_of_step if name != "vllm" and name not in (packages or {})]

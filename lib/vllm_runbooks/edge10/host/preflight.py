@@ -57,12 +57,12 @@ def folder(path: Path) -> FolderFacts:
     try:
         full = path.expanduser().absolute()
         if full.exists() and not full.is_dir():
-            raise InputError(f"--data {visible(str(path)[:200])}: is no folder; name one")
+            raise InputError(f"--data {visible(str(path)[:200])}: is not a folder")
         existing = next(parent for parent in (full, *full.parents) if parent.is_dir())
         disk = shutil.disk_usage(existing)
     except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"--data {visible(str(path)[:200])}: {reason}; name a folder") from None
+        raise InputError(f"--data {visible(str(path)[:200])}: {reason}; use a folder") from None
     return FolderFacts(
         path=str(path),
         exists=existing == full,
@@ -83,13 +83,11 @@ def read_asked(
 ) -> HostCheckRequest:
     """What a host is checked for, validated; raises InputError."""
     if image is not None and not host_commands.is_of_kind("image", image):
-        raise InputError(
-            f"--image {_shown(image)}: is no name of an image; give one as NAME:TAG, or HOST:PORT/NAME:TAG"
-        )
+        raise InputError(f"--image {_shown(image)}: is not an image name; use NAME:TAG or HOST:PORT/NAME:TAG")
     if registry is not None:
         match = _REGISTRY.fullmatch(registry)
         if match is None or (match[1] is not None and not 0 < int(match[1]) < 1 << 16):
-            raise InputError(f"--registry {_shown(registry)}: is no registry; give its HOST:PORT alone")
+            raise InputError(f"--registry {_shown(registry)}: is not a registry; use only HOST:PORT")
     return HostCheckRequest(step, model, image, registry, data)
 
 

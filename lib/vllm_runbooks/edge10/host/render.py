@@ -29,9 +29,9 @@ _UNKNOWN = "unknown"
 _ANSWERS = {True: styled("yes", Tone.GOOD), False: styled("no", Tone.BAD), None: styled(_UNKNOWN, Tone.WARN)}
 _MODELS_HEAD = ("model", "quantise", "compile", "kind", "why")
 _VERDICTS = {
-    True: ("ok", "nothing that can be known beforehand stands in the way", GREEN, Tone.GOOD),
+    True: ("ok", "no problems found", GREEN, Tone.GOOD),
     False: ("not ok", "the step would fail or suffer", RED, Tone.BAD),
-    None: (_UNKNOWN, "nothing was found that stands in the way, and not everything is known", AMBER, Tone.WARN),
+    None: (_UNKNOWN, "no problems found, but some facts are unknown", AMBER, Tone.WARN),
 }
 
 
@@ -73,13 +73,13 @@ def host(checked: CheckedHost) -> list[TextBlock]:
     headline, tone = _headline(checked), _VERDICTS[checked.ok][3]
     lead: list[TextBlock] = [SentenceLines(styled(headline.verdict, tone) + f": {headline.why}")]
     if checked.constructed:
-        text = f"constructed, not read on a host: {visible(checked.source or 'from no source')}"
+        text = f"constructed example, not read on a host: {visible(checked.source or 'from no source')}"
         lead.append(SentenceLines(cut(text, 400)))
     sections: tuple[tuple[str, list[TextBlock]], ...] = (
         ("HOST", list(map(bulleted, _facts(checked)))),
         ("WHAT IT MEANS", [block for finding in checked.findings for block in findings_render.blocks(finding)]),
         ("WHAT THE COMMANDS CHANGE", list(map(bulleted, _commands(checked)))),
-        ("NOT KNOWN", [bulleted(visible(f"{unknown.fact} ({unknown.reason})")) for unknown in checked.unknown]),
+        ("UNKNOWN", [bulleted(visible(f"{unknown.fact} ({unknown.reason})")) for unknown in checked.unknown]),
     )
     parts = [lead, *(headed(name, blocks) for name, blocks in sections if blocks)]
     return [*parted([*parts, [SentenceLines(styled(checked.toolchain, Tone.FAINT))]]), BLANK]
@@ -91,7 +91,7 @@ def host_shown(checked: CheckedHost) -> RenderedView:
     if checked.findings:
         html += findings_render.table(checked.findings) + "".join(map(remark, _commands(checked)))
     if checked.unknown:
-        html += heading("Not known") + "".join(
+        html += heading("Unknown") + "".join(
             remark(f"{unknown.fact} ({unknown.reason})") for unknown in checked.unknown
         )
     return RenderedView(plain(host(checked)), html)
@@ -121,9 +121,7 @@ def _facts(checked: CheckedHost) -> Iterator[str]:
         yield f"container toolkit: {visible(programs) or 'not found'}"
     if checked.folder is not None:
         space = f"{_gib(checked.folder.free_gib)} free of {_gib(checked.folder.total_gib)}"
-        yield visible(
-            f"folder {cut(checked.folder.path, 200)}: {space}{'' if checked.folder.exists else ', not there'}"
-        )
+        yield visible(f"folder {cut(checked.folder.path, 200)}: {space}{'' if checked.folder.exists else ', missing'}")
     memory = inventory.host.memory_available_mib
     yield f"memory free: {_gib(None if memory is None else memory / 1024)}"
 
@@ -138,6 +136,6 @@ def _docker(docker: DockerFacts | None) -> str:
         parts.append(f"runtimes {', '.join(docker.runtimes or ()) or _UNKNOWN}")
         parts.append(f"{_gib(docker.root_free_gib)} free for images at {docker.root_folder or _UNKNOWN}")
     for image in docker.images:
-        states = {True: f"is there ({_gib(image.size_gib)})", False: "is not there", None: "is there or not: unknown"}
+        states = {True: f"exists ({_gib(image.size_gib)})", False: "is missing", None: "unknown"}
         parts.append(f"image {image.name} {states[image.exists]}")
     return visible(cut(f"docker: {'; '.join(parts)}", 600))

@@ -30,7 +30,7 @@ def load(name: str) -> EdgeHost:
     except WrongFileError as error:
         raise InputError(f"{error.wrong}; {_INSTEAD}") from None
     if len(documents) != 1:
-        raise InputError(f"{name}: holds {len(documents)} files; {_INSTEAD}")
+        raise InputError(f"{name}: contains {len(documents)} files; {_INSTEAD}")
     return read(sources.beginning(documents[0], MAX_TEXT), "standard input" if name == "-" else name)
 
 
@@ -45,18 +45,18 @@ def read(text: str, where: str) -> EdgeHost:
         InputError: It is no recorded host, or is damaged.
     """
     if len(text) > MAX_TEXT:
-        raise InputError(f"{where}: is larger than {MAX_TEXT >> 20} MiB, so no recorded host; {_INSTEAD}")
+        raise InputError(f"{where}: is larger than {MAX_TEXT >> 20} MiB, not a recorded host; {_INSTEAD}")
     try:
         data = upgrade(loaded(text.lstrip("\ufeff")), HOST)
     except ValueError as error:
-        raise InputError(f"{where}: is no JSON ({error}); {_INSTEAD}") from None
+        raise InputError(f"{where}: invalid JSON ({error}); {_INSTEAD}") from None
     kind = data.get("kind") if isinstance(data, dict) else None
     if kind == INVENTORY:
         return EdgeHost(inventory=inventories.read(text, where))
     if kind != HOST_KIND:
-        raise InputError(f'{where}: is no recorded host: "kind" is not "{HOST_KIND}"; {_INSTEAD}')
+        raise InputError(f'{where}: not a recorded host: "kind" is not "{HOST_KIND}"; {_INSTEAD}')
     if data.get("schema") != SCHEMA or isinstance(data["schema"], bool):
-        raise InputError(f"{where}: has schema {str(data.get('schema'))[:20]}, and {SCHEMA} is read; {_INSTEAD}")
+        raise InputError(f"{where}: has schema {str(data.get('schema'))[:20]}, supported is {SCHEMA}; {_INSTEAD}")
     values = {name: value for name, value in data.items() if name != "schema" and name not in _DERIVED}
     inventories.check(EdgeHost, values, where)
     host = record(EdgeHost, values)

@@ -160,7 +160,7 @@ def _docker_old(context: EdgeRuleContext) -> _Observations:
     order = _compare_versions(version, least)
     if order is not None and order <= 0:
         severity = None if order < 0 else Severity.DEGRADED
-        yield HostObservation(f"docker is {version}, and the guide asks for one above {least}", severity)
+        yield HostObservation(f"docker is {version}, but the guide requires a version above {least}", severity)
 
 
 # ---- GPUs in containers
@@ -169,8 +169,8 @@ def _docker_old(context: EdgeRuleContext) -> _Observations:
 def _driver_missing(context: EdgeRuleContext) -> _Observations:
     inventory = context.host.inventory
     if context.knows_gpus and inventory.driver is None and not inventory.gpus:
-        reason = inventory.no_gpus_reason or "no reason is told"
-        yield HostObservation(f"no driver of NVIDIA answers ({reason})", _gpu_severity(context))
+        reason = inventory.no_gpus_reason or "unknown reason"
+        yield HostObservation(f"no NVIDIA driver ({reason})", _gpu_severity(context))
 
 
 def _gpu_missing(context: EdgeRuleContext) -> _Observations:
@@ -178,7 +178,7 @@ def _gpu_missing(context: EdgeRuleContext) -> _Observations:
     if context.knows_gpus and not context.gpus and (inventory.driver is not None or inventory.gpus):
         reasons = [f"GPU {gpu.index} {inventories.unfit(gpu)}" for gpu in inventory.gpus]
         reasons = reasons or [inventory.no_gpus_reason or "it lists none"]
-        text = f"the driver answers, and no card can be taken: {'; '.join(reasons[:4])}"
+        text = f"the driver works, but no GPU is usable: {'; '.join(reasons[:4])}"
         yield HostObservation(text, _gpu_severity(context))
 
 
@@ -189,7 +189,7 @@ def _gpu_severity(context: EdgeRuleContext) -> Severity:
 def _driver_old(context: EdgeRuleContext) -> _Observations:
     driver, facts = context.host.inventory.driver, context.facts.host
     if _compare_versions(driver, facts.driver_packaged) == -1:
-        text = f"the driver is {driver}, and the guide installs {facts.driver_packaged} and shows {facts.driver_shown}"
+        text = f"the driver is {driver}, but the guide installs {facts.driver_packaged} and shows {facts.driver_shown}"
         yield HostObservation(text)
 
 
@@ -198,7 +198,7 @@ def _toolkit_missing(context: EdgeRuleContext) -> _Observations:
     if docker is None or toolkit is None or docker.state is DockerState.REMOTE:
         return
     if not toolkit.programs and _NVIDIA not in (docker.runtimes or ()):
-        text = f"no program of the {context.facts.host.toolkit} is found, and docker has no runtime of it"
+        text = f"{context.facts.host.toolkit} not found, and docker has no runtime of it"
         yield HostObservation(text)
 
 
@@ -209,12 +209,12 @@ def _runtime_missing(context: EdgeRuleContext) -> _Observations:
     if _NVIDIA not in docker.runtimes:
         path = next((file.path for file in docker.files or () if _NVIDIA in (file.runtimes or ())), None)
         runtimes = ", ".join(docker.runtimes[:8]) or "(none)"
-        text = f"docker's service has the runtimes {runtimes}, and none of NVIDIA"
-        yield HostObservation(f"{text}, though {path} names it" if path else text, do=_restart() if path else "")
+        text = f"the docker daemon has the runtimes {runtimes}, but no NVIDIA runtime"
+        yield HostObservation(f"{text}, although {path} contains it" if path else text, do=_restart() if path else "")
 
 
 def _restart() -> str:
-    return f"restart docker, which reads its settings then: `{host_commands.line('unit-restart', unit='docker')}`"
+    return f"restart docker to load its settings: `{host_commands.line('unit-restart', unit='docker')}`"
 
 
 # ---- settings and registries
@@ -257,7 +257,7 @@ def _registry_unloaded(context: EdgeRuleContext) -> _Observations:
         return
     path = _settings_with_registry(context, registry)
     if path and accepts_registry(context) is False:
-        text = f"{path} names {registry}, and the running service does not know it"
+        text = f"{path} contains {registry}, but the running daemon has not loaded it"
         yield HostObservation(text, _fetch_severity(context), do=_restart(), path=path)
 
 
@@ -271,13 +271,13 @@ def _registry_unlisted(context: EdgeRuleContext) -> _Observations:
     names = [*(docker.insecure_registries or ())]
     names += [name for file in context.settings_files for name in file.insecure_registries or ()]
     near = next((name for name in names if host and name.partition(":")[0] == host), "")
-    also = f"; {near} is named, which is another one to docker" if near else ""
+    also = f"; {near} is configured, which docker treats as another registry" if near else ""
     path = next((file.path for file in context.settings_files if file.exists), None)
     yield HostObservation(
-        f"docker's service does not take {registry} without a certificate{also}",
+        f"the docker daemon does not accept {registry} without a certificate{also}",
         _fetch_severity(context),
         do=f'put "{registry}" into the list insecure-registries of {path or _SETTINGS}, beside what is there, and '
-        f"{_restart()}; or have the registry use a certificate that this host trusts",
+        f"{_restart()}; or use a certificate for the registry that this host trusts",
         path=path,
     )
 
@@ -293,7 +293,7 @@ def _fetch_severity(context: EdgeRuleContext) -> Severity | None:
 def _image_missing(context: EdgeRuleContext) -> _Observations:
     if context.image is not None and context.has_image is False:
         command = host_commands.line("docker-pull", image=context.image.name)
-        do = f"fetch it, once what is named above is mended: `{command}`"
+        do = f"pull it after fixing the problems above: `{command}`"
         yield HostObservation(f"docker has no image {context.image.name}", do=do)
 
 
@@ -309,19 +309,19 @@ def _model_refused(context: EdgeRuleContext) -> _Observations:
 def _model_quantised(context: EdgeRuleContext) -> _Observations:
     model = context.model
     if context.request.step == "quantise" and model is not None and model.shape.quantization is not None:
-        yield HostObservation(f"{model.name} is quantised already ({model.shape.quantization.method})")
+        yield HostObservation(f"{model.name} is already quantised ({model.shape.quantization.method})")
 
 
 def _folder_missing(context: EdgeRuleContext) -> _Observations:
     folder = context.host.folder
     if folder is not None and folder.exists is False:
-        yield HostObservation(f"{folder.path}: there is no such folder", path=folder.path)
+        yield HostObservation(f"{folder.path}: no such folder", path=folder.path)
 
 
 def _folder_closed(context: EdgeRuleContext) -> _Observations:
     folder = context.host.folder
     if folder is not None and folder.exists and folder.is_writable is False:
-        yield HostObservation(f"{folder.path}: this user may not write there", path=folder.path)
+        yield HostObservation(f"{folder.path}: no write permission for this user", path=folder.path)
 
 
 # ---- Python and variables
@@ -336,8 +336,8 @@ def _package_version(context: EdgeRuleContext) -> _Observations:
             continue
         command = host_commands.line("install", requirement=f"{name}=={required}")
         yield HostObservation(
-            f"{python} has {name} {installed[name]}, and the guide names {required}",
-            do=f"install the one that is named, in the Python that compiles: `{command}`",
+            f"{python} has {name} {installed[name]}, but the guide requires {required}",
+            do=f"install that version in the Python that compiles: `{command}`",
             symptom=next((fault.symptom for fault in context.facts.faults if name in fault.do.split()), ""),
         )
 
@@ -348,8 +348,8 @@ def _vllm_version(context: EdgeRuleContext) -> _Observations:
         return
     has = f"has vLLM {installed}" if installed else "has no vLLM"
     command = host_commands.line("install", requirement=f"vllm=={required}")
-    text = f"{context.host.python} {has}, and the guide evaluates with {required}"
-    yield HostObservation(text, do=f"install that one: `{command}`")
+    text = f"{context.host.python} {has}, but the guide evaluates with {required}"
+    yield HostObservation(text, do=f"install that version: `{command}`")
 
 
 def _python_unseen(context: EdgeRuleContext) -> _Observations:
@@ -357,7 +357,7 @@ def _python_unseen(context: EdgeRuleContext) -> _Observations:
     is_outside = context.step.image is not None and context.host.inventory.host.is_container is not True
     if context.request.step == "compile" and context.host.python is None and is_outside and packages:
         names = ", ".join(f"{name} {version}" for name, version in packages.items())
-        yield HostObservation(f"the compile container's Python was not looked at, whose {names} the guide names")
+        yield HostObservation(f"the compile container's Python was not checked; the guide requires {names}")
 
 
 def _threads(context: EdgeRuleContext) -> _Observations:
@@ -367,7 +367,7 @@ def _threads(context: EdgeRuleContext) -> _Observations:
     required = context.facts.limits.threads_with_gpu
     if context.gpus and threads.strip() != required:
         yield HostObservation(
-            f"{THREADS} is {threads[:20]!r} here, and the host has a card",
+            f"{THREADS} is {threads[:20]!r} here, but the host has a GPU",
             do=f"set it to {required} wherever the compile script runs",
             symptom=next((fault.symptom for fault in context.facts.faults if THREADS in fault.do), ""),
         )

@@ -68,7 +68,7 @@ def read(text: str, facts_of: Callable[[str | None], Toolchain]) -> ReadJob:
     try:
         facts = facts_of(reader.word("toolchain"))
     except InputError as error:
-        reader.wrong("toolchain", str(error).split(": ", 1)[-1], "name one of them")
+        reader.wrong("toolchain", str(error).split(": ", 1)[-1], "use one of them")
         facts = facts_of(None)
     job = _JobChecks(reader, facts).job()
     problems = sorted(reader.problems, key=lambda problem: (problem.line, problem.field))[:_MAX_PROBLEMS]
@@ -93,18 +93,18 @@ class _JobReader:
     def read_root(self) -> bool:
         """Read the keys of the description; returns whether it is a mapping."""
         if len(self._text) > MAX_TEXT:
-            self._reject(0, f"is longer than {MAX_TEXT} characters", "give the description of one job")
+            self._reject(0, f"is longer than {MAX_TEXT} characters", "use the description of one job")
             return False
         try:
             roots = [root for root in yaml_places.roots(Excerpt.whole(self._text)) if not _is_empty(root)]
         except YamlError as error:
-            self._reject(error.at, f"is no YAML ({error})", "write one key a line, as `model: Qwen/Qwen3-4B`")
+            self._reject(error.at, f"invalid YAML ({error})", "write one key per line, such as `model: Qwen/Qwen3-4B`")
             return False
         if len(roots) > 1:
-            text = f"holds {len(roots)} documents, the second from here on, and a job is one"
-            self._reject(roots[1].start, text, "give each job a file of its own")
+            text = f"contains {len(roots)} documents, the second starts here; a job is one document"
+            self._reject(roots[1].start, text, "use one file per job")
         elif not roots or not isinstance(roots[0], Mapping):
-            text = "is no mapping" if roots else "is empty"
+            text = "is not a mapping" if roots else "is empty"
             self._reject(0, text, "write one key a line; `model` and `dies` are needed")
         else:
             self._read_keys(roots[0], "", _KEYS)
@@ -114,7 +114,7 @@ class _JobReader:
                     self._read_keys(node, f"{field}.", keys)
                 elif node is not None and field != "remap":
                     do = f"write its keys below it: {', '.join(keys)}"
-                    self.wrong(field, "is no mapping", do, is_read=False)
+                    self.wrong(field, "is not a mapping", do, is_read=False)
             return True
         return False
 
@@ -131,16 +131,16 @@ class _JobReader:
     def _read_keys(self, mapping: Mapping, path: str, keys: Sequence[str]) -> None:
         hint = f"known: {', '.join(keys)}"
         for key in mapping.repeated():
-            self.wrong(f"{path}{_cut(key.value)}", "stands twice", "keep one of them", is_read=False, at=key)
+            self.wrong(f"{path}{_cut(key.value)}", "appears twice", "keep one of them", is_read=False, at=key)
         for key, value in mapping.items():
             if key.value not in keys:
                 do = suggestion(_cut(key.value), keys, hint, cutoff=0.7)
-                self.wrong(f"{path}{_cut(key.value)}", "is no key of a job", do, is_read=False, at=key)
+                self.wrong(f"{path}{_cut(key.value)}", "is not a key of a job", do, is_read=False, at=key)
             elif not _is_empty(value):
                 self.nodes[f"{path}{key.value}"] = value
         for name, _ in mapping.pairs:
             if not isinstance(name, Scalar):
-                self.wrong(path.rstrip("."), "has a key that is no word", hint, is_read=False, at=name)
+                self.wrong(path.rstrip("."), "has a key that is not a word", hint, is_read=False, at=name)
 
     def word(self, field: str, node: Node | None = None) -> str | None:
         """Short text of a field, or of one of its items; None if absent or none."""
@@ -152,11 +152,11 @@ class _JobReader:
             return None
         value = node.value.strip()
         if not value or len(value) > _MAX_VALUE or not value.isprintable():
-            text = "is empty" if not value else f"has signs that cannot be shown, or more than {_MAX_VALUE}"
-            self.wrong(field, text, "write a short text", is_read=False, at=node)
+            text = "is empty" if not value else f"has unprintable characters, or more than {_MAX_VALUE} characters"
+            self.wrong(field, text, "write a short string", is_read=False, at=node)
         elif redact_name(value) != value:
             do = "write it without; a token is read from HF_TOKEN where it is needed"
-            self.wrong(field, "holds a secret, which every file made of it would hold", do, at=node)
+            self.wrong(field, "contains a secret, which all generated files would contain", do, at=node)
         else:
             return value
         return None
@@ -167,10 +167,10 @@ class _JobReader:
         if word is None:
             return None
         if not _WHOLE.fullmatch(word):
-            do = f"write a number from {least} to {most} without a point"
-            self.wrong(field, f"{_cut(word)!r} is no whole number", do, is_read=False, at=node)
+            do = f"write a whole number from {least} to {most}"
+            self.wrong(field, f"{_cut(word)!r} is not a whole number", do, is_read=False, at=node)
         elif not least <= int(word) <= most:
-            self.wrong(field, f"{_cut(word)} is not from {least} to {most}", "write one that is", at=node)
+            self.wrong(field, f"{_cut(word)} is out of range", f"use {least} to {most}", at=node)
         else:
             return int(word)
         return None
@@ -179,7 +179,7 @@ class _JobReader:
         word = self.word(field)
         if word is None or word in _TRUE or word in _FALSE:
             return None if word is None else word in _TRUE
-        self.wrong(field, f"{_cut(word)!r} is neither true nor false", "write one of them", is_read=False)
+        self.wrong(field, f"{_cut(word)!r} is not a boolean", "write true or false", is_read=False)
         return None
 
     def items(self, field: str) -> list[Node]:
@@ -215,10 +215,10 @@ class _JobChecks:
         reader, nodes, facts = self._reader, self._nodes, self._facts
         model, like, quantised = self._path("model"), reader.word("like"), self._path("quantised")
         if "model" not in nodes:
-            self._wrong("model", "is missing", "name a model, or its folder", is_read=False)
+            self._wrong("model", "is missing", "use a model name, or its folder", is_read=False)
         if "dies" not in nodes:
             numbers = ", ".join(map(str, facts.limits.dies))
-            self._wrong("dies", "is missing", f"say how many the chip has, as {numbers}", is_read=False)
+            self._wrong("dies", "is missing", f"set the number of dies of the chip, such as {numbers}", is_read=False)
         listed = self._listed(model, like)
         if model is not None:
             self._note_weights(model)
@@ -282,8 +282,8 @@ class _JobChecks:
             return None
         last = names.model_name(name)
         if name.startswith(("-", ".", "~")) or "://" in name or "\\" in name or ".." in name.split("/"):
-            do = "write its name on the Hub, the name of a folder beside the made files, or an absolute path"
-            self._wrong(field, f"{_cut(name)!r} is no name and no path that a container finds", do)
+            do = "use its name on the Hub, the name of a folder next to the generated files, or an absolute path"
+            self._wrong(field, f"{_cut(name)!r} is neither a name nor a path visible in the container", do)
         elif not _FOLDER.fullmatch(last):
             do = "rename the folder: letters, digits, dots, dashes and underscores"
             self._wrong(field, f"{_cut(last)!r} cannot be part of a folder's name", do)
@@ -296,10 +296,10 @@ class _JobChecks:
         weights = models.weights(model, self._facts)
         if weights != model:
             self._defaults["model"] = (
-                f"{weights}: on the Hub {model} is {weights}, {self._from_facts}; name a folder by its absolute path"
+                f"{weights}: on the Hub {model} is {weights}, {self._from_facts}; use an absolute path for a folder"
             )
         elif "/" not in model:
-            why = "a folder beside the made files, since no repository of this name is known"
+            why = "a folder next to the generated files, since no repository of this name is known"
             self._defaults["model"] = f"{model}: {why}"
 
     def _listed(self, model: str | None, like: str | None) -> EdgeModel | None:
@@ -316,14 +316,14 @@ class _JobChecks:
 
     def _check_steps(self, listed: EdgeModel) -> None:
         if not listed.quantise and "quantised" not in self._nodes:
-            text = f"{listed.name} may not be quantised by {self._facts.name} {self._facts.version}, only compiled"
-            self._wrong("model", text, "quantise it with another tool, and name that checkpoint with `quantised`")
+            text = f"{listed.name} cannot be quantised with {self._facts.name} {self._facts.version}, only compiled"
+            self._wrong("model", text, "quantise it with another tool, and set `quantised` to that checkpoint")
 
     def _check_keys(self, kind: str | None) -> None:
         for field, only in _KIND_OF_KEY.items():
             if field in self._nodes and kind is not None and only != kind:
                 instead = "; its compiled length is `context`" if field == "kv_cache" else ""
-                self._wrong(field, f"is for {_KINDS[only]}, and this is {_KINDS[kind]}", f"leave it out{instead}")
+                self._wrong(field, f"is for {_KINDS[only]}, but this is {_KINDS[kind]}", f"remove it{instead}")
 
     # ---- sizes
 
@@ -332,7 +332,7 @@ class _JobChecks:
         dies = self._reader.whole("dies", 1, limits.remap_entries)
         if dies is not None and dies not in limits.dies:
             numbers = ", ".join(map(str, limits.dies))
-            self._reader.doubts.append(f"dies: {self._facts.id} shows {numbers}; whether {dies} compile is not told")
+            self._reader.doubts.append(f"dies: {self._facts.id} documents {numbers}; unknown whether {dies} compile")
         return dies
 
     def _tokens(self, field: str, default: int) -> int:
@@ -340,20 +340,20 @@ class _JobChecks:
         if tokens is not None:
             near = round(tokens / _ROUND) * _ROUND
             if near and 0 < abs(tokens - near) <= _NEAR:
-                self._wrong(field, f"{tokens} is beside {near}, which is probably meant", f"write {near}")
+                self._wrong(field, f"{tokens} is close to {near}, which is probably intended", f"write {near}")
         return int(self._or_default(field, tokens, default))
 
     def _prefill(self, kind: str | None) -> tuple[int, ...]:
         numbers = self._reader.wholes("prefill", ONE_BY_ONE, _MAX_TOKENS) or ()
         lengths = tuple(sorted({length for length in numbers if length > ONE_BY_ONE}))
         if numbers and not lengths:
-            text = f"{ONE_BY_ONE} is the length that serves tokens one by one, which is always compiled"
-            self._wrong("prefill", text, "name the length of a prompt's piece")
+            text = f"{ONE_BY_ONE} is the decode length, which is always compiled"
+            self._wrong("prefill", text, "use the length of a prompt chunk")
         supported = [length.tokens for length in self._facts.lengths if "prefill" in length.phases]
         for length in lengths:
             if length not in supported:
                 shows = f"{self._facts.id} shows {', '.join(map(str, supported))}"
-                self._reader.doubts.append(f"prefill: {shows}; whether {length} compiles is not told")
+                self._reader.doubts.append(f"prefill: {shows}; unknown whether {length} compiles")
         if kind is None:
             return lengths
         return tuple(self._or_default("prefill", lengths or None, (self._facts.limits.prefill[kind],)))
@@ -361,7 +361,7 @@ class _JobChecks:
     def _check_prefill(self, prefill: tuple[int, ...], context: int, kv_cache: int | None) -> None:
         field, most = ("context", context) if kv_cache is None else ("kv_cache", kv_cache)
         if prefill and prefill[-1] > most:
-            text = f"{prefill[-1]} tokens are more than the {most} of `{field}`"
+            text = f"{prefill[-1]} tokens exceed the {most} of `{field}`"
             self._wrong("prefill", text, f"shorten it, or raise `{field}`")
 
     # ---- the order of the dies
@@ -371,8 +371,8 @@ class _JobChecks:
         fields = ("remap.vision", "remap.language") if is_nested else ("remap", "remap")
         orders = {field: self._remap(field, dies) for field in dict.fromkeys(fields)}
         if kind == "llm" and "remap.vision" in self._nodes:
-            text = f"is for {_KINDS['vlm']}, and this is {_KINDS['llm']}"
-            self._wrong("remap.vision", text, "leave it out")
+            text = f"is for {_KINDS['vlm']}, but this is {_KINDS['llm']}"
+            self._wrong("remap.vision", text, "remove it")
         rising, why = tuple(range(dies or 0)), "the dies in rising order"
         language = names.padded(self._or_default(fields[1], orders[fields[1]], rising, why), self._facts)
         if kind == "llm":
@@ -382,18 +382,18 @@ class _JobChecks:
     def _remap(self, field: str, dies: int | None) -> tuple[int, ...] | None:
         node, most = self._nodes.get(field), self._facts.limits.remap_entries
         if isinstance(node, Scalar):
-            self._wrong(field, "is no list", "write the dies in their order, as [0, 1, 2]", is_read=False)
+            self._wrong(field, "is not a list", "list the dies in order, such as [0, 1, 2]", is_read=False)
             return None
         order = self._reader.wholes(field, 0, _MAX_TOKENS)
         if order is None:
             return None
         every = list(range(dies or 0))
         if len(order) > most:
-            text = f"has {len(order)} entries, and the toolchain takes {most}"
-            self._wrong(field, text, "leave the zeros at the end out; they are filled in")
+            text = f"has {len(order)} entries, but the toolchain accepts {most}"
+            self._wrong(field, text, "remove the trailing zeros; they are added automatically")
         elif dies is not None and (sorted(order[:dies]) != every or any(order[dies:])):
-            text = f"is no order of the dies {', '.join(map(str, every))}"
-            self._wrong(field, text, "name each die once; let only zeros follow")
+            text = f"is not an order of the dies {', '.join(map(str, every))}"
+            self._wrong(field, text, "list each die once, followed only by zeros")
         elif dies is not None:
             return tuple(order[:dies])
         return None
@@ -404,7 +404,7 @@ class _JobChecks:
         word = self._reader.word("modality")
         if word is not None and word not in MODALITIES:
             do = suggestion(word, MODALITIES, f"write one of {', '.join(MODALITIES)}")
-            self._wrong("modality", f"{_cut(word)!r} is none", do)
+            self._wrong("modality", f"{_cut(word)!r} is not a modality", do)
             return MODALITIES[0]
         return str(self._or_default("modality", word, MODALITIES[0]))
 
@@ -414,7 +414,7 @@ class _JobChecks:
         size = (int(match[1]), int(match[2])) if match else None
         if word is not None and (size is None or not all(1 <= side <= _MAX_PIXELS for side in size)):
             do = f"write width x height in pixels, as {default[0]}x{default[1]}"
-            self._wrong("picture", f"is no size of a picture up to {_MAX_PIXELS} pixels a side", do)
+            self._wrong("picture", f"is not an image size up to {_MAX_PIXELS} pixels per side", do)
             size = None
         width, height = self._or_default("picture", size, default)
         return width, height
@@ -426,7 +426,7 @@ class _JobChecks:
         if "quantised" in nodes:
             if "calibration" in nodes:
                 text = "is not used: `quantised` names a checkpoint"
-                self._wrong("calibration", text, "leave one of them out")
+                self._wrong("calibration", text, "remove one of them")
             return None
         values: dict[str, Any] = {
             key: reader.word(f"calibration.{key}") for key in ("dataset", "part", "split", "column")
@@ -439,7 +439,7 @@ class _JobChecks:
             field = f"calibration.{key}"
             if not is_known and values[key] is None and field not in nodes:
                 do = f"name the {key} of {_cut(str(dataset))}"
-                self._wrong(field, "is missing for this data set", do, at="calibration.dataset")
+                self._wrong(field, "is required for this data set", do, at="calibration.dataset")
         if not is_known:
             values["part"] = values["part"] or ""
         values = {
@@ -464,7 +464,7 @@ class _JobChecks:
         answer_tokens = whole("answer_tokens", 1, _MAX_TOKENS, facts.answer_tokens)
         if answer_tokens >= context:
             field = "evaluation.answer_tokens"
-            text = f"{answer_tokens} tokens leave no room for a question in the {context} of `context`"
+            text = f"{answer_tokens} tokens leave no space for a question in the {context} of `context`"
             at = field if field in self._nodes else "context"
             self._wrong(field, text, "shorten them, or raise `context`", at=at)
         name = names.model_name(model)
@@ -476,17 +476,17 @@ class _JobChecks:
             float_name=f"{name}-float",
             quantised_name=f"{name}-quantised",
             limit=whole("limit", 1, _MAX_TOKENS),
-            seed=whole("seed", 0, _MAX_SEED, 0, "the same questions and answers each time"),
+            seed=whole("seed", 0, _MAX_SEED, 0, "reproducible questions and answers"),
             answer_tokens=answer_tokens,
-            cards=whole("cards", 1, _MAX_CARDS, 1, "one card a server"),
+            cards=whole("cards", 1, _MAX_CARDS, 1, "one GPU per server"),
         )
 
     def _ports(self) -> list[int] | None:
         field = "evaluation.ports"
         ports = self._reader.wholes(field, 1, 65535)
         if ports is not None and (len(ports) != 2 or ports[0] == ports[1]):
-            text = f"are {', '.join(map(str, ports))}, and two servers run side by side"
-            self._wrong(field, text, "write two that differ")
+            text = f"are {', '.join(map(str, ports))}, but two servers run concurrently"
+            self._wrong(field, text, "use two different ports")
             return None
         return ports
 
@@ -494,8 +494,8 @@ class _JobChecks:
         word = self._reader.word("threshold")
         if word is None or (_SHARE.fullmatch(word) and 0 < float(word) < 1):
             return None if word is None else float(word)
-        text = f"{_cut(word)!r} is no share between 0 and 1"
-        self._wrong("threshold", text, "write the largest loss of a score, as 0.01 for a hundredth")
+        text = f"{_cut(word)!r} is not a fraction between 0 and 1"
+        self._wrong("threshold", text, "use the largest acceptable loss, such as 0.01 for one point of 100")
         return None
 
 

@@ -32,8 +32,8 @@ _MARK = ".edge10-made.json"
 """Name of the file with the digests of what was made."""
 _MAX_READ = 1_000_000
 _EXECUTABLE = 0o111
-_DIFFERS = "was written or changed by somebody"
-_NO_FILE = "is no plain file"
+_DIFFERS = "was written or changed by another program"
+_NO_FILE = "is not a regular file"
 
 
 def make(name: str, out: Path, *, is_replaced: bool = False) -> MadeJob:
@@ -118,7 +118,7 @@ def store_made(
             lost.setdefault(name, _DIFFERS)
     if lost:
         listed = ", ".join(f"{name} {why}" for name, why in lost.items())
-        how = "give another folder" if _NO_FILE in lost.values() else "give --replace, or another folder"
+        how = "use another folder" if _NO_FILE in lost.values() else "use --replace, or another folder"
         raise InputError(f"{out}: {listed}; {how}")
     written = [name for name, file in present.items() if file.text != texts[name]]
     runs: Mapping[str, MadeFile] = {file.name: file for file in made.files}

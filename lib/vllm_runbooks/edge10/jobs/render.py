@@ -21,14 +21,14 @@ from vllm_runbooks.core.views.styled import (
 )
 from vllm_runbooks.edge10.jobs.records import EdgeJob, JobProblem, MadeIssue, MadeJob
 
-_WRITTEN, _SAME = styled("written", Tone.GOOD), styled("as it was", Tone.FAINT)
+_WRITTEN, _SAME = styled("written", Tone.GOOD), styled("unchanged", Tone.FAINT)
 
 
 def made_shown(result: MadeJob) -> list[TextBlock]:
     """Show what was made of a job, its defaults, and what is unknown."""
     if result.job is None:
         lines = [SentenceLines(problem_line(result.description, problem)) for problem in result.problems]
-        return [*parted([lines, *_listed("NOT TOLD", result.doubts), [Line("Nothing was made.")]]), BLANK]
+        return [*parted([lines, *_listed("UNKNOWN", result.doubts), [Line("No files made.")]]), BLANK]
     return [*parted(_parts(result, result.job)), BLANK]
 
 
@@ -41,11 +41,11 @@ def _parts(result: MadeJob, job: EdgeJob) -> Iterator[list[TextBlock]]:
     rows: list[list[Words]] = [
         [file.name, _WRITTEN if file.name in result.written else _SAME, file.description] for file in result.files
     ]
-    yield headed("FILES", [Table([styled(name, Tone.FAINT) for name in ("file", "", "what it does")], rows)])
-    yield from _listed("TAKEN, since the job does not say it", [f"{name}: {why}" for name, why in job.defaults.items()])
-    yield from _listed("NOT TOLD", result.doubts)
-    yield from _listed("FOUND BY THE LINTER", judged(result.issues))
-    yield [SentenceLines(styled(f"What to do, in which order: {visible(result.folder)}/README.md", Tone.FAINT))]
+    yield headed("FILES", [Table([styled(name, Tone.FAINT) for name in ("file", "", "description")], rows)])
+    yield from _listed("DEFAULTS", [f"{name}: {why}" for name, why in job.defaults.items()])
+    yield from _listed("UNKNOWN", result.doubts)
+    yield from _listed("LINT", judged(result.issues))
+    yield [SentenceLines(styled(f"Steps: {visible(result.folder)}/README.md", Tone.FAINT))]
 
 
 def _listed(name: str, texts: tuple[str, ...] | list[str]) -> Iterator[list[TextBlock]]:

@@ -50,13 +50,13 @@ class JobFiles(NamedTuple):
 def make_files(job: EdgeJob, facts: Toolchain) -> JobFiles:
     """Make the texts of a job's files; nothing is written."""
     texts = dict(_files(job, facts))
-    readme = MadeFile(_README, "", "what is done in which order")
+    readme = MadeFile(_README, "", "the steps in order")
     by_name = {file.name: text for file, text in texts.items()}
     return JobFiles((*texts, readme), {**by_name, _README: _readme(job, facts, list(texts))})
 
 
 def _files(job: EdgeJob, facts: Toolchain) -> Iterator[tuple[MadeFile, str]]:
-    containers = MadeFile(_CONTAINERS, "", "fetches the containers, and runs a command in one", is_run=True)
+    containers = MadeFile(_CONTAINERS, "", "pulls the containers, and runs a command in one", is_run=True)
     yield containers, _containers(job, facts)
     if job.calibration is not None:
         yield MadeFile(QUANTISE, "quantise", facts.steps["quantise"].says), _quantise(job, facts, job.calibration)
@@ -67,7 +67,7 @@ def _files(job: EdgeJob, facts: Toolchain) -> Iterator[tuple[MadeFile, str]]:
         yield MadeFile(name, "evaluate", f"serves the {which} model", is_run=True), _serve(job, facts, which)
     yield from _evaluations(job, facts)
     yield MadeFile(COMPILE, "compile", facts.steps["compile"].says), _compile(job, facts)
-    yield MadeFile(JOB, "", "the job, with everything said"), job_text(job, facts)
+    yield MadeFile(JOB, "", "the job with all settings"), job_text(job, facts)
 
 
 # ---- scripts
@@ -75,7 +75,7 @@ def _files(job: EdgeJob, facts: Toolchain) -> Iterator[tuple[MadeFile, str]]:
 
 def _script(template: str, settings: Mapping[str, Any], **words: str) -> str:
     lines = [f"{name} = {_literal(value)}" for name, value in settings.items()]
-    head = "# Of job.yaml; make the files anew instead of changing one."
+    head = "# Generated from job.yaml; regenerate the files instead of editing one."
     return fill_template(template, settings="\n".join([head, *lines, ""]), **words)
 
 
@@ -309,7 +309,7 @@ def job_text(job: EdgeJob, facts: Toolchain) -> str:
         },
         "threshold": job.threshold,
     }
-    lines = ["# One model's way to the chip. What the description left out says where it was taken from."]
+    lines = ["# The job of one model. Comments show the source of each default."]
     for key, value in values.items():
         lines += _entry(key, value, job.defaults, key)
     return "\n".join([*lines, ""])
@@ -341,7 +341,7 @@ def _yaml(value: Any) -> str:
 
 def _readme(job: EdgeJob, facts: Toolchain, files: Sequence[MadeFile]) -> str:
     doubts = [f"- {name}: {step.doubt}" for name, step in facts.steps.items() if step.doubt]
-    notes = ["", "## Not told by the toolchain's guide", "", *doubts] if doubts else []
+    notes = ["", "## Not documented in the toolchain's guide", "", *doubts] if doubts else []
     notes += [""] if facts.host.packages else []
     for package, version in facts.host.packages.items():
         install = host_commands.line("install", requirement=f"{package}=={version}")
@@ -372,11 +372,11 @@ def _order(job: EdgeJob, facts: Toolchain) -> Iterator[str]:
         yield f"`./{CONVERT}` in the container that has `{program}`, with `CONVERTER` set to that program's folder"
     yield f"`vllm-runbooks edge10 check {shlex.quote(converted)} --step convert`: the checkpoint is complete"
     install = host_commands.line("install-listed")
-    yield f"On a host with {2 * evaluation.cards} GPUs, in an environment of its own: `{install}`"
+    yield f"On a host with {2 * evaluation.cards} GPUs, in a separate environment: `{install}`"
     yield (
         f"`./{SERVE_FLOAT}` on port {evaluation.float_port} and "
         f"`./{SERVE_QUANTISED}` on port {evaluation.quantised_port}, "
-        "each in a terminal of its own"
+        "each in its own terminal"
     )
     scripts = ["4-evaluate.py"] if job.kind == "vlm" else ["4-evaluate-float.py", "4-evaluate-quantised.py"]
     asking = " and ".join(f"`{host_commands.line('script', path=name)}`" for name in scripts)
@@ -384,4 +384,4 @@ def _order(job: EdgeJob, facts: Toolchain) -> Iterator[str]:
     looked = f"vllm-runbooks edge10 preflight compile --model {model} --data ."
     yield f"`{looked}`, then `./0-containers.sh compile python3 {COMPILE}`"
     compiled = shlex.quote(names.compiled(job, facts))
-    yield f"`vllm-runbooks edge10 check {compiled} --job {JOB}`: every file of every die is there"
+    yield f"`vllm-runbooks edge10 check {compiled} --job {JOB}`: all files of all dies exist"

@@ -13,7 +13,7 @@ from vllm_runbooks.core.files import store
 from vllm_runbooks.edge10.options import VERSION
 from vllm_runbooks.lint.commands.lint import folder_of, scripts_in
 
-_INSTEAD = "give a script, settings or a page of a step, a folder of them, or - for standard input"
+_INSTEAD = "use a script, settings or a page of a step, a folder of them, or - for standard input"
 
 
 @click.command(
@@ -49,14 +49,14 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
     from vllm_runbooks.reading import sources
 
     if not files:
-        raise click.UsageError("give a file, a folder, or - for standard input.")
+        raise click.UsageError("no input; use a file, a folder, or - for standard input.")
     if files.count("-") > 1:
         raise click.UsageError("- is used twice, but standard input can be read only once.")
     if out is not None and not fix:
-        raise click.UsageError("-o writes the corrected text; give --fix as well.")
+        raise click.UsageError("-o writes the corrected text; add --fix.")
     names = list(dict.fromkeys(name for path in files for name in scripts_in(path)))
     if fix and len(names) > 1:
-        raise click.UsageError("give one file for --fix.")
+        raise click.UsageError("--fix requires exactly one file.")
     read = sources.read_rewritable if fix else sources.read_text
     texts = {(output.STDIN if name == "-" else name): read(name, _INSTEAD) for name in names}
     folders = {name: folder for name in texts if (folder := folder_of(name)) is not None}

@@ -157,6 +157,10 @@ def choice(layouts: Layouts | str) -> StepText | None:
     return StepText(fact, " ".join(so))
 
 
+_SERVES = "room for "
+"""How the reason begins that compares a layout's concurrent requests with those of the first."""
+
+
 def deployment(made: Mapping[str, str], folder: str) -> StepText | None:
     """What the files of a deployment start, and how to run them; None without files."""
     ports = [port[1] for name in made if (port := _UNIT.fullmatch(name))]

@@ -23,7 +23,7 @@ def _blocks(summary: StartFiles) -> Iterator[TextBlock]:
     yield Line(styled(f"{summary.model}, vLLM {summary.vllm.version}{sizes}", Tone.HEADING))
     yield Prose(f"Executor {summary.executor or 'unknown'}; {summary.reason}.")
     if summary.single_node_result:
-        yield Prose(f"With the parallel sizes alone, on one node: {summary.single_node_result}.")
+        yield Prose(f"With only the parallel sizes, on one node: {summary.single_node_result}.")
     for node in summary.nodes:
         yield Line("")
         yield Line(styled(f"{node.node}{f' at {node.address}' if node.address else ''}", Tone.HEADING))
@@ -52,7 +52,7 @@ def executor(summary: StartFiles | str) -> StepText | None:
     }
     fact = f"{joined[summary.joined_by]}; the executor is `{summary.executor or 'unknown'}`."
     single = summary.single_node_result
-    so = [sentence_of(summary.reason), *([f"With the parallel sizes alone, on one node: {single}."] if single else [])]
+    so = [sentence_of(summary.reason), *([f"With only the parallel sizes, on one node: {single}."] if single else [])]
     return StepText(fact, " ".join(so), "Copy each node's files to it and follow the steps below in order.")
 
 

@@ -68,7 +68,7 @@ def record(out: Path, logs: tuple[str, ...], vllm: str | None, seconds: float | 
     lines += [
         f"  Secrets    {said_secrets(written)}",
         f"  Diagnosis  {written.answer.outcome.value}, {diagnosis}",
-        f"  Review     `expect` in {shlex.quote(str(out / 'case.yaml'))}: it contains the current diagnosis, right or wrong",
+        f"  Review     `expect` in {shlex.quote(str(out / 'case.yaml'))}: it has the current diagnosis, right or wrong",
     ]
     if cause is None and not written.answer.outcome.is_healthy:
         lines.append("             no cause found: if you know it, add its class")

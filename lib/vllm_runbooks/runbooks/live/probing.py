@@ -117,7 +117,8 @@ def _with_key(target: Target, name: str) -> tuple[Target, str]:
         return target, ""
     if not all(letter.isprintable() and ord(letter) < 256 for letter in key):  # one line of Latin-1
         raise InputError(
-            f"the variable {name or KEY} contains a line break or another character that is not allowed in a header, so it "
+            f"the variable {name or KEY} contains a line break or another character that is not "
+            "allowed in a header, so it "
             "cannot be sent; set the key as one line"
         )
     redact_value(key)
