@@ -1350,13 +1350,13 @@ def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hook]]:
 @pytest.mark.parametrize(
     ("sent", "unsent", "line"),
     [
-        (("a",), (), "  the webhook has taken 1 of 1"),
-        (("a",), ("b",), "  the webhook has taken 1 of 2"),
-        ((), ("b",), "  1 still to be told; tried again at the next wake-up"),
+        (("a",), (), "  webhook: 1 of 1 messages delivered"),
+        (("a",), ("b",), "  webhook: 1 of 2 messages delivered"),
+        ((), ("b",), "  1 messages pending; retried at the next wake-up"),
     ],
 )
-def test_a_wake_up_says_what_its_webhook_has_taken(sent: tuple[str, ...], unsent: tuple[str, ...], line: str) -> None:
-    """How many changes it has, and that the others are not lost."""
+def test_a_wake_up_says_what_its_webhook_accepted(sent: tuple[str, ...], unsent: tuple[str, ...], line: str) -> None:
+    """How many changes were delivered, and that the others are not lost."""
     assert render.turns([Turn("nightly", "ran", "passed", sent=sent, unsent=unsent)]) == f"nightly: passed\n{line}"
     assert render.turns([Turn("nightly", "ran", "passed")]) == "nightly: passed"
 
