@@ -407,7 +407,7 @@ def test_claims_are_read_with_their_case(folder: Path) -> None:
         ("[Model loading took]", "[It never said that]", "11: claims.0.quotes.0: 'It never said that' is in no file"),
         ("verdict: right", "verdict: maybe", "9: claims.0.verdict: input should be 'right', 'wrong' or 'unknown'"),
         ("id: it-fits", "id: It fits", "5: claims.0.id: 'It fits' is not a unique id"),
-        ("name: gpu_total_gib", "name: gpu total", "3: given.0.name: 'gpu total' is no name"),
+        ("name: gpu_total_gib", "name: gpu total", "3: given.0.name: 'gpu total' is not a valid name"),
         (
             "    verdict:",
             "    credit: {setting: x, starts: [1]}\n    verdict:",
@@ -437,7 +437,7 @@ def test_broken_claims_are_named(folder: Path, old: str, new: str, said: str) ->
         ("claims: [it-flies]", CLAIMS, "expect.claims.0: 'it-flies' is not a claim in claims.yaml"),
         ("claims: [it-flies]", CLAIMS, "expect.claims: lacks it-fits of claims.yaml"),
         ("class: ok", CLAIMS, "expect.claims: lacks it-fits of claims.yaml"),
-        ("claims: [it-fits]", None, "expect.claims.0: 'it-fits' is no claim of claims.yaml"),
+        ("claims: [it-fits]", None, "expect.claims.0: 'it-fits' is not a claim in claims.yaml"),
         ("claims: [it-fits]", "document: x\nclaims: []\n", "claims: is empty; add the document's claims"),
     ],
 )

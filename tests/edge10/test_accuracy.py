@@ -416,6 +416,9 @@ def test_nothing_in_common_is_refused() -> None:
     for other in ("ceval acc OVERALL 10 0.5", "mmlu f1 OVERALL 10 0.5"):
         with pytest.raises(InputError, match=r"nothing to compare: the float results are of mmlu \(accuracy\)"):
             both(("mmlu acc OVERALL 10 0.5", other))
+    many = table(*(f"set{n} acc OVERALL 10 0.5" for n in range(5)))
+    with pytest.raises(InputError, match=r"set2 \(accuracy\), set3 \(accuracy\) and 1 more, the quantised ones"):
+        accuracy.judge(many, table("mmlu acc OVERALL 10 0.5", model="q"))
 
 
 def test_what_only_one_tells_keeps_the_whole_from_being_kept() -> None:
@@ -917,6 +920,7 @@ def test_the_commands_status_is_its_verdict(capsys: pytest.CaptureFixture[str], 
     for name, status, said in (("kept", 0, "KEPT "), ("lost", 1, "LOST "), ("few", 1, "UNKNOWN ")):
         found, out, _ = run(capsys, "edge10", "judge", str(tmp_path / "float"), str(tmp_path / name))
         assert (found, out[: len(said)]) == (status, said)
+        assert ("-0.0345 to -0.0255" in out) is (name == "lost")
     for name, said in (("float", "are the same"), ("other", "nothing to compare"), ("none", "no such file")):
         found, out, err = run(capsys, "edge10", "judge", str(tmp_path / "float"), str(tmp_path / name))
         assert (found, out, err.count("\n")) == (2, "", 1)

@@ -156,6 +156,7 @@ MODULES = {
 }  # fmt: skip
 GROUP = 32
 WIDTHS = {"F16": 2, "BF16": 2, "F32": 4, "I32": 4}
+PACKED = {"qweight": ("I32", (64, 24)), "qzeros": ("I32", (2, 24)), "scales": ("F16", (2, 192))}
 Tensors = dict[str, tuple[str, tuple[int, ...]]]
 
 
@@ -265,6 +266,18 @@ def test_checkpoint_shows_what_was_written_down(tmp_path: Path, row: dict[str, A
 
     assert _found(found) == sorted(row["finds"], key=str)
     assert found.ok is not bool(row["finds"])
+
+
+@pytest.mark.parametrize(("blocks", "said"), [(1, "contains {first}: "), (2, "contains {first} and 1 more: ")])
+def test_packed_weights_of_the_vision_part_are_named_and_counted(tmp_path: Path, blocks: int, said: str) -> None:
+    """The first by its name, further ones as a number."""
+    names = [f"model.visual.blocks.{number}.attn.qkv" for number in range(blocks)]
+    put = {f"{name}.{part}": held for name in names for part, held in PACKED.items()}
+    folder = _checkpoint(tmp_path / QUANTISED["vlm"], "vlm", {"put": put}, is_packed=True)
+    found = artefacts.check(_given(folder), catalog.toolchain(), ExpectedArtefact())
+
+    assert [each.id for each in found.findings] == ["edge10.checkpoint_vision_quantised"]
+    assert said.format(first=f"{names[0]}.qweight") in found.findings[0].text
 
 
 # ---- the command

@@ -242,6 +242,11 @@ def test_what_no_job_can_be_made_of_is_refused(text: str, expected: str) -> None
     assert any(expected in each for each in wrong(text)), wrong(text)
 
 
+def test_a_text_that_is_too_long_is_one_problem() -> None:
+    """Nothing is told of keys that nobody looked for in it."""
+    assert len(wrong("x" * 200_000)) == 1
+
+
 def test_marks_of_a_document_without_another_document_are_no_second_job() -> None:
     """A mark before the first key, or at the end with nothing behind it, is usual, and loses nothing."""
     assert read(f"# a job\n---\n{LLM}") == read(f"{LLM}---\n# that is all\n") == read(LLM)

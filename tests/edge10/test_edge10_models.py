@@ -231,7 +231,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("ports: [8000, 8001]", "ports: [7000, 7001]"),
         (
             "'{model}-AOT_{width}x{height}_{context}_{dies}die_{modality}_{remap}'",
-            "'{dies}d.{remap}.{model}.{width}-{height}.{context}.{modality}'",
+            "'{dies}d.{remap}.{model}.{width}-{height}.{context}.{modality}.{dies}'",
         ),
         ("'{dies}die'", "'chip{dies}'"),
         ("visual/vit_die{die}.so", "visual/eye{die}.so"),
@@ -261,11 +261,12 @@ def test_another_version_is_a_file(shelf: Path, tmp_path: Path, capsys: pytest.C
     facts = catalog.toolchain()
     assert made.job is not None
     assert made.job.language_remap == (2, 1, 0, 0, 0, 0, 0, 0)
-    assert made.compiled_folder == "3d.2121.Qwen4-VL-1B-Instruct-AWQ.960-540.8192.image"
+    assert made.compiled_folder == "3d.2121.Qwen4-VL-1B-Instruct-AWQ.960-540.8192.image.3"
     told = names.read(made.compiled_folder, facts)
     assert told is not None
     assert told.orders == (((2, 1, 0), (2, 1, 0)),)
     assert (told.picture, told.context_tokens, told.model) == ((960, 540), 8192, "Qwen4-VL-1B-Instruct-AWQ")
+    assert names.read(f"{made.compiled_folder[:-1]}4", facts) is None
     assert made.dies_folder == "chip3"
     texts = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "out").iterdir()}
     assert "('visual/*die2.so', 'visual/eye2.so', False)" in texts[steps.COMPILE]

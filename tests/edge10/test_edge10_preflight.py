@@ -250,6 +250,17 @@ def test_secrets_of_a_snapshot_are_replaced(tmp_path: Path, capsys: pytest.Captu
     assert "not a recorded host" in run(capsys, "compile", "--snapshot", str(file))[2]
 
 
+def test_a_folder_of_several_files_is_no_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing chooses between two hosts; the message tells how one is recorded."""
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).write_text('{"schema": 2, "kind": "edge10-host"}')
+
+    status, out, err = run(capsys, "compile", "--snapshot", str(tmp_path))
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"{tmp_path}: contains 2 files; write it with" in err
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -498,6 +498,9 @@ def test_the_text_tells_all_there_is() -> None:
         "whether an all-reduce by Gloo and NCCL runs over all nodes\n",
     ):  # fmt: skip
         assert words in text, text
+    assert "WHAT DIFFERS" not in text
+    different = shown(pair(lambda data: _node(data)["inventory"]["packages"].update(vllm="0.31.0")))
+    assert re.search(r"WHAT DIFFERS\nfact .*\nvLLM +0\.32\.0: node-a; 0\.31\.0: node-b +yes\n", different), different
 
 
 def test_the_document_is_as_its_schema_says_and_is_read_again(

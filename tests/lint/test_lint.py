@@ -617,6 +617,15 @@ def test_a_call_is_judged_and_mended_in_python() -> None:
     assert found.fixed == MENDED_CALLS
 
 
+def test_an_argument_is_not_renamed_to_one_that_the_call_has() -> None:
+    """The call would be given it twice, which no Python accepts."""
+    text = 'from vllm import LLM\nllm = LLM("m", max_modle_len=1, max_model_len=2)\n'
+    found = checking.lint_text(text, name="a.py", vllm="0.33.0", fix=True)
+
+    assert [issue.rule for issue in found.issues] == ["option.unknown"]
+    assert found.fixed == text
+
+
 @pytest.mark.parametrize(
     ("text", "rule", "severity"),
     [
@@ -656,6 +665,15 @@ def test_a_short_secret_is_hidden_everywhere(text: str, secret: str) -> None:
         secret
         not in render.issues.github(found, "a.sh") + render.issues.table(found).html + render.issues.starts(found).html
     )
+
+
+def test_a_key_in_several_quotes_is_hidden_wherever_it_is_written_so() -> None:
+    """The value of an option whose quotes begin or end in its middle, in a comment as well."""
+    key = "pl4nted'-Pa55'word"
+    found = checking.lint_text(f"vllm serve m --api-key={key} --swap-space 4\n# was {key}\n", vllm="0.33.0", fix=True)
+
+    assert found.fixed is not None
+    assert "Pa55" not in found.fixed
 
 
 def test_a_key_that_is_a_word_of_the_command_leaves_the_command_readable() -> None:
@@ -699,6 +717,9 @@ def test_a_configuration_file_has_bounds() -> None:
     assert list(many.values) == [f"k{number}" for number in range(300)]
     assert deep is not None
     assert str(deep.values["x"]) == "[" * 21 + "]" * 21
+    nested = config_files.read("x: " + "{a: " * 21 + "1" + "}" * 21)
+    assert nested is not None
+    assert str(nested.values["x"]) == "{'a': " * 21 + "None" + "}" * 21
     assert config_files.read("x: 1\n#".ljust(200_000, "y")) is not None
     assert [config_files.read(text) for text in ("- a\n", "a", "x: [", "x: 1\n#".ljust(200_001, "y"))] == [None] * 4
 
@@ -736,7 +757,8 @@ def test_a_value_is_clearly_meant_by_one_choice(value: Any, near: str | None, ch
 @in_one_test(
     ("text", "kind", "value"),
     [
-        ("1", "bool", True), ("false", "bool", False), ("TRUE", "bool", None), ("12", "int", 12), ("-1", "int", None),
+        ("1", "bool", True), ("True", "bool", True),
+         ("false", "bool", False), ("TRUE", "bool", None), ("12", "int", 12), ("-1", "int", None),
          ("1" * 9, "int", 111_111_111),
         ("1" * 10, "int", None), ("\u0661", "int", None), ("a", "str", "a"), ("None", "str", None),
          ("True", "str", None), ("a", "float", None),
@@ -753,7 +775,7 @@ def test_a_variable_s_text_as_a_key(text: str, kind: Any, value: Any) -> None:
     ("text", "how", "value"),
     [
         ("a", "same", "a"), ("", "same", None), ("x", {"map": {"1": "x", "0": "y"}}, "1"),
-         ("z", {"map": {"1": "x"}}, None), ("", {"map": {"1": True}}, "1"),
+         ("z", {"map": {"1": "x"}}, None), ("a", {"map": {"1": "x"}}, None), ("", {"map": {"1": True}}, "1"),
         # Two spellings of one switch are one; two other values are not.
         ("x", {"map": {"1": "x", "true": "x"}}, "1"), ("x", {"map": {"1": "x", "b": "x"}}, None), ("x", None, None),
     ],
@@ -983,6 +1005,18 @@ def test_a_line_is_shown_without_its_secrets() -> None:
             marked = line[carets.index("^") : carets.rindex("^") + 1]
             assert marked in ("--api-key [secret-1]", "--max-modle-len")
     assert sum(line.startswith("1 | ") for line in lines) == 2
+
+
+def test_a_key_that_is_told_at_a_second_place_is_marked_where_it_is_hidden() -> None:
+    """Carets never mark another text than the one that the issue is about."""
+    found = checking.lint_text("HF_TOKEN=sesame vllm serve m sesame\n", vllm="0.33.0")
+    marked = {}
+    for issue in found.issues:
+        assert issue.source is not None
+        assert issue.source.text[issue.source.start : issue.source.end] == issue.text
+        marked[issue.rule] = issue.text
+
+    assert marked == {"safety.open-port": "vllm serve", "option.extra-positional": "[secret-1]"}
 
 
 def test_what_is_left_is_shown_without_infos() -> None:

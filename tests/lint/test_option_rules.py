@@ -63,6 +63,11 @@ def fixed(text: str, vllm: str) -> str:
         ("0.16.0", "--task draft", "--task draft"),
         # The option stays, the spelling went.
         ("0.11.0", "--no-disable-mm-preprocessor-cache --seed 1", "--seed 1"),
+        (
+            "0.33.0",
+            """-O '{"cudagraph_mode": "NONE"}'""",
+            """--compilation-config '{"cudagraph_mode": "NONE"}'""",
+        ),
         # Several values, and flags that were given none.
         ("0.16.0", "--cuda-graph-sizes 1 2 4", "--cudagraph-capture-sizes 1 2 4"),
         ("0.10.2", "--num-scheduler-steps=8 --seed 1", "--seed 1"),

@@ -42,8 +42,21 @@ from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.history import store as history
 from vllm_runbooks.history.records import WAKE, HistoryEntry
 from vllm_runbooks.reading import documents
-from vllm_runbooks.schedule import alerts, changes, cron, jobs, jupyter, policy, reports, runs, units, variables, wake
-from vllm_runbooks.schedule.records import JobStanding, JudgedPart, Missed, Overlap, ScheduledJob, Turn
+from vllm_runbooks.schedule import (
+    alerts,
+    changes,
+    cron,
+    jobs,
+    jupyter,
+    policy,
+    render,
+    reports,
+    runs,
+    units,
+    variables,
+    wake,
+)
+from vllm_runbooks.schedule.records import JobStanding, JudgedPart, Missed, MissedTime, Overlap, ScheduledJob, Turn
 
 BERLIN = ZoneInfo("Europe/Berlin")
 PROMTOOL = shutil.which("promtool")
@@ -1335,6 +1348,33 @@ def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hook]]:
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "unsent", "line"),
+    [
+        (("a",), (), "  webhook: 1 of 1 messages delivered"),
+        (("a",), ("b",), "  webhook: 1 of 2 messages delivered"),
+        ((), ("b",), "  1 messages pending; retried at the next wake-up"),
+    ],
+)
+def test_a_wake_up_says_what_its_webhook_accepted(sent: tuple[str, ...], unsent: tuple[str, ...], line: str) -> None:
+    """How many changes were delivered, and that the others are not lost."""
+    assert render.turns([Turn("nightly", "ran", "passed", sent=sent, unsent=unsent)]) == f"nightly: passed\n{line}"
+    assert render.turns([Turn("nightly", "ran", "passed")]) == "nightly: passed"
+
+
+def test_a_wake_up_tells_of_passed_times_with_the_last_one() -> None:
+    """A time alone by itself, and several with their number and why the last of them was passed over."""
+    early = MissedTime("2026-05-01T03:00:00Z", "missed", "5 planned times; too late", 5)
+    late = MissedTime("2026-05-02T03:00:00Z", "overlap", "the last run goes on")
+    ends = {
+        (late,): "overlap: 2026-05-02T03:00:00Z: the last run goes on",
+        (early,): "missed: 5 planned times up to 2026-05-01T03:00:00Z: 5 planned times; too late",
+        (early, late): "overlap: 6 planned times up to 2026-05-02T03:00:00Z: the last run goes on",
+    }
+    for passed, end in ends.items():
+        assert render.turns([Turn("nightly", "passed", "none", passed=passed)]) == f"nightly: none\n  {end}"
 
 
 def test_a_webhook_is_told_of_a_change_once(nights: Nights, hook: type[Hook]) -> None:

@@ -347,6 +347,8 @@ def test_a_split_passes_when_all_of_it_is_proved(stage: Stage) -> None:
     assert row.split() == ["requests", "answered", "unknown", "6", "of", "6"]
     assert "Logs and results: /run/x." in render.guarded.fleet(replace(copied, folder="/run/x")).plain
     assert "Logs and results" not in render.guarded.fleet(copied).plain
+    assert "Through the proxy: 6 of 6 requests answered, tokens" in render.guarded.fleet(copied).plain
+    assert "no measurements" in render.guarded.fleet(replace(copied, measured=None)).plain
     step = render.guarded.measured(
         {"alone": good, "replicas": replace(copied, measured=replace(load, tokens_per_s=24.0))}
     )

@@ -378,7 +378,7 @@ def test_what_is_fetched_is_kept_at_once_or_not_at_all(tmp_path: Path, monkeypat
     assert (kept / "a").read_bytes() == b"1"
 
     (tmp_path / "file").write_text("no folder", encoding="utf-8")
-    with pytest.raises(RunbooksError, match=r"cannot be kept .*; set XDG_CACHE_HOME"):
+    with pytest.raises(RunbooksError, match=r"cannot be stored .*; set XDG_CACHE_HOME"):
         browser_pages._keep(new, tmp_path / "file" / "package-1", digests)
 
 
@@ -437,7 +437,7 @@ def test_too_large_is_not_told_as_too_deep(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(front, "_DO", {"plan": fail})
         return str(json.loads(front.ask('{"do": "plan"}'))["refused"])
 
-    assert "nested more deeply" in ends(RecursionError)
+    assert "nested too deeply" in ends(RecursionError)
     assert "needs more memory" in ends(MemoryError)
 
 

@@ -32,7 +32,7 @@ def uses_of(inventory: Inventory, specs: Specs) -> tuple[GpuUse, ...]:
     )
 
 
-def recommend(uses: Sequence[GpuUse], *, seconds: float = 0.0, need_gib: float | None = None) -> Recommendation:
+def recommend(uses: Sequence[GpuUse], *, seconds: float, need_gib: float | None) -> Recommendation:
     """Recommend a GPU, with the reason for it and against each other.
 
     A GPU is suitable if its use is known, its memory is steady over the looks, and enough is free: `need_gib`, or the

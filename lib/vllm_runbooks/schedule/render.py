@@ -43,10 +43,10 @@ def _lines(turn: Turn) -> Iterator[str]:
     for planned in turn.interrupted:
         yield f"  interrupted: the run of {planned} ended without a result"
     if turn.passed:
-        first, last = turn.passed[0], turn.passed[-1]
+        last = turn.passed[-1]
         count = sum(missed.count for missed in turn.passed)
         when = last.planned if count == 1 else f"{count} planned times up to {last.planned}"
-        yield f"  {last.reason}: {when}: {last.message if len(turn.passed) > 1 or count == 1 else first.message}"
+        yield f"  {last.reason}: {when}: {last.message}"
     if turn.change is not None:
         yield f"  {turn.change.event}: {turn.change.message}"
     if turn.sent:

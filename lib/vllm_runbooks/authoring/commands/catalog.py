@@ -77,7 +77,7 @@ def new(symptom: str, folder: Path) -> int:
     from vllm_runbooks.catalog.authored import tables
 
     if not re.fullmatch(r"[a-z][a-z0-9_]{1,30}(\.[a-z][a-z0-9_]{1,40}){1,3}", symptom):
-        raise InputError(f"{symptom}: is no symptom id; write <group>.<word>, as in port.in_use")
+        raise InputError(f"{symptom}: is not a symptom id; use <group>.<word>, as in port.in_use")
     classes = tables.words("classes", folder.absolute().parent)
     groups = sorted({word.partition(".")[0] for word in classes})
     group = symptom.partition(".")[0]

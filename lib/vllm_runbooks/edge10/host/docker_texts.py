@@ -83,8 +83,7 @@ def parse_image(name: str, text: str, errors: str = "") -> ImageFacts:
     if "Id" not in data:
         return ImageFacts(name, False if "no such image" in errors.lower() else None)
     size = data.get("Size")
-    is_size = type(size) is int and 0 <= size < _MAX_BYTES
-    return ImageFacts(name, True, float(size or 0) / _GIB if is_size else None)
+    return ImageFacts(name, True, size / _GIB if type(size) is int and 0 <= size < _MAX_BYTES else None)
 
 
 def parse_daemon_file(path: str, text: str) -> DaemonFile:
