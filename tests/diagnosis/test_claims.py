@@ -415,7 +415,11 @@ def test_claims_are_read_with_their_case(folder: Path) -> None:
         ),
         ("    says: It fits.\n", "    says: TODO\n", "6: claims.0.says: still says TODO"),
         ("document: notes of ours\n", "", "1: document: is missing"),
-        ("given:", "plans: {start2: {model: m, gpus: g, vllm: v}}\ngiven:", "2: plans.start2: 'start2' is not a valid name"),
+        (
+            "given:",
+            "plans: {start2: {model: m, gpus: g, vllm: v}}\ngiven:",
+            "2: plans.start2: 'start2' is not a valid name",
+        ),
         ("given:", "cards: {a: {card: x}}\nlines: {a: {vllm: v, text: t}}\ngiven:", "2: cards.a: 'a' is already used"),
         ("given:", "plans: {a: {model: m, gpus: g, vllm: v, tq: 1}}\ngiven:", "2: plans.a.tq: is not a known field"),
         ("right_if: free_gib > 1", "right_if: two.fits", "8: claims.0.right_if: contains 'two.fits'"),
