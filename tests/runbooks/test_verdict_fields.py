@@ -38,7 +38,7 @@ CAUSE = {"root_cause": {"symptom": "port.in_use", "class": "port"}, "findings": 
             "healthy (ready)", "", CheckState.NO_PROBLEM_FOUND, "no expectation recorded",
         ),
         (
-            {"verdict": "fail", "reason": "failed: no cause could be established", "outcome": "failed"},
+            {"verdict": "fail", "reason": "failed: unknown cause", "outcome": "failed"},
             "no cause found (failed)", "", CheckState.PROBLEM_FOUND, "no expectation recorded",
         ),
         (

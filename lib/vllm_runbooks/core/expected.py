@@ -44,7 +44,7 @@ def claim_differences(case: Case, judged: Sequence[CheckedClaim]) -> list[str]:
     return [
         f"claim {name}: expected {verdicts[name].expected}, got {verdicts[name].verdict}"
         if name in verdicts
-        else f"claim {name}: not checked"
+        else f"claim {name}: expected, not checked"
         for name in case.expect.claims or ()
         if name not in verdicts or verdicts[name].verdict is not verdicts[name].expected
     ]

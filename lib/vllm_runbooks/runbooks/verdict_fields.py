@@ -43,11 +43,11 @@ class VerdictFields:
 
 _NO_EXPECTATION = "no expectation recorded"
 _AS_EXPECTED = "as expected: "
-_DIFFERENCE_WORDS = ("expected", "not judged")
-"""One of these is in each difference that `core.expected` and its callers write."""
+_EXPECTED = "expected"
+"""In each difference that `core.expected` and its callers write."""
 _MOST_NAMES = 3
 _NAME = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)+")
-_SAID_BY_OUTCOME = (": no problems", ": nothing wrong", ": no cause could be established")
+_SAID_BY_OUTCOME = (": no problems", ": unknown cause")
 _UNJUDGED = {
     Verdict.ERROR: CheckState.ERROR,
     Verdict.INTERRUPTED: CheckState.INTERRUPTED,
@@ -67,8 +67,7 @@ def verdict_fields(run: Mapping[str, Any], *, is_diagnosis_only: bool = False) -
     if verdict in _UNJUDGED:
         return VerdictFields(*_diagnosis(run, ""), _UNJUDGED[verdict], reason)
     is_pass = verdict is Verdict.PASS
-    words = ("as expected",) if is_pass else _DIFFERENCE_WORDS
-    if run.get("case") and any(word in reason for word in words):
+    if run.get("case") and ("as expected" if is_pass else _EXPECTED) in reason:
         diagnosis = _diagnosis(run, reason.replace(_AS_EXPECTED, "") if is_pass else _fit(run))
         check = CheckState.AS_EXPECTED if is_pass else CheckState.NOT_AS_EXPECTED
         return VerdictFields(*diagnosis, check, "" if is_pass else reason)
