@@ -365,7 +365,7 @@ def test_a_hostile_request_costs_nothing(shelf: Specs, text: str) -> None:
         (
             "gpus.yaml",
             "sources: {s: t}\ngpus:\n  - {name: A, memory_gib: 8, sources: [s], form_of: B}\n",
-            "gpus.0.form_of: 'B' is no card of 8 GiB",
+            "gpus.0.form_of: 'B' is not a GPU with 8 GiB",
         ),
         (
             "gpus.yaml",

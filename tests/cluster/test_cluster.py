@@ -530,7 +530,7 @@ def test_two_agents_of_one_host_are_measured() -> None:
         said: list[str] = []
         found = measuring.measure(carrier, ports={"torch": 29501}, say=said.append)
 
-    assert said[0] == "asking 2 nodes"
+    assert said[0] == "collecting facts from 2 nodes"
     assert [node.name for node in found.nodes] == ["a", "b"]
     for node in found.nodes:
         assert node.clock_offset_s == pytest.approx(0, abs=0.5)
@@ -604,7 +604,7 @@ REFUSED = [
     (["--hosts", "a", "--expect", "2"], "requires --ray"),
     (["--ray", "10.0.0.1:6379", "--port", "web=1"], "write USE=N"),
     (["--ray", "10.0.0.1:6379", "--python", "=x"], "write PATH, or NODE=PATH"),
-    (["--ray", "10.0.0.1:6379", "x.json"], "ot both"),
+    (["--ray", "10.0.0.1:6379", "x.json"], "either recorded nodes, or --ray or --hosts"),
 ]
 
 

@@ -578,7 +578,7 @@ def test_a_ray_cluster_is_asked_and_what_it_lacks_is_named(ring: Ring, short_fol
     status, found, _ = cluster.check("--expect", "2", "--no-collective")
     assert status == 1
     assert len(found["nodes"]) == 1
-    assert "2 nodes are expected" in found["unread"][0]["reason"]
+    assert "expected 2 nodes" in found["unread"][0]["reason"]
 
     cluster.start(other)
     before = {host: len(ring.pids(host)) for host in ring.hosts}

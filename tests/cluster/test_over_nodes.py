@@ -212,7 +212,7 @@ def test_a_node_that_is_lost_ends_the_others(node: str, stage: Callable[..., Sta
 
     (tried,) = found.attempts
     assert tried.ready_s is not None
-    assert f"{node} stopped responding (its agent ended" in tried.ending
+    assert f"{node} stopped responding (its agent exited" in tried.ending
     assert "its processes may still be running" in tried.ending
     assert found.status == 1
     assert gone(*(int((tmp_path / f"{each}-pid").read_text()) for each in NODES))

@@ -437,7 +437,7 @@ def test_the_rarest_word_of_a_pattern_is_looked_for() -> None:
         ("word[ab]*", "uses an unbounded repeat of a group or class: bound it, {1,80} for example"),
         ("word.*", "uses an unbounded gap: write .{0,80}"), ("worda+", "uses an unbounded repeat"),
         ("worda{2,}", "uses an unbounded repeat"),
-        ("word {1,3}x", "uses a repeated blank: one blank already stands for any blank space"),
+        ("word {1,3}x", "uses a repeated blank: one blank already matches any blank space"),
         ("word[a--b]", "uses a set operation or a named class, which re and RE2 read differently"),
         ("worda{0,201}", "a repeat of up to 201: at most 200"), ("a?b?", "matches the empty text"),
         ("word" + "a{200}" * 7 + "a{133}", "matches up to 1537 characters: at most 1536"),

@@ -124,7 +124,7 @@ def test_the_plan_is_measured_by_what_was_printed(four: list[ServerRun], case: E
     wrong = render.plan_sections.accuracy(off, plans)
 
     assert step is not None
-    assert "16 figures are within 0.8% of what was printed; the farthest is requests at once of launch 4" in step.fact
+    assert "16 figures are within 0.8% of what was printed; the farthest is max concurrency of launch 4" in step.fact
     assert step.so == ""
     assert wrong is not None
     assert "another process used the GPU" in wrong.so

@@ -455,7 +455,7 @@ def test_equal_cards_are_one_bar() -> None:
     eight = [replace(GPT_OSS, rank=rank) for rank in range(8)]
 
     assert plan_pictures.budgets(eight, 0.65).count('height="30.0" fill="none"') == 1
-    assert ">cards 0 to 7, each · A100-80GB</text>" in plan_pictures.budgets(eight, 0.65)
+    assert ">GPUs 0 to 7, each · A100-80GB</text>" in plan_pictures.budgets(eight, 0.65)
     assert plan_pictures.budgets([FIRST, SECOND], 0.5).count('height="30.0" fill="none"') == 2
 
 
@@ -494,7 +494,7 @@ def test_layouts_are_compared_column_by_column() -> None:
     """The recommended layout is solid, what does not fit is said, and what is not valid has no row."""
     svg = plan_pictures.layouts(LAID)
 
-    for name in ("4 x TP 2", "TP 8", "2 x TP 2 · PP 2", "DP 8", "8 x 1 card", "as asked"):
+    for name in ("4 x TP 2", "TP 8", "2 x TP 2 · PP 2", "DP 8", "8 x 1 GPU", "as requested"):
         assert f">{name}{', recommended' * (name == '4 x TP 2')}</text>" in svg
     assert ">TP 3</text>" not in svg
     assert re.findall(r'fill="#3f7fc1"><title>([^<]*)<', svg) == [
@@ -907,9 +907,9 @@ def test_budgets_are_drawn_to_the_pixel() -> None:
     """
     assert without_hatches(listed(plan_pictures.budgets([EIGHT, BESIDE], 0.5))) == [
         (
-            "0 0 440 298: Planned memory in GiB. card 0 · A100, 54.75 GiB: weights 11.50 (11.00 to 12.00), "
+            "0 0 440 298: Planned memory in GiB. GPU 0 · A100, 54.75 GiB: weights 11.50 (11.00 to 12.00), "
             "activation peak 1.00 (0.50 to 2.00), encoder profile 2.50, outside PyTorch 0.25, communication 0.00, "
-            "KV cache 12.12, CUDA graphs 1.50. card 1 · A100 · n2, 54.75 GiB: weights 12.00, communication 5.00, "
+            "KV cache 12.12, CUDA graphs 1.50. GPU 1 · A100 · n2, 54.75 GiB: weights 12.00, communication 5.00, "
             "KV cache 3.88"
         ),
         "rect 0,1 13x13 #2f6099", "12 at 18,12: weights", "rect 81,1 13x13 #e8b04a", "12 at 99,12: activation peak",
@@ -917,7 +917,7 @@ def test_budgets_are_drawn_to_the_pixel() -> None:
         "rect 0,21 13x13 #b5bcc4", "12 at 18,32: outside PyTorch", "rect 137,21 13x13 #56616d",
         "12 at 155,32: communication", "rect 260,21 13x13 #c46a98", "12 at 278,32: CUDA graphs",
         "rect 0,41 13x13 #6fc4b6", "12 at 18,52: KV cache",
-        "13 at 0,84: card 0 · A100", "12 at 439,84 end: 54.75 GiB",
+        "13 at 0,84: GPU 0 · A100", "12 at 439,84 end: 54.75 GiB",
         "rect 1,93 91.2x28 #2f6099: weights: 11.50 (11.00 to 12.00) GiB", "13 at 47,111.5 middle #fff: weights 11.5",
         "rect 93,93 7.2x28 #e8b04a: activation peak: 1.00 (0.50 to 2.00) GiB",
         "rect 101,93 19.2x28 #7d55bd: encoder profile: 2.50 GiB", "rect 121,93 2x28 #b5bcc4: outside PyTorch: 0.25 GiB",
@@ -928,7 +928,7 @@ def test_budgets_are_drawn_to_the_pixel() -> None:
         "12 at 0,147: activation peak 1.00 · encoder profile 2.50 · outside PyTorch 0.25",
         "12 at 0,163: on top: CUDA graphs 1.50 · limit 27.38 (utilisation 0.5)",
         "12 at 0,179: before the KV cache 14.2 to 16.8",
-        "13 at 0,207: card 1 · A100 · n2", "12 at 439,207 end: 54.75 GiB",
+        "13 at 0,207: GPU 1 · A100 · n2", "12 at 439,207 end: 54.75 GiB",
         "rect 1,216 95.2x28 #2f6099: weights: 12.00 GiB", "13 at 49,234.5 middle #fff: weights 12.0",
         "rect 97,216 39.2x28 #56616d: communication: 5.00 GiB", "rect 137,216 30.2x28 #6fc4b6: KV cache: 3.88 GiB",
         "rect 1,215 438x30 none currentColor 0.75", "line 220,211 220,249 2 currentColor",
@@ -946,11 +946,11 @@ def test_a_card_of_unknown_size_has_no_frame_and_no_limit() -> None:
     )  # fmt: skip
     assert listed(plan_pictures.budgets([rank, replace(rank, rank=1)], 0.5)) == [
         (
-            "0 0 440 135: Planned memory in GiB. cards 0 to 1, each · A100, memory unknown: weights 50.00 "
+            "0 0 440 135: Planned memory in GiB. GPUs 0 to 1, each · A100, memory unknown: weights 50.00 "
             "(49.00 to 51.00), activation peak unknown, KV cache 4.75"
         ),
         "rect 0,1 13x13 #2f6099", "12 at 18,12: weights", "rect 81,1 13x13 #6fc4b6", "12 at 99,12: KV cache",
-        "13 at 0,44: cards 0 to 1, each · A100", "12 at 439,44 end: memory unknown",
+        "13 at 0,44: GPUs 0 to 1, each · A100", "12 at 439,44 end: memory unknown",
         "rect 1,53 399.2x28 #2f6099: weights: 50.00 (49.00 to 51.00) GiB",
         "13 at 201,71.5 middle #fff: weights 50.0", "rect 401,53 37.2x28 #6fc4b6: KV cache: 4.75 GiB",
         "13 at 420,71.5 middle #111: 4.8", "12 at 0,99: activation peak: unknown",
@@ -964,7 +964,7 @@ def test_the_scale_reaches_to_the_most_that_terms_may_take() -> None:
     rank = replace(EIGHT, available_gib=None, fits=False, terms=(term("weights", 100.0, 90.0, 109.5),))
 
     assert listed(plan_pictures.budgets([rank], 0.5))[3:-7] == [
-        "13 at 0,44: card 0 · A100", "12 at 439,44 end: 54.75 GiB",
+        "13 at 0,44: GPU 0 · A100", "12 at 439,44 end: 54.75 GiB",
         "rect 1,53 399.2x28 #2f6099: weights: 100.00 (90.00 to 109.50) GiB",
         "13 at 201,71.5 middle #fff: weights 100.0", "rect 1,52 219x30 none currentColor 0.75",
         "line 110.5,48 110.5,86 2 currentColor",
@@ -1048,9 +1048,9 @@ def test_a_budget_has_at_most_its_rows_and_letters() -> None:
     ranks = [replace(alone(weights=1.0 + n), rank=n) for n in range(25)]
     said = listed(plan_pictures.budgets(ranks, None))
 
-    assert [line.split(": ")[1] for line in said if " · A100" in line][1:] == [f"card {n} · A100" for n in range(24)]
+    assert [line.split(": ")[1] for line in said if " · A100" in line][1:] == [f"GPU {n} · A100" for n in range(24)]
     name = listed(plan_pictures.budgets([replace(alone(weights=1.0), gpu="g" * 60)], None))
-    assert f"13 at 0,44: card 0 · {'g' * 37}" in name
+    assert f"13 at 0,44: GPU 0 · {'g' * 38}" in name
 
 
 @pytest.mark.parametrize(
@@ -1072,9 +1072,9 @@ def test_cards_that_are_planned_alike_have_one_name() -> None:
     """The first and the last of them, the kind and the host."""
     eight = [replace(EIGHT, rank=rank, node="n1") for rank in range(8)]
 
-    assert plan_pictures.cards_name(eight) == "cards 0 to 7, each · A100 · n1"
-    assert plan_pictures.cards_name(eight[3:4]) == "card 3 · A100 · n1"
-    assert plan_pictures.cards_name([replace(EIGHT, gpu="")]) == "card 0"
+    assert plan_pictures.cards_name(eight) == "GPUs 0 to 7, each · A100 · n1"
+    assert plan_pictures.cards_name(eight[3:4]) == "GPU 3 · A100 · n1"
+    assert plan_pictures.cards_name([replace(EIGHT, gpu="")]) == "GPU 0"
 
 
 @pytest.mark.parametrize(
@@ -1190,7 +1190,7 @@ def test_a_column_with_one_value_for_all_layouts_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("layout", "name", "is_copied"),
     [
-        (None, "as asked", False), (Layout(1, 1, 1, 1), "1 card", False), (Layout(2, 1, 1, 1), "2 x 1 card", True),
+        (None, "as requested", False), (Layout(1, 1, 1, 1), "1 GPU", False), (Layout(2, 1, 1, 1), "2 x 1 GPU", True),
         (Layout(1, 1, 1, 2), "DP 2", True), (Layout(1, 2, 3, 4), "DP 4 · TP 2 · PP 3", True),
         (Layout(1, 2, 2, 1), "TP 2 · PP 2", False),
     ],

@@ -183,7 +183,7 @@ def test_a_tool_that_cannot_run_is_one_line(tools: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("script", "bounds", "said"),
     [
-        ("sleep 30", {"quiet_s": 0.3}, "printed nothing for 0.3 s; run it manually and use the log as a file"),
+        ("sleep 30", {"quiet_s": 0.3}, "printed nothing for 0.3 s; run it manually and use a log file"),
         ("while :; do echo x; sleep 0.05; done", {"whole_s": 0.5}, "did not finish within 0.5 s"),
         ("echo x; exec >&- 2>&-; sleep 30", {"quiet_s": 0.3}, "printed the log but did not exit within 0.3 s"),
         ("yes", {"max_bytes": 1 << 20}, "larger than 1 MiB; use its end, for example with `docker logs a 2>&1 | tail"),

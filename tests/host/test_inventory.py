@@ -1261,7 +1261,7 @@ def test_the_recommended_gpu_is_a_step() -> None:
 
     assert step is not None
     assert step.fact == "Use GPU 4: 79.2 GiB free, 0 % busy (recorded host `x`)."
-    assert step.so == "2 of 8 GPUs are suitable; of 4 too little is known."
+    assert step.so == "2 of 8 GPUs are suitable; too little data on 4."
     assert step.command == "vllm-runbooks inventory --watch"
     assert here_step is not None
     assert here_step.do == "Set `CUDA_VISIBLE_DEVICES=4` for the launch."

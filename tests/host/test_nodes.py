@@ -538,7 +538,7 @@ def test_what_makes_an_ok_worth_little_is_said_with_it() -> None:
     )
 
     assert found.ok is True
-    assert shown(found).startswith("ok: Nothing stands in the way of a start over these nodes; no node has a GPU\n")
+    assert shown(found).startswith("ok: No problem prevents a launch over these nodes; no node has a GPU\n")
     assert "\nno model was compared: --model names one\n" in shown(found)
     assert "no node has a GPU" in str(render.clusters.nodes(found))
     assert "no node has a GPU" not in shown(pair())
@@ -580,7 +580,7 @@ def test_a_collective_that_failed_as_advised_is_not_answered_by_the_same_advice(
     as_advised, otherwise = (pair(broken(ran)).findings[0] for ran in (advised, {**advised, "node-b": {}}))
 
     assert {as_advised.id, otherwise.id} == {meanings.COLLECTIVE}
-    assert "these are not at fault" in as_advised.do
+    assert "they are not the cause" in as_advised.do
     assert "set each node's own variables" in otherwise.do
 
 
@@ -664,11 +664,11 @@ BAD: dict[str, tuple[str, str]] = {
     "another schema": ('{"schema": 3, "kind": "cluster", "nodes": []}', "has schema 3, supported is 2"),
     "no nodes": ('{"schema": 2, "kind": "cluster"}', "nodes: is missing"),
     "no name": ('{"schema": 2, "kind": "node"}', "name: missing"),
-    "an empty name": ('{"schema": 2, "kind": "node", "name": ""}', "is no name of a node"),
-    "a name that steers": ('{"schema": 2, "kind": "node", "name": "a\\u001b[2J"}', "is no name of a node"),
+    "an empty name": ('{"schema": 2, "kind": "node", "name": ""}', "is not a valid node name"),
+    "a name that steers": ('{"schema": 2, "kind": "node", "name": "a\\u001b[2J"}', "is not a valid node name"),
     "a name twice": (
         '{"schema": 2, "kind": "cluster", "nodes": [{"name": "a"}, {"name": "a"}]}',
-        "a: is a node that was given already"),
+        "a: is listed twice"),
     "an unknown field": ('{"schema": 2, "kind": "node", "name": "a", "x": 1}', "x: unknown field"),
     "a state": (
         ('{"schema": 2, "kind": "cluster", "nodes": [{"name": "a"}], "connections": [{"source": "a", "target": "a", '
@@ -719,11 +719,11 @@ def test_requests_that_cannot_be_read_are_refused(capsys: pytest.CaptureFixture[
     """No snapshot, a folder without any, a name of nothing, a case of something else: one line each."""
     for arguments, words in (
         ((), "No nodes: use --ray ADDRESS, --hosts FILE, or nodes recorded"),
-        ((str(tmp_path),), "holds no *.json"),
+        ((str(tmp_path),), "contains no *.json"),
         (("no-such",), "no such file, folder or recorded case"),
         (("tiny-cpu-served",), "is a recorded case, and none of nodes"),
         (("autoglm-3090-video-oom",), "is a recorded case, and none of nodes"),
-        ((PAIR, PAIR), "node-a: is a node that was given already"),
+        ((PAIR, PAIR), "node-a: is listed twice"),
         ((PAIR, "--model", "/m", "--out", str(tmp_path)), "is a folder"),
         (("--ray", "10.0.0.1:6379", "--hosts", "a,b"), "use either"),
         ((PAIR, "--hosts", "a,b"), "Use either recorded nodes, or --ray or --hosts"),
@@ -767,7 +767,7 @@ def test_a_verdict_without_a_case_is_on_what_is_wrong() -> None:
     ]
 
     assert [(one.verdict.value, one.reason.partition(":")[0]) for one in judged] == [
-        ("pass", "nothing stands in the way of a start over 2 nodes"),
+        ("pass", "no problem prevents a launch over 2 nodes"),
         ("fail", "VLLM_HOST_IP is 127.0.0.1 on node-b"),
         ("fail", "not measured"),
     ]

@@ -198,7 +198,7 @@ def test_several_keys_stay_arguments() -> None:
     part = fleet.instances(MODEL, options.load("0.16.0"), hosts, flags={"api_key": keys})[0]
     text = fleet.shell([part])
 
-    assert "# To be set before: VLLM_API_KEY, ARG_API_KEY.\n" in text
+    assert "# Set before: VLLM_API_KEY, ARG_API_KEY.\n" in text
     assert '--api-key "${VLLM_API_KEY:?}" "${ARG_API_KEY:?}"' in text
     assert "export VLLM_API_KEY" not in text
 
@@ -586,7 +586,7 @@ def test_the_plans_figures_stand_beside_the_lines_that_a_release_prints(
     weights = next(line for line in lines if "weights" in line.what)
     shown = {line.text: line.expected for line in lines if line.expected and line != weights}
 
-    assert weights.expected == "ranks 0 to 1: 1.10 GiB (1.00 to 1.20); rank 2: 2.00 GiB; rank 3: not known"
+    assert weights.expected == "ranks 0 to 1: 1.10 GiB (1.00 to 1.20); rank 2: 2.00 GiB; rank 3: unknown"
     assert list(shown) == texts
     assert shown[texts[-1]] == "1.00x (0.90 to 1.10)"
     assert shown.get("GPU KV cache size", "1,000 tokens (900 to 1,100)") == "1,000 tokens (900 to 1,100)"

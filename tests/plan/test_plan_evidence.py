@@ -248,9 +248,9 @@ def test_a_log_without_its_card_is_planned_by_the_memory_that_it_states() -> Non
 @pytest.mark.parametrize(
     ("evidence", "said"),
     [
-        (Evidence(()), "the text holds no start of vLLM"),
+        (Evidence(()), "the log has no vLLM launch"),
         ("no-command", "the log does not name the model"),
-        ("no-card", "the card is not known"),
+        ("no-card", "unknown GPU"),
     ],
 )
 def test_what_is_missing_stands_in_place_of_a_plan(evidence: Evidence | str, said: str) -> None:

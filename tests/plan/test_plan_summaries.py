@@ -298,8 +298,8 @@ def test_the_layout_that_lacks_least_is_explained() -> None:
     text = plain(render_plans.details(answer))
 
     assert "CLOSEST LAYOUT: TP 4" in text
-    assert text.index("  TP 4  ") < text.index("  4 x 1 card  ")
-    assert "4 x 1 card" not in text.partition("CLOSEST LAYOUT")[2]
+    assert text.index("  TP 4  ") < text.index("  4 x 1 GPU  ")
+    assert "4 x 1 GPU" not in text.partition("CLOSEST LAYOUT")[2]
     assert "COMMAND" not in render_plans.text(answer)
     assert "COMMAND" in render_plans.text(planned("Qwen/Qwen3-8B", "A100-80GB")[0])
 

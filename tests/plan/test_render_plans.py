@@ -164,22 +164,22 @@ def views(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Pla
         ({"total_concurrency": 11.99, "layout": ParallelLayout(1, 1, 1, 1)},
          "fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of 131,072 tokens"),
         ({"total_concurrency": 47.96, "layout": ParallelLayout(2, 1, 1, 2)},
-         ("fits: 36.6 GiB KV cache on each card, 798,624 tokens in each replica, "
+         ("fits: 36.6 GiB KV cache per GPU, 798,624 tokens in each replica, "
           "47.96 requests of 131,072 tokens in all")),
         ({"options": {}}, "fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of the whole context"),
         ({"kv_cache": replace(CACHE, gib=None, tokens=None, max_concurrency=None)},
-         "fits: the memory of the KV cache is not known"),
+         "fits: unknown KV cache memory"),
         ({"fits": False}, "does not fit: The KV cache, not the context, limits the requests at once."),
-        ({"fits": False, "limits": ()}, "does not fit: the cards are full before the KV cache"),
+        ({"fits": False, "limits": ()}, "does not fit: no memory left for the KV cache"),
         ({"fits": None, "kv_cache": replace(CACHE, low=-0.5, high=3.4)},
-         ("not certain: 0.00 to 3.40 GiB are left for the KV cache of each card, "
+         ("not certain: 0.00 to 3.40 GiB left for the KV cache per GPU, "
           "one request of 131,072 tokens needs 3.05")),
         ({"fits": None, "kv_cache": replace(CACHE, low=None)},
          "not certain: The KV cache, not the context, limits the requests at once."),
         ({"fits": None, "kv_cache": replace(CACHE, needed_gib=None), "limits": ()},
-         "not certain: it depends on what is not known"),
-        ({"legal": False, "reasons": ("12 heads on 5 cards",)}, "not legal: 12 heads on 5 cards"),
-        ({"legal": False}, "not legal: this release refuses it"),
+         "not certain: it depends on unknown figures"),
+        ({"legal": False, "reasons": ("12 heads on 5 cards",)}, "invalid: 12 heads on 5 cards"),
+        ({"legal": False}, "invalid: this release rejects it"),
     ],
 )  # fmt: skip
 def test_the_answer_comes_in_one_line(fits: Plan, change: dict[str, Any], said: str) -> None:
@@ -192,7 +192,7 @@ def test_the_answer_comes_in_one_line(fits: Plan, change: dict[str, Any], said: 
 
 def test_what_does_not_fit_says_by_how_much(too_big: Plan) -> None:
     """The memory that one request needs beside the memory that is left."""
-    said = "does not fit: one request of 131,072 tokens needs 12.4 GiB of KV cache on each card, 11.2 are left"
+    said = "does not fit: one request of 131,072 tokens needs 12.4 GiB of KV cache per GPU, 11.2 left"
 
     assert str(plan_words.headline(too_big)) == said
 
@@ -206,7 +206,7 @@ WHOLE = """\
 fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of 131,072 tokens
 openai/gpt-oss-20b on 1 x A100-80GB (79.25 GiB), vLLM 0.19.0
 
-Card 0 · A100-80GB: 79.25 GiB, 36.56 for the KV cache, enough for a request
+GPU 0 · A100-80GB: 79.25 GiB, 36.56 for the KV cache, enough for a request
   GiB                  low  expected    high
   weights            13.69     13.69   13.72
   activation peak     0.73      0.77    0.86
@@ -220,11 +220,11 @@ Card 0 · A100-80GB: 79.25 GiB, 36.56 for the KV cache, enough for a request
   KV cache: what the budget leaves
 
 KV CACHE
-  on each card          36.56 GiB (36.26 to 36.66)
+  per GPU               36.56 GiB (36.26 to 36.66)
   tokens                798,624 (792,000 to 800,800), slots of one layer group
-  requests at once      11.99 of 131,072 tokens
+  max concurrency       11.99 of 131,072 tokens
   longest context       131,072 tokens
-  one request needs     3.05 GiB of each card
+  KV cache per request  3.05 GiB per GPU
   blocks                99,828 of 16 tokens
 
 LIMITS
@@ -258,16 +258,16 @@ def test_the_unknown_is_named(unknown: Plan) -> None:
 
     assert said.startswith("not certain: encoder profile unknown: no rule for the pictures of this family\n")
     assert "  encoder profile unknown: no rule for the pictures of this family\n" in said
-    assert "  on each card          unknown: encoder profile\n" in said
-    assert "  one request needs     3.05 GiB of each card\n" in said
+    assert "  per GPU               unknown: encoder profile\n" in said
+    assert "  KV cache per request  3.05 GiB per GPU\n" in said
     assert "tokens                " not in said
     bare = replace(unknown, per_gpu=(), limits=(), gpus=(replace(A100, total_gib=None),))
-    assert "on each card          unknown: see the limits" in plans.text(bare)
+    assert "per GPU               unknown: see the limits" in plans.text(bare)
     assert "1 x A100-80GB (memory unknown)" in plans.text(bare)
     sizeless = replace(unknown, per_gpu=(replace(unknown.per_gpu[0], total_gib=None),))
-    assert "Card 0 · A100-80GB: its memory is unknown\n" in plans.text(sizeless)
+    assert "GPU 0 · A100-80GB: its memory is unknown\n" in plans.text(sizeless)
     cloudy = replace(unknown, kv_cache=replace(unknown.kv_cache, needed_gib=None), options={"max_num_seqs": None})
-    assert "one request needs" not in plans.text(cloudy)
+    assert "KV cache per request" not in plans.text(cloudy)
     assert "max_num_seqs unknown" in plans.text(cloudy)
 
 
@@ -276,8 +276,8 @@ def test_what_is_partly_known_of_the_cache_is_shown(fits: Plan) -> None:
     bare = PlannedCache(36.56, None, None, None, None, None, None, None, 99_828, None, None, None)
     said = plans.text(replace(fits, kv_cache=bare, gpus=(), deployment=None, limits=()))
 
-    assert "KV CACHE\n  on each card          36.56 GiB\n  blocks                99,828\n\n" in said
-    assert "on no card, vLLM 0.19.0" in said
+    assert "KV CACHE\n  per GPU               36.56 GiB\n  blocks                99,828\n\n" in said
+    assert "on no GPU, vLLM 0.19.0" in said
     assert "COMMAND" not in said
     assert "LIMITS" not in said
     plain = plans.text(replace(fits, kv_cache=replace(CACHE, tokens_meaning=None, tokens_low=None, blocks=None)))
@@ -296,10 +296,10 @@ def test_cards_that_are_planned_alike_stand_together(fits: Plan, pair: Layouts) 
     four = replace(fits, per_gpu=tuple(replace(fits.per_gpu[0], rank=rank) for rank in range(4)))
 
     assert plans.text(four).count("  expected    high\n") == 1
-    assert "Cards 0 to 3, each · A100-80GB: 79.25 GiB" in plans.text(four)
+    assert "GPUs 0 to 3, each · A100-80GB: 79.25 GiB" in plans.text(four)
     two = plans.text(pair.layouts[1])
-    assert "Card 0 · RTX3090 · node1: 23.69 GiB, 8.60 for the KV cache, enough for a request" in two
-    assert "Card 1 · RTX3090 · node1: 23.69 GiB, 9.93 for the KV cache, enough for a request" in two
+    assert "GPU 0 · RTX3090 · node1: 23.69 GiB, 8.60 for the KV cache, enough for a request" in two
+    assert "GPU 1 · RTX3090 · node1: 23.69 GiB, 9.93 for the KV cache, enough for a request" in two
 
 
 def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
@@ -307,13 +307,13 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
     said = plans.text(pair)
 
     first = (
-        "fits: best as 2 x 1 card, 8.60 GiB KV cache on each card, 644,304 tokens in each replica, "
+        "fits: best as 2 x 1 GPU, 8.60 GiB KV cache per GPU, 644,304 tokens in each replica, "
         "10,067.24 requests of the whole context in all "
     )
     assert " ".join(said.split()).startswith(first)
     assert (
         "  LAYOUT                FITS       CONTEXT  CONCURRENT  KV GiB PER GPU\n"
-        "  2 x 1 card            yes         32,768   10,067.24            8.60\n"
+        "  2 x 1 GPU             yes         32,768   10,067.24            8.60\n"
         "      one answer uses both cards\n"
         "  TP 2                  yes         32,768    5,033.62            8.60\n"
         "      one answer uses both cards\n"
@@ -321,25 +321,25 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
         "      the split is not known\n"
         "  DP 2                  no               -   10,067.24            8.60\n"
         "\n"
-        "BEST LAYOUT: 2 x 1 card\n"
+        "BEST LAYOUT: 2 x 1 GPU\n"
     ) in said
-    assert "  one request needs     1.7 MiB of each card\n" in said
+    assert "  KV cache per request  1.7 MiB per GPU\n" in said
     assert "5,033.62 of the whole context in each replica, 10,067.24 in all" in " ".join(said.split())
     assert "SPEED, AN ESTIMATE\n  At most 95 tokens/s of one request while decoding: the weights are read" in said
-    assert said.endswith("NOT LEGAL\n  - TP 3: 12 heads on 3 cards; 2 cards\n")
+    assert said.endswith("INVALID\n  - TP 3: 12 heads on 3 cards; 2 cards\n")
 
 
 @pytest.mark.parametrize(
     ("fits_any", "kept", "said"),
     [
-        (False, slice(3, 5), "does not fit: none of 1 legal layout; DP 2: The KV cache, not the context,"),
-        (False, slice(2, 5), "does not fit: none of 2 legal layouts; DP 2: The KV cache, not the context,"),
+        (False, slice(3, 5), "does not fit: none of 1 valid layout; DP 2: The KV cache, not the context,"),
+        (False, slice(2, 5), "does not fit: none of 2 valid layouts; DP 2: The KV cache, not the context,"),
         (
             None,
             slice(2, 5),
             "not certain: best as PP 2, encoder profile unknown: no rule for the pictures of this family",
         ),
-        (False, slice(4, 5), "does not fit: no layout of these cards is legal"),
+        (False, slice(4, 5), "does not fit: no valid parallel layout for these GPUs"),
     ],
 )
 def test_layouts_have_one_answer(pair: Layouts, fits_any: bool | None, kept: slice, said: str) -> None:  # noqa: FBT001
@@ -354,23 +354,23 @@ def test_a_refusal_without_a_reason_is_the_releases(pair: Layouts) -> None:
     """And a ranking without reasons has none."""
     refused = replace(pair.layouts[4], reasons=())
 
-    assert "- TP 3: this release refuses it" in plans.text(replace(pair, layouts=(refused,)))
-    assert "NOT LEGAL" not in plans.text(replace(pair, layouts=pair.layouts[:2]))
+    assert "- TP 3: this release rejects it" in plans.text(replace(pair, layouts=(refused,)))
+    assert "INVALID" not in plans.text(replace(pair, layouts=pair.layouts[:2]))
 
 
 @pytest.mark.parametrize(
     ("found", "said"),
     [
         (FOUND, "longest context: 131,072 tokens (120,000 to 131,072)\n  - The model takes no more.\n"),
-        (FindAnswer(Find.UTILIZATION, 0.675, "", 0.675, 0.675, ()), "lowest utilisation: 0.675\n"),
-        (FindAnswer(Find.CONCURRENCY, 11.99, "requests", None, None, ()), "requests at once: 11.99 requests\n"),
+        (FindAnswer(Find.UTILIZATION, 0.675, "", 0.675, 0.675, ()), "lowest gpu_memory_utilization: 0.675\n"),
+        (FindAnswer(Find.CONCURRENCY, 11.99, "requests", None, None, ()), "max concurrency: 11.99 requests\n"),
         (FindAnswer(Find.GPUS, "2 x RTX3090", "", "2 x RTX3090", "4 x RTX3090", ()),
-         "cards needed: 2 x RTX3090 (2 x RTX3090 to 4 x RTX3090)\n"),
-        (FindAnswer(Find.GPUS, 0.0, "cards", None, None, ()), "cards needed: 0 cards\n"),
+         "GPUs needed: 2 x RTX3090 (2 x RTX3090 to 4 x RTX3090)\n"),
+        (FindAnswer(Find.GPUS, 0.0, "cards", None, None, ()), "GPUs needed: 0 cards\n"),
         (FindAnswer(Find.GPUS, None, "", None, None, ("No card is large enough.", "The largest known has 268 GiB.")),
-         "cards needed: unknown: No card is large enough.\n  - The largest known has 268 GiB.\n"),
+         "GPUs needed: unknown: No card is large enough.\n  - The largest known has 268 GiB.\n"),
         (FindAnswer(Find.CONTEXT, None, "tokens", None, None, ()),
-         "longest context: unknown: it depends on what is not known\n"),
+         "longest context: unknown: it depends on unknown figures\n"),
     ],
 )  # fmt: skip
 def test_inverse_questions_have_an_answer_with_its_band(found: FindAnswer, said: str) -> None:
@@ -381,9 +381,9 @@ def test_inverse_questions_have_an_answer_with_its_band(found: FindAnswer, said:
 @pytest.mark.parametrize(
     ("value", "unit", "said"),
     [
-        (1, "cards of RTX3090", "cards needed: 1 card of RTX3090"),
-        (2, "cards of RTX3090", "cards needed: 2 cards of RTX3090"),
-        (1, "requests", "cards needed: 1 request"),
+        (1, "cards of RTX3090", "GPUs needed: 1 card of RTX3090"),
+        (2, "cards of RTX3090", "GPUs needed: 2 cards of RTX3090"),
+        (1, "requests", "GPUs needed: 1 request"),
     ],
 )
 def test_one_is_counted_in_the_singular(value: int, unit: str, said: str) -> None:
@@ -393,7 +393,7 @@ def test_one_is_counted_in_the_singular(value: int, unit: str, said: str) -> Non
 
 def test_cards_of_one_replica_have_their_cache_each(pair: Layouts) -> None:
     """Two cards of one tensor-parallel group: the memory is each card's, the tokens are the group's."""
-    said = "fits: 8.60 GiB KV cache on each card, 644,304 tokens, 5,033.62 requests of the whole context"
+    said = "fits: 8.60 GiB KV cache per GPU, 644,304 tokens, 5,033.62 requests of the whole context"
 
     assert str(plan_words.headline(pair.layouts[1])) == said
 
@@ -460,7 +460,7 @@ def test_plan_against_actual_without_a_difference(compared: PlanComparison) -> N
     assert "  weights           unknown                        13.72\n" in plans.text_compared(
         PlanComparison((unplanned,), None, (), (anonymous,))
     )
-    assert "card unknown, architecture unknown" in " ".join(
+    assert "unknown GPU, unknown architecture" in " ".join(
         plans.text_compared(PlanComparison((), None, (), (anonymous,))).split()
     )
     assert "KEPT" not in plans.html(bare)
@@ -616,11 +616,13 @@ def test_copies_inside_one_server_are_told_once(pair: Layouts) -> None:
         assert "The same with copies inside one server (DP) in place of servers: DP 2 as 2 x 1" in said
         assert len(re.findall(r"^  DP 2 ", said, re.MULTILINE)) == 1  # the other one does not fit, so it is another
     assert "THE FIRST" not in str(render.plan_sections.ranking(found))
-    assert "NOT LEGAL\n  - TP 3" in str(render.plan_sections.ranking(found))
+    assert "INVALID\n  - TP 3" in str(render.plan_sections.ranking(found))
     bare = replace(pair, layouts=(replace(each, layout=None),))
-    assert "as asked" in str(render.plan_sections.ranking(bare))
+    assert "as requested" in str(render.plan_sections.ranking(bare))
     nothing = replace(pair, fits=False, layouts=(refused,))
-    assert str(render.plan_sections.ranking(nothing)).startswith("does not fit: no layout of these cards is legal")
+    assert str(render.plan_sections.ranking(nothing)).startswith(
+        "does not fit: no valid parallel layout for these GPUs"
+    )
 
 
 def test_memory_is_shown_without_the_command(fits: Plan) -> None:
@@ -677,16 +679,16 @@ def test_what_confirms_a_split_is_said_once_for_those_alike() -> None:
     assert shown.plain == (
         "In the log of each of a, b\n  - rank <0> (2 times): planned 8.60 GiB\n      Every rank is there.\n"
         "  - ready\n      The server is up.\n\nIn the log of c\n  - on\n      It goes on.\n\n"
-        "Look, without changing anything: the port\n  ss -l 'a b'\n  ss -t\n  Expect: a line.\n\n"
-        "Look, without changing anything: the card\n  ss -l 'a b'\n  Expect: a line.\n\n"
-        "Not known: the order\n\nNot known: the rest\n"
+        "Check (read-only): the port\n  ss -l 'a b'\n  ss -t\n  Expect: a line.\n\n"
+        "Check (read-only): the card\n  ss -l 'a b'\n  Expect: a line.\n\n"
+        "Unknown: the order\n\nUnknown: the rest\n"
     )
     assert cells_of(shown.html) == [
         "part of a line", "<code>rank &lt;0&gt;</code> (2 times): planned 8.60 GiB", "Every rank is there.",
         "<code>ready</code>", "The server is up.", "part of a line", "<code>on</code>", "It goes on.",
     ]  # fmt: skip
     said = read(shown.html).text
-    for part in ("In the log of each of a, b", "ss -l 'a b'\nss -t", "Expect: a line.", "Not known: the rest"):
+    for part in ("In the log of each of a, b", "ss -l 'a b'\nss -t", "Expect: a line.", "Unknown: the rest"):
         assert part in said
 
 
@@ -713,17 +715,17 @@ def test_plans_stand_beside_what_starts_printed(fits: Plan) -> None:
         "  weights GiB                13.69  13.69 to 13.72             13.72     -0.2%\n"
         "  KV cache GiB               36.56  36.26 to 36.66             36.56      0.0%\n"
         "  KV cache tokens          798,624  792,000 to 800,800       400,000    +99.7%\n"
-        "  requests at once           11.99                             12.00     -0.1%\n"
+        "  max concurrency            11.99                             12.00     -0.1%\n"
         "\n2 n\n  not planned: no <model>\n"
     )
     assert cells_of(shown.html)[:9] == [
         "", "planned", "printed", "off by", "weights GiB", "13.69", "13.72", "-0.2%", "planned 13.69 to 13.72",
     ]  # fmt: skip
-    assert cells_of(shown.html)[-4:] == ["requests at once", "11.99", "12.00", "-0.1%"]
+    assert cells_of(shown.html)[-4:] == ["max concurrency", "11.99", "12.00", "-0.1%"]
     assert "Not planned: no &lt;model&gt;" in shown.html
     for tokens, has in ((None, True), (4096, False)):
         one = render.plan_sections.beside([start_of(**printed, max_concurrency_tokens=tokens)], [fits])
-        assert ("requests at once" in one.plain) is has
+        assert ("max concurrency" in one.plain) is has
     none = render.plan_sections.beside([start_of()], [fits])
     assert none.plain == "The log prints no figure that is planned."
     assert ">no &lt;model&gt;</p>" in render.plan_sections.beside(starts[1:], ["no <model>"]).html
@@ -755,7 +757,7 @@ def test_ways_out_name_their_options_and_their_room() -> None:
         "  - --max-model-len 4096 --enforce-eager\n    fits, leaves 2.00 GiB, 1.00 at least; less\n"
         "  - --limit-mm-per-prompt '{\"video\": 0}'\n    is expected to fit, no videos\n"
         "  - --dtype half\n    does not fit, leaves 0.00 GiB, -1.00 at least; accuracy\n\n"
-        "GiB left: of the KV cache on the card that has least, beyond one request of the\nlongest length.\n"
+        "GiB left: KV cache of the fullest GPU after one full-context request.\n"
     )
     said = [re.sub("<[^>]*>", "", cell) for cell in cells_of(shown.html)]
     assert said[:10] == [
@@ -788,7 +790,7 @@ def test_amounts_have_three_digits_or_more(fits: Plan, change: dict[str, Any], s
 )
 def test_a_request_needs_gib_or_mib(fits: Plan, needed: float, said: str) -> None:
     """MiB below a tenth of a GiB."""
-    assert f"  one request needs     {said} of each card\n" in plans.text(
+    assert f"  KV cache per request  {said} per GPU\n" in plans.text(
         replace(fits, kv_cache=replace(CACHE, needed_gib=needed))
     )
 
@@ -796,13 +798,13 @@ def test_a_request_needs_gib_or_mib(fits: Plan, needed: float, said: str) -> Non
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"gib": 3.0, "needed_gib": 3.0}, "the cards are full before the KV cache"),
+        ({"gib": 3.0, "needed_gib": 3.0}, "no memory left for the KV cache"),
         ({"gib": 2.99, "needed_gib": 3.0},
-         "one request of 131,072 tokens needs 3.00 GiB of KV cache on each card, 2.99 are left"),
+         "one request of 131,072 tokens needs 3.00 GiB of KV cache per GPU, 2.99 left"),
         ({"gib": -1.0, "needed_gib": 3.0},
-         "one request of 131,072 tokens needs 3.00 GiB of KV cache on each card, 0.00 are left"),
-        ({"gib": None}, "the cards are full before the KV cache"),
-        ({"needed_gib": None}, "the cards are full before the KV cache"),
+         "one request of 131,072 tokens needs 3.00 GiB of KV cache per GPU, 0.00 left"),
+        ({"gib": None}, "no memory left for the KV cache"),
+        ({"needed_gib": None}, "no memory left for the KV cache"),
     ],
 )  # fmt: skip
 def test_a_cache_that_is_too_small_says_so(fits: Plan, change: dict[str, Any], said: str) -> None:
@@ -820,7 +822,7 @@ def test_a_band_stands_behind_its_amount(fits: Plan, low: float | None, high: fl
     """Where both its ends are known and differ."""
     shown = plans.text(replace(fits, kv_cache=replace(CACHE, low=low, high=high)))
 
-    assert f"  on each card          36.56 GiB{said}\n" in shown
+    assert f"  per GPU               36.56 GiB{said}\n" in shown
 
 
 @pytest.mark.parametrize(
@@ -842,7 +844,7 @@ def test_answers_have_a_band_where_both_ends_are_known(low: int | None, high: in
     """And differ."""
     assert (
         str(plan_words.found_headline(FindAnswer(Find.GPUS, 2, "cards", low, high, ())))
-        == f"cards needed: 2 cards{said}"
+        == f"GPUs needed: 2 cards{said}"
     )
 
 

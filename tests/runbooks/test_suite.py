@@ -238,7 +238,7 @@ def test_only_a_run_that_says_so_has_a_verdict(ran: Ran, name: str) -> None:
         ("no_verdict", "no verdict was written; the last cell must call conclude()"),
         ("verdict_too_early", "no verdict was written; the last cell must call conclude()"),
         ("two_verdicts", "no verdict was written; the last cell must call conclude()"),
-        ("other_case", "the verdict is for case another, not for k"),
+        ("other_case", "the verdict is for case another, not k"),
         ("refused", "case.yaml: line 3: no title; add one"),
     ],
 )
@@ -809,7 +809,7 @@ def test_a_case_that_cannot_be_judged_alone_is_an_error(tmp_path: Path, monkeypa
     assert [result.reason for result in results[1:]] == [
         "timed out after 0.01 s",
         "the diagnosis died (exit status 3); no verdict was written",
-        "the verdict is for case k, not for other",
+        "the verdict is for case k, not other",
     ]
     assert "no such file" in bench.judge_alone(str(tmp_path / "none"))["reason"]
 

@@ -454,7 +454,7 @@ def test_a_job_is_read_as_it_was_stored() -> None:
         ("webhook_env: 'https://hooks.example/x'", "is not a variable name"),
         ("metrics: x.txt", "must end in .prom to be collected"),
         ("folder: here", "is not an absolute path"),
-        ("out: /etc/hostname", "is no folder"),
+        ("out: /etc/hostname", "is not a folder"),
         ("added: yesterday", "is not a time"),
         ("added: '0001-01-01T00:00:00+14:00'", "is not a time"),
         ("a: &x [*x]", "nightly.yaml"),
@@ -1040,7 +1040,7 @@ def test_two_runs_of_a_job_never_overlap(nights: Nights, overlap: Overlap) -> No
         pytest.param(
             ("pass", None, {"seconds": 60}),
             Verdict.ERROR,
-            "(job): took longer than 1 s and was ended",
+            "(job): timed out after 1 s",
             marks=pytest.mark.slow,
         ),
         pytest.param(
@@ -1097,7 +1097,7 @@ def test_a_run_that_was_killed_is_told_and_the_plan_goes_on(nights: Nights, tmp_
     assert (found.change.event, found.change.verdict) == ("worse", Verdict.INTERRUPTED)
     assert nights.wake().interrupted == ()
     (entry,) = [entry for entry in nights.kept() if entry.inputs["action"] == "run"]
-    assert (entry.verdict, entry.reason) == (Verdict.INTERRUPTED, f"the run of {planned} ended without a word")
+    assert (entry.verdict, entry.reason) == (Verdict.INTERRUPTED, f"the run of {planned} ended without a result")
     after = nights.wake((same + timedelta(minutes=1)).replace(tzinfo=None).isoformat())
     assert (after.action, after.verdict, after.change and after.change.event) == ("ran", Verdict.PASS, "recovered")
     assert not [p for p in Path("/proc").glob("[0-9]*/environ") if _carries(p, f"{history.JOB}=nightly", tmp_path)]
@@ -1408,9 +1408,9 @@ def test_a_webhook_is_told_of_a_change_once(nights: Nights, hook: type[Hook]) ->
         ([503, 200], 2, True, None),
         pytest.param([429, 500, 200], 3, True, None, marks=pytest.mark.slow),
         pytest.param([0, 200], 2, True, None, marks=pytest.mark.slow),
-        ([500, 500, 500], 3, False, "the webhook answered 500"),
-        ([404], 1, False, "the webhook answered 404"),
-        pytest.param([302], 1, False, "the webhook answered 302", marks=pytest.mark.slow),
+        ([500, 500, 500], 3, False, "the webhook returned 500"),
+        ([404], 1, False, "the webhook returned 404"),
+        pytest.param([302], 1, False, "the webhook returned 302", marks=pytest.mark.slow),
     ],
 )
 def test_a_webhook_is_tried_again_where_that_may_help(  # noqa: PLR0917 - a row
@@ -1819,7 +1819,7 @@ def test_a_server_that_drips_does_not_hold_us(
             sent = str(error)
 
     late = f"no answer within {limit_s:g} s"
-    assert f"cannot be asked: {late}" in err
+    assert f"cannot be reached: {late}" in err
     assert sent == ("taken" if begin.endswith(b"\r\n\r\n") else f"the webhook cannot be reached: {late}")
     assert asked < scaled(2.5)
     assert time.monotonic() - began < scaled(4)

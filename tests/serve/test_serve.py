@@ -345,9 +345,9 @@ def test_a_share_that_is_not_free_is_told_before_the_start(stage: Stage) -> None
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda m: (m / "config.json").unlink(), "config.json: is missing"),
+        (lambda m: (m / "config.json").unlink(), "config.json: not found"),
         (lambda m: (m / "tokenizer.json").unlink(), "contains no tokenizer"),
-        (lambda m: (m / "model.safetensors").unlink(), "holds no weights"),
+        (lambda m: (m / "model.safetensors").unlink(), "contains no weights"),
         (lambda m: (m / "model.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1\n"), "Git LFS"),
         (lambda m: os.truncate(m / "model.safetensors", 80), "has 80 bytes, but its header says"),
         (lambda m: (m / "model.safetensors").write_bytes(b"\x01"), "header is damaged"),

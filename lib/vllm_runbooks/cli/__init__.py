@@ -65,7 +65,7 @@ _COMMANDS = {
         "Pack log, command and diagnosis to share, without secrets.",
     ),
     "plan": ("plan.command", "plan", "Plan whether and how a model fits your GPUs."),
-    "probe": ("probe.command", "probe", "Find out what is wrong with a running server."),
+    "probe": ("probe.command", "probe", "Check a running server: health, metrics, load."),
     "record": (
         "runbooks.commands.record",
         "record",
@@ -150,8 +150,8 @@ def commands() -> None:
 
 _WORDED = (
     (re.compile(r"is not a valid integer(?: range)?\b"), "is not a whole number"),
-    (re.compile(r"is not a valid float(?: range)?\b"), "is no number"),
-    (re.compile(r" Choose from: "), " Give one of "),
+    (re.compile(r"is not a valid float(?: range)?\b"), "is not a number"),
+    (re.compile(r" Choose from: "), " Use one of "),
 )
 """Messages of click, and ours."""
 

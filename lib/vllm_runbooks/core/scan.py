@@ -54,7 +54,7 @@ _REFUSED = (
     (r"\\[dwsDWS](?:[*+]|\{\d+,\})", "an unbounded repeat: bound it, \\d{1,12} for example"),
     (r"(?<!\\)\.(?:[*+]|\{\d+,\})", "an unbounded gap: write .{0,80}"),
     (r"[A-Za-z0-9_ ](?:[*+]|\{\d+,\})", "an unbounded repeat"),
-    (r" (?:[?*+]|\{\d)", "a repeated blank: one blank already stands for any blank space"),
+    (r" (?:[?*+]|\{\d)", "a repeated blank: one blank already matches any blank space"),
 )
 _ODD_CLASS = re.compile(r"\[.*(?:\[|--|&&|~~|\|\|)", re.DOTALL)
 

@@ -188,14 +188,14 @@ def prune(keep: tuple[float | None, int | None]) -> None:
     days, roots = keep
     if 0 in keep:
         raise click.UsageError(
-            "--keep 0 would remove everything; use `vllm-runbooks history wipe`, which asks for confirmation."
+            "--keep 0 would remove everything; use `vllm-runbooks history wipe`, which requires a confirmation."
         )
     with kept.opened(say=output.say, is_needed=True) as opened:
         output.write(f"{_counted(opened.prune(days=days, roots=roots))} removed")
 
 
 @history.command(epilog=given.examples("history wipe --yes"))
-@click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--yes", "is_sure", is_flag=True, help="Skip the confirmation prompt.")
 def wipe(*, is_sure: bool) -> None:
     """Delete the whole history, with the logs of launches and jobs that have ended.
 

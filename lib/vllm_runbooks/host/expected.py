@@ -16,7 +16,7 @@ def judge_inventory(host: Inspected, case: Case | None) -> RunbookVerdict:
         recommended = "none" if gpu is None else gpu
         if case.expect.recommended not in (None, recommended):
             differences.append(f"recommended: expected {case.expect.recommended}, got {recommended}")
-        verdict, reason = compare(differences, f"{'no card' if gpu is None else f'GPU {gpu}'} is recommended")
+        verdict, reason = compare(differences, f"{'no GPU' if gpu is None else f'GPU {gpu}'} is recommended")
     elif wrong := [finding for finding in host.findings if finding.severity is not Severity.HINT]:
         verdict, reason = Verdict.FAIL, f"{wrong[0].text} ({wrong[0].id})"
     else:

@@ -47,7 +47,7 @@ def recommend(uses: Sequence[GpuUse], *, seconds: float, need_gib: float | None)
         reason = f"GPU {best.index}: {ranked[0].reason}"
     elif any(gpu.is_suitable is None for gpu in judged):
         unsure = sorted(gpu.index for gpu in judged if gpu.is_suitable is None)
-        reason = f"no GPU is known to be suitable: use or memory of GPU {', '.join(map(str, unsure))} is unknown"
+        reason = f"no GPU is certain to be suitable: use or memory of GPU {', '.join(map(str, unsure))} is unknown"
         reason += ", and no other GPU is" * (len(judged) > len(unsure))
     else:
         reason = "no suitable GPU: all are in use or have too little free memory"

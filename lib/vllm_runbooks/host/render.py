@@ -169,7 +169,7 @@ def recommended(inspected: Inspected, *, snapshot: str = "") -> StepText | None:
     suitable = [gpu for gpu in ranked if gpu.is_suitable]
     unknown = sum(gpu.is_suitable is None for gpu in ranked)
     count = f"{len(suitable)} of {count_of(len(ranked), 'GPU')} {'is' if len(suitable) == 1 else 'are'} suitable"
-    so = f"{count}{f'; of {unknown} too little is known' if unknown else ''}."
+    so = f"{count}{f'; too little data on {unknown}' if unknown else ''}."
     watch = "vllm-runbooks inventory --watch"
     if recommendation.gpu is None:
         return StepText(f"No GPU is suitable{where}.", so, "Wait until one is free.", watch)

@@ -53,7 +53,7 @@ def summarize_choice(host: Inspected, *, again: str = "") -> Summary:
     looks = f"{count_of(choice.samples, 'reading')} in {choice.seconds:.1f} s"
     need = [f"for {choice.need_gib:g} GiB"] if choice.need_gib is not None else []
     if choice.gpu is None:
-        state, tone, sentence = "NONE", Tone.WARN, "No GPU is known to be free for a launch."
+        state, tone, sentence = "NONE", Tone.WARN, "No GPU is certain to be free for a launch."
     else:
         state, tone, sentence = f"GPU {choice.gpu}", Tone.GOOD, as_sentence(choice.ranked[0].reason)
     rows = [

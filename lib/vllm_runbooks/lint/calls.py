@@ -21,7 +21,6 @@ from vllm_runbooks.reading.documents import LaunchFile
 from vllm_runbooks.reading.documents.starts import Keyword, WrittenLaunch
 
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?:\.([a-z_][a-z0-9_.]*[a-z0-9_]))?", re.ASCII)
-_SAID = ((", whose parser refuses it", ", which refuses it"), (" has no option ", " has no argument "))
 _CLEARER = 0.08
 """Least difference in similarity between the best and the next value."""
 _CLEAR = 0.85
@@ -37,9 +36,7 @@ def spoken(message: str, lang: str | None = None) -> str:
         name = option[1].replace("-", "_")
         return say('the key "{key}" of {name}', key=option[2], name=name) if option[2] else name
 
-    for words, instead in _SAID:
-        message = message.replace(words, instead)
-    return _OPTION.sub(keyword, message)
+    return _OPTION.sub(keyword, message.replace(" has no option ", " has no argument "))
 
 
 def edits(page: LaunchFile, launch: WrittenLaunch, hit: Hit, data: ReleaseData, tables: Tables) -> Edits:

@@ -75,7 +75,7 @@ def device_of(card: HostGpu | None, printed_gib: float | None) -> Device | None:
     return device if printed is None else replace(device, total=printed, total_source="printed in the log")
 
 
-UNKNOWN = Device("the card", None, "the log does not name it; use --gpus")
+UNKNOWN = Device("the GPU", None, "the log does not name it; use --gpus")
 
 
 @dataclass(frozen=True)

@@ -134,8 +134,8 @@ def _upstream(servers: Sequence[ProxyServer]) -> list[str]:
         return [f"server {servers[0]};"]
     health = (
         "Open-source nginx has no active health checks. After a failed request a server is skipped for "
-        "fail_timeout, then tried again with the next request. A server that is loading its model refuses "
-        "connections, so it gets no requests."
+        "fail_timeout, then tried again with the next request. A server that is loading its model does not "
+        "listen, so it gets no requests."
     )
     return [*_comment(health), *(f"server {server} max_fails=1 fail_timeout=10s;" for server in servers)]
 

@@ -39,7 +39,7 @@ def _claims_problems(judged: Claims, folder: Path) -> Iterator[Problem]:
         if not re.fullmatch(r"(?!start\d+\Z)[a-z]\w{0,30}", name, re.ASCII):
             yield (table, name), f"{name!r} is not a valid name; use one such as two_cards, not one such as start2"
         elif sum(other == name for _, other in rows_named) > 1:
-            yield (table, name), f"{name!r} is already used; names must be unique in plans, cards and lines"
+            yield (table, name), f"{name!r} is already used; names must be unique in `plans`, `cards` and `lines`"
     figure_names = figures.figures(judged)
     for index, claim in enumerate(judged.claims):
         if names.index(claim.id) != index or not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+){0,8}", claim.id, re.ASCII):

@@ -205,7 +205,7 @@ def start(evidence: Evidence, *, number: int = 0, gpus: str = "") -> PlanningReq
     answer = diagnosing.diagnose(evidence, start=number)
     every = diagnosing.read(evidence)
     if not every:
-        return "the text holds no start of vLLM"
+        return "the log has no vLLM launch"
     captures = answer.root_cause.captures if answer.root_cause else {}
     total = captures.get("total_gib")
     return _of(every[number - 1 if number else -1], evidence, gpus, float(total) if total else None)
@@ -236,7 +236,7 @@ def budget(request: PlanningRequest | str) -> Budget | str:
     settings = plan_requests.settings(request)
     need = settings.ranks.cards
     if need > len(request.cards):
-        return f"the start takes {need} cards, {len(request.cards)} are given"
+        return f"the launch needs {need} GPUs, {len(request.cards)} given"
     return plan_requests.budget_of(request, settings, [Device.of(card) for card in request.cards[:need]])
 
 
@@ -299,7 +299,7 @@ def _cards(evidence: Evidence, gpus: str, printed_gib: float | None) -> tuple[Ho
     named = gpus.strip() or _recorded(evidence)
     if not named:
         if printed_gib is None:
-            raise InputError("the card is not known: the log does not print its memory; name it with gpus")
+            raise InputError("unknown GPU: the log does not print its memory; set gpus")
         return (HostGpu(Gpu(_UNNAMED, printed_gib, (), total=_total(printed_gib))),)
     cards = host_loading.cards(named)
     first = cards[0].gpu

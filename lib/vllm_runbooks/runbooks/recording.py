@@ -421,11 +421,11 @@ def _reads_logs(runbook: Runbook) -> bool:
 
 
 _FOUND = """\
-# Written by `vllm-runbooks record`. `expect` is what the diagnosis said at that time, and nobody has reviewed it:
-# correct what is wrong, leave out what does not matter, then delete this remark.
+# Written by `vllm-runbooks record`. `expect` is the diagnosis at that time, not reviewed:
+# correct it, remove what does not matter, then delete this comment.
 """
 _SEEN = """\
-# Written by `vllm-runbooks probe --record`. `expect` is what was found at that time, and nobody has reviewed it.
+# Written by `vllm-runbooks probe --record`. `expect` is the result at that time, not reviewed.
 """
 _PROBE_RUNBOOK = "is-it-healthy"
 _TOLD = """\

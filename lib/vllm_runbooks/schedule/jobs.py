@@ -182,7 +182,7 @@ def problems(job: ScheduledJob) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if job.webhook_env is not None and not VARIABLE.fullmatch(job.webhook_env):
         yield ("webhook_env",), "is not a variable name; the address is a secret and must not be in a file"
     if job.out is not None and os.path.lexists(runs := Path(job.folder, job.out)) and not runs.is_dir():
-        yield ("out",), f"{job.out!r} is no folder; name one, or a new one"
+        yield ("out",), f"{job.out!r} is not a folder; use an existing or new folder"
     if job.metrics is not None and not job.metrics.endswith(".prom"):
         yield ("metrics",), f"{job.metrics!r} must end in .prom to be collected"
     mine = _place(job.folder, job.metrics)

@@ -325,8 +325,8 @@ def _of_log(answer: Answer, evidence: Evidence) -> list[tuple[str, str]]:
         parts.append((say.mark + say("Plan against actual"), render_plans.shown(answer.plan)))
     parts += [
         (say.mark + say("The log"), render_annotated.log(answer, evidence.documents)),
-        (say("The start's own figures"), render_answers.facts(answer)),
-        (say("Starts in the text"), render_answers.starts(answer)),
+        (say("Figures of the launch"), render_answers.facts(answer)),
+        (say("Launches in the log"), render_answers.starts(answer)),
         (say("Other findings"), render_answers.others(answer)),
     ]
     return [(title, part.html) for title, part in parts if not part.is_nothing]

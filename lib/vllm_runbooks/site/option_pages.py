@@ -137,13 +137,14 @@ def _index(kind: str, pages: Sequence[str]) -> str:
     kind_entries = entries(kind)
     gone = sum(entry.went is not None for entry in kind_entries)
     what = (
-        "variables that any known release of vLLM reads"
+        "variables that any known vLLM release reads"
         if kind == "environment"
-        else ("options of `vllm serve` and of the API server that any known release of vLLM has")
+        else ("options of `vllm serve` and of the API server that any known vLLM release has")
     )
     word = "variables" if kind == "environment" else "options"
     newest = options.known_releases()[-1]
-    intro = f"{len(kind_entries)} {what}; {gone} of them are gone from the newest, {prose(newest)}. {_known_releases()}"
+    removed = f"{gone} of them were removed before the newest release, {prose(newest)}"
+    intro = f"{len(kind_entries)} {what}; {removed}. {_known_releases()}"
     by_page = (f"[{_title(kind, page)}]({file_name(page)}.md)" for page in pages)
     letters: dict[str, list[OptionEntry]] = {}
     for entry in kind_entries:
@@ -467,8 +468,8 @@ def _releases_page() -> str:
             ]
             sections += list(_news(by_release, release))
     intro = (
-        f"{len(releases)} releases are known. *Parser* means that the release's own parser was run and asked; "
-        "*static*, that its source was read. [How to add a release](../releases.md) tells how the data is made."
+        f"{len(releases)} releases. *Parser*: the data comes from running the release's own parser; "
+        "*static*: from its source. See [how to add a release](../releases.md)."
     )
     return (
         "\n\n".join(

@@ -34,9 +34,9 @@ from vllm_runbooks.site.myst import (
 )
 
 _ROLE_MEANINGS = {
-    Role.WRAPPER: "It only reports that something else failed: it is the answer where the log does not hold the cause.",
-    Role.CONSEQUENCE: "It follows from another failure: it is the answer where the log does not hold the cause.",
-    Role.BENIGN: "It is harmless, and never an answer: it is known so that it can be left out.",
+    Role.WRAPPER: "It reports that something else failed; it is the answer only if the log does not contain the cause.",
+    Role.CONSEQUENCE: "It follows from another failure; it is the answer only if the log does not contain the cause.",
+    Role.BENIGN: "It is harmless and never an answer.",
 }
 _STEPS = {
     "lower_by": "Lower {} by {}",

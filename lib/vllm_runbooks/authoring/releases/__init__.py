@@ -67,7 +67,7 @@ def add(
     downloaded; without `dockerfile` the image's entry point stays as it was known; `time_limit` is that of a dump.
     """
     if options.version_key(version) is None or not re.fullmatch(r"\d+\.\d+\.\d+", version):
-        raise InputError(f"{version}: is no release of vLLM; give one such as 0.33.0")
+        raise InputError(f"{version}: is not a vLLM release; use one such as 0.33.0")
     if not python.is_file():
         raise InputError(f"{python}: is no Python; name one with the requirements of vLLM for CPU")
     docker = _read(dockerfile) if dockerfile else None
@@ -78,7 +78,7 @@ def add(
         else:
             package, root = _package_of(source), source
         if not (root / "vllm").is_dir():
-            raise InputError(f"{root}: holds no package `vllm`; name the folder that contains vllm/")
+            raise InputError(f"{root}: contains no package `vllm`; name the folder that contains vllm/")
         dump = dumped(version, python, root, scratch, time_limit)
         made = {"package": f"{package} {version}", **{key: dump[key] for key in ("origin", "python", "device")}}
         target = folder or options.releases_dir()

@@ -54,7 +54,7 @@ def _gpu_problems(table: GpuTable) -> Iterator[Problem]:
         if gpu.total is not None:
             yield (*at, "total"), "is computed from the table; remove it"
         if gpu.form_of is not None and sizes.get(gpu.form_of) != gpu.memory_gib:
-            yield (*at, "form_of"), f"{gpu.form_of!r} is no card of {gpu.memory_gib:g} GiB"
+            yield (*at, "form_of"), f"{gpu.form_of!r} is not a GPU with {gpu.memory_gib:g} GiB"
         if gpu.memory_bandwidth_gb_s is not None and not 10 <= gpu.memory_bandwidth_gb_s <= 100_000:
             yield (*at, "memory_bandwidth_gb_s"), f"{gpu.memory_bandwidth_gb_s} is not a GPU bandwidth in GB/s"
         for place, line in enumerate(gpu.reported):

@@ -31,7 +31,7 @@ def leading(entrances: Sequence[Entrance], answer: Answer) -> StepText:
         return StepText("No runbook matches without a cause.", do="Find what you see in the list below.")
     matching = [entrance for entrance in entrances if entrance.leads_to(cause.symptom)]
     if not matching:
-        return StepText(f"`{cause.symptom}` has no runbook of its own; the fixes above are complete.")
+        return StepText(f"`{cause.symptom}` has no specific runbook; the fixes above are complete.")
     first = max(matching, key=lambda entrance: _match_length(entrance, cause.symptom))
     do = f"Open the runbook `{first.runbook}` with the same log." if first.runbook else "Run the command."
     return StepText(f"This is “{first.sees}”.", first.says, do, "\n".join(first.commands))

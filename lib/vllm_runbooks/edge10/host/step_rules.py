@@ -276,7 +276,7 @@ def _registry_unlisted(context: EdgeRuleContext) -> _Observations:
     yield HostObservation(
         f"the docker daemon does not accept {registry} without a certificate{also}",
         _fetch_severity(context),
-        do=f'put "{registry}" into the list insecure-registries of {path or _SETTINGS}, beside what is there, and '
+        do=f'add "{registry}" to the list insecure-registries of {path or _SETTINGS}, and '
         f"{_restart()}; or use a certificate for the registry that this host trusts",
         path=path,
     )

@@ -299,7 +299,7 @@ class _JobChecks:
                 f"{weights}: on the Hub {model} is {weights}, {self._from_facts}; use an absolute path for a folder"
             )
         elif "/" not in model:
-            why = "a folder next to the generated files, since no repository of this name is known"
+            why = "a folder next to the generated files, because no repository has this name"
             self._defaults["model"] = f"{model}: {why}"
 
     def _listed(self, model: str | None, like: str | None) -> EdgeModel | None:

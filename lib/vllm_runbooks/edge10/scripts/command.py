@@ -21,7 +21,7 @@ _INSTEAD = "use a script, settings or a page of a step, a folder of them, or - f
         "edge10 lint quantise.py",
         "edge10 lint job/ --format json",
         "edge10 lint serve.sh evaluate.py compile.py",
-        "edge10 lint compile.py --fix -o mended.py",
+        "edge10 lint compile.py --fix -o fixed.py",
     )
 )
 @click.argument("files", nargs=-1, metavar="FILE|FOLDER|-…", type=complete.SCRIPT)

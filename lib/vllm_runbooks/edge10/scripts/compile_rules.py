@@ -219,13 +219,13 @@ def _wrong_dies(order: Sequence[int | None], dies: int | None, needed: int) -> s
         return ""
     return (
         Phrase(
-            "among its first {dies} entries, one for each die, {repeated} stands more than once",
+            "{repeated} appears more than once in its first {dies} entries, one per die",
             dies=str(dies),
             repeated=listed(repeated),
         )
         if repeated
         else Phrase(
-            "behind its first {dies} entries, one for each die, stands {beyond} in place of 0",
+            "{beyond} instead of 0 after its first {dies} entries, one per die",
             dies=str(dies),
             beyond=beyond[0],
         )
@@ -270,9 +270,9 @@ def _find_lengths(settings: CompileSettings) -> Iterator[Hit]:
             continue
         context = settings.context
         if 1 not in lengths:
-            wrong = Phrase("the length 1, by which every further token is made, is missing")
+            wrong = Phrase("the length 1, used to generate each further token, is missing")
         elif set(lengths) == {1}:
-            wrong = Phrase("no length for the prompt is there beside 1: it would be taken in token by token")
+            wrong = Phrase("1 is the only length: the prompt would be processed token by token")
         elif context is not None and max(lengths) > context.value:
             wrong = Phrase(
                 "{length} is longer than the {tokens} tokens of {name}",
@@ -345,21 +345,21 @@ def _check_model(settings: CompileSettings, named: Mapping[str, str]) -> Iterato
     compiled = [models.listed(name, settings.facts) if name else None for name in settings.models]
     if model is not None and compiled and None not in compiled and model not in compiled:
         names = ", ".join(dict.fromkeys(other.name for other in compiled if other))
-        yield Phrase("{told}, and {names} is compiled", told=model.name, names=names)
+        yield Phrase("{name}, but {names} is compiled", name=model.name, names=names)
 
 
 def _check_numbers(settings: CompileSettings, named: Mapping[str, str]) -> Iterator[Phrase]:
     if "dies" in named and settings.dies is not None and int(named["dies"]) != settings.dies.value:
-        yield Phrase("{told} dies, and {set} are set", told=named["dies"], set=str(settings.dies.value))
+        yield Phrase("{named} dies, but {set} are set", named=named["dies"], set=str(settings.dies.value))
     context = settings.context
     if "context" in named and context is not None and int(named["context"]) != context.value:
         set_to = str(context.value)
-        yield Phrase("{told} tokens, and {name} is {set}", told=named["context"], name=context.name, set=set_to)
+        yield Phrase("{named} tokens, but {name} is {set}", named=named["context"], name=context.name, set=set_to)
     for _, value in settings.lengths if "prefill" in named else ():
         lengths = settings.numbers(value)
         if lengths is not None and not {*map(int, named["prefill"].split("-"))} <= {*lengths}:
             set_to = ", ".join(map(str, lengths))
-            yield Phrase("the length {told}, and {set} are set", told=named["prefill"], set=set_to)
+            yield Phrase("the length {named}, but {set} are set", named=named["prefill"], set=set_to)
 
 
 def _check_remap(settings: CompileSettings, named: Mapping[str, str]) -> Iterator[Phrase]:
@@ -374,7 +374,7 @@ def _check_remap(settings: CompileSettings, named: Mapping[str, str]) -> Iterato
     first, second = ({"".join(map(str, part)) for part in (_trimmed(order), order[:dies] or [])} for order in remaps)
     if text not in {vision + language for vision in first for language in second}:
         names = listed([_shown(order) for order in remaps])
-        yield Phrase("the order {told} of the dies, and {set} are set", told=text, set=names)
+        yield Phrase("the die order {named}, but {set} are set", named=text, set=names)
 
 
 # Threads

@@ -45,7 +45,7 @@ def _node_texts(name: str | Evidence) -> Iterator[tuple[str, str]]:
     check_texts(snapshot=name)
     files = [name] if (snapshots := snapshots_in(name)) is None else snapshots
     if not files:
-        raise InputError(f"{name}: holds no *.json; {_WRITE_NODES}")
+        raise InputError(f"{name}: contains no *.json; {_WRITE_NODES}")
     for file in files:
         try:
             loaded = load_files([file])
@@ -55,7 +55,7 @@ def _node_texts(name: str | Evidence) -> Iterator[tuple[str, str]]:
             raise InputError(f"{file}: is a recorded case, and none of nodes; {_WRITE_NODES}")
         documents = loaded.documents
         if len(documents) != 1:
-            raise InputError(f"{file}: holds {len(documents)} files; {_WRITE_NODES}")
+            raise InputError(f"{file}: contains {len(documents)} files; {_WRITE_NODES}")
         yield "standard input" if file == "-" else file, beginning(documents[0], MAX_TEXT)
 
 
@@ -85,6 +85,6 @@ def judge_nodes(cluster: CheckedCluster, evidence: Evidence | None) -> RunbookVe
     elif cluster.ok is None:
         verdict, reason = Verdict.FAIL, f"not measured: {cluster.unmeasured[0].fact}"
     else:
-        verdict, reason = Verdict.PASS, f"nothing stands in the way of a start over {len(cluster.nodes)} nodes"
+        verdict, reason = Verdict.PASS, f"no problem prevents a launch over {len(cluster.nodes)} nodes"
     facts = {"nodes": len(cluster.nodes)}
     return RunbookVerdict(verdict, reason, case.id if case is not None else None, None, None, (), facts)

@@ -55,7 +55,7 @@ def ip_wrong(context: ClusterRuleContext) -> Iterator[RuleHit]:
         if address is None:
             continue
         if is_loopback(address):
-            yield RuleHit((node.name,), f"{HOST_IP} is {address} on {node.name}: nobody else reaches it there")
+            yield RuleHit((node.name,), f"{HOST_IP} is {address} on {node.name}: other hosts cannot reach it")
         elif node_addresses is not None and address not in node_addresses and counts[address] == 1:
             outward = [item for interface in usable_interfaces(node) for item in interface.addresses]
             has = listed(outward) or "none that others could reach"
@@ -81,10 +81,10 @@ def name_apart(context: ClusterRuleContext) -> Iterator[RuleHit]:
         if target is None:
             continue
         is_harmless = variable(node, GLOO) is not None
-        gloo = f"; {GLOO} is set, so that Gloo does not ask for it" if is_harmless else f", and {GLOO} is not set"
+        gloo = f"; {GLOO} is set, so Gloo does not use it" if is_harmless else f", and {GLOO} is not set"
         called = f", {node.hostname}," if node.hostname not in (None, node.name) else ""
-        behind = f"{called} stands for {target} there{gloo}"
-        words = NodeWords("the own name of", behind, Severity.HINT if is_harmless else None)
+        behind = f"{called} resolves to {target}{gloo}"
+        words = NodeWords("the host name of", behind, Severity.HINT if is_harmless else None)
         sentences.append((node.name, words))
     yield from grouped_hits(sentences)
 
@@ -306,9 +306,8 @@ def stream_lost(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 
 _IS_SET = (
-    "it ran with the variables that are advised, so these are not at fault: see that large packets pass (MTU, and the "
-    "ICMP messages that tell of it), and that no firewall closes the ports that Gloo and NCCL choose among all; then "
-    "check again"
+    "the recommended variables were set, so they are not the cause: check that large packets pass (MTU and the ICMP "
+    "messages that report it) and that no firewall blocks the random ports of Gloo and NCCL; then check again"
 )
 
 

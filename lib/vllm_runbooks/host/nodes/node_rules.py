@@ -87,7 +87,7 @@ def gpus_unequal(context: ClusterRuleContext) -> Iterator[RuleHit]:
     if len({names for names in models.values() if names}) > 1:
         counts = compared.values(compared.GPUS, context.nodes)
         values = {node: value for node, value in counts.items() if models[node]}
-        yield RuleHit(tuple(values), f"the cards differ: {compared.phrase(values)}", facts=(compared.GPUS.what,))
+        yield RuleHit(tuple(values), f"the GPUs differ: {compared.phrase(values)}", facts=(compared.GPUS.what,))
 
 
 def gpus_missing(context: ClusterRuleContext) -> Iterator[RuleHit]:
@@ -96,14 +96,14 @@ def gpus_missing(context: ClusterRuleContext) -> Iterator[RuleHit]:
     without = tuple(node for node, value in values.items() if value == compared.NO_GPUS)
     if without and len(without) < sum(value is not None for value in values.values()):
         why = context.matrix.nodes[without[0]].inventory.no_gpus_reason
-        text = f"no card on {listed(without)} ({why}), and cards on others"
+        text = f"no GPU on {listed(without)} ({why}), but on other nodes"
         yield RuleHit(without, text, facts=(compared.GPUS.what,))
 
 
 def gpu_counts(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Numbers of GPUs, of the nodes that have any."""
     counts = {node.name: str(len(node.inventory.gpus)) for node in context.nodes if node.inventory.gpus}
-    yield from difference_hits("numbers of cards differ", counts)
+    yield from difference_hits("the number of GPUs differs", counts)
 
 
 # ---- the model

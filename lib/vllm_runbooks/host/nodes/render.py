@@ -55,10 +55,10 @@ class _Outcome(NamedTuple):
 
 
 _OUTCOMES = {
-    True: _Outcome(Headline("ok", "Nothing stands in the way of a start over these nodes"), GREEN, Tone.GOOD),
-    False: _Outcome(Headline("not ok", "A start over these nodes would fail or suffer"), RED, Tone.BAD),
+    True: _Outcome(Headline("ok", "No problem prevents a launch over these nodes"), GREEN, Tone.GOOD),
+    False: _Outcome(Headline("not ok", "A launch over these nodes would fail or be slow"), RED, Tone.BAD),
     None: _Outcome(
-        Headline("unknown", "Nothing was found that stands in the way, and not everything was measured"),
+        Headline("unknown", "No problem found, but not everything was measured"),
         AMBER,
         Tone.WARN,
     ),
@@ -146,7 +146,7 @@ def _summary(cluster: Cluster) -> Iterator[str]:
 
 def _slowest(run: Collective) -> str:
     seconds = [rank.seconds for rank in run.ranks if rank.seconds is not None]
-    return f"{max(seconds):.3g} s" if seconds else "in a time that nobody told"
+    return f"{max(seconds):.3g} s" if seconds else "in unknown time"
 
 
 def _count(number: int, what: str) -> str:
@@ -244,7 +244,7 @@ def _because(fact: Unmeasured) -> str:
 
 _OWN: tuple[tuple[str, Callable[[NodeFacts], str | None]], ...] = (
     ("addresses", lambda node: "; ".join(_outward(node)) or None),
-    ("its name stands for", lambda node: "; ".join(node.resolves_to or ()) or None),
+    ("its name resolves to", lambda node: "; ".join(node.resolves_to or ()) or None),
     *((name, partial(lambda name, node: (node.environment or {}).get(name), name)) for name in (HOST_IP, NCCL, GLOO)),
     ("clock", lambda node: _offset(node.clock_offset_s)),
 )
@@ -477,7 +477,7 @@ def environments(checked: CheckedCluster | str) -> RenderedView:
         return RenderedView.nothing(checked)
     if not checked.environments:
         return RenderedView.nothing(
-            "The way from node to node is not known, so no environment is offered: "
+            "The network path between the nodes is unknown, so no environment is suggested: "
             "`vllm-runbooks cluster check --ray ADDRESS`, or `--hosts FILE`, measures it."
         )
     first, more = checked.environments[:_MOST], _more(checked)

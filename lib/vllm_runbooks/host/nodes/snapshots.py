@@ -153,11 +153,11 @@ def _check_names(cluster: Cluster, names: Counter[str], where: str) -> None:
     for name in _names(cluster):
         printable = visible(name[:60])
         if not (0 < len(name) <= _MAX_NAME and name.isprintable()):
-            form = f"give one of 1 to {_MAX_NAME} signs that can be printed"
-            raise InputError(f"{where}: {printable!r} is no name of a node; {form}")
+            form = f"give one of 1 to {_MAX_NAME} printable characters"
+            raise InputError(f"{where}: {printable!r} is not a valid node name; {form}")
         if names[name]:
-            form = "give each under a name of its own"
-            raise InputError(f"{where}: {printable}: is a node that was given already; {form}")
+            form = "use unique names"
+            raise InputError(f"{where}: {printable}: is listed twice; {form}")
         names[name] += 1
     if len(names) > MAX_NODES:
         raise InputError(f"{where}: makes more than {MAX_NODES:,} nodes; give fewer at a time")

@@ -95,10 +95,10 @@ def _steps(cluster: CheckedCluster, names: Sequence[str]) -> Iterator[Step]:
     if cluster.nodes and all(node.model is None for node in cluster.nodes):
         yield Step("Note", "No model was compared: give --model PATH.")
     if not cluster.connections and not cluster.unread:
-        yield Step("Next", "Measure the ways between the nodes", "vllm-runbooks cluster check --ray ADDRESS")
+        yield Step("Next", "Measure the connections between the nodes", "vllm-runbooks cluster check --ray ADDRESS")
     elif cluster.ok and names:
         nodes = " ".join(f"--nodes {shlex.quote(name)}" for name in names[:_MOST_NODES])
-        yield Step("Next", "Write the start files", f"vllm-runbooks cluster files MODEL {nodes} --out start")
+        yield Step("Next", "Write the launch files", f"vllm-runbooks cluster files MODEL {nodes} --out start")
     elif cluster.ok:
         option = "--ray ADDRESS" if cluster.method == "ray" else "--hosts FILE"
         yield Step("Next", "Launch over these nodes", f"vllm-runbooks serve {option} MODEL")

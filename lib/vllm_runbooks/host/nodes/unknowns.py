@@ -15,11 +15,11 @@ _WITH_TORCH = "name the Python that vLLM runs with (--python)"
 _NEEDS: Sequence[tuple[str, Callable[[ClusterRuleContext, NodeFacts], bool]]] = (
     ("the environment", lambda _, node: node.environment is None),
     ("addresses of the interfaces", lambda _, node: node.interfaces is None),
-    ("what its own name stands for", lambda _, node: node.resolves_to is None),
+    ("what its name resolves to", lambda _, node: node.resolves_to is None),
     ("versions of vLLM, torch, NCCL and Ray", lambda _, node: node.inventory.packages is None),
     ("version of Python", lambda _, node: node.inventory.python is None),
-    ("cards", lambda _, node: compared.GPUS.of(node) is None),
-    ("kinds of the cards", lambda _, node: any(not gpu.name and gpu.error is None for gpu in node.inventory.gpus)),
+    ("GPUs", lambda _, node: compared.GPUS.of(node) is None),
+    ("GPU models", lambda _, node: any(not gpu.name and gpu.error is None for gpu in node.inventory.gpus)),
     ("driver", lambda _, node: bool(node.inventory.gpus) and node.inventory.driver is None),
     ("offset of the clock", lambda _, node: node.clock_offset_s is None),
     (f"size of {SHARED}", lambda _, node: node.inventory.host.shm_mib is None),
@@ -30,7 +30,7 @@ _NEEDS: Sequence[tuple[str, Callable[[ClusterRuleContext, NodeFacts], bool]]] = 
         lambda context, node: _is_led(context, node) and context.matrix.mtu(node) is None,
     ),
     (
-        "bandwidth of the ways to it",
+        "bandwidth of the connections to it",
         lambda context, node: _is_led(context, node) and not any(context.matrix.rates(node.name)),
     ),
 )

@@ -18,7 +18,7 @@ from vllm_runbooks.plan.records import Plan, PlannedRank, PlannedTerm
 TERM_NAMES = {name: part_name(name) for name in PARTS} | {
     "adapters": "LoRA adapters",
     "cuda_graphs_estimated": "graphs, estimated",
-    "beside_weights": "beside weights",
+    "beside_weights": "in addition to weights",
     "kv_cache_tokens": "KV cache tokens",
 }
 _THICK = 28
@@ -60,7 +60,7 @@ def cards(ranks: Sequence[PlannedRank]) -> list[list[PlannedRank]]:
 def cards_name(group: Sequence[PlannedRank]) -> str:
     """What GPUs that are planned alike are called."""
     first, last = group[0], group[-1]
-    which = f"card {first.rank}" if first is last else f"cards {first.rank} to {last.rank}, each"
+    which = f"GPU {first.rank}" if first is last else f"GPUs {first.rank} to {last.rank}, each"
     return " · ".join(filter(None, [which, first.gpu, first.node]))
 
 
@@ -207,9 +207,9 @@ def layout_name(plan: Plan) -> str:
     """What a layout is called."""
     layout = plan.layout
     if layout is None:
-        return "as asked"
+        return "as requested"
     sizes = (("DP", layout.dp), ("TP", layout.tp), ("PP", layout.pp))
-    name = " · ".join(f"{kind} {size}" for kind, size in sizes if size > 1) or "1 card"
+    name = " · ".join(f"{kind} {size}" for kind, size in sizes if size > 1) or "1 GPU"
     return f"{layout.replicas} x {name}" if layout.replicas > 1 else name
 
 

@@ -46,7 +46,7 @@ Viewed = Plan | Layouts | PlanComparison | FindAnswer
 _FITS = {True: Tone.GOOD, False: Tone.BAD, None: Tone.WARN}
 _WORDS = {
     **{word: _FITS[fits] for fits, word in plan_words.VERDICTS.items()},
-    "not legal": Tone.BAD, "off": Tone.BAD, "not compared": Tone.WARN, "as planned": Tone.GOOD,
+    "invalid": Tone.BAD, "off": Tone.BAD, "not compared": Tone.WARN, "as planned": Tone.GOOD,
 }  # fmt: skip
 """What the verdict of an answer means."""
 TONES = {True: GREEN, False: RED, None: AMBER}
@@ -114,7 +114,7 @@ def _ranking_and_best(layouts: Layouts, *, has_command: bool = True) -> list[lis
 def illegal_view(layouts: Layouts) -> list[list[TextBlock]]:
     """The layouts that the release rejects, and why; nothing where there is none."""
     illegal = [plan for plan in layouts.layouts if plan.legal is False]
-    return [headed("NOT LEGAL", [bulleted(plan_words.refusal(plan)) for plan in illegal])] if illegal else []
+    return [headed("INVALID", [bulleted(plan_words.refusal(plan)) for plan in illegal])] if illegal else []
 
 
 def text_compared(compared: PlanComparison) -> str:

@@ -64,8 +64,8 @@ def asked(request: PlanningRequest | str) -> RenderedView:
     }
     rows = [
         ["model", request.model.name],
-        ["its configuration", request.model.source or "not known"],
-        ["cards", " + ".join(f"{count} x {name}" for name, count in cards.items()) or "none"],
+        ["configuration", request.model.source or "unknown"],
+        ["GPUs", " + ".join(f"{count} x {name}" for name, count in cards.items()) or "none"],
         ["release", plan_words.release(request.release)],
         ["options", ", ".join(f"{name} {value}" for name, value in options.items()) or "none"],
     ]
@@ -253,12 +253,12 @@ def confirmations(checks: Mapping[str, Confirmation]) -> RenderedView:
     for look in (look for check in checks.values() for look in check.looks):
         looks.setdefault((look.what, look.expected), []).append(shlex.join(look.words))
     for (what, expected), commands in looks.items():
-        title = f"Look, without changing anything: {what}"
+        title = f"Check (read-only): {what}"
         plain.append("\n".join([title, *(f"  {command}" for command in commands), wrap(f"Expect: {expected}.")]))
         parts += [heading(title), preformatted("\n".join(commands)), remark(f"Expect: {expected}.")]
     unknown = list(dict.fromkeys(texts for check in checks.values() for texts in check.unknown))
-    plain += [wrap(f"Not known: {texts}", "") for texts in unknown]
-    return RenderedView(joined(plain), "".join([*parts, *(remark(f"Not known: {texts}") for texts in unknown)]))
+    plain += [wrap(f"Unknown: {texts}", "") for texts in unknown]
+    return RenderedView(joined(plain), "".join([*parts, *(remark(f"Unknown: {texts}") for texts in unknown)]))
 
 
 class _Beside(NamedTuple):
@@ -357,7 +357,7 @@ def _figures(start: ServerRun, plan: Plan) -> list[_Beside]:
         ("weights GiB", *sides, facts.weights_gib, ".2f"),
         ("KV cache GiB", cache.gib, cache.low, cache.high, facts.kv_cache_gib, ".2f"),
         ("KV cache tokens", cache.tokens, cache.tokens_low, cache.tokens_high, facts.kv_cache_tokens, ",.0f"),
-        ("requests at once", cache.max_concurrency, None, None, facts.max_concurrency if is_same else None, ".2f"),
+        ("max concurrency", cache.max_concurrency, None, None, facts.max_concurrency if is_same else None, ".2f"),
     ]  # fmt: skip
     return [
         _Beside(name, planned, low, high, printed, style)
@@ -375,7 +375,7 @@ def encoder(planned: Budget | str, answer: Answer) -> RenderedView:
     if isinstance(planned, str):
         return _unplanned(planned)
     if planned.encoder is None:
-        return _unplanned("this start profiles no encoder, or what its profile takes is not known")
+        return _unplanned("this launch profiles no encoder, or its memory is unknown")
     profile = planned.encoder
     weights = next((t.band.expected for t in planned.ranks[0].terms if t.name == "weights" and t.band), 0)
     printed_items = filter(None, (printed.get("encoder_items"), printed.get("modality")))
@@ -398,15 +398,15 @@ def encoder(planned: Budget | str, answer: Answer) -> RenderedView:
         [step.what, size, f"{(weights + step.live) / GIB:.2f}", "failed" if at == number else ""]
         for number, (step, size) in enumerate(zip(profile.steps, sizes, strict=True))
     ]
-    note = f"Held: weights and the encoder's tensors, once the step has its own. {profile.source}."
+    note = f"In use: weights and encoder tensors after the step. {profile.source}."
     figures = [f"  {'':<32}{'planned':>12}{'printed':>12}", *(f"  {a:<32}{b:>12}{c:>12}".rstrip() for a, b, c in rows)]
-    ladder = [f"  {'STEP':<32}{'asks MiB':>12}{'held GiB':>12}"]
+    ladder = [f"  {'STEP':<32}{'adds MiB':>12}{'in use GiB':>12}"]
     ladder += [f"  {a:<32}{b:>12}{c:>12}  {d}".rstrip() for a, b, c, d in steps]
     plain = joined([wrap(str(lead), ""), "\n".join(figures), "\n".join(ladder), wrap(note, "")])
     body = verdict(lead, plans.TONES[True if at is not None else None])
     body += html_table(["", "planned", "printed"], cells(rows), numeric=(1, 2))
-    body += heading("What the encoder asks for, one after the other")
-    body += html_table(["step", "asks for MiB", "then held GiB", ""], cells(steps), numeric=(1, 2))
+    body += heading("Allocations of the encoder, in order")
+    body += html_table(["step", "allocates MiB", "then in use GiB", ""], cells(steps), numeric=(1, 2))
     return RenderedView(plain, body + remark(note))
 
 
@@ -429,7 +429,7 @@ def ways_out(remedies: Sequence[WayOut] | str) -> RenderedView:
         plain.append(f"  - {options}\n{wrap(f'{_SURE[way.fits]}, {room}{cost}', '    ')}")
         below.append(f"{cost}; " + ("" if way.margin is None else f"at least {low:.2f} GiB are left"))
     table = html_table(["change", "fits", "GiB left"], rows, numeric=(2,), below=below)
-    note = "GiB left: of the KV cache on the card that has least, beyond one request of the longest length."
+    note = "GiB left: KV cache of the fullest GPU after one full-context request."
     return RenderedView(joined(["\n".join(plain), wrap(note, "")]), table + remark(note))
 
 

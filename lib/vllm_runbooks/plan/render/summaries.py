@@ -212,7 +212,7 @@ def _why_not(plan: Plan) -> str:
 def _why_uncertain(plan: Plan) -> str:
     cache, length = plan.kv_cache, plan_words.option(plan, "max_model_len")
     if plan.missing or not length or cache.low is None or cache.high is None or cache.needed_gib is None:
-        return sentence_of(plan_words.headline(plan).why.replace("not known: ", "unknown: "))
+        return sentence_of(plan_words.headline(plan).why)
     if cache.low >= cache.needed_gib:
         return sentence_of(plan_words.headline(plan).why)
     each = " per GPU" if len(plan.per_gpu) > 1 else ""

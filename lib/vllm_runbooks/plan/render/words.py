@@ -20,16 +20,16 @@ VERDICTS = {True: "fits", False: "does not fit", None: "not certain"}
 _MEANINGS = {"slots": "slots of one layer group", "full-length": "tokens of full-length requests"}
 _FOUND = {
     Find.CONTEXT: "longest context",
-    Find.CONCURRENCY: "requests at once",
-    Find.GPUS: "cards needed",
-    Find.UTILIZATION: "lowest utilisation",
+    Find.CONCURRENCY: "max concurrency",
+    Find.GPUS: "GPUs needed",
+    Find.UTILIZATION: "lowest gpu_memory_utilization",
 }
 
 
 def headline(plan: Plan) -> Headline:
     """The answer in one line."""
     if plan.legal is False:
-        return Headline("not legal", next(iter(plan.reasons), "this release refuses it"))
+        return Headline("invalid", next(iter(plan.reasons), "this release rejects it"))
     why = {True: _what_it_gives, False: _why_not, None: _why_uncertain}[plan.fits](plan)
     return Headline(VERDICTS[plan.fits], why)
 
@@ -37,24 +37,24 @@ def headline(plan: Plan) -> Headline:
 def _what_it_gives(plan: Plan) -> str:
     cache, at_once = plan.kv_cache, plan_pictures.requests_at_once(plan)
     is_shared = plan_pictures.is_copied(plan)
-    each_card = " on each card" if is_shared or len(plan.per_gpu) > 1 else ""
+    each_card = " per GPU" if is_shared or len(plan.per_gpu) > 1 else ""
     each_replica, in_all = (" in each replica", " in all") if is_shared else ("", "")
     parts = [] if cache.gib is None else [f"{_gib(cache.gib)} GiB KV cache{each_card}"]
     parts += [] if cache.tokens is None else [f"{cache.tokens:,} tokens{each_replica}"]
     parts += [] if at_once is None else [f"{_count(at_once)} requests of {_context(plan)}{in_all}"]
-    return ", ".join(parts) or "the memory of the KV cache is not known"
+    return ", ".join(parts) or "unknown KV cache memory"
 
 
 def _why_not(plan: Plan) -> str:
-    return next(iter(plan.limits), None) or _too_small(plan) or "the cards are full before the KV cache"
+    return next(iter(plan.limits), None) or _too_small(plan) or "no memory left for the KV cache"
 
 
 def _too_small(plan: Plan) -> str | None:
     cache = plan.kv_cache
     if cache.needed_gib is None or cache.gib is None or cache.gib >= cache.needed_gib:
         return None
-    need = f"one request of {_context(plan)} needs {_gib(cache.needed_gib)} GiB of KV cache on each card"
-    return f"{need}, {_gib(max(cache.gib, 0.0))} are left"
+    need = f"one request of {_context(plan)} needs {_gib(cache.needed_gib)} GiB of KV cache per GPU"
+    return f"{need}, {_gib(max(cache.gib, 0.0))} left"
 
 
 def _why_uncertain(plan: Plan) -> str:
@@ -64,9 +64,9 @@ def _why_uncertain(plan: Plan) -> str:
     if plan.limits and cache.low is not None and cache.needed_gib is not None and cache.low >= cache.needed_gib:
         return plan.limits[0]  # the cache is not what it depends on
     if cache.low is not None and cache.high is not None and cache.needed_gib is not None and not plan.missing:
-        band = f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB are left for the KV cache of each card"
+        band = f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB left for the KV cache per GPU"
         return f"{band}, one request of {_context(plan)} needs {_gib(cache.needed_gib)}"
-    return next(iter(plan.limits), "it depends on what is not known")
+    return next(iter(plan.limits), "it depends on unknown figures")
 
 
 def _unknown_terms(plan: Plan) -> list[PlannedTerm]:
@@ -110,7 +110,7 @@ def subject(planned: Plan | Layouts) -> str:
         f" ({'memory unknown' if gpu.total_gib is None else f'{gpu.total_gib:.2f} GiB'})"
         for gpu in planned.gpus
     )
-    return f"{planned.model} on {gpus or 'no card'}, {release(planned.vllm)}"
+    return f"{planned.model} on {gpus or 'no GPU'}, {release(planned.vllm)}"
 
 
 def release(vllm: CommandRelease) -> str:
@@ -137,14 +137,14 @@ def cache_rows(plan: Plan) -> list[tuple[str, str]]:
     cache = plan.kv_cache
     if cache.gib is None:
         missing = ", ".join(plan_pictures.term_name(t.name) for t in _unknown_terms(plan))
-        return [("on each card", f"unknown: {missing or 'see the limits'}"), *_needed(plan)]
+        return [("per GPU", f"unknown: {missing or 'see the limits'}"), *_needed(plan)]
     meaning = _MEANINGS.get(cache.tokens_meaning or "", "")
-    rows = [("on each card", f"{cache.gib:.2f} GiB{_between(cache.low, cache.high, '.2f')}")]
+    rows = [("per GPU", f"{cache.gib:.2f} GiB{_between(cache.low, cache.high, '.2f')}")]
     if cache.tokens is not None:
         tokens = f"{cache.tokens:,}{_between(cache.tokens_low, cache.tokens_high, ',')}"
         rows.append(("tokens", f"{tokens}{f', {meaning}' if meaning else ''}"))
     if cache.max_concurrency is not None:
-        rows.append(("requests at once", f"{_count(cache.max_concurrency)} of {_context(plan)}{_together(plan)}"))
+        rows.append(("max concurrency", f"{_count(cache.max_concurrency)} of {_context(plan)}{_together(plan)}"))
     if cache.longest_context is not None:
         rows.append(("longest context", f"{cache.longest_context:,} tokens"))
     rows += _needed(plan)
@@ -156,7 +156,7 @@ def cache_rows(plan: Plan) -> list[tuple[str, str]]:
 
 def _needed(plan: Plan) -> list[tuple[str, str]]:
     needed = plan.kv_cache.needed_gib
-    return [] if needed is None else [("one request needs", f"{_amount(needed)} of each card")]
+    return [] if needed is None else [("KV cache per request", f"{_amount(needed)} per GPU")]
 
 
 def _together(plan: Plan) -> str:
@@ -208,11 +208,11 @@ def layouts_headline(layouts: Layouts) -> Headline:
     """The answer in one line: the best layout, or that there is none."""
     plans = ranked(layouts)
     if not plans:
-        return Headline(VERDICTS[False], "no layout of these cards is legal")
+        return Headline(VERDICTS[False], "no valid parallel layout for these GPUs")
     first = plans[0]
     if layouts.fits is False:
         why = f"; {plan_pictures.layout_name(first)}: {first.limits[0]}" if first.limits else ""
-        return Headline(VERDICTS[False], f"none of {len(plans)} legal layout{'s' * (len(plans) != 1)}{why}")
+        return Headline(VERDICTS[False], f"none of {len(plans)} valid layout{'s' * (len(plans) != 1)}{why}")
     return Headline(VERDICTS[layouts.fits], f"best as {plan_pictures.layout_name(first)}, {headline(first).why}")
 
 
@@ -254,14 +254,14 @@ def layout_cells(plan: Plan) -> list[str]:
 
 def refusal(plan: Plan) -> str:
     """A layout that is not legal, and why."""
-    return f"{plan_pictures.layout_name(plan)}: {'; '.join(plan.reasons) or 'this release refuses it'}"
+    return f"{plan_pictures.layout_name(plan)}: {'; '.join(plan.reasons) or 'this release rejects it'}"
 
 
 def found_headline(finding: FindAnswer) -> Headline:
     """The answer in one line."""
     name = _FOUND[finding.quantity]
     if finding.value is None:
-        return Headline(name, f"unknown: {next(iter(finding.reasons), 'it depends on what is not known')}")
+        return Headline(name, f"unknown: {next(iter(finding.reasons), 'it depends on unknown figures')}")
     band = ""
     if finding.low is not None and finding.high is not None and finding.low != finding.high:
         band = f" ({found_value(finding, finding.low)} to {found_value(finding, finding.high)})"
@@ -314,7 +314,7 @@ def residuals(compared: PlanComparison) -> list[str]:
     """What is kept for calibration, a sentence for each term."""
     return [
         f"{plan_pictures.term_name(kept.term)}: {kept.actual_gib:.2f} GiB where {kept.planned_gib:.2f} "
-        f"were planned, vLLM {kept.release}, {kept.gpu or 'card unknown'}, "
-        f"{kept.architecture or 'architecture unknown'}, tensor parallel {kept.tensor_parallel_size}"
+        f"were planned, vLLM {kept.release}, {kept.gpu or 'unknown GPU'}, "
+        f"{kept.architecture or 'unknown architecture'}, tensor parallel {kept.tensor_parallel_size}"
         for kept in compared.residuals
     ]

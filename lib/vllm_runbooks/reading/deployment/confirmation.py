@@ -226,7 +226,7 @@ def _by_rank(figures: Sequence[Sides | None], ranks_here: range) -> str:
     for rank, sides in enumerate(figures):
         if rank not in ranks_here:
             continue
-        alike.setdefault("not known" if sides is None else _in_words(sides, "GiB", 2), []).append(rank)
+        alike.setdefault("unknown" if sides is None else _in_words(sides, "GiB", 2), []).append(rank)
     if len(alike) < 2:
         return next(iter(alike), "")
     return "; ".join(f"rank{'s' * (len(ranks) > 1)} {_ranges(ranks)}: {band}" for band, ranks in alike.items())

@@ -352,15 +352,15 @@ def script(parts: Sequence[InstancePart], notes: Sequence[str], needed: Sequence
         "#!/usr/bin/env bash",
         f"# {title(parts)}.",
         *comments(notes),
-        "# Each writes a log of its own. When one ends, or this script is ended, all end.",
+        "# Each server has its own log. When one ends, or this script is stopped, all end.",
         "set -u",
         # Set before the first server is started: a signal that arrives between two of them ends those that run.
         "trap 'kill $(jobs -p) 2>/dev/null; wait; exit 143' INT TERM",
-        "# The log of an earlier start is kept, with its time behind its name.",
+        "# The log of an earlier launch is kept, with its time after its name.",
         'keep() { [ ! -e "$1" ] || mv "$1" "$1.$(date -r "$1" +%Y%m%d-%H%M%S)"; }',
     ]
     if needed:
-        lines.append(f"# To be set before: {', '.join(needed)}.")
+        lines.append(f"# Set before: {', '.join(needed)}.")
     return "\n".join([*lines, *body, "", *_ENDING]) + "\n"
 
 
@@ -368,7 +368,7 @@ _ENDING = (
     "# The status is that of the server that ended first; bash has `wait -n` since 4.3.",
     "wait -n",
     "status=$?",
-    "# shellcheck disable=SC2046 # each job is a word of its own",
+    "# shellcheck disable=SC2046 # each job is a separate word",
     "kill $(jobs -p) 2>/dev/null",
     "wait",
     'exit "$status"',

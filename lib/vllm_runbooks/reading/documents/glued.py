@@ -173,7 +173,7 @@ def _made(source: Excerpt, start: int, end: int) -> list[Word]:
         return [_word(source, start, end)]
     cuts = [cut for cut in range(len(tagged[1]) + 1, end - start) if _splits(text, start, start + cut, end)]
     if len(cuts) != 1:
-        return [placed_words.unknown(source.at[start], source.at[end - 1] + 1, "cannot be told apart")]
+        return [placed_words.unknown(source.at[start], source.at[end - 1] + 1, "an ambiguous split")]
     return [_word(source, start, start + cuts[0]), _word(source, start + cuts[0], end)]
 
 
