@@ -100,7 +100,7 @@ def test_a_file_has_one_record_a_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", ["0.34", "latest", "0.34.0rc1", "../0.34.0"])
 def test_only_a_release_is_added(version: str, tmp_path: Path) -> None:
     """A development build or a word is no release."""
-    with pytest.raises(InputError, match="is no release of vLLM"):
+    with pytest.raises(InputError, match="is not a vLLM release"):
         releases.add(version, Path("python"), folder=tmp_path)
 
 
