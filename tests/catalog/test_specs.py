@@ -70,10 +70,10 @@ def test_cards_are_found_by_the_names_people_use(shelf: Specs, spec: str, expect
 @in_one_test(
     ("spec", "said"),
     [
-        ("A100", "fits A100-40GB or A100-80GB"),
-        ("8xV100", "fits V100-16GB or V100-32GB"),
-        ("H100", "fits H100-80GB or H100-NVL"),
-        ("RTX 6000", "fits RTX 6000 Ada or RTX 6000 Turing"),
+        ("A100", "ambiguous GPU name; use A100-40GB or A100-80GB"),
+        ("8xV100", "ambiguous GPU name; use V100-16GB or V100-32GB"),
+        ("H100", "ambiguous GPU name; use H100-80GB or H100-NVL"),
+        ("RTX 6000", "ambiguous GPU name; use RTX 6000 Ada or RTX 6000 Turing"),
         ("2×48G A100", "no such GPU: A100 comes with 40 or 80 GB"),  # noqa: RUF001 - the sign that people type
         ("A100-48GB", "no such GPU: A100 comes with 40 or 80 GB"),
         ("RTX3090-48GB", "no such GPU: RTX3090 comes with 24 GB"),
@@ -520,13 +520,13 @@ def test_a_name_that_only_one_card_begins_with_is_that_card(asked: str, name: st
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("A100", "A100: fits A100-40GB or A100-80GB; name one of them"),
+        ("A100", "A100: ambiguous GPU name; use A100-40GB or A100-80GB"),
         ("X9 24GB", "X9 24GB: no such GPU: X9 comes with 16 GB"),
         ("A100 24", "A100 24: no such GPU: A100 comes with 40 or 80 GB"),
-        ("x" * 100, "x" * 100 + ": unknown GPU; the catalog's gpus.yaml lists those known"),
+        ("x" * 100, "x" * 100 + ": unknown GPU; known GPUs are listed in the catalog's gpus.yaml"),
         ("x" * 101, "x" * 100 + ": not a GPU name: more than 100 characters"),
         ("X9 Ultro", "X9 Ultro: unknown GPU; the nearest are X9 Ultra"),
-        ("", "an empty name: unknown GPU; the catalog's gpus.yaml lists those known"),
+        ("", "an empty name: unknown GPU; known GPUs are listed in the catalog's gpus.yaml"),
     ],
 )
 def test_a_name_of_no_card_is_refused_in_one_sentence(asked: str, said: str) -> None:

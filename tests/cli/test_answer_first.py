@@ -218,8 +218,10 @@ def test_an_effect_is_cut_between_clauses_and_never_inside_a_quotation() -> None
     """What remains is a whole statement."""
     assert first_clauses("a" * 60 + "; " + "b" * 60, 72) == "a" * 60
     assert first_clauses("a" * 60 + "; " + "b" * 60, 220) == "a" * 60 + "; " + "b" * 60
-    quoted = "it ends with `Version mismatch: the cluster was started with another release: " + "c" * 60 + "`, at once"
-    assert first_clauses(quoted, 72) == quoted.partition(",")[0]
+    quoted = "it ends with `Version mismatch; the cluster was started with another release; " + "c" * 60 + "`"
+    assert first_clauses(f"{quoted}; immediately", 72) == quoted
+    listed = "with Ray, " + "d" * 80
+    assert first_clauses(f"{listed}; e", 72) == listed
 
 
 def test_fact_effect_and_action_stand_below_each_other() -> None:

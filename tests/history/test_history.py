@@ -933,7 +933,7 @@ def test_what_is_no_document_is_refused(
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("diff nothing nothing", "the history has no entry of it"),
+        ("diff nothing nothing", "no history entry matches"),
         ("diff abcd abcd", "no history entry has this id"),
         ("diff missing.json x", "No such file"),
         ("show abcdef", "no runbook has this id"),

@@ -634,8 +634,8 @@ def test_what_nobody_told_is_named_and_is_no_finding() -> None:
     assert {"compute capability", "memory in use", "processes"} <= {one.fact for one in found.unknown}
     assert all(one.gpus in ((3, 5), ()) for one in found.unknown)
     shown = " ".join(render.inventories.text(found).split())
-    assert "of GPU 3, 5: compute capability" in shown
-    assert "of the host or between its GPUs: CUDA version of the driver" in shown
+    assert "GPU 3, 5: compute capability" in shown
+    assert "host and GPU links: CUDA version of the driver" in shown
 
 
 def test_a_limit_is_shown_as_a_figure_and_its_absence_as_such() -> None:

@@ -463,7 +463,7 @@ def test_weights_that_do_not_fit_are_all_that_is_said_of_loading() -> None:
     found = planned("Qwen/Qwen3-32B", "0.19.0", {"max_model_len": 1024}, DESKTOP)
     assert found.fits is False
     assert found.limits[0].startswith("the weights do not fit: 61.0")
-    assert found.limits[0].endswith("of 23.69 GiB on RTX3090")
+    assert found.limits[0].endswith("23.69 GiB available on RTX3090")
     assert not any("profiling" in said for said in found.limits)
 
 

@@ -337,8 +337,8 @@ def test_the_choice_names_the_next_layout_with_its_price() -> None:
     assert step is not None
     assert step.fact == "4 \u00d7 TP 2 ranks first of 20 valid layouts, with 80 concurrent requests of 25,480 tokens."
     assert step.so == (
-        "Next is 2 \u00d7 TP 2 PP 2, with room for 1.4 times the requests of 4 \u00d7 TP 2, but a request goes through "
-        "more stages, one after the other."
+        "Next is 2 \u00d7 TP 2 PP 2, with room for 1.4 times the requests of 4 \u00d7 TP 2, but each request passes "
+        "through more stages in sequence."
     )
     assert nothing is not None
     assert nothing.fact.startswith("None of 1 valid layout fits. Closest: One request of 25,480 tokens needs 0.97 GiB")

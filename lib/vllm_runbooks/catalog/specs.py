@@ -515,13 +515,13 @@ class Specs:
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
-            raise InputError(f"{text}: fits {_listed(gpu.name for gpu in fitting)}; name one of them")
+            raise InputError(f"{text}: ambiguous GPU name; use {_listed(gpu.name for gpu in fitting)}")
         for form in (_MEMORY_FIRST, _MEMORY_LAST):
             if (apart := form.fullmatch(text)) and (family := self._family(apart["name"])):
                 return self._of_size(text, apart["name"], family, int(apart["gib"]))
         near = get_close_matches(key, list(self._exact), n=3, cutoff=0.6)
         names = dict.fromkeys(self._exact[match].name for match in near)
-        hint = f"the nearest are {_listed(names)}" if names else "the catalog's gpus.yaml lists those known"
+        hint = f"the nearest are {_listed(names)}" if names else "known GPUs are listed in the catalog's gpus.yaml"
         raise InputError(f"{text or 'an empty name'}: unknown GPU; {hint}")
 
     def _family(self, name: str) -> list[Gpu]:

@@ -84,8 +84,8 @@ def _entry(name: str, opened: History) -> HistoryEntry:
     subject, number = (back[1], int(back[2])) if back else (name, 0)
     entries = opened.about(subject, limit=number + 1)
     if len(entries) <= number:
-        has = f"has {len(entries)} of them" if entries else "has no entry of it"
-        raise InputError(f"{name}: the history {has}; `vllm-runbooks history` lists all entries")
+        count = f"only {len(entries)} history entries match" if entries else "no history entry matches"
+        raise InputError(f"{name}: {count}; `vllm-runbooks history` lists all entries")
     return entries[number]
 
 

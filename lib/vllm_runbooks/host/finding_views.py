@@ -85,6 +85,7 @@ def finding_statements(findings: Sequence[RuleFinding]) -> tuple[Statement, ...]
         where = f"GPU {listed_numbers(finding.gpus)}: " if finding.gpus else f"{finding.path}: " if finding.path else ""
         is_explained = number < _MOST_EXPLAINED
         most = _MOST_EFFECT if len(findings) == 1 else _MOST_OF_SEVERAL
+        effect = first_clauses(finding.effect, most) if is_explained else ""
         action = as_sentence(finding.do) if is_explained else ""
         statements.append(
             Statement(
@@ -92,7 +93,7 @@ def finding_statements(findings: Sequence[RuleFinding]) -> tuple[Statement, ...]
                 where + (flat(finding.text) if where else as_sentence(finding.text, names=finding.nodes, end="")),
                 Tone.BAD if is_fatal else Tone.WARN,
                 id=finding.id,
-                effect=as_sentence(first_clauses(finding.effect, most)) if is_explained else "",
+                effect=as_sentence(effect) if number == 0 or len(effect) <= most else "",
                 action="" if any(statement.action == action for statement in statements) else action,
             )
         )

@@ -121,7 +121,7 @@ def _unknown(host: Inspected) -> Iterator[str]:
     for fact in host.unknown:
         by_gpus.setdefault(fact.gpus, []).append(fact.fact)
     for gpus, names in by_gpus.items():
-        of = f"of GPU {listed_numbers(gpus)}" if gpus else "of the host or between its GPUs"
+        of = f"GPU {listed_numbers(gpus)}" if gpus else "host and GPU links"
         yield f"{of}: {', '.join(dict.fromkeys(names))}"
 
 

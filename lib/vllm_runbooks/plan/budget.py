@@ -577,7 +577,7 @@ class _GpuBudget:
         if left.expected < 0:
             mine.add(
                 False,
-                f"{WEIGHTS_LACK}: {_gib(self._band('weights').expected)} of {_gib(total.expected)} on {name}",
+                f"{WEIGHTS_LACK}: {_gib(self._band('weights').expected)} needed, {_gib(total.expected)} available on {name}",
             )
             return
         if self.requested is not None and costs.checks_free(self.settings) and self.settings.cache.size is None:

@@ -314,10 +314,10 @@ def _fabric(model: PlannedModel, ranks: Ranks, devices: Sequence[Device], versio
     nodes = list(dict.fromkeys(device.node for device in devices))
     if ranks.pipeline > 1:
         if len(nodes) > 1:
-            remarks.append("pipeline stages pass only hidden states between hosts: the usual choice over Ethernet")
+            remarks.append("pipeline stages exchange only hidden states between hosts: the usual choice over Ethernet")
         else:
             remarks.append(
-                "pipeline stages pass only hidden states, which PCIe can carry; a request uses one stage at a time"
+                "pipeline stages exchange only hidden states, so PCIe is fast enough; a request uses one stage at a time"
             )
     if len(nodes) > 1:
         cards = [sum(device.node == node for device in devices) for node in nodes]
@@ -352,7 +352,7 @@ def _joined(what: str, size: int, traffic: str, devices: Sequence[Device]) -> tu
         elif "pcie" in joins:
             remarks[f"{traffic} over PCIe, between two GPUs"] = None
         elif "nvlink-bridge" in joins:
-            remarks[f"{traffic} between two GPUs: over NVLink if a bridge is installed, else over PCIe"] = None
+            remarks[f"{traffic} between two GPUs: over NVLink if a bridge is installed, otherwise over PCIe"] = None
         elif None in joins:
             remarks[f"unknown interconnect: over PCIe {traffic} is slow for more than two GPUs"] = None
         if len({(device.name, device.total) for device in group}) > 1:
@@ -793,7 +793,7 @@ def _against(way: LayoutChoice, best: LayoutChoice) -> Iterator[str]:
         if way.slow > best.slow:
             price.append("every token waits for a slow interconnect")
         if way.ranks.pipeline > best.ranks.pipeline:
-            price.append("a request goes through more stages, one after the other")
+            price.append("each request passes through more stages in sequence")
         if way.idle > best.idle:
             price.append(IDLE)
         if mine > way.useful > 0 and not price:

@@ -359,14 +359,14 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}{ending * (number != 1)}"
 
 
-def first_clauses(text: str, most: int, signs: str = ";:,") -> str:
-    """The first clauses of a text, as far as there is space for them; `signs` end a clause."""
+def first_clauses(text: str, most: int) -> str:
+    """The first clauses of a text, as far as there is space for them, the first whole; a semicolon ends a clause."""
     line = ""
-    for clause in re.split(rf"(?<=[{signs}]) |(?<=；)", " ".join(text.split())):
+    for clause in re.split(r"(?<=;) |(?<=；)", " ".join(text.split())):
         if line and len(line) + len(clause) > most and line.count("`") % 2 == 0:
             break
         line += f" {clause}" if line else clause
-    return line.rstrip(f" {signs}；")
+    return line.rstrip(" ;；")
 
 
 def rest_step(parts: Sequence[str], again: str, between: str = ", ") -> Step | None:

@@ -247,7 +247,7 @@ def _fix(answer: Answer, say: Wording, *, has_command: bool) -> SuggestedFix | N
 def remedy_fix(remedy: Remedy, say: Wording, *, has_command: bool, is_release_known: bool = True) -> SuggestedFix:
     """A remedy as the fix of a summary, with its cost and validations."""
     is_free = remedy.cost.strip(".").lower() == "none"
-    clauses = first_clauses(remedy.cost, _MOST_COST, ";").rstrip(".。")
+    clauses = first_clauses(remedy.cost, _MOST_COST).rstrip(".。")
     cost = "" if is_free else say("Cost: {cost}", cost=f"{clauses}{say('.')}")
     if not remedy.edits:
         return SuggestedFix(sentence_of(remedy.title), cost, is_command=False)
