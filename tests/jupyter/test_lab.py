@@ -251,10 +251,12 @@ def test_the_cause_is_in_the_middle_of_the_marked_log(browser: Browser, origin: 
         _clean(visit)
 
 
-def test_a_runbook_answers_what_its_panel_is_given(browser: Browser, origin: str) -> None:
+def test_a_runbook_answers_what_its_panel_is_given(browser: Browser, folder: Path, origin: str) -> None:
     """A paste into start-here changes the summary and every step below it."""
     wants = ("clipboard-read", "clipboard-write")
-    with jupyter_lab.shown(browser, origin, "start-here.ipynb", height=6000, permissions=wants) as visit:
+    # A copy: a kernel keeps what was pasted, and another test runs the runbook as it is opened.
+    (folder / "pasted.ipynb").write_bytes((folder / "start-here.ipynb").read_bytes())
+    with jupyter_lab.shown(browser, origin, "pasted.ipynb", height=6000, permissions=wants) as visit:
         page = visit.page
         jupyter_lab.settled(page)
         page.get_by_text("Limit video to 0").first.wait_for()
