@@ -1143,7 +1143,7 @@ def test_fix_shows_what_remains_as_lint_does(tmp_path: Path, capsys: pytest.Capt
     assert out == "vllm serve m --host ::1 \\\n  --enable-auto-tool-choice\n"
     assert err.startswith("error[option.conflict]: ")
     assert f" --> {script} (corrected):2:3\n  |\n2 |   --enable-auto-tool-choice\n  |   ^^^^" in err
-    assert err.endswith("\n\nFixed 1, 1 left.\n")
+    assert err.endswith("\n\nFixed 1, 1 left. No file was changed; add -o FILE.\n")
     target = tmp_path / "good.sh"
     assert cli.run(["lint", "--fix", "--vllm", "0.19.0", str(script), "-o", str(target)]) == 1
     assert f" --> {target}:2:3\n" in capsys.readouterr().err

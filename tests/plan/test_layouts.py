@@ -728,7 +728,10 @@ def _over(joins: str | None, count: int, *, hosts: int = 1, name: str = "Qwen/Qw
             "nvlink-bridge",
             2,
             0,
-            ("an all-reduce in every layer between two GPUs: over NVLink if a bridge is installed, otherwise over PCIe"),
+            (
+                "an all-reduce in every layer between two GPUs: over NVLink if a bridge is installed, "
+                "otherwise over PCIe"
+            ),
         ),
         (
             "nvlink-bridge",
@@ -781,7 +784,7 @@ def test_stages_of_one_host_and_of_two_are_told_apart() -> None:
         for said in ("2xA100-80GB-SXM", "A100-80GB-SXM@a,A100-80GB-SXM@b")
     )
     assert _said(one, "hidden states") == (
-        "pipeline stages exchange only hidden states, so PCIe is fast enough; a request uses one stage at a time"
+        "pipeline stages exchange only hidden states, so PCIe suits them; a request uses one stage at a time"
     )
     assert _said(two, "hidden states") == (
         "pipeline stages exchange only hidden states between hosts: the usual choice over Ethernet"

@@ -136,7 +136,7 @@ def test_mixed_cards_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) 
         ),
         (("--verbose", "Qwen/Qwen3-8B", "--gpus", "A100-80GB"), "No such option --verbose."),
         (("--gpu", "A100-80GB", "Qwen/Qwen3-8B"), "No such option --gpu. Did you mean --gpus?"),
-        (("openai/gpt-oss-20b", "--gpus", "A100"), "fits A100-40GB or A100-80GB"),
+        (("openai/gpt-oss-20b", "--gpus", "A100"), "ambiguous GPU name; use A100-40GB or A100-80GB"),
         (("openai/gpt-oss-20b", "--gpus", "2xFOO"), "unknown GPU"),
         (("openai/gpt-oss-20b",), "give GPUs"),
         ((), "give a model and --gpus"),

@@ -238,10 +238,14 @@ def left_view(result: Linted, name: str) -> list[TextBlock]:
     return paragraphs(replace(result, issues=tuple(wrong(result.issues))), name)
 
 
-def fixed_line(before: Sequence[Issue], after: Sequence[Issue], lang: str | None = None) -> Line:
+def fixed_line(
+    before: Sequence[Issue], after: Sequence[Issue], lang: str | None = None, *, is_written: bool = True
+) -> Line:
     """The number of errors and warnings that a corrected text no longer has, and of those that it has."""
     fixed, rest = (Counter(issue.rule for issue in wrong(issues)) for issues in (before, after))
-    return Line(Wording(lang)("Fixed {count}, {rest} left.", count=(fixed - rest).total(), rest=rest.total()))
+    say = Wording(lang)
+    line = say("Fixed {count}, {rest} left.", count=(fixed - rest).total(), rest=rest.total())
+    return Line(line if is_written else joined([line, say("No file was changed; add -o FILE.")]))
 
 
 def is_mended(linted: Linted) -> bool:

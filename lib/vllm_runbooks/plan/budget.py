@@ -575,10 +575,8 @@ class _GpuBudget:
         left = total.less(context).less(self._band("weights")).less(self._band("communication"))
         name = self.device.name
         if left.expected < 0:
-            mine.add(
-                False,
-                f"{WEIGHTS_LACK}: {_gib(self._band('weights').expected)} needed, {_gib(total.expected)} available on {name}",
-            )
+            needed = f"{_gib(self._band('weights').expected)} needed"
+            mine.add(False, f"{WEIGHTS_LACK}: {needed}, {_gib(total.expected)} available on {name}")
             return
         if self.requested is not None and costs.checks_free(self.settings) and self.settings.cache.size is None:
             free = total.less(context)

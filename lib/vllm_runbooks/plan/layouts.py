@@ -317,7 +317,7 @@ def _fabric(model: PlannedModel, ranks: Ranks, devices: Sequence[Device], versio
             remarks.append("pipeline stages exchange only hidden states between hosts: the usual choice over Ethernet")
         else:
             remarks.append(
-                "pipeline stages exchange only hidden states, so PCIe is fast enough; a request uses one stage at a time"
+                "pipeline stages exchange only hidden states, so PCIe suits them; a request uses one stage at a time"
             )
     if len(nodes) > 1:
         cards = [sum(device.node == node for device in devices) for node in nodes]

@@ -296,7 +296,10 @@ def _show_fixed(
     again = checking.lint_text(mended, **options)
     rest = replace(again, issues=settings.reported(again.issues, rules))
     name = options["name"] + " (corrected)" if out is None else str(out)
-    summary = render_issues.fixed_line(settings.reported(linted.issues, rules), rest.issues, linted.lang)
+    is_written = out is not None
+    summary = render_issues.fixed_line(
+        settings.reported(linted.issues, rules), rest.issues, linted.lang, is_written=is_written
+    )
     unknown = render_issues.unknown_releases([rest])
     terminal.remark([*unknown, *render_issues.left_view(rest, redact.redact_name(name)), summary])
 
