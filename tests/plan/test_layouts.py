@@ -232,7 +232,7 @@ def test_eight_3090s_share_a_9b_model_by_pairs() -> None:
     assert "12 heads" in eight.why_not[0]
     assert named(found, "2 x TP 4").slow
     assert "over PCIe" in " ".join(named(found, "2 x TP 4").reasons)
-    assert any("one GPU alone is not enough" in said for said in best.reasons)
+    assert any("one GPU is not enough" in said for said in best.reasons)
     assert sum(len(way.places) == way.replicas for way in found) == len(found)
 
 
@@ -1001,9 +1001,9 @@ _STAGED = "each request passes through more stages in sequence"
             f"room for 1.1 times the requests of {{}}, but {_SLOW}",
         ),
         ({"concurrency_total": 30.0, "slow": 1}, {"concurrency_total": 20.0, "slow": 1}, ""),
-        ({"concurrency_total": 10.0}, {"concurrency_total": 20.0}, "room for only 0.50 of the requests of {}"),
+        ({"concurrency_total": 10.0}, {"concurrency_total": 20.0}, "room for only 0.50 times the requests of {}"),
         ({"concurrency_total": 20.0}, {"concurrency_total": 21.0}, ""),
-        ({"concurrency_total": 19.9}, {"concurrency_total": 21.0}, "room for only 0.95 of the requests of {}"),
+        ({"concurrency_total": 19.9}, {"concurrency_total": 21.0}, "room for only 0.95 times the requests of {}"),
         ({"concurrency_total": None}, {"concurrency_total": 20.0}, ""),
         ({"concurrency_total": 20.0}, {"concurrency_total": None}, ""),
         ({"concurrency_total": 20.0, "slow": 1}, {"concurrency_total": 0.0}, ""),
@@ -1025,7 +1025,7 @@ def test_another_way_says_what_it_has_more_of_and_at_what_price(
         ({"concurrency_total": 100.0}, None, ["room for 100 requests of 8,192 tokens in total"]),
         ({"concurrency_total": None}, None, []),
         ({"concurrency_total": 12.0, "fits": False}, None, []),
-        ({"concurrency_total": None}, {"fits": False}, ["one GPU alone is not enough: small"]),
+        ({"concurrency_total": None}, {"fits": False}, ["one GPU is not enough (small)"]),
         ({"concurrency_total": None}, {"fits": None}, ["one GPU alone may not be enough: small"]),
         ({"concurrency_total": None}, {"concurrency_total": 5.0}, []),
         (

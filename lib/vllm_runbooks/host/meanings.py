@@ -143,7 +143,7 @@ def _no_room(gpu: GpuFacts, context: HostRuleContext) -> str | None:
 def _busy(gpu: GpuFacts, _: HostRuleContext) -> str | None:
     busy = gpu.busy_percent or 0
     is_busy = busy >= AT_WORK
-    return f"other processes use {busy:.0f} % of its compute: both get slower" if is_busy else None
+    return f"other processes use {busy:.0f} % of the compute, so they and a new server slow each other down" if is_busy else None
 
 
 def _orphan(gpu: GpuFacts, _: HostRuleContext) -> str | None:

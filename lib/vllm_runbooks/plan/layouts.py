@@ -772,7 +772,7 @@ def _merits(best: LayoutChoice, single: LayoutChoice | None) -> Iterator[str]:
     if single is None or single is best:
         return
     if single.fits is False:
-        yield "one GPU alone is not enough" + (f": {single.budget.limits[0]}" if single.budget else "")
+        yield "one GPU is not enough" + (f" ({single.budget.limits[0]})" if single.budget else "")
     elif single.fits is None:
         yield "one GPU alone may not be enough" + (f": {single.budget.limits[0]}" if single.budget else "")
     elif single.concurrency_total and best.concurrency_total and best.concurrency_total > single.concurrency_total:
@@ -801,4 +801,4 @@ def _against(way: LayoutChoice, best: LayoutChoice) -> Iterator[str]:
         if price:
             yield f"{ROOM}{mine / theirs:.1f} times the requests of {best.name}, but {' and '.join(price)}"
     elif mine < theirs / 1.05:
-        yield f"{ROOM}only {mine / theirs:.2f} of the requests of {best.name}"
+        yield f"{ROOM}only {mine / theirs:.2f} times the requests of {best.name}"

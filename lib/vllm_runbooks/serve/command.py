@@ -125,8 +125,9 @@ def serve(
     a hang is distinguished from a slow startup. The server counts as ready when it has answered a request. A failed
     launch is diagnosed. Signals are forwarded, and no process of the server is left behind.
 
-    With --ray or --hosts, MODEL with options of `vllm serve` is launched as one server on several nodes: the nodes are
-    checked first, each gets its own arguments and environment, and when one part ends, all are stopped.
+    With --ray or --hosts, MODEL is launched as one server across several nodes, with the options of `vllm serve`: the
+    nodes are checked first, each gets its own arguments and environment, and if the process on one node exits, those on
+    all nodes are stopped.
 
     Exit status: the server's own; 128 plus the signal's number; 1 if it was never ready; 2 for invalid input.
     """

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.host.nodes.records import NodePart
     from vllm_runbooks.runbooks.suite import Progress, RunbookRequest, RunExecutor
 
-_RUNBOOKS = given.value("--runbooks DIR", "Folder of runbooks, instead of those of the package.")
+_RUNBOOKS = given.value("--runbooks DIR", "Folder of runbooks to use instead of the packaged ones.")
 _OUT = given.value("--out DIR", "Folder for executed notebooks and results.", given.FOLDER, default=Path("runbook-out"))
 
 
@@ -277,7 +277,7 @@ def _summary(parameters: dict[str, Any]) -> list[TextBlock]:
     "--only ID", "Only these runbooks or cases: ids or globs; repeatable.", complete.RUNBOOK_OR_CASE, multiple=True
 )
 @_RUNBOOKS
-@given.value("--cases DIR", "Folder of recorded cases, or one case, instead of those of the package.")
+@given.value("--cases DIR", "Folder of recorded cases, or a single case, to use instead of the packaged ones.")
 @given.value(
     "-j --jobs N",
     "Concurrent runs (default: 2; with --ray the cluster's CPUs).",
