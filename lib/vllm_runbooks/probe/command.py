@@ -74,8 +74,8 @@ def probe(
 ) -> int:
     """Diagnose a running server, or a recorded one.
 
-    The server is asked step by step, from the open port to a tool call, and its metrics are read for some seconds. Each
-    problem comes with the check or figure that proves it, and a fix with its cost. A file written by `--record` or
+    Tests the server step by step, from the open port to a tool call, and reads its metrics for a few seconds. Each
+    problem is shown with the check or figure that proves it, and with a fix and its cost. A file written by `--record` or
     `--format json`, or a recorded case, is diagnosed the same way.
 
     Exit status: 0 no problem found, 1 a problem, 2 invalid input.

@@ -58,7 +58,7 @@ def pack(
     """Pack logs, command, inventory and diagnosis into one archive to share, with the text of an issue.
 
     Give a log file, several logs of one launch or their folder, a recorded case, or `-` for standard input. Secrets are
-    replaced everywhere; a manifest lists how many of which kind in which file. `diagnose` reads the archive.
+    replaced everywhere; a manifest counts the replacements by kind and file. `diagnose` reads the archive.
 
     Exit status: 0 written, whatever the log says; 2 not written.
     """
