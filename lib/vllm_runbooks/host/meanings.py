@@ -142,8 +142,9 @@ def _no_room(gpu: GpuFacts, context: HostRuleContext) -> str | None:
 
 def _busy(gpu: GpuFacts, _: HostRuleContext) -> str | None:
     busy = gpu.busy_percent or 0
-    is_busy = busy >= AT_WORK
-    return f"other processes use {busy:.0f} % of the compute, so they and a new server slow each other down" if is_busy else None
+    if busy < AT_WORK:
+        return None
+    return f"other processes use {busy:.0f} % of the compute, so they and a new server slow each other down"
 
 
 def _orphan(gpu: GpuFacts, _: HostRuleContext) -> str | None:

@@ -75,8 +75,8 @@ def probe(
     """Diagnose a running server, or a recorded one.
 
     Tests the server step by step, from the open port to a tool call, and reads its metrics for a few seconds. Each
-    problem is shown with the check or figure that proves it, and with a fix and its cost. A file written by `--record` or
-    `--format json`, or a recorded case, is diagnosed the same way.
+    problem is shown with the check or figure that proves it, and with a fix and its cost. A file written by
+    `--record` or `--format json`, or a recorded case, is diagnosed the same way.
 
     Exit status: 0 no problem found, 1 a problem, 2 invalid input.
     """
