@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from vllm_runbooks.cluster import evidence as nodes_evidence
     from vllm_runbooks.core.errors import InputError, RunbooksError, VerdictFailed
     from vllm_runbooks.core.views.runbook_steps import StepText, step
-    from vllm_runbooks.diagnosis.diagnosing import diagnose, judge, judge_claims, read
+    from vllm_runbooks.diagnosis.diagnosing import check_claims, diagnose, read, verdict
     from vllm_runbooks.edge10 import evidence as edge10_evidence
     from vllm_runbooks.host.loading import inventory
-    from vllm_runbooks.host.nodes.loading import judge_nodes, nodes
+    from vllm_runbooks.host.nodes.loading import nodes, nodes_verdict
     from vllm_runbooks.jupyter import panels as widgets
-    from vllm_runbooks.lint.checking import judge_commands, lint_commands, migrate_commands, shown
+    from vllm_runbooks.lint.checking import command_verdict, lint_commands, migrate_commands, shown
     from vllm_runbooks.plan.planner import find_plan, plan_layouts, plan_model
-    from vllm_runbooks.probe.judging import health, judge_health
+    from vllm_runbooks.probe.checking import health, health_verdict
     from vllm_runbooks.reading.sources import load, paste
     from vllm_runbooks.runbooks import plan_evidence
     from vllm_runbooks.runbooks.notebook import conclude
@@ -38,24 +38,23 @@ __all__ = [
     "RunbooksError",
     "StepText",
     "VerdictFailed",
+    "check_claims",
+    "command_verdict",
     "conclude",
     "diagnose",
     "edge10_evidence",
     "entrances",
     "find_plan",
     "health",
+    "health_verdict",
     "inventory",
-    "judge",
-    "judge_claims",
-    "judge_commands",
-    "judge_health",
-    "judge_nodes",
     "lint_commands",
     "live",
     "load",
     "migrate_commands",
     "nodes",
     "nodes_evidence",
+    "nodes_verdict",
     "paste",
     "plan_evidence",
     "plan_layouts",
@@ -65,6 +64,7 @@ __all__ = [
     "serving",
     "shown",
     "step",
+    "verdict",
     "widgets",
 ]
 
@@ -73,23 +73,22 @@ _HOMES: Mapping[str, str] = {
     "RunbooksError": "core.errors:RunbooksError",
     "StepText": "core.views.runbook_steps:StepText",
     "VerdictFailed": "core.errors:VerdictFailed",
+    "check_claims": "diagnosis.diagnosing:check_claims",
+    "command_verdict": "lint.checking:command_verdict",
     "conclude": "runbooks.notebook:conclude",
     "diagnose": "diagnosis.diagnosing:diagnose",
     "edge10_evidence": "edge10.evidence",
     "entrances": "catalog.load:entrances",
     "find_plan": "plan.planner:find_plan",
-    "health": "probe.judging:health",
+    "health": "probe.checking:health",
+    "health_verdict": "probe.checking:health_verdict",
     "inventory": "host.loading:inventory",
-    "judge": "diagnosis.diagnosing:judge",
-    "judge_claims": "diagnosis.diagnosing:judge_claims",
-    "judge_commands": "lint.checking:judge_commands",
-    "judge_health": "probe.judging:judge_health",
-    "judge_nodes": "host.nodes.loading:judge_nodes",
     "lint_commands": "lint.checking:lint_commands",
     "load": "reading.sources:load",
     "migrate_commands": "lint.checking:migrate_commands",
     "nodes": "host.nodes.loading:nodes",
     "nodes_evidence": "cluster.evidence",
+    "nodes_verdict": "host.nodes.loading:nodes_verdict",
     "paste": "reading.sources:paste",
     "plan_evidence": "runbooks.plan_evidence",
     "plan_layouts": "plan.planner:plan_layouts",
@@ -98,6 +97,7 @@ _HOMES: Mapping[str, str] = {
     "serving": "catalog.load:serving",
     "shown": "lint.checking:shown",
     "step": "core.views.runbook_steps:step",
+    "verdict": "diagnosis.diagnosing:verdict",
     "widgets": "jupyter.panels",
 }
 """Where each public name is, below this package: a module, or a name in one."""
@@ -106,20 +106,20 @@ _NAMESPACES: Mapping[str, Mapping[str, str]] = {
         "Load": "serve.load:Load",
         "apply": "runbooks.live.starting:apply",
         "chain": "edge10.chain.chains:chain",
+        "chain_verdict": "edge10.chain.verdict:chain_verdict",
         "check": "runbooks.live.fleets:check",
         "confirmed": "runbooks.live.confirming:confirmed",
         "evidence": "runbooks.live.starting:evidence",
         "fleet": "runbooks.live.fleets:fleet",
-        "is_ready": "runbooks.live.judging:is_ready",
-        "judge": "runbooks.live.judging:judge",
-        "judge_chain": "edge10.chain.judging:judge_chain",
-        "judge_pair": "runbooks.live.judging:judge_pair",
-        "judge_split": "runbooks.live.judging:judge_split",
+        "is_ready": "runbooks.live.verdicts:is_ready",
         "nodes": "cluster.named:nodes",
         "of_split": "runbooks.live.confirming:of_split",
+        "pair_verdict": "runbooks.live.verdicts:pair_verdict",
         "probe": "runbooks.live.probing:probe",
         "split": "runbooks.live.fleets:split",
+        "split_verdict": "runbooks.live.verdicts:split_verdict",
         "start": "runbooks.live.starting:start",
+        "verdict": "runbooks.live.verdicts:verdict",
         "watched": "runbooks.live.watching:watched",
     },
     "render": {

@@ -30,7 +30,7 @@ from vllm_runbooks.host.leftovers import Leftover
 from vllm_runbooks.host.nodes import loading as node_loading
 from vllm_runbooks.host.nodes import summaries as node_summaries
 from vllm_runbooks.host.records import GpuFacts, GpuProcess, Inspected, Inventory
-from vllm_runbooks.probe import judging
+from vllm_runbooks.probe import checking
 from vllm_runbooks.probe import summaries as probe_summaries
 from vllm_runbooks.probe.records import LogSummary
 from vllm_runbooks.probe.starts import Attempt, Check, Guarded, LaunchChange, LaunchResult
@@ -181,7 +181,7 @@ def test_a_server_that_is_down_names_the_check_that_proves_it() -> None:
 
 
 def health_lines(case: str, **changes: Any) -> list[str]:
-    health = replace(judging.health(sources.load(case)), **changes)
+    health = replace(checking.health(sources.load(case)), **changes)
     return plain(summary_view(probe_summaries.summarize(health, catalog.serving()))).split("\n")
 
 
@@ -253,8 +253,8 @@ JOB = folders.cases_dir() / "edge10-qwen3-vl-4b"
 @pytest.mark.parametrize(
     ("words", "status", "first", "inside"),
     [(("check", "compiled.txt"), 1, "2 PROBLEMS   ", "edge10.tree_not_renamed"),
-     (("judge", "results-float.txt", "results-quantised.txt"), 1, "LOST     qwen3 ", "-0.0437 to -0.0209"),
-     (("judge", "results-float.txt", "results-quantised.txt", "--threshold", "0.5"), 0, "KEPT     ", "mmlu"),
+     (("compare", "results-float.txt", "results-quantised.txt"), 1, "LOST     qwen3 ", "-0.0437 to -0.0209"),
+     (("compare", "results-float.txt", "results-quantised.txt", "--threshold", "0.5"), 0, "KEPT     ", "mmlu"),
      (("preflight", "compile", "--snapshot", "host.json"), 1, "1 PROBLEM   before compile · ", "  Note  1 more note.")],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )  # fmt: skip
@@ -358,7 +358,7 @@ def test_nodes_that_do_not_answer_or_have_no_gpu_are_named_in_the_first_line() -
 def test_a_server_s_log_is_summed_up() -> None:
     """Its own cause is closer than the address's."""
     log = LogSummary(("serve.log",), Outcome.FAILED, None, "CUDA out of memory")
-    observed = replace(judging.health(sources.load("probe-engine-killed")).observation, log=log)
+    observed = replace(checking.health(sources.load("probe-engine-killed")).observation, log=log)
 
     lines = health_lines("probe-engine-killed", observation=observed)
 

@@ -160,7 +160,7 @@ def test_a_refusal_in_a_kernel_is_told_as_any_other(tmp_path: Path) -> None:
         cell = {"cell_type": "code", "id": "read", "metadata": {}, "source": "", "outputs": [error]}
         (tmp_path / name).write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
         answer = worker._read_answer(tmp_path / name, f"{name}: told")
-        result = suite._judge(suite.RunbookRequest("any", Path()), answer)
+        result = suite._checked_result(suite.RunbookRequest("any", Path()), answer)
         found[name] = (result.verdict, result.refused, result.reason)
 
     assert found["InputError"] == (Verdict.ERROR, True, "--start 9: the text holds 1 starts")

@@ -50,7 +50,7 @@ from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.host import render as host_render
 from vllm_runbooks.plan import planner
 from vllm_runbooks.plan.render import plans
-from vllm_runbooks.probe import judging
+from vllm_runbooks.probe import checking
 from vllm_runbooks.probe import render as probe_render
 from vllm_runbooks.reading import sources
 
@@ -102,7 +102,7 @@ def view(name: str) -> list[TextBlock]:
     if name == "host":
         return host_render.view(host_loading.inventory("host-8xa100-shared"))
     if name == "server":
-        return probe_render.view(judging.health(sources.load("probe-kv-pressure")), catalog.serving())
+        return probe_render.view(checking.health(sources.load("probe-kv-pressure")), catalog.serving())
     layouts = planner.layouts(planner.request("Qwen/Qwen3-8B", "2xRTX3090"))
     return plans.view(layouts if name == "layouts" else layouts.layouts[0])
 

@@ -43,9 +43,9 @@ def node(name, **facts):
     return {"name": name, "address": "10.0.0.1", "id": name * 4, "why": why, "is_head": False, "cpus": 1.0,
             "facts": facts, "is_lost": False}
 def done(index, node, reason="fine", **more):
-    judgement = {"schema": 2, "verdict": "pass", "reason": reason, "case": asked["runs"][index]["order"]["alone"][-1],
+    verdict = {"schema": 2, "verdict": "pass", "reason": reason, "case": asked["runs"][index]["order"]["alone"][-1],
                  "outcome": None, "root_cause": None, "findings": [], "facts": {}}
-    say(done=index, answer={"judgement": judgement}, seconds=1.5, node=node, lost_on=more.get("lost_on", []))
+    say(done=index, answer={"verdict": verdict}, seconds=1.5, node=node, lost_on=more.get("lost_on", []))
 """
 
 

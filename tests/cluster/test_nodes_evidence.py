@@ -58,7 +58,7 @@ def test_a_document_is_told_whole_from_either_side(name: str) -> None:
     assert [node.name for node in found.nodes.nodes] == ["node-1", "node-2"]
     assert found.answer
     assert "dist.one_host" in [each.symptom for each in found.answer.findings]
-    judged = nodes_evidence.judge(found)
+    judged = nodes_evidence.verdict(found)
     assert (judged.verdict, judged.case) == (Verdict.PASS, name)
     assert "nodes.host_ip_shared" in judged.reason
     views = nodes_evidence.log_views(found)
@@ -294,11 +294,11 @@ def test_a_start_on_one_host_fails_where_several_were_meant(tmp_path: Path) -> N
     """The log that came up says nothing about the second node, so it is no pass; of a case it is the answer."""
     log = tmp_path / "startup.log"
     shutil.copy(folders.cases_dir() / LOG / "startup.log", log)
-    own = nodes_evidence.judge(nodes_evidence.read(str(log)))
+    own = nodes_evidence.verdict(nodes_evidence.read(str(log)))
 
     assert own.verdict is Verdict.FAIL
     assert "dist.one_host" in own.reason
-    assert nodes_evidence.judge(told(LOG)).verdict is Verdict.PASS
+    assert nodes_evidence.verdict(told(LOG)).verdict is Verdict.PASS
 
 
 def test_own_nodes_are_judged_by_what_is_wrong(tmp_path: Path) -> None:
@@ -308,8 +308,8 @@ def test_own_nodes_are_judged_by_what_is_wrong(tmp_path: Path) -> None:
     whole.write_text(json.dumps(data), "utf-8")
     less.write_text(json.dumps({**data, "connections": None}), "utf-8")
 
-    assert nodes_evidence.judge(nodes_evidence.read(str(whole))).verdict is Verdict.PASS
-    unknown = nodes_evidence.judge(nodes_evidence.read(str(less)))
+    assert nodes_evidence.verdict(nodes_evidence.read(str(whole))).verdict is Verdict.PASS
+    unknown = nodes_evidence.verdict(nodes_evidence.read(str(less)))
     assert unknown.verdict is Verdict.FAIL
     assert "not measured" in unknown.reason
 
@@ -375,5 +375,5 @@ def test_hosts_that_cannot_be_reached_are_named(monkeypatch: pytest.MonkeyPatch)
     assert [each.id for each in found.findings] == ["nodes.unread"] * 2
     read = nodes_evidence.read(NODES, asked=found)
     assert read.answer is None
-    assert nodes_evidence.judge(read).verdict is Verdict.FAIL
-    assert node_loading.judge_nodes(found, sources.load(PAIR)).verdict is Verdict.FAIL
+    assert nodes_evidence.verdict(read).verdict is Verdict.FAIL
+    assert node_loading.nodes_verdict(found, sources.load(PAIR)).verdict is Verdict.FAIL

@@ -18,7 +18,7 @@ from vllm_runbooks.core.records import Answer, Checks, Edit, Facts, Finding, Lev
 from vllm_runbooks.diagnosis import diagnosing, memory, remedies, several_logs
 from vllm_runbooks.diagnosis import expected as diagnosis_expected
 from vllm_runbooks.diagnosis.answer import answer
-from vllm_runbooks.lint import judged, knowledge
+from vllm_runbooks.lint import knowledge, linted_text
 from vllm_runbooks.reading import arguments, documents, sources
 
 PORT = "OSError: [Errno 98] Address already in use"
@@ -324,7 +324,7 @@ def case(**expect: Any) -> Case:
 )
 def test_the_verdict_on_any_text(text: str, verdict: Verdict, reason: str) -> None:
     """Pass is nothing wrong."""
-    found = diagnosis_expected.judge(diagnose(text), None)
+    found = diagnosis_expected.verdict(diagnose(text), None)
 
     assert (found.verdict, found.reason[: len(reason)]) == (verdict, reason)
 
@@ -348,7 +348,7 @@ def test_the_verdict_on_a_case_is_whether_the_answer_is_the_expected_one(
 ) -> None:
     """Only what the case names is compared."""
     line = "ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already in use"
-    found = diagnosis_expected.judge(diagnose(f"{PORT}\n{line}\n"), case(**expect))
+    found = diagnosis_expected.verdict(diagnose(f"{PORT}\n{line}\n"), case(**expect))
 
     assert found.verdict is (Verdict.FAIL if difference else Verdict.PASS)
     assert found.reason == (difference or "as expected: failed, port.in_use")
@@ -357,9 +357,10 @@ def test_the_verdict_on_a_case_is_whether_the_answer_is_the_expected_one(
 
 def test_a_healthy_case_passes_without_a_cause() -> None:
     """The reason says so."""
-    assert diagnosis_expected.judge(diagnose(READY), case(class_="ok")).reason == "as expected: ready, no root cause"
+    assert diagnosis_expected.verdict(diagnose(READY), case(class_="ok")).reason == "as expected: ready, no root cause"
     assert (
-        diagnosis_expected.judge(diagnose(READY), case(captures={"a": "b"})).reason == "capture a: expected b, got None"
+        diagnosis_expected.verdict(diagnose(READY), case(captures={"a": "b"})).reason
+        == "capture a: expected b, got None"
     )
 
 
@@ -501,13 +502,13 @@ def test_memory_now_and_with_a_fix_is_corrected_alike(monkeypatch: pytest.Monkey
 def test_a_fix_is_read_and_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command once, each fix and what is shown of it once, however many modules look at them."""
     checked: list[str] = []
-    check = judged.LintedText.__init__
+    check = linted_text.LintedText.__init__
 
-    def count(self: judged.LintedText, text: str, *rest: Any) -> None:
+    def count(self: linted_text.LintedText, text: str, *rest: Any) -> None:
         checked.append(text)
         check(self, text, *rest)
 
-    monkeypatch.setattr(judged.LintedText, "__init__", count)
+    monkeypatch.setattr(linted_text.LintedText, "__init__", count)
     evidence = sources.load("autoglm-3090-video-oom")
     documents.read_kind.cache_clear()
     arguments.parse_words.cache_clear()

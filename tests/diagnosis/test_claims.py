@@ -165,7 +165,7 @@ def judged(*starts: ServerRun, **more: Any) -> CheckedClaim:
     known, text = more.pop("known", []), more.pop("text", "a log")
     evidence = Evidence((Document("a.log", text),))
     found = diagnosing.diagnose(sources.paste("words"))
-    (result,) = claims.judge(Claims("d", [claim(**more)], known), found, starts, evidence)
+    (result,) = claims.check(Claims("d", [claim(**more)], known), found, starts, evidence)
     return result
 
 
@@ -201,7 +201,7 @@ def test_a_capture_of_the_root_cause_is_a_number() -> None:
     """As printed, with its commas; a word stays a word."""
     evidence = sources.load("autoglm-3090-video-oom")
     said = claim(right_if="tried_mib == 698 and modality == 'video'", because=["{tried}"])
-    (result,) = claims.judge(Claims("d", [said]), diagnosing.diagnose(evidence), diagnosing.read(evidence), evidence)
+    (result,) = claims.check(Claims("d", [said]), diagnosing.diagnose(evidence), diagnosing.read(evidence), evidence)
 
     assert (result.verdict, result.because) == (Truth.RIGHT, "698.00 MiB")
 
@@ -250,13 +250,13 @@ def test_lines_are_quoted_from_the_words_that_find_them() -> None:
 def test_the_claims_of_a_case_come_out_as_written(name: str) -> None:
     """Every shipped claim is judged as it says, gives a reason, and quotes the case or says what was asked instead."""
     evidence = sources.load(name)
-    results = diagnosing.judge_claims(evidence)
+    results = diagnosing.check_claims(evidence)
 
     assert [(c.id, c.verdict) for c in results] == [(c.id, c.expected) for c in results]
     assert [c.id for c in results if not c.because] == []
     assert [c.id for c in results if not c.quotes and not c.basis] == []
     if evidence.documents:
-        assert diagnosing.judge(diagnosing.diagnose(evidence), evidence).verdict is Verdict.PASS
+        assert diagnosing.verdict(diagnosing.diagnose(evidence), evidence).verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_known_mistakes_of_the_documents_are_caught(
     """Each by its number in the list of traps, with the figure that shows it."""
     evidence = sources.load(name)
     authored = evidence.case.claims if evidence.case else None
-    result = next(c for c in diagnosing.judge_claims(evidence) if c.id == claim_id)
+    result = next(c for c in diagnosing.check_claims(evidence) if c.id == claim_id)
 
     assert authored is not None
     assert next(c.trap for c in authored.claims if c.id == claim_id) == trap
@@ -296,7 +296,7 @@ def test_claims_follow_the_record_not_the_file() -> None:
     evidence = sources.load("qwen-a100-shared-gpu-race")
     calm = evidence.documents[0].text.replace("41.640380859375", "38.5").replace("41.19354248046875", "78.0")
     changed = replace(evidence, documents=(Document("startup.log", calm),))
-    verdicts = {c.id: c.verdict for c in diagnosing.judge_claims(changed)}
+    verdicts = {c.id: c.verdict for c in diagnosing.check_claims(changed)}
 
     assert verdicts == {
         "memory-was-released-while-profiling": Truth.WRONG,
@@ -305,7 +305,7 @@ def test_claims_follow_the_record_not_the_file() -> None:
     }
     four = sources.load("gpt-oss-gemma-a100-four-starts")
     lost = four.documents[0].text.replace("GPU KV cache size", "cache")
-    results = diagnosing.judge_claims(replace(four, documents=(Document("startup.log", lost),)))
+    results = diagnosing.check_claims(replace(four, documents=(Document("startup.log", lost),)))
     assert next(c for c in results if c.id == "cache-tokens-measure-requests").verdict is Truth.UNKNOWN
 
 
@@ -314,18 +314,18 @@ def test_a_case_fails_by_a_claim_that_comes_out_otherwise() -> None:
     case = Case("mine", "t", "s", ["a.log"], Expectation(claims=["a", "b", "c"]))
     result = judged(start(facts=Facts(weights_gib=48.5)))
     found = diagnosing.diagnose(sources.paste("words"))
-    judgement = diagnosis_expected.judge(
+    verdict = diagnosis_expected.verdict(
         found, case, [replace(result, id="a"), replace(result, id="c", expected=Truth.WRONG)]
     )
 
-    assert judgement.verdict is Verdict.FAIL
-    assert judgement.reason == "claim a: expected right, got wrong; claim b: expected, not checked"
+    assert verdict.verdict is Verdict.FAIL
+    assert verdict.reason == "claim a: expected right, got wrong; claim b: expected, not checked"
 
 
 def test_a_log_of_ones_own_has_no_claims() -> None:
     """They belong to the recorded case, and the runbook says so."""
-    assert diagnosing.judge_claims(sources.paste("words")) == ()
-    assert render.claims.judged(()).plain.startswith("No claims to check")
+    assert diagnosing.check_claims(sources.paste("words")) == ()
+    assert render.claims.table(()).plain.startswith("No claims to check")
 
 
 def test_claims_show_verdict_number_reason_and_line() -> None:
@@ -335,7 +335,7 @@ def test_claims_show_verdict_number_reason_and_line() -> None:
         "As `x` says.", "<u> is not in this log", (Quote(0, 7, 1, "<script>alert(1)</script>"),),
         ("planned: mine on <b>",),
     )  # fmt: skip
-    shown = render.claims.judged([hostile])
+    shown = render.claims.table([hostile])
 
     assert shown.plain.splitlines() == [
         "UNKNOWN  It <b>fits</b>",
@@ -475,7 +475,7 @@ QUESTION = PlanQuestion(MODEL, "2xRTX3090", "0.16.0", tp=2, options={"max_model_
 def asked(claim_: Claim, **tables: Any) -> CheckedClaim:
     """A claim on what no log shows, judged with the shipped catalog."""
     case = Case("mine", "t", "s", [], Expectation(), claims=Claims("d", [claim_], **tables))
-    (result,) = diagnosing.judge_claims(Evidence((), case))
+    (result,) = diagnosing.check_claims(Evidence((), case))
     return result
 
 
@@ -552,7 +552,7 @@ def test_what_cannot_be_planned_is_unknown_and_says_why(change: dict[str, Any], 
 
 def test_nobody_to_ask_leaves_it_open() -> None:
     """Claims can be judged without a planner; those that need one are unknown then."""
-    (result,) = claims.judge(Claims("d", [claim(right_if="two.fits")], plans={"two": QUESTION}), None, (), Evidence(()))
+    (result,) = claims.check(Claims("d", [claim(right_if="two.fits")], plans={"two": QUESTION}), None, (), Evidence(()))
 
     assert (result.verdict, result.undecided) == (Truth.UNKNOWN, "two cannot be planned: no planner is available")
 
@@ -645,13 +645,13 @@ def test_a_recorded_question_is_answered_as_expected(tmp_path: Path) -> None:
     assert evidence.case is not None
     assert evidence.case.plan is not None
     found = planner.planned(evidence.case.plan)
-    judgement = plan_expected.judge_plan(found, evidence.case, diagnosing.judge_claims(evidence))
+    verdict = plan_expected.plan_verdict(found, evidence.case, diagnosing.check_claims(evidence))
 
     assert isinstance(found, Layouts)
-    assert (judgement.verdict, judgement.reason, judgement.case) == (Verdict.PASS, "as expected: it fits", "mine")
-    assert {"fits": True, "replicas": 2, "tp": 1}.items() <= judgement.facts.items()
-    assert None not in judgement.facts.values()
-    assert plan_expected.judge_plan(found, None).verdict is Verdict.PASS
+    assert (verdict.verdict, verdict.reason, verdict.case) == (Verdict.PASS, "as expected: it fits", "mine")
+    assert {"fits": True, "replicas": 2, "tp": 1}.items() <= verdict.facts.items()
+    assert None not in verdict.facts.values()
+    assert plan_expected.plan_verdict(found, None).verdict is Verdict.PASS
     with pytest.raises(InputError, match="is a recorded question without a log; use vllm-runbooks plan"):
         diagnosing.diagnose(evidence)
 
@@ -663,10 +663,10 @@ def test_a_question_that_is_answered_otherwise_fails_with_both_answers(tmp_path:
     assert case is not None
     assert case.plan is not None
     assert case.expect.best == BestLayout(tp=2)
-    judgement = plan_expected.judge_plan(planner.planned(case.plan), case)
+    verdict = plan_expected.plan_verdict(planner.planned(case.plan), case)
 
-    assert judgement.verdict is Verdict.FAIL
-    assert judgement.reason == (
+    assert verdict.verdict is Verdict.FAIL
+    assert verdict.reason == (
         "expected: it does not fit, got: it fits; best layout: expected 1 x (tensor 2, pipeline 1, data 1), "
         "got 2 x (tensor 1, pipeline 1, data 1); weights_gib: expected 1.4, got 2.88"
     )
@@ -679,9 +679,9 @@ def test_a_plan_of_ones_own_passes_where_it_fits() -> None:
         PlanQuestion("zai-org/AutoGLM-Phone-9B", "RTX3060-12GB", "0.16.0", tp=1, options={"max_model_len": 4096})
     )
 
-    assert plan_expected.judge_plan(planner.planned(QUESTION), None).reason == "it fits"
-    assert plan_expected.judge_plan(small, None).verdict is Verdict.FAIL
-    assert plan_expected.judge_plan(large, None).reason.startswith("it does not fit; ")
+    assert plan_expected.plan_verdict(planner.planned(QUESTION), None).reason == "it fits"
+    assert plan_expected.plan_verdict(small, None).verdict is Verdict.FAIL
+    assert plan_expected.plan_verdict(large, None).reason.startswith("it does not fit; ")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from vllm_runbooks.core.evidence import CaseKind
 from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.lint import checking, knowledge
-from vllm_runbooks.probe import judging
+from vllm_runbooks.probe import checking as probe_checking
 from vllm_runbooks.reading import documents, sources
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,7 +65,7 @@ def shown() -> Iterator[tuple[str, str, str | None, str]]:
         if evidence.case is not None and evidence.case.kind is CaseKind.NODES:
             continue  # what is to be done about nodes is told in words
         if evidence.case is not None and evidence.case.kind is CaseKind.SERVER:
-            found = judging.health(evidence)
+            found = probe_checking.health(evidence)
             ways = (way for finding in found.findings for way in finding.changes)
             yield from ((case, w.title, found.vllm.version, w.command) for w in ways if w.command is not None)
             continue

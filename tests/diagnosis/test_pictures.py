@@ -263,7 +263,7 @@ def test_further_logs_are_set_beside_the_first() -> None:
     assert [start.file for start in starts] == [0, 1]
     beside = sources.load("qwen-a100-shared-gpu-race", more=first)
     assert (beside.case, len(diagnosing.read(beside))) == (None, 2)
-    assert diagnosing.judge_claims(beside) == ()
+    assert diagnosing.check_claims(beside) == ()
 
 
 def term(name: str, expected: float | None, low: float | None = None, high: float | None = None) -> PlannedTerm:

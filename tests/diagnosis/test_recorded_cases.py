@@ -38,6 +38,6 @@ def test_a_healthy_case_has_no_failure(engine: str) -> None:
 def test_a_recorded_case_is_answered_as_expected(case: Case) -> None:
     """Outcome, class, captures, facts and findings of every shipped case."""
     evidence = sources.load(case.id)
-    judgement = diagnosing.judge(diagnosing.diagnose(evidence), evidence)
+    verdict = diagnosing.verdict(diagnosing.diagnose(evidence), evidence)
 
-    assert judgement.verdict.value == "pass", judgement.reason
+    assert verdict.verdict.value == "pass", verdict.reason

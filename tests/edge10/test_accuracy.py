@@ -55,7 +55,7 @@ def table(*rows: str, model: str = "m") -> EvaluationResults:
 
 def both(*rows: tuple[str, str], **asked: float) -> AccuracyComparison:
     """Two tables judged: of each row first what the float model has."""
-    return accuracy.judge(table(*(a for a, _ in rows)), table(*(b for _, b in rows), model="m-awq"), **asked)
+    return accuracy.compare(table(*(a for a, _ in rows)), table(*(b for _, b in rows), model="m-awq"), **asked)
 
 
 def only(found: AccuracyComparison) -> ScoreComparison:
@@ -117,7 +117,7 @@ def sides(pair: dict[str, Any], folder: Path) -> Iterator[EvaluationResults]:
 @pytest.mark.parametrize("pair", EXPECTED["pairs"], ids=lambda pair: pair["id"])
 def test_real_results_are_judged_as_expected(pair: dict[str, Any], tmp_path: Path) -> None:
     """Verdict, differences, intervals, counts and doubts of results that real releases wrote."""
-    found = accuracy.judge(*sides(pair, tmp_path))
+    found = accuracy.compare(*sides(pair, tmp_path))
 
     assert found.verdict == pair["verdict"]
     for row in pair["rows"]:
@@ -203,12 +203,12 @@ def test_three_questions_have_an_interval_and_no_verdict() -> None:
     assert row.interval.high - row.interval.low > 1
     assert row.needed_questions is not None
     assert row.needed_questions > 100
-    assert only(accuracy.judge(reviewed(1, 1, 1), reviewed(1, 1, 1, model="m-awq"))).verdict is Accuracy.UNKNOWN
+    assert only(accuracy.compare(reviewed(1, 1, 1), reviewed(1, 1, 1, model="m-awq"))).verdict is Accuracy.UNKNOWN
 
 
 def test_points_of_another_scale_have_no_interval() -> None:
     """Their mean may lie between 0 and 1 all the same."""
-    row = only(accuracy.judge(reviewed(3.0, -2.0), reviewed(3.0, -3.0, model="m-awq")))
+    row = only(accuracy.compare(reviewed(3.0, -2.0), reviewed(3.0, -3.0, model="m-awq")))
 
     assert (row.verdict, row.interval, row.difference) == (Accuracy.UNKNOWN, None, -0.5)
     assert "answers have points" in row.reason
@@ -273,8 +273,8 @@ def test_less_is_better_where_the_metric_says_so() -> None:
         reviewed(*[float(n % 2) for n in range(60)], model="m-awq", metric="wer"),
     ]
 
-    assert accuracy.judge(told[0], told[1]).verdict is Accuracy.LOST
-    assert accuracy.judge(told[1], told[0]).verdict is Accuracy.KEPT
+    assert accuracy.compare(told[0], told[1]).verdict is Accuracy.LOST
+    assert accuracy.compare(told[1], told[0]).verdict is Accuracy.KEPT
 
 
 def test_a_metric_that_nobody_knows_has_no_better() -> None:
@@ -288,7 +288,7 @@ def test_a_metric_that_nobody_knows_has_no_better() -> None:
 def test_answers_by_a_metric_that_nobody_knows_are_not_judged() -> None:
     """Each answer is there, and the interval with it; whether a higher value is not."""
     told = reviewed(*[float(n % 2) for n in range(99)], metric="strange")
-    row = only(accuracy.judge(told, told))
+    row = only(accuracy.compare(told, told))
 
     assert (row.verdict, row.paired) == (Accuracy.UNKNOWN, True)
     assert row.interval is not None
@@ -349,8 +349,8 @@ def test_several_data_sets_are_judged_each() -> None:
 def test_answers_to_the_same_questions_tell_smaller_losses() -> None:
     """Forty of a thousand questions were lost and none won: unpaired that is not to be told."""
     first, second = [1.0] * 700 + [0.0] * 300, [1.0] * 660 + [0.0] * 340
-    found = accuracy.judge(reviewed(*first), reviewed(*second, model="m-awq"))
-    apart = accuracy.judge(reviewed(*first), reviewed(*second, model="m-awq", asked="another prompt"))
+    found = accuracy.compare(reviewed(*first), reviewed(*second, model="m-awq"))
+    apart = accuracy.compare(reviewed(*first), reviewed(*second, model="m-awq", asked="another prompt"))
 
     assert (only(found).paired, found.verdict) == (True, Accuracy.LOST)
     assert (only(apart).paired, apart.verdict) == (False, Accuracy.UNKNOWN)
@@ -361,7 +361,7 @@ def test_answers_that_only_one_of_them_tells_leave_their_scores_to_compare() -> 
     """A work folder with reviews on one side, a printed table on the other, in whichever order."""
     answered, printed = reviewed(*[1.0] * 30, *[0.0] * 10), table("set acc OVERALL 40 0.5", model="q")
     for first, second, difference in ((answered, printed, -0.25), (printed, answered, 0.25)):
-        row = only(accuracy.judge(first, second))
+        row = only(accuracy.compare(first, second))
 
         assert (row.paired, row.counts, row.questions) == (False, None, 40)
         assert row.difference == pytest.approx(difference)
@@ -372,12 +372,12 @@ def test_answers_are_matched_by_question_and_not_by_line() -> None:
     lines = [review(n, float(n % 3 > 0)) for n in range(90)]
     first, second = answered(lines), answered(lines[::-1], model="m-awq")
 
-    assert only(accuracy.judge(first, second)).counts == PairedCounts(60, 0, 0, 30)
+    assert only(accuracy.compare(first, second)).counts == PairedCounts(60, 0, 0, 30)
 
 
 def test_questions_that_one_of_them_lacks_widen_the_interval() -> None:
     """A tenth of the questions missing may hide a loss of a tenth."""
-    found = accuracy.judge(reviewed(*[1.0] * 5000), reviewed(*[1.0] * 4500, model="m-awq"))
+    found = accuracy.compare(reviewed(*[1.0] * 5000), reviewed(*[1.0] * 4500, model="m-awq"))
     row = only(found)
 
     assert row.questions == 4500
@@ -418,12 +418,12 @@ def test_nothing_in_common_is_refused() -> None:
             both(("mmlu acc OVERALL 10 0.5", other))
     many = table(*(f"set{n} acc OVERALL 10 0.5" for n in range(5)))
     with pytest.raises(InputError, match=r"set2 \(accuracy\), set3 \(accuracy\) and 1 more, the quantised ones"):
-        accuracy.judge(many, table("mmlu acc OVERALL 10 0.5", model="q"))
+        accuracy.compare(many, table("mmlu acc OVERALL 10 0.5", model="q"))
 
 
 def test_what_only_one_tells_keeps_the_whole_from_being_kept() -> None:
     """A data set that was not evaluated again is named."""
-    found = accuracy.judge(
+    found = accuracy.compare(
         table("one acc OVERALL 90000 0.9", "two acc OVERALL 90000 0.9"), table("one acc OVERALL 90000 0.9", model="q")
     )
 
@@ -434,8 +434,8 @@ def test_what_only_one_tells_keeps_the_whole_from_being_kept() -> None:
 def test_the_same_model_or_the_same_results_raise_a_doubt() -> None:
     """The quantised server was never asked, or one report was copied."""
     rows = ("mmlu acc OVERALL 90000 0.6224", "mmlu acc OVERALL 90000 0.6220")
-    other = accuracy.judge(table(rows[0]), table(rows[1]))
-    same = accuracy.judge(table(rows[0]), table(rows[0]))
+    other = accuracy.compare(table(rows[0]), table(rows[1]))
+    same = accuracy.compare(table(rows[0]), table(rows[0]))
 
     assert [doubt.id for doubt in other.doubts] == ["same-model"]
     assert (other.verdict, same.verdict) == (Accuracy.KEPT, Accuracy.UNKNOWN)
@@ -446,8 +446,8 @@ def test_swapped_results_raise_a_doubt() -> None:
     """A name that says quantised stands where the float model's should."""
     first, second = table("s acc OVERALL 10 0.5", model="qwen3_awq"), table("s acc OVERALL 10 0.5", model="qwen3")
 
-    assert [doubt.id for doubt in accuracy.judge(first, second).doubts] == ["swapped"]
-    assert [doubt.id for doubt in accuracy.judge(second, first).doubts] == []
+    assert [doubt.id for doubt in accuracy.compare(first, second).doubts] == ["swapped"]
+    assert [doubt.id for doubt in accuracy.compare(second, first).doubts] == []
 
 
 def test_several_answers_to_a_question_are_refused() -> None:
@@ -499,7 +499,7 @@ def test_a_weighted_score_is_no_share_of_its_questions() -> None:
     data = report()
     data["metrics"][0]["categories"][0]["subsets"] += [{"name": "other", "score": 0.2, "num": 100}]
     data["metrics"][0] |= {"score": 0.475, "num": 120}
-    row = accuracy.judge(read(data), read({**data, "model_name": "q"})).scores[0]
+    row = accuracy.compare(read(data), read({**data, "model_name": "q"})).scores[0]
 
     assert (row.interval, row.verdict) == (None, Accuracy.UNKNOWN)
 
@@ -556,7 +556,7 @@ def test_vlmevalkits_answers_are_compared_one_by_one(kind: str) -> None:
         for side, model in (("float", "vl"), ("quantised", "vl-awq"))
     )
 
-    assert accuracy.judge(first, second).scores[0].counts == PairedCounts(19, 19, 13, 9)
+    assert accuracy.compare(first, second).scores[0].counts == PairedCounts(19, 19, 13, 9)
 
 
 def test_a_part_of_the_questions_is_told() -> None:
@@ -584,8 +584,8 @@ def test_answers_asked_at_another_temperature_are_told() -> None:
         for name, heat in (("m", 0.0), ("q", 0.7))
     ]
 
-    assert "temperature 0 and 0.7" in accuracy.judge(told[0], told[1]).doubts[0].text
-    assert "temperature unknown and 0.7" in accuracy.judge(read(report()), told[1]).doubts[0].text
+    assert "temperature 0 and 0.7" in accuracy.compare(told[0], told[1]).doubts[0].text
+    assert "temperature unknown and 0.7" in accuracy.compare(read(report()), told[1]).doubts[0].text
 
 
 def test_subsets_of_one_name_are_told_apart_by_their_category() -> None:
@@ -613,13 +613,13 @@ def test_several_metrics_of_one_data_set_are_judged_by_the_primary_one() -> None
     other["identity"]["aggregation"] = "official"
     data["metrics"].append(other)
     swapped = {**data, "model_name": "q", "primary_metric_identity": other["identity"]}
-    found = accuracy.judge(read(data), read({**data, "model_name": "q"}))
+    found = accuracy.compare(read(data), read({**data, "model_name": "q"}))
 
     assert [(row.metric, row.is_deciding) for row in found.scores if row.subset is None] == [
         ("accuracy", True),
         ("pass-official", False),
     ]
-    assert "no data set has its main score" in accuracy.judge(read(data), read(swapped)).reason
+    assert "no data set has its main score" in accuracy.compare(read(data), read(swapped)).reason
 
 
 def test_a_difference_on_the_threshold_needs_no_number() -> None:
@@ -633,7 +633,7 @@ def test_a_difference_on_the_threshold_needs_no_number() -> None:
 def test_one_question_is_no_questions() -> None:
     """A number of one has words of its own, in the verdict and in what is to be known."""
     found = only(both(("s acc OVERALL 1 1.0", "s acc OVERALL 1 0.0")))
-    apart = accuracy.judge(reviewed(1, 0, 1), reviewed(1, 0))
+    apart = accuracy.compare(reviewed(1, 0, 1), reviewed(1, 0))
 
     assert "with 1 question" in found.reason
     assert "1 questions" not in found.reason + "".join(each.text for each in apart.doubts)
@@ -793,7 +793,7 @@ def test_numbers_beyond_reason_are_unknown() -> None:
     ):
         data = report()
         data["metrics"][0] |= {"num": number, "score": score, "categories": []}
-        row = only(accuracy.judge(read(data), read({**data, "model_name": "q"})))
+        row = only(accuracy.compare(read(data), read({**data, "model_name": "q"})))
         assert row.verdict is Accuracy.UNKNOWN
 
 
@@ -823,14 +823,14 @@ def test_reports_of_any_content_are_judged_or_refused(metric: Any, other: Any) -
     """Whatever stands in a report's fields."""
     with contextlib.suppress(InputError):
         first, second = (read(report(metrics=[each], model_name=name)) for each, name in ((metric, "m"), (other, "q")))
-        assert render.accuracy.shown(accuracy.judge(first, second)).plain
+        assert render.accuracy.shown(accuracy.compare(first, second)).plain
 
 
 def test_names_of_a_report_are_no_markup_and_no_secret() -> None:
     """What a report calls its model is shown as text, and a key in it is replaced."""
     name = "<script>alert(1)</script>\x1b[31m"
     token = "hf_" + "abcdefghijklmnopqrstuvwxyzABCDEFGH"
-    found = accuracy.judge(
+    found = accuracy.compare(
         read(report(model_name=name, dataset_name="d<b>")),
         read(report(model_name=f"api_key={token}", dataset_name="d<b>")),
     )
@@ -853,7 +853,7 @@ def document() -> AccuracyComparison:
 
 def test_answers_that_only_one_model_has_right_are_counted() -> None:
     """Two hundred questions lost, and none won."""
-    found = accuracy.judge(reviewed(*[1.0] * 200), reviewed(*[0.0] * 200, model="q"))
+    found = accuracy.compare(reviewed(*[1.0] * 200), reviewed(*[0.0] * 200, model="q"))
     text = " ".join(render.accuracy.shown(found).plain.split())
 
     assert "of 200 questions 200 were answered correctly only by the float model, 0 only by the quantised one" in text
@@ -885,7 +885,7 @@ def test_of_many_rows_those_that_matter_are_shown() -> None:
 def test_what_is_not_compared_is_shown_up_to_a_bound() -> None:
     """Thirty data sets that were not evaluated again."""
     rows = [f"set{n} acc OVERALL 9 0.8" for n in range(31)]
-    text = render.accuracy.shown(accuracy.judge(table(*rows), table(rows[0], model="q"))).plain
+    text = render.accuracy.shown(accuracy.compare(table(*rows), table(rows[0], model="q"))).plain
 
     assert "set5, accuracy: only in the float results" in text
     assert "and 6 more: see --format json" in text
@@ -898,8 +898,8 @@ def test_the_command_prints_one_document_of_its_schema(capsys: pytest.CaptureFix
     """`--format json`, held against the schema that is published."""
     jsonschema = pytest.importorskip("jsonschema")
     sides = [str(ROOT / f"evalscope-1.14.1/{side}") for side in ("float", "quantised")]
-    status, out, err = run(capsys, "edge10", "judge", *sides, "--format", "json")
-    schema = json.loads((ROOT.parent.parent / "catalog/schema/edge10-judge.json").read_text("utf-8"))
+    status, out, err = run(capsys, "edge10", "compare", *sides, "--format", "json")
+    schema = json.loads((ROOT.parent.parent / "catalog/schema/edge10-compare.json").read_text("utf-8"))
 
     assert (status, err) == (1, "")
     assert out.startswith('{\n  "schema": 2,')
@@ -918,11 +918,11 @@ def test_the_commands_status_is_its_verdict(capsys: pytest.CaptureFixture[str], 
         (tmp_path / name).write_text(HEAD + row.format(model, number, score))
     (tmp_path / "other").write_text(HEAD + row.format("m", 12, 0.5).replace("mmlu", "ceval"))
     for name, status, said in (("kept", 0, "KEPT "), ("lost", 1, "LOST "), ("few", 1, "UNKNOWN ")):
-        found, out, _ = run(capsys, "edge10", "judge", str(tmp_path / "float"), str(tmp_path / name))
+        found, out, _ = run(capsys, "edge10", "compare", str(tmp_path / "float"), str(tmp_path / name))
         assert (found, out[: len(said)]) == (status, said)
         assert ("-0.0345 to -0.0255" in out) is (name == "lost")
     for name, said in (("float", "are the same"), ("other", "nothing to compare"), ("none", "no such file")):
-        found, out, err = run(capsys, "edge10", "judge", str(tmp_path / "float"), str(tmp_path / name))
+        found, out, err = run(capsys, "edge10", "compare", str(tmp_path / "float"), str(tmp_path / name))
         assert (found, out, err.count("\n")) == (2, "", 1)
         assert said in err
 
@@ -934,7 +934,7 @@ def test_a_giant_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(40 * 2**30)
     (tmp_path / "other.txt").write_text(HEAD)
-    found = measured("edge10", "judge", str(path), str(tmp_path / "other.txt"), cwd=tmp_path)
+    found = measured("edge10", "compare", str(path), str(tmp_path / "other.txt"), cwd=tmp_path)
 
     assert found.status == 2
     assert "is larger than 64 MiB" in found.err

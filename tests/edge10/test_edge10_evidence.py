@@ -49,7 +49,7 @@ def results(folder: Path, **scores: float) -> str:
 
 def test_the_recorded_job_is_judged_without_a_runbook() -> None:
     """By all that is found in it: each part tells something wrong, and the verdict names all of it."""
-    judged = cases.judge(sources.load(CASE))
+    judged = cases.verdict(sources.load(CASE))
 
     assert (judged.verdict, judged.case) == (Verdict.PASS, CASE)
     for name in sources.load(CASE).case.expect.findings:  # type: ignore[union-attr] # it is one of a job
@@ -59,7 +59,7 @@ def test_the_recorded_job_is_judged_without_a_runbook() -> None:
 def test_what_is_not_found_any_more_fails_the_recorded_job(tmp_path: Path) -> None:
     """A named part takes the place of the case's own: the verdict says what is missing then."""
     told = rb.edge10_evidence.read(CASE, results=results(tmp_path, base=0.6224, four=0.6220))
-    judged = rb.edge10_evidence.judge(told)
+    judged = rb.edge10_evidence.verdict(told)
 
     assert judged.verdict is Verdict.FAIL
     assert "finding edge10.accuracy_lost: expected, not found" in judged.reason
@@ -68,7 +68,7 @@ def test_what_is_not_found_any_more_fails_the_recorded_job(tmp_path: Path) -> No
 def test_made_files_are_a_job_with_nothing_wrong(tmp_path: Path) -> None:
     """Their scripts are found by themselves, and judged together; what is not there is said in its place."""
     told = made(tmp_path / "a job")
-    judged = rb.edge10_evidence.judge(told)
+    judged = rb.edge10_evidence.verdict(told)
 
     assert (judged.verdict, judged.reason) == (Verdict.PASS, "nothing is wrong with what was given of the job")
     assert {"1-quantise.py", "5-compile.py", "3-serve-float.sh"} <= set(told.scripts)
@@ -93,7 +93,7 @@ def test_a_folder_has_its_artefacts_by_the_names_that_the_job_gives_them(tmp_pat
     shutil.copytree(REPORTS, tmp_path / "job" / steps.RESULTS)
     (tmp_path / "job" / "compile.log").write_text("OSError: [Errno 98] Address already in use\n")
     found = rb.edge10_evidence.read(str(tmp_path / "job"))
-    judged = rb.edge10_evidence.judge(found)
+    judged = rb.edge10_evidence.verdict(found)
 
     assert judged.verdict is Verdict.FAIL
     assert not isinstance(found.compiled, str)
@@ -166,7 +166,7 @@ def test_a_description_that_contradicts_itself_makes_nothing(tmp_path: Path) -> 
     assert found == "The description contradicts itself or the toolchain: fix it first."
     assert rb.edge10_evidence.made_shown(told, found).plain.startswith("No files made.")
     assert rb.edge10_evidence.write(found, "x", apply=True).plain.startswith("No files written.")
-    assert "finding edge10.job: found, not expected" in rb.edge10_evidence.judge(told).reason
+    assert "finding edge10.job: found, not expected" in rb.edge10_evidence.verdict(told).reason
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_nothing_given_is_no_verdict() -> None:
     told = rb.edge10_evidence.read("")
 
     with pytest.raises(InputError, match="no job given"):
-        rb.edge10_evidence.judge(told)
+        rb.edge10_evidence.verdict(told)
 
 
 def test_nothing_is_written_without_being_asked_for(tmp_path: Path) -> None:
@@ -218,12 +218,12 @@ def test_a_chain_that_lost_too_much_is_no_pass(tmp_path: Path) -> None:
     told = made(tmp_path / "job")
     scores = {name: TABLE.format(name, score).encode() for name, score in (("base", 0.6224), ("four", 0.5901))}
     first, second = (reports.read([reports.ResultFile("", raw)], name) for name, raw in scores.items())
-    lost = OpenChain("m", (), accuracy=accuracy.judge(first, second))
-    kept = OpenChain("m", (), accuracy=accuracy.judge(first, second, threshold=0.05))
+    lost = OpenChain("m", (), accuracy=accuracy.compare(first, second))
+    kept = OpenChain("m", (), accuracy=accuracy.compare(first, second, threshold=0.05))
 
-    assert "(edge10.chain)" in rb.edge10_evidence.judge(told, lost).reason
-    assert rb.edge10_evidence.judge(told, kept).verdict is Verdict.PASS
-    unknown = rb.edge10_evidence.judge(told, OpenChain("m", (), no_accuracy_reason="EvalScope ended"))
+    assert "(edge10.chain)" in rb.edge10_evidence.verdict(told, lost).reason
+    assert rb.edge10_evidence.verdict(told, kept).verdict is Verdict.PASS
+    unknown = rb.edge10_evidence.verdict(told, OpenChain("m", (), no_accuracy_reason="EvalScope ended"))
     assert unknown.reason == "unknown: the open-source chain: EvalScope ended"
 
 

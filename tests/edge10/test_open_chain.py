@@ -114,7 +114,7 @@ def test_what_is_not_installed_is_named_with_how_to_get_it(
 ) -> None:
     """In one line; the run is skipped, not failed, and nothing is installed or started."""
     found = host.chain(does=does)
-    judged = rb.live.judge_chain(found)
+    judged = rb.live.chain_verdict(found)
 
     assert found.needs == needs
     assert results(found) == {"parts": "left out"}
@@ -264,7 +264,7 @@ def test_a_quantisation_that_fails_says_why(host: Host) -> None:
     assert [Path(each).name for each in link.files] == ["quantise.log", "model"]
     assert all(Path(each).exists() for each in link.files)
     assert found.no_accuracy_reason == f"quantise: {link.message}"
-    assert rb.live.judge_chain(found).verdict is Verdict.FAIL
+    assert rb.live.chain_verdict(found).verdict is Verdict.FAIL
 
 
 @pytest.mark.slow
@@ -354,7 +354,7 @@ def test_both_servers_are_asked_and_what_was_lost_is_judged(host: Host) -> None:
     assert [
         (each.questions, each.float_score, each.quantised_score) for each in found.accuracy.scores if each.is_deciding
     ] == [(40, 0.95, 0.5)]
-    assert rb.live.judge_chain(found).verdict is Verdict.FAIL
+    assert rb.live.chain_verdict(found).verdict is Verdict.FAIL
     assert document(record(OpenChain, document(found))) == document(found)  # as a run that is resumed reads it
     jsonschema = pytest.importorskip("jsonschema")
     schema = json.loads((folders.catalog_dir() / "schema" / "open-chain.json").read_text("utf-8"))
@@ -444,7 +444,7 @@ def test_an_interrupt_ends_all_of_it(host: Host, words: str, slow: str) -> None:
 
     assert found.stopped_by == "SIGINT"
     assert found.no_accuracy_reason == "stopped by SIGINT"
-    assert rb.live.judge_chain(found).verdict is Verdict.INTERRUPTED
+    assert rb.live.chain_verdict(found).verdict is Verdict.INTERRUPTED
     assert time.monotonic() - began < scaled(40)
     written = [Path(each) for link in found.links for each in link.files]
     assert written

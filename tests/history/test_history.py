@@ -41,7 +41,7 @@ from vllm_runbooks.history import store as history
 from vllm_runbooks.history.records import HistoryEntry, Listed, Trend, TrendPoint
 from vllm_runbooks.probe.starts import Attempt, Check, Guarded, LaunchResult
 from vllm_runbooks.runbooks import history_entries
-from vllm_runbooks.runbooks.notebook import parse_judgement
+from vllm_runbooks.runbooks.notebook import parse_verdict
 from vllm_runbooks.runbooks.suite import RunbookRequest
 from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import history_entry as guarded
@@ -627,11 +627,11 @@ def test_a_long_text_is_told_by_its_digest() -> None:
 def test_a_verdict_with_strange_facts_is_none(facts: Any) -> None:
     """What a notebook shows is not trusted: a run whose verdict holds anything else than names and values fails."""
     good = {"schema": 2, "verdict": "pass", "reason": "x", "case": None, "outcome": None, "root_cause": None}
-    judgement = parse_judgement({**good, "findings": [], "facts": {"a": 1.5, "b": "c", "d": True}})
+    verdict = parse_verdict({**good, "findings": [], "facts": {"a": 1.5, "b": "c", "d": True}})
 
-    assert judgement is not None
-    assert judgement.facts == {"a": 1.5, "b": "c", "d": True}
-    assert parse_judgement({**good, "findings": [], "facts": facts}) is None
+    assert verdict is not None
+    assert verdict.facts == {"a": 1.5, "b": "c", "d": True}
+    assert parse_verdict({**good, "findings": [], "facts": facts}) is None
 
 
 def test_an_entry_costs_little() -> None:

@@ -682,7 +682,7 @@ def test_findings_of_the_table_stand_in_the_page() -> None:
 @pytest.mark.parametrize("name", ["host-8xa100-shared", "host-8x3090", "host-1xa100"])
 def test_recorded_hosts_are_judged_as_written_down(name: str) -> None:
     """`check` judges a snapshot by its meanings and its recommendation."""
-    judged = bench.judge_alone(str(folders.cases_dir() / name))["judgement"]
+    judged = bench.verdict_alone(str(folders.cases_dir() / name))["verdict"]
 
     assert (judged["verdict"], judged["case"]) == ("pass", name)
     assert host_loading.inventory(name).constructed
@@ -702,7 +702,7 @@ def test_a_host_that_is_judged_otherwise_fails(tmp_path: Path) -> None:
         (folder / "case.yaml").write_text(case.replace(old, new), "utf-8")
         write(folder, Path(SHARED).read_text("utf-8"), "inventory.json")
 
-        judged = bench.judge_alone(str(folder))["judgement"]
+        judged = bench.verdict_alone(str(folder))["verdict"]
 
         assert (judged["verdict"], judged["reason"]) == ("fail", said)
 

@@ -97,7 +97,7 @@ def _node(data: dict[str, Any], number: int = 1) -> dict[str, Any]:
 @in_one_test("case", CASES)
 def test_every_recorded_cluster_shows_what_was_written_down_beforehand(case: str) -> None:
     """A case's findings are those that it expects, all of them and no others."""
-    judged = cases.judge(sources.load(case))
+    judged = cases.verdict(sources.load(case))
 
     assert (judged.verdict.value, judged.reason[:11]) == ("pass", "as expected"), judged.reason
 
@@ -762,7 +762,7 @@ def test_a_verdict_without_a_case_is_on_what_is_wrong() -> None:
     """Pass where nothing is, fail with the first fault, fail with the first thing that was not measured."""
     evidence = sources.paste("x")
     judged = [
-        node_loading.judge_nodes(found, evidence)
+        node_loading.nodes_verdict(found, evidence)
         for found in (pair(), pair(env(1, VLLM_HOST_IP="127.0.0.1")), pair(lambda data: data.pop("collectives")))
     ]
 

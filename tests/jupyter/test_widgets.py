@@ -469,14 +469,14 @@ def test_a_runbook_follows_its_panel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert log.summary() is log
     assert "CUDA out of memory in the multimodal" in failure.value
     assert "single-gpu-oom" in runbook.value
-    assert log.judge().case == "autoglm-3090-video-oom"
+    assert log.verdict().case == "autoglm-3090-video-oom"
     log._named.value = ""
     assert (failure.value, runbook.value) == ("", "")
     with pytest.raises(InputError, match="the panel: has no log"):
-        log.judge()
+        log.verdict()
     log._pasted.value = BUSY
     assert "1.0/79.25 GiB" in failure.value
-    assert str(log.judge().root_cause.symptom) == "mem.free_below_utilization"
+    assert str(log.verdict().root_cause.symptom) == "mem.free_below_utilization"
     assert rb.widgets.log("autoglm-3090-video-oom", runbook="start-here") is log
     again: Any = log.step(rb.render.log_steps.failure)
     assert again.value == failure.value
@@ -488,7 +488,7 @@ def test_a_headless_runbook_is_about_its_parameters() -> None:
     log = rb.widgets.log("autoglm-3090-video-oom", runbook="start-here")
     assert log.summary().plain.startswith("FAILED   startup.log")
     assert "single-gpu-oom" in log.step(rb.render.log_steps.runbook).plain
-    assert log.judge().verdict is Verdict.PASS
+    assert log.verdict().verdict is Verdict.PASS
 
 
 def test_headless_runs_show_the_plain_view() -> None:

@@ -59,9 +59,9 @@ def rules(found: Linted, *severities: IssueSeverity) -> list[str]:
 def test_a_recorded_script_is_judged_as_expected(case: str) -> None:
     """Every error and warning that was written down, at its line, and no other."""
     evidence = sources.load(case)
-    judgement = checking.judge_commands(checking.lint_commands(evidence, gpus="8xRTX3090"), evidence)
+    verdict = checking.command_verdict(checking.lint_commands(evidence, gpus="8xRTX3090"), evidence)
 
-    assert judgement.verdict.value == "pass", judgement.reason
+    assert verdict.verdict.value == "pass", verdict.reason
 
 
 @pytest.mark.parametrize(
@@ -827,19 +827,19 @@ def test_the_verdict_on_commands() -> None:
         "vllm serve m --host 127.0.0.1 --max-modle-len 4096\nvllm serve m --host 127.0.0.1 --dtype zz\n", vllm="0.19.0"
     )
     first, second = (issue for issue in wrong.issues if issue.severity is not IssueSeverity.INFO)
-    told = checking.judge_commands(wrong, Evidence(()))
+    told = checking.command_verdict(wrong, Evidence(()))
 
     assert (told.verdict.value, told.reason) == ("fail", f"line 1: {first.message} (option.unknown)")
-    assert (second.line, checking.judge_commands(replace(wrong, issues=()), Evidence(())).reason) == (
+    assert (second.line, checking.command_verdict(replace(wrong, issues=()), Evidence(())).reason) == (
         2,
         "no problems on vLLM 0.19.0",
     )
-    empty = checking.judge_commands(replace(wrong, issues=(), deployments=()), Evidence(()))
+    empty = checking.command_verdict(replace(wrong, issues=(), deployments=()), Evidence(()))
     assert (empty.verdict.value, empty.reason) == ("fail", "no vLLM launch found; nothing was checked")
 
     def judged(*expected: tuple[str, int]) -> tuple[str, str]:
         expect = Expectation(issues=[IssueRef(rule, line) for rule, line in expected])
-        found = checking.judge_commands(wrong, Evidence((), Case("c", "t", "s", ["a.sh"], expect)))
+        found = checking.command_verdict(wrong, Evidence((), Case("c", "t", "s", ["a.sh"], expect)))
         assert found.case == "c"
         return found.verdict.value, found.reason
 

@@ -52,11 +52,11 @@ def command(
 
 
 def rules(*given_: Any, **known: Any) -> list[str]:
-    return [judgement.rule for judgement in meaning.rules_broken(command(*given_, **known))]
+    return [broken.rule for broken in meaning.rules_broken(command(*given_, **known))]
 
 
 def only(shelf: Specs, rule: str, flags: Mapping[str, Any], **known: Any) -> BrokenRule:
-    found = [judgement for judgement in meaning.rules_broken(command(shelf, flags, **known)) if judgement.rule == rule]
+    found = [broken for broken in meaning.rules_broken(command(shelf, flags, **known)) if broken.rule == rule]
     assert len(found) == 1, found
     return found[0]
 
@@ -154,9 +154,9 @@ def test_what_was_not_meant_is_judged(
     shelf: Specs, rule: str, flags: dict[str, Any], known: dict[str, Any], says: dict[str, str]
 ) -> None:
     """Each rule holds with all its facts, and tells the numbers it rests on."""
-    judgement = only(shelf, f"meaning.{rule}", flags, **known)
-    assert says.items() <= dict(judgement.says).items()
-    assert all(value for value in judgement.says.values())
+    broken = only(shelf, f"meaning.{rule}", flags, **known)
+    assert says.items() <= dict(broken.says).items()
+    assert all(value for value in broken.says.values())
 
 
 UNSAFE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -175,8 +175,8 @@ UNSAFE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 @pytest.mark.parametrize(("rule", "flags", "known"), UNSAFE)
 def test_what_is_unsafe_is_judged(shelf: Specs, rule: str, flags: dict[str, Any], known: dict[str, Any]) -> None:
     """Safety needs few facts; a secret is never among what is told."""
-    judgement = only(shelf, f"safety.{rule}", flags, **known)
-    assert "token" not in str(dict(judgement.says)).replace("hf-token", "")
+    broken = only(shelf, f"safety.{rule}", flags, **known)
+    assert "token" not in str(dict(broken.says)).replace("hf-token", "")
 
 
 UNKNOWN = object()
@@ -990,13 +990,13 @@ DESTS = (
 def test_no_value_raises(shelf: Specs, flags: dict[str, Any], model: str | None, gpus: str | None, vllm: str) -> None:
     """Values of any type are judged or passed over, and what is told is words."""
     judged = command(shelf, flags, vllm, model, gpus, entry="serve")
-    for judgement in meaning.rules_broken(judged):
-        assert all(isinstance(value, str) for value in judgement.says.values())
-    together = [judgement for _, judgement in meaning.rules_broken_together([judged, judged])]
+    for broken in meaning.rules_broken(judged):
+        assert all(isinstance(value, str) for value in broken.says.values())
+    together = [broken for _, broken in meaning.rules_broken_together([judged, judged])]
     port, host = flags.get("port"), flags.get("host")
     is_open = type(port) is int and 0 < port < 1 << 16 and (host is None or isinstance(host, str))
     is_shared = is_open and "nnodes" not in flags
-    assert [judgement.rule for judgement in together] == ["meaning.port-shared"] * is_shared
+    assert [broken.rule for broken in together] == ["meaning.port-shared"] * is_shared
 
 
 def test_every_release_whose_options_are_known_has_its_support() -> None:

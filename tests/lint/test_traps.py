@@ -223,7 +223,7 @@ def test_the_loss_that_the_document_passes_over_is_a_real_one(seeds: Path) -> No
     head = next(line for line in lines if "| Metric" in line)
     tables = [f"{head}\n{line}" for line in lines if "| OVERALL" in line]
     first, second = (reports.read([reports.ResultFile("", text.encode())], "a table") for text in tables)
-    judged = accuracy.judge(first, second)
+    judged = accuracy.compare(first, second)
     (score,) = (each for each in judged.scores if each.is_deciding)
 
     assert (judged.verdict, score.questions, score.is_real_loss) == (Accuracy.LOST, 14_042, True)

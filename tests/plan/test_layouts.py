@@ -203,7 +203,7 @@ def test_no_way_is_offered_that_the_linter_refuses(release: str) -> None:
             continue
         for size in (2, 3, 4, 8, 16):
             start_ = meaning.LaunchFacts({"tensor_parallel_size": size}, support.load(release), shelf().model(file.id))
-            if any(judgement.rule in _DIVISIBLE for judgement in meaning.rules_broken(start_)):
+            if any(broken.rule in _DIVISIBLE for broken in meaning.rules_broken(start_)):
                 seen += 1
                 assert illegal(asked, Ranks(size), key(release)), (file.id, size)
     assert seen > 100

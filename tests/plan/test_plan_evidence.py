@@ -131,11 +131,11 @@ def test_the_recorded_question_is_answered_as_written_down() -> None:
     assert isinstance(best, Plan)
     assert best.layout is not None
     assert (best.layout.replicas, best.layout.tp) == (4, 2)
-    assert plan_evidence.judge(asked, found, case).reason.startswith("as expected")
-    assert plan_evidence.judge(asked, found, case).case == QUESTION
-    assert plan_evidence.judge(fewer, of_two, case).case is None
-    assert plan_evidence.judge(fewer, of_two, case).verdict is Verdict.PASS
-    assert plan_evidence.judge(asked, "no card", case).verdict is Verdict.FAIL
+    assert plan_evidence.verdict(asked, found, case).reason.startswith("as expected")
+    assert plan_evidence.verdict(asked, found, case).case == QUESTION
+    assert plan_evidence.verdict(fewer, of_two, case).case is None
+    assert plan_evidence.verdict(fewer, of_two, case).verdict is Verdict.PASS
+    assert plan_evidence.verdict(asked, "no card", case).verdict is Verdict.FAIL
 
 
 def test_the_best_layout_becomes_files(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_where_nothing_fits_nothing_is_written(tmp_path: Path) -> None:
     assert plan_evidence.confirmations(asked, found) == {}
     assert "no layout fits" in str(plan_evidence.write(asked, found, str(tmp_path), apply=True))
     assert list(tmp_path.iterdir()) == []
-    assert plan_evidence.judge(asked, found, case).verdict is Verdict.FAIL
+    assert plan_evidence.verdict(asked, found, case).verdict is Verdict.FAIL
     assert str(render.plan_sections.memory(plan_evidence.best(found))).startswith("not planned: no layout fits")
     assert str(render.plan_sections.confirmations({})).startswith("not planned: no layout fits")
     assert "one server" in str(render.plan_sections.files({}, "nginx.conf"))
@@ -178,7 +178,7 @@ def test_where_nothing_fits_nothing_is_written(tmp_path: Path) -> None:
 def test_the_starts_of_the_field_notes_are_planned_as_they_ran() -> None:
     """From configuration, settings and card alone: weights, cache, tokens and requests of all four, within 2 %."""
     case = sources.load(FOUR_STARTS)
-    said = str(render.plan_sections.beside(diagnosing.read(case), plan_evidence.starts(case)))
+    said = str(render.plan_sections.compared(diagnosing.read(case), plan_evidence.starts(case)))
     off = [abs(float(share)) for share in re.findall(r"([+-]?[\d.]+)%$", said, re.MULTILINE)]
 
     assert said.startswith("planned: 16 printed figures")

@@ -707,7 +707,7 @@ def test_plans_stand_beside_what_starts_printed(fits: Plan) -> None:
         "max_concurrency": 12.0,
     }  # fmt: skip
     starts = [start_of(**printed, max_concurrency_tokens=131_072), start_of(model="n")]
-    shown = render.plan_sections.beside(starts, [fits, "no <model>"])
+    shown = render.plan_sections.compared(starts, [fits, "no <model>"])
 
     assert shown.plain == (
         "planned: 4 printed figures; the farthest is 99.7% off (KV cache tokens of start\n1)\n\n1 m\n"
@@ -724,11 +724,11 @@ def test_plans_stand_beside_what_starts_printed(fits: Plan) -> None:
     assert cells_of(shown.html)[-4:] == ["max concurrency", "11.99", "12.00", "-0.1%"]
     assert "Not planned: no &lt;model&gt;" in shown.html
     for tokens, has in ((None, True), (4096, False)):
-        one = render.plan_sections.beside([start_of(**printed, max_concurrency_tokens=tokens)], [fits])
+        one = render.plan_sections.compared([start_of(**printed, max_concurrency_tokens=tokens)], [fits])
         assert ("max concurrency" in one.plain) is has
-    none = render.plan_sections.beside([start_of()], [fits])
+    none = render.plan_sections.compared([start_of()], [fits])
     assert none.plain == "The log prints no figure that is planned."
-    assert ">no &lt;model&gt;</p>" in render.plan_sections.beside(starts[1:], ["no <model>"]).html
+    assert ">no &lt;model&gt;</p>" in render.plan_sections.compared(starts[1:], ["no <model>"]).html
 
 
 def test_the_largest_card_is_compared(fits: Plan) -> None:
@@ -737,7 +737,7 @@ def test_the_largest_card_is_compared(fits: Plan) -> None:
         replace(fits.per_gpu[0], rank=rank, terms=(PlannedTerm("weights", gib, gib, gib, ""),))
         for rank, gib in enumerate((1.0, 2.0))
     )
-    shown = render.plan_sections.beside([start_of(weights_gib=2.0)], [replace(fits, per_gpu=(small, large, small))])
+    shown = render.plan_sections.compared([start_of(weights_gib=2.0)], [replace(fits, per_gpu=(small, large, small))])
 
     assert shown.plain.startswith("planned: 1 printed figures; the farthest is 0.0% off (weights GiB of start 1)\n")
     assert "  weights GiB                 2.00  2.00 to 2.00                2.00      0.0%\n" in shown.plain

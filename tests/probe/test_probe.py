@@ -38,7 +38,7 @@ from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host import inventory
 from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.lint import knowledge
-from vllm_runbooks.probe import asking, judging, metrics, observations, vitals
+from vllm_runbooks.probe import asking, checking, metrics, observations, vitals
 from vllm_runbooks.probe import history_entry as probed
 from vllm_runbooks.probe import load as loads
 from vllm_runbooks.probe import probing as probe
@@ -278,7 +278,7 @@ def test_a_hostile_server_costs_no_more_than_the_patience(answer: hostile.Answer
     """Whatever comes back, in whatever way: the probe ends, keeps little, and names the rung."""
     began = time.monotonic()
     with serving(answer) as port:
-        found = judging.health(seen(port, patience_s=0.25))
+        found = checking.health(seen(port, patience_s=0.25))
 
     assert found.cause is not None
     assert found.cause.id == cause
@@ -317,7 +317,7 @@ def test_a_rung_that_fails_tells_what_is_wrong(
 ) -> None:
     """The condition, and the rung that proves it."""
     with serving(Vllm(**otherwise)) as port:
-        found = judging.health(seen(port, **more))
+        found = checking.health(seen(port, **more))
 
     assert (found.cause.id if found.cause else None) == cause
     assert (found.cause.proofs[0].health_check if found.cause else None) == rung
@@ -355,7 +355,7 @@ class _Streaming(Vllm):
 def test_a_stream_without_end_is_told_from_one_that_stops(pieces: int, pause_s: float, cause: str, said: str) -> None:
     """Of the first there are answers enough; of the other one is missing."""
     with serving(_Streaming(pieces, pause_s)) as port:
-        found = judging.health(seen(port, patience_s=0.5))
+        found = checking.health(seen(port, patience_s=0.5))
 
     assert found.cause is not None
     assert found.cause.id == cause
@@ -378,7 +378,7 @@ def test_no_way_in_which_a_rung_can_fail_passes(rung: str) -> None:
     """Whatever the reason, a needed rung that failed is a finding that fails the server."""
     reasons = {"unreachable", "tls", *_WAYS[rung]} | ({"key-refused", "engine-dead"} if rung != "port" else set())
     for reason in reasons:
-        found = judging.health(observed(health_checks=(HealthCheck(rung, LaunchResult.FAILED, "x", reason=reason),)))
+        found = checking.health(observed(health_checks=(HealthCheck(rung, LaunchResult.FAILED, "x", reason=reason),)))
 
         assert found.verdict is Verdict.FAIL, reason
         assert found.cause is not None, reason
@@ -411,7 +411,7 @@ _WAYS = {
 def test_a_chat_that_fails_tells_why(status: int, text: str, is_tool: bool, name: str) -> None:  # noqa: FBT001
     """No template, no tools, or something else."""
     with serving(_Chatless(status, text, is_tool=is_tool)) as port:
-        found = judging.health(seen(port))
+        found = checking.health(seen(port))
 
     assert [finding.id for finding in found.findings] == [name]
 
@@ -419,7 +419,7 @@ def test_a_chat_that_fails_tells_why(status: int, text: str, is_tool: bool, name
 def test_a_wrong_name_is_told_with_those_that_are_served() -> None:
     """And the change that would let the server answer to it is checked against its release."""
     with serving(Vllm(completions=(404, '{"error": {"message": "The model `x` does not exist."}}'))) as port:
-        found = judging.health(seen(port, model="x"))
+        found = checking.health(seen(port, model="x"))
 
     assert found.cause is not None
     assert "tiny" in found.cause.explanation
@@ -530,7 +530,7 @@ def test_a_name_that_is_not_found_in_time_costs_the_patience_once(monkeypatch: p
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     began = time.monotonic()
-    found = judging.health(
+    found = checking.health(
         probe.observe(probe.ProbeRequest(target_of("http://gpu-1.lan:1"), patience_s=0.1), catalog.serving())
     )
 
@@ -626,7 +626,7 @@ def test_a_server_behind_a_socket_of_the_file_system_is_asked(tmp_path: Path) ->
 def test_a_handshake_that_fails_is_told_as_such() -> None:
     """A server that speaks plain HTTP where the address begins with https."""
     with serving(Vllm()) as port:
-        found = judging.health(
+        found = checking.health(
             probe.observe(probe.ProbeRequest(target_of(f"https://127.0.0.1:{port}"), patience_s=0.3), catalog.serving())
         )
 
@@ -719,7 +719,7 @@ def test_a_load_beside_which_the_prefix_cache_was_hit_says_so() -> None:
     load = loads.Loading(asking.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
     for hits, is_told in ((60, True), (40, False)):
         values = two(**{ASKED: (0, 1000), HIT: (0, hits)})
-        said = rb.render.health.load(judging.health(observed(*values, load=load))).plain
+        said = rb.render.health.load(checking.health(observed(*values, load=load))).plain
 
         assert ("of the tokens hit the prefix cache" in said) is is_told
 
@@ -804,7 +804,7 @@ def test_percentiles_of_few_answers_are_said_to_be_of_too_few() -> None:
         measured = replace(
             load, answered=answered, time_to_first_token=times, inter_token_latency=times, end_to_end_latency=times
         )
-        shown = rb.render.health.load(judging.health(observed(load=measured))).plain
+        shown = rb.render.health.load(checking.health(observed(load=measured))).plain
 
         assert shown.count("too few") == said, answered
 
@@ -812,7 +812,7 @@ def test_percentiles_of_few_answers_are_said_to_be_of_too_few() -> None:
 def test_times_of_histograms_are_said_to_be_interpolated() -> None:
     """What a server tells are counts by bounds."""
     for values, is_said in ((waited("0.5", "1.0"), True), ({RUN: (1, 1)}, False)):
-        found = judging.health(observed(*two(**values)))
+        found = checking.health(observed(*two(**values)))
 
         assert ("interpolated" in rb.render.health.figures(found, catalog.serving()).plain) is is_said
 
@@ -849,7 +849,7 @@ def test_a_value_that_its_series_cannot_have_is_left_out() -> None:
     """Beside those that are as they should be, and said once."""
     lines = f'{USE}{{engine="0"}} -5\n{USE}{{engine="1"}} 1.5\n{RUN}{{engine="0"}} 2\n{MADE}{{engine="0"}} -1\n'
     with serving(Vllm(f'{lines}{WAIT}{{engine="0"}} +Inf\n')) as port:
-        found = judging.health(seen(port))
+        found = checking.health(seen(port))
 
     assert found.facts["running"] == 2
     assert [found.facts[name] for name in ("kv_use", "waiting", "generation_tokens_per_s")] == [None] * 3
@@ -1030,7 +1030,7 @@ def test_a_condition_holds_by_its_figures_and_not_by_less(
     values: dict[str, tuple[float, float]], names: list[str]
 ) -> None:
     """Each with its near miss, at the limit that stands in the data."""
-    found = judging.health(observed(*two(**values)))
+    found = checking.health(observed(*two(**values)))
 
     assert [finding.id for finding in found.findings] == names
     for finding in found.findings:
@@ -1052,7 +1052,7 @@ def test_a_queue_is_one_by_most_of_the_samples(running: Any, waiting: Any, names
     """As a server with room for one request tells it: its gauges are set when a step ends, with which one may end."""
     samples = [{RUN: ran, WAIT: waited} for ran, waited in zip(running, waiting, strict=True)]
 
-    assert [finding.id for finding in judging.health(observed(*samples)).findings] == names
+    assert [finding.id for finding in checking.health(observed(*samples)).findings] == names
 
 
 class _Between(Vllm):
@@ -1071,7 +1071,7 @@ class _Between(Vllm):
 def test_a_server_that_computes_one_request_at_a_time_is_overloaded() -> None:
     """Though one of its samples shows that none runs."""
     with serving(_Between()) as port:
-        found = judging.health(seen(port, load=loads.ProbeLoad(0.6, at_once=2, prompt_tokens=5, answer_tokens=3)))
+        found = checking.health(seen(port, load=loads.ProbeLoad(0.6, at_once=2, prompt_tokens=5, answer_tokens=3)))
 
     assert found.cause is not None
     assert found.cause.id == "serving.queue_overload"
@@ -1094,14 +1094,14 @@ def test_what_clients_send_is_not_judged_by_our_own_load() -> None:
     values = two(**{"vllm:prefix_cache_queries_total": (0, 2000), "vllm:prefix_cache_hits_total": (0, 0)})
     load = loads.Loading(asking.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
 
-    assert judging.health(observed(*values, load=load)).findings == ()
+    assert checking.health(observed(*values, load=load)).findings == ()
 
 
 def test_fewer_samples_than_a_probe_takes_prove_no_gauge() -> None:
     """What has to hold in every sample is not known of one or two."""
     for count in range(1, FEWEST):
-        assert judging.health(observed(*[{RUN: 1.0, WAIT: 9.0}] * count)).findings == ()
-    assert judging.health(observed(*[{RUN: 1.0, WAIT: 9.0}] * FEWEST)).findings
+        assert checking.health(observed(*[{RUN: 1.0, WAIT: 9.0}] * count)).findings == ()
+    assert checking.health(observed(*[{RUN: 1.0, WAIT: 9.0}] * FEWEST)).findings
 
 
 OVERLOADED = two(**{RUN: (4, 4), WAIT: (12, 12), USE: (0.1, 0.1)})
@@ -1110,7 +1110,7 @@ OVERLOADED = two(**{RUN: (4, 4), WAIT: (12, 12), USE: (0.1, 0.1)})
 def test_a_change_is_made_in_the_command_and_checked() -> None:
     """Linted for the server's release, with what could not be planned said."""
     command = "vllm serve Qwen/Qwen3-8B --max-num-seqs 4\n"
-    found = judging.health(observed(*OVERLOADED, command=command))
+    found = checking.health(observed(*OVERLOADED, command=command))
     change = found.findings[0].changes[0]
 
     assert change.command is not None
@@ -1121,7 +1121,7 @@ def test_a_change_is_made_in_the_command_and_checked() -> None:
 
 def test_a_change_without_a_command_says_that_it_was_not_checked() -> None:
     """And what to give."""
-    change = judging.health(observed(*OVERLOADED)).findings[0].changes[0]
+    change = checking.health(observed(*OVERLOADED)).findings[0].changes[0]
 
     assert change.command is None
     assert "--command" in change.checks.lint
@@ -1138,7 +1138,7 @@ def test_an_option_that_the_release_lacks_is_not_offered() -> None:
     )
     changed = replace(serving, conditions=(replace(kept[0], changes=texts),))
     old = observed(*OVERLOADED, vllm="0.8.5")
-    finding = vitals.judge(old, changed, knowledge.knowledge).findings[0]
+    finding = vitals.check(old, changed, knowledge.knowledge).findings[0]
 
     assert [change.title for change in finding.changes if change.edits] == []
     assert "vLLM 0.8.5 has no kv_cache_memory_bytes" in finding.left_out[0]
@@ -1201,7 +1201,7 @@ def test_a_recorded_server_is_judged_as_its_case_expects(name: str, capsys: pyte
     status, out, err = run(capsys, "probe", name, "--format", "json")
     told = json.loads(out)
 
-    assert rb.judge_health(found, evidence).verdict is Verdict.PASS
+    assert rb.health_verdict(found, evidence).verdict is Verdict.PASS
     assert (status, err) == (int(found.cause is not None), "")
     assert out.startswith('{\n  "schema": 2,')
     assert list(schema().iter_errors(told)) == []
@@ -1210,7 +1210,7 @@ def test_a_recorded_server_is_judged_as_its_case_expects(name: str, capsys: pyte
     assert text.startswith(("PASS  ", "FAIL  "))
     assert f"  vLLM {found.vllm.version or 'unknown'}  " in text
     assert rb.render.health.summary(found, catalog.serving()).html.startswith("<div")
-    for view in (rb.render.health.rungs, rb.render.health.findings, rb.render.health.load):
+    for view in (rb.render.health.checks, rb.render.health.findings, rb.render.health.load):
         assert view(found).plain
         assert view(found).html
     assert "<svg" in rb.render.health.figures(found, catalog.serving()).html or not found.observation.samples
@@ -1270,52 +1270,52 @@ def test_a_healthy_server_has_no_problem_to_show_and_is_checked_again_later() ->
 def test_another_finding_than_expected_is_told() -> None:
     """The verdict on a case is whether the answer equals what it expects."""
     evidence = rb.load("probe-kv-pressure")
-    judgement = rb.judge_health(rb.health(rb.load("probe-healthy")), evidence)
+    verdict = rb.health_verdict(rb.health(rb.load("probe-healthy")), evidence)
 
-    assert judgement.verdict is Verdict.FAIL
-    assert "finding serving.kv_pressure: expected, not found" in judgement.reason
-    assert judgement.root_cause is None
+    assert verdict.verdict is Verdict.FAIL
+    assert "finding serving.kv_pressure: expected, not found" in verdict.reason
+    assert verdict.root_cause is None
 
 
 def test_a_finding_beyond_those_expected_is_told() -> None:
     """As of a host: a new hint on a server that was well fails its case."""
     evidence = rb.load("probe-healthy")
-    found = judging.health(evidence)
-    more = replace(judging.health(observed(*two(**{RUN: (4, 4), WAIT: (9, 4)}))).findings[0])
-    judgement = rb.judge_health(replace(found, findings=(*found.findings, more)), evidence)
+    found = checking.health(evidence)
+    more = replace(checking.health(observed(*two(**{RUN: (4, 4), WAIT: (9, 4)}))).findings[0])
+    verdict = rb.health_verdict(replace(found, findings=(*found.findings, more)), evidence)
 
-    assert judgement.verdict is Verdict.FAIL
-    assert judgement.reason == "finding serving.queue: found, not expected"
+    assert verdict.verdict is Verdict.FAIL
+    assert verdict.reason == "finding serving.queue: found, not expected"
 
 
 def test_a_server_with_nothing_wrong_is_recorded_as_one(tmp_path: Path) -> None:
     """A case that expects no findings is not one that leaves them open."""
-    found = judging.health(observed(health_checks=(HealthCheck("token", LaunchResult.PASSED, ""),)))
+    found = checking.health(observed(health_checks=(HealthCheck("token", LaunchResult.PASSED, ""),)))
     recording.record_health(tmp_path / "mine", found)
     evidence = sources.load(str(tmp_path / "mine"))
-    hint = judging.health(observed(*two(**{RUN: (4, 4), WAIT: (9, 4)}))).findings
+    hint = checking.health(observed(*two(**{RUN: (4, 4), WAIT: (9, 4)}))).findings
 
-    assert judging.judge_health(found, evidence).verdict is Verdict.PASS
-    assert judging.judge_health(replace(found, findings=hint), evidence).verdict is Verdict.FAIL
+    assert checking.health_verdict(found, evidence).verdict is Verdict.PASS
+    assert checking.health_verdict(replace(found, findings=hint), evidence).verdict is Verdict.FAIL
 
 
 def test_a_root_cause_has_one_shape_everywhere() -> None:
     """In results of a check, in the history and in what `diff` reads: a condition is its own class."""
-    found = judging.health(observed(*OVERLOADED))
+    found = checking.health(observed(*OVERLOADED))
     wanted = {"symptom": "serving.queue_overload", "class": "serving.queue_overload"}
 
-    assert document(judging.judge_health(found).root_cause) == wanted
+    assert document(checking.health_verdict(found).root_cause) == wanted
     assert probed.results(found)["root_cause"] == wanted
 
 
 def test_an_observation_is_recorded_as_a_case_that_can_be_judged(tmp_path: Path) -> None:
     """Written whole, and never over another."""
-    found = judging.health(observed(*OVERLOADED))
+    found = checking.health(observed(*OVERLOADED))
     case = recording.record_health(tmp_path / "mine", found)
     evidence = sources.load(str(tmp_path / "mine"))
 
     assert case.expect.findings == ["serving.queue_overload"]
-    assert judging.judge_health(judging.health(evidence), evidence).verdict is Verdict.PASS
+    assert checking.health_verdict(checking.health(evidence), evidence).verdict is Verdict.PASS
     with pytest.raises(InputError, match="already exists"):
         recording.record_health(tmp_path / "mine", found)
     with pytest.raises(InputError, match="vllm-runbooks probe"):
@@ -1324,7 +1324,7 @@ def test_an_observation_is_recorded_as_a_case_that_can_be_judged(tmp_path: Path)
 
 def test_a_case_that_expects_what_is_no_condition_is_refused(tmp_path: Path) -> None:
     """By file, line and field."""
-    recording.record_health(tmp_path / "mine", judging.health(observed(*OVERLOADED)))
+    recording.record_health(tmp_path / "mine", checking.health(observed(*OVERLOADED)))
     path = tmp_path / "mine" / "case.yaml"
     path.write_text(path.read_text().replace("- serving.queue_overload", "- serving.queue_overlord"))
     with pytest.raises(CatalogError, match=r"case\.yaml:\d+: expect\.findings\.0: .*is not a condition"):
@@ -1340,10 +1340,10 @@ def test_text_of_a_server_is_no_markup_and_steers_no_terminal(capsys: pytest.Cap
                   models=(200, models), completions=(500, evil))  # fmt: skip
     with serving(server) as port:
         _, out, _ = run(capsys, "probe", f"http://127.0.0.1:{port}", "--seconds", "0.1")
-        found: Health = judging.health(seen(port))
+        found: Health = checking.health(seen(port))
 
     assert "\x1b" not in out
-    for view in (rb.render.health.rungs, rb.render.health.findings):
+    for view in (rb.render.health.checks, rb.render.health.findings):
         assert "<script" not in view(found).html
     steps = rb.render.health_steps
     texts = [*steps.problems(found), *steps.fixes(found), steps.health_checks(found), steps.following(found)]
@@ -1388,7 +1388,7 @@ def test_two_recorded_probes_are_compared_with_what_their_servers_were_started_w
     """As folders or as their files; where a start is not known, that is said in place of a guess."""
     for name, words in (("b1", "--max-num-seqs 1"), ("b2", "--max-num-seqs 8"), ("b3", None)):
         command = None if words is None else f"vllm serve tiny {words}\n"
-        recording.record_health(tmp_path / name, judging.health(observed(*OVERLOADED, command=command)))
+        recording.record_health(tmp_path / name, checking.health(observed(*OVERLOADED, command=command)))
     roots = [str(tmp_path / name) for name in ("b1", "b2", "b3")]
     files = [f"{root}/probe.json" for root in roots]
 
@@ -1421,7 +1421,7 @@ def test_of_two_probes_of_a_busy_server_the_figures_make_no_difference(
     for number, rungs in ((5, passed), (7, passed), (7, ())):
         sample = {RUN: float(number), WAIT: 0.0, USE: number / 10}
         one = replace(load, requests=number, answered=number, answer_tokens_per_s=2.0 * number)
-        found = judging.health(observed(sample, sample, sample, load=one, health_checks=rungs))
+        found = checking.health(observed(sample, sample, sample, load=one, health_checks=rungs))
         names.append(tmp_path / f"{len(names)}.json")
         names[-1].write_text(rb.render.to_json(found))
     status, out, _ = run(capsys, "diff", str(names[0]), str(names[1]))
@@ -1440,8 +1440,8 @@ def test_figures_of_a_run_about_a_server_are_facts_and_make_no_difference(
     names = []
     for number in (1, 2):
         measured = replace(load, answer_tokens_per_s=float(number), time_to_first_token=loads.quantiles([number]))
-        found = judging.health(observed(*two(**{RUN: (number, number), MADE: (0, 50)}), load=measured))
-        told = judging.judge_health(found).facts
+        found = checking.health(observed(*two(**{RUN: (number, number), MADE: (0, 50)}), load=measured))
+        told = checking.health_verdict(found).facts
         entry = {"id": f"{number}" * 12, "kind": "run", "subject": "is-it-healthy", "began": "", "verdict": "pass"}
         names.append(tmp_path / f"{number}.json")
         names[-1].write_text(json.dumps({**entry, "results": {"outcome": "running", "facts": told}}))

@@ -39,7 +39,7 @@ def test_cases_may_lie_elsewhere(tmp_path: Path) -> None:
     (folder / "a.log").write_text("OSError: [Errno 98] Address already in use\n")
     evidence = sources.load("mine", cases=tmp_path)
 
-    assert diagnosing.judge(diagnosing.diagnose(evidence), evidence).verdict is Verdict.PASS
+    assert diagnosing.verdict(diagnosing.diagnose(evidence), evidence).verdict is Verdict.PASS
     assert case_files.load_case(folder).id == "mine"
 
 

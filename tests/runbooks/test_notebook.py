@@ -23,12 +23,12 @@ from vllm_runbooks.core.records import (
     Verdict,
 )
 from vllm_runbooks.runbooks.notebook import (
-    JUDGEMENT_MIME,
+    VERDICT_MIME,
     bind,
     conclude,
     load_runbook,
-    parse_judgement,
-    read_judgement,
+    parse_verdict,
+    read_verdict,
     typed,
 )
 
@@ -76,10 +76,9 @@ def executed(*cells: dict[str, Any]) -> dict[str, Any]:
 
 
 def shown(*data: object) -> dict[str, Any]:
-    """A code cell that displayed these judgements."""
+    """A code cell that displayed these verdicts."""
     outputs = [
-        {"output_type": "display_data", "metadata": {}, "data": {JUDGEMENT_MIME: item, "text/plain": ""}}
-        for item in data
+        {"output_type": "display_data", "metadata": {}, "data": {VERDICT_MIME: item, "text/plain": ""}} for item in data
     ]
     return cell("conclude()") | {"outputs": outputs}
 
@@ -305,20 +304,20 @@ def test_a_runbook_cannot_call_itself_an_error() -> None:
 
 def test_a_judgement_comes_back_as_it_was_given() -> None:
     """The record survives the notebook."""
-    assert read_judgement(executed(cell("1"), shown(DATA))) == JUDGEMENT
+    assert read_verdict(executed(cell("1"), shown(DATA))) == JUDGEMENT
 
 
 def test_only_the_last_code_cell_judges() -> None:
     """A later cell without a verdict leaves none; injected parameters and prose do not count as cells."""
     injected = cell("evidence = 'x'", tags=("injected-parameters",))
 
-    assert read_judgement(executed(shown(DATA), cell("1"))) is None
-    assert read_judgement(executed(shown(DATA), injected, cell("Done.", kind="markdown"))) == JUDGEMENT
+    assert read_verdict(executed(shown(DATA), cell("1"))) is None
+    assert read_verdict(executed(shown(DATA), injected, cell("Done.", kind="markdown"))) == JUDGEMENT
 
 
 def test_two_judgements_are_none() -> None:
     """Nobody can tell which of two is meant."""
-    assert read_judgement(executed(shown(DATA, {**DATA, "verdict": "pass"}))) is None
+    assert read_verdict(executed(shown(DATA, {**DATA, "verdict": "pass"}))) is None
 
 
 def test_printed_text_is_no_judgement() -> None:
@@ -327,8 +326,8 @@ def test_printed_text_is_no_judgement() -> None:
     result: dict[str, Any] = shown(DATA)
     result["outputs"][0]["output_type"] = "execute_result"
 
-    assert read_judgement(executed(printed)) is None
-    assert read_judgement(executed(result)) is None
+    assert read_verdict(executed(printed)) is None
+    assert read_verdict(executed(result)) is None
 
 
 @in_one_test(
@@ -354,14 +353,14 @@ def test_printed_text_is_no_judgement() -> None:
 )
 def test_a_malformed_judgement_is_none(change: dict[str, object]) -> None:
     """What is not exactly the record is not read with good will."""
-    assert parse_judgement({**DATA, **change}) is None
+    assert parse_verdict({**DATA, **change}) is None
 
 
 @pytest.mark.parametrize("content", [None, [], {}, {"cells": None}, {"cells": [1]}, {"cells": [{}]}, executed()])
 def test_what_is_no_notebook_has_no_judgement(content: Any) -> None:
-    """Reading a judgement never raises."""
-    assert read_judgement(content) is None
-    assert parse_judgement(content) is None
+    """Reading a verdict never raises."""
+    assert read_verdict(content) is None
+    assert parse_verdict(content) is None
 
 
 WITH_LIVE = replace(

@@ -137,6 +137,6 @@ def test_every_case_is_used_by_a_test_or_a_runbook() -> None:
 @in_one_test("folder", sorted((ROOT / "catalog" / "cases").iterdir()), ids=lambda p: p.name)
 def test_recorded_cases_are_answered_as_expected(folder: Path) -> None:
     """What is said of each recorded case, be it a log, a question, a host or a running server, was written down."""
-    judgement = cases.judge(sources.load(str(folder)))
+    verdict = cases.verdict(sources.load(str(folder)))
 
-    assert (judgement.verdict.value, judgement.reason.startswith("as expected")) == ("pass", True), judgement.reason
+    assert (verdict.verdict.value, verdict.reason.startswith("as expected")) == ("pass", True), verdict.reason

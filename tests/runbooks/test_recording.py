@@ -116,8 +116,8 @@ def test_what_is_recorded_is_what_the_diagnosis_says(id_: str, tmp_path: Path) -
     written = recording.record_logs(tmp_path / "case", sources.load(id_))
     evidence = sources.load(str(tmp_path / "case"))
 
-    assert written.judgement.verdict is Verdict.PASS
-    assert diagnosing.judge(diagnosing.diagnose(evidence), evidence).verdict is Verdict.PASS
+    assert written.verdict.verdict is Verdict.PASS
+    assert diagnosing.verdict(diagnosing.diagnose(evidence), evidence).verdict is Verdict.PASS
     assert evidence.case == written.case
     assert written.case.runbooks == ["shared-gpu-profiling" if id_.startswith("qwen-a100-") else "single-gpu-oom"]
 
@@ -501,7 +501,7 @@ def test_what_is_no_text_is_recorded(tmp_path: Path, head: str, kept: str) -> No
     assert first == r"[vllm-runbooks record: not all of this is text; control characters are written as in \x00]"
     assert rest == rf"{kept}\x00[secret-1]" + f"\n{PORT}\n"
     assert written.case.expect.class_ == "port.in_use"
-    assert diagnosing.judge(diagnosing.diagnose(evidence), evidence).verdict is Verdict.PASS
+    assert diagnosing.verdict(diagnosing.diagnose(evidence), evidence).verdict is Verdict.PASS
 
 
 def test_what_cannot_be_read_back_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

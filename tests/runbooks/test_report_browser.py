@@ -19,7 +19,7 @@ from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.diagnosis.render import answers
 from vllm_runbooks.reading import sources
 from vllm_runbooks.runbooks.changes import keep_previous
-from vllm_runbooks.runbooks.notebook import JUDGEMENT_MIME, _card, read_judgement
+from vllm_runbooks.runbooks.notebook import VERDICT_MIME, _card, read_verdict
 from vllm_runbooks.runbooks.report import write_report
 from vllm_runbooks.runbooks.verdict_fields import NO_RUNBOOK
 
@@ -54,14 +54,14 @@ def summary_first() -> dict[str, Any]:
     """A notebook with a summary, steps with evidence, and a verdict, as runbooks have them."""
     evidence = sources.load(CASE)
     answer = diagnosing.diagnose(evidence)
-    judgement = diagnosing.judge(answer, evidence)
+    verdict = diagnosing.verdict(answer, evidence)
     text = StepText(
         "PyTorch held 22.08 of 23.56 GiB.", "Weights and video do not fit.", "Limit videos.", "vllm serve x"
     )
     steps = step(text, {"Marked log": answers.cause(answer), "Memory": answers.memory(answer)})
-    data = {"schema": 2, **document(judgement)}
-    verdict = display(_card(judgement, judgement.reason))
-    verdict["data"][JUDGEMENT_MIME] = data
+    data = {"schema": 2, **document(verdict)}
+    output = display(_card(verdict, verdict.reason))
+    output["data"][VERDICT_MIME] = data
     parameters = cell("code", "live: bool = False  # start a server\nevidence: str = ''  # case or file", id_="p")
     parameters["metadata"] = {"tags": ["parameters"]}
     return {
@@ -75,7 +75,7 @@ def summary_first() -> dict[str, Any]:
             cell("code", "answer = rb.diagnose(case)", display(answers.summary(answer).html), id_="s"),
             cell("markdown", "## 1. What took the memory"),
             cell("code", "rb.step(…)", display(steps.html), id_="t"),
-            cell("code", "rb.conclude(judgement)", verdict, id_="v"),
+            cell("code", "rb.conclude(verdict)", output, id_="v"),
         ],
     }
 
@@ -91,8 +91,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = []
     for name, notebook in notebooks.items():
         (folder / f"{name}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
-        judgement = read_judgement(notebook)
-        run = document(judgement) if judgement else {"verdict": "fail", "reason": " ".join(ATTACKS), "case": ATTACKS[0]}
+        verdict = read_verdict(notebook)
+        run = document(verdict) if verdict else {"verdict": "fail", "reason": " ".join(ATTACKS), "case": ATTACKS[0]}
         runs.append({**run, "runbook": name.partition("--")[0], "seconds": 2.5, "notebook": f"{name}.ipynb"})
     runs.append({**runs[0], "runbook": NO_RUNBOOK, "case": "alone", "notebook": None})
     results = {"tool": "vllm-runbooks 1", "began": "2026-11-22T18:03:00+00:00", "runs": [*runs[1:]]}

@@ -263,7 +263,7 @@ def test_what_is_not_started_is_a_verdict_too(stage: Stage) -> None:
     """With the check that forbids it."""
     stage.setenv("STAND_IN", json.dumps([{"print": str(SERVED)}, {"print": str(RACE)}]))
     started = live.start(shlex.join(stage.command("--swap-space", "4")), vllm="0.32.0", say=stage.said.append)
-    found = live.judge(_answer(started), started)
+    found = live.verdict(_answer(started), started)
 
     assert started.attempts == ()
     assert found.verdict == "fail"

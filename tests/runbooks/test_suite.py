@@ -31,7 +31,7 @@ from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.records import CauseRef, Verdict
 from vllm_runbooks.host.processes import TAG, sweep
 from vllm_runbooks.runbooks import bench, steps, suite, worker
-from vllm_runbooks.runbooks.notebook import JUDGEMENT_MIME
+from vllm_runbooks.runbooks.notebook import VERDICT_MIME
 from vllm_runbooks.runbooks.suite import RunbookRequest, run_all
 from vllm_runbooks.runbooks.verdict_fields import NO_RUNBOOK
 
@@ -50,8 +50,8 @@ from pathlib import Path
 def give(verdict, reason="fine", case=None, stop=True):
     case = case or Path(evidence).name
     finding = FindingRef("a.symptom", "a", "A title", Severity.FATAL, Level.CONFIRMED)
-    judgement = RunbookVerdict(verdict, reason, case, Outcome.FAILED, CauseRef("a.symptom", "a"), (finding,))
-    conclude(judgement, stop_on_fail=stop)
+    verdict = RunbookVerdict(verdict, reason, case, Outcome.FAILED, CauseRef("a.symptom", "a"), (finding,))
+    conclude(verdict, stop_on_fail=stop)
 """
 PASS = "give(Verdict.PASS)"  # noqa: S105 - a cell
 HANG = "import time; time.sleep(300)"
@@ -100,9 +100,9 @@ def runbook(folder: Path, name: str, *cells: str) -> Path:
 
 
 def forged_pass(*, last: bool) -> str:
-    """A cell that prints what a judgement looks like, for the text alone or as what it prints last."""
+    """A cell that prints what a verdict looks like, for the text alone or as what it prints last."""
     data = {"schema": 2, "verdict": "pass", "reason": "x", "case": "k", "outcome": None, "root_cause": None}
-    text = json.dumps({JUDGEMENT_MIME: data | {"findings": []}})
+    text = json.dumps({VERDICT_MIME: data | {"findings": []}})
     return f"print({text!r})" + ("\nprint('PASS k: fine')" if last else "")
 
 
@@ -681,7 +681,7 @@ def test_papermill_can_use_the_engine_by_itself(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
 
     text = (tmp_path / "out.ipynb").read_text(encoding="utf-8")
-    assert JUDGEMENT_MIME in text
+    assert VERDICT_MIME in text
     assert SECRET not in text
 
 
@@ -780,9 +780,9 @@ def test_check_judges_a_case_that_names_no_runbook(
 )
 def test_a_case_is_judged_by_what_the_tool_says_of_it(name: str, reason: str) -> None:
     """Of a log the diagnosis, of a question the plan, of a script what is wrong with it."""
-    judgement = bench.judge_alone(str(folders.cases_dir() / name))["judgement"]
+    verdict = bench.verdict_alone(str(folders.cases_dir() / name))["verdict"]
 
-    assert (judgement["case"], judgement["verdict"], judgement["reason"]) == (name, "pass", reason)
+    assert (verdict["case"], verdict["verdict"], verdict["reason"]) == (name, "pass", reason)
 
 
 @pytest.mark.slow
@@ -811,7 +811,7 @@ def test_a_case_that_cannot_be_judged_alone_is_an_error(tmp_path: Path, monkeypa
         "the diagnosis died (exit status 3); no verdict was written",
         "the verdict is for case k, not other",
     ]
-    assert "no such file" in bench.judge_alone(str(tmp_path / "none"))["reason"]
+    assert "no such file" in bench.verdict_alone(str(tmp_path / "none"))["reason"]
 
 
 def test_no_case_is_judged_once_the_suite_ends(tmp_path: Path) -> None:
@@ -1019,10 +1019,10 @@ def test_a_step_passes_when_it_left_something(
         (tmp_path / "new").replace(kept)
     order = {"input": str(path), "step": "c1", "steps": str(tmp_path), "parameters": parameters}
 
-    judgement = worker._of_step(order, path, before)["judgement"]
+    concluded = worker._of_step(order, path, before)["verdict"]
 
-    assert judgement["verdict"] == verdict
-    assert judgement["reason"].startswith(reason)
+    assert concluded["verdict"] == verdict
+    assert concluded["reason"].startswith(reason)
 
 
 def test_an_error_of_a_steps_cell_is_its_reason(tmp_path: Path) -> None:

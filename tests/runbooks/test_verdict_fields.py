@@ -81,8 +81,8 @@ def test_the_words_of_real_verdicts_are_understood() -> None:
     evidence = sources.load("autoglm-3090-video-oom")
     other = sources.load("tiny-cpu-served")
     answer = diagnosing.diagnose(evidence)
-    judged = [diagnosing.judge(answer, case) for case in (evidence, other)]
-    fields = [verdict_fields(document(judgement)) for judgement in judged]
+    judged = [diagnosing.verdict(answer, case) for case in (evidence, other)]
+    fields = [verdict_fields(document(verdict)) for verdict in judged]
 
     assert [field.check for field in fields] == [CheckState.AS_EXPECTED, CheckState.NOT_AS_EXPECTED]
     assert {field.diagnosis for field in fields} == {"CUDA out of memory in the multimodal encoder"}
@@ -92,11 +92,11 @@ def test_the_words_of_real_verdicts_are_understood() -> None:
 def test_the_card_of_a_passing_check_does_not_say_failed() -> None:
     """The failure is the diagnosis, with its certainty; the check is as expected; text is escaped."""
     evidence = sources.load("autoglm-3090-video-oom")
-    judgement = diagnosing.judge(diagnosing.diagnose(evidence), evidence)
-    html = _card(judgement, judgement.reason)
+    verdict = diagnosing.verdict(diagnosing.diagnose(evidence), evidence)
+    html = _card(verdict, verdict.reason)
 
-    assert judgement.verdict is Verdict.PASS
+    assert verdict.verdict is Verdict.PASS
     assert "●●● confirmed" in html
     assert ">as expected</span>" in html
     assert "failed" not in html.lower()
-    assert "<script>" not in _card(replace(judgement, verdict=Verdict.FAIL), "<script>")
+    assert "<script>" not in _card(replace(verdict, verdict=Verdict.FAIL), "<script>")

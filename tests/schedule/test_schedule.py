@@ -56,7 +56,7 @@ from vllm_runbooks.schedule import (
     variables,
     wake,
 )
-from vllm_runbooks.schedule.records import JobStanding, JudgedPart, Missed, MissedTime, Overlap, ScheduledJob, Turn
+from vllm_runbooks.schedule.records import CheckedPart, JobStanding, Missed, MissedTime, Overlap, ScheduledJob, Turn
 
 BERLIN = ZoneInfo("Europe/Berlin")
 PROMTOOL = shutil.which("promtool")
@@ -879,14 +879,14 @@ sys.exit(told["metadata"].get("status", 0))
 
 def notebook(verdict: str | None, cause: str | None = None, **metadata: Any) -> str:
     """An executed notebook that has come to a verdict."""
-    judgement: dict[str, Any] = {
+    concluded: dict[str, Any] = {
         "schema": 2, "verdict": verdict, "reason": f"it is {verdict}", "case": None, "outcome": None,
         "root_cause": {"symptom": cause, "class": cause.split(".")[0]} if cause else None, "findings": [],
     }  # fmt: skip
     output = {
         "output_type": "display_data",
         "metadata": {},
-        "data": {"application/vnd.vllm-runbooks.judgement+json": judgement},
+        "data": {"application/vnd.vllm-runbooks.judgement+json": concluded},
     }
     cell = {
         "cell_type": "code",
@@ -1278,8 +1278,8 @@ def test_a_change_for_the_worse_is_told_once_and_the_recovery_once(nights_: str,
     known, found = JobStanding(), []
     for number, night in enumerate(nights_.split()):
         verdict, _, cause = night.partition(":")
-        known, change = changes.judge(
-            known, [JudgedPart("x", Verdict(verdict), cause or None)], job="n", at=f"{number}"
+        known, change = changes.compare(
+            known, [CheckedPart("x", Verdict(verdict), cause or None)], job="n", at=f"{number}"
         )
         found.append(change.event if change else "")
 
@@ -1291,8 +1291,8 @@ def test_each_part_of_a_run_counts() -> None:
     known = JobStanding()
     events: list[Any] = []
     for bad in ("", "a", "ab", "b", "ab", "", "b"):
-        parts = [JudgedPart(name, Verdict.FAIL if name in bad else Verdict.PASS) for name in "abc"]
-        known, change = changes.judge(known, parts, job="n", at=str(len(events)))
+        parts = [CheckedPart(name, Verdict.FAIL if name in bad else Verdict.PASS) for name in "abc"]
+        known, change = changes.compare(known, parts, job="n", at=str(len(events)))
         events.append(change and (change.event, [each.subject for each in change.changed]))
 
     assert events == [None, ("worse", ["a"]), ("worse", ["b"]), None, None, ("recovered", ["a", "b"]), ("worse", ["b"])]

@@ -37,8 +37,8 @@ from vllm_runbooks.runbooks import recording
 from vllm_runbooks.serve import command as cli_serve
 from vllm_runbooks.serve import durations, places, preflight, retries
 from vllm_runbooks.serve import guard as serve
-from vllm_runbooks.serve.beside import Neighbours, Segments
 from vllm_runbooks.serve.log import Log
+from vllm_runbooks.serve.neighbours import Neighbours, Segments
 from vllm_runbooks.serve.preflight import LaunchHost
 from vllm_runbooks.serve.subject import ServedLaunch
 

@@ -112,7 +112,7 @@ def test_a_server_that_dies_under_the_load_is_no_success(stage: Stage) -> None:
     assert found.attempts[0].ready_s is not None
     assert not found.attempts[0].is_proved
     assert time.monotonic() - began < scaled(25)
-    assert live.judge_pair(rb.diagnose(rb.paste(SERVED.read_text())), found, found).verdict == "fail"
+    assert live.pair_verdict(rb.diagnose(rb.paste(SERVED.read_text())), found, found).verdict == "fail"
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_copies_are_ended_when_one_of_them_fails(stage: Stage) -> None:
     last = [tried for each in found.servers for tried in each.attempts[-1:]]
     causes = [tried.answer.root_cause for tried in last if tried.answer]
     assert "mem.profiling_assertion" in [cause.class_ for cause in causes if cause]
-    judged = live.judge_split(found.servers[0], found, found.servers[0])
+    judged = live.split_verdict(found.servers[0], found, found.servers[0])
     assert judged.verdict == "fail"
     assert "was not ready" in judged.reason
 
@@ -340,7 +340,7 @@ def test_a_split_passes_when_all_of_it_is_proved(stage: Stage) -> None:
     bad = [replace(line, result=LaunchResult.FAILED) for line in lines]
     never = replace(good, attempts=(replace(good.attempts[0], ready_s=None, ending="ended with exit status 1"),))
 
-    assert live.judge_split(good, copied, good, [lines]).verdict == "pass"
+    assert live.split_verdict(good, copied, good, [lines]).verdict == "pass"
     assert "6 of 6" in render.guarded.compared(good, good).plain
     unmeasured = with_load(good, LoadResult("x", 1, 6, reason="it ended"))
     (row,) = [line for line in render.guarded.compared(unmeasured, good).plain.splitlines() if "requests answ" in line]
@@ -363,8 +363,8 @@ def test_a_split_passes_when_all_of_it_is_proved(stage: Stage) -> None:
     assert failed.fact.startswith("Alone: never ready")
     assert "it ended" in str(render.guarded.measured({"alone": unmeasured}))
     assert render.guarded.measured({"alone": None}) is None
-    assert "a single server: never ready" in live.judge_split(never, copied, good, [lines]).reason
-    assert "not in the log: " in live.judge_split(good, copied, good, [bad]).reason
+    assert "a single server: never ready" in live.split_verdict(never, copied, good, [lines]).reason
+    assert "not in the log: " in live.split_verdict(good, copied, good, [bad]).reason
     told = [
         (replace(copied, answered=(6, 0)), good, "replica 2 answered no requests"),
         (replace(copied, measured=replace(load, answered=5)), good, "5 of 6 requests were answered"),
@@ -374,7 +374,7 @@ def test_a_split_passes_when_all_of_it_is_proved(stage: Stage) -> None:
         (copied, with_load(good, None), "the split server: the load was not sent"),
     ]
     for fleet, whole, words in told:
-        judged = live.judge_split(good, fleet, whole, [lines])
+        judged = live.split_verdict(good, fleet, whole, [lines])
         assert (judged.verdict, words in judged.reason) == ("fail", True), judged.reason
 
 
@@ -387,11 +387,11 @@ def test_two_starts_pass_when_both_answered_the_load(stage: Stage) -> None:
     dead = replace(good, attempts=(replace(good.attempts[0], is_proved=False, measured=None),))
     answer = rb.diagnose(rb.paste(SERVED.read_text()))
 
-    assert live.judge_pair(answer, good, good).reason == "both were ready and answered the load: 12, then 12 tokens/s"
-    assert live.judge_pair(answer, good, part).reason == "the second: the load: 4 of 6 requests were answered"
-    assert live.judge_pair(answer, good, None).verdict == "pass"
-    assert live.judge_pair(answer, good, dead).reason == "the second was ready, but then was ended"
-    assert live.judge_pair(answer, good, with_load(good, None)).reason == "the second: the load was not sent"
+    assert live.pair_verdict(answer, good, good).reason == "both were ready and answered the load: 12, then 12 tokens/s"
+    assert live.pair_verdict(answer, good, part).reason == "the second: the load: 4 of 6 requests were answered"
+    assert live.pair_verdict(answer, good, None).verdict == "pass"
+    assert live.pair_verdict(answer, good, dead).reason == "the second was ready, but then was ended"
+    assert live.pair_verdict(answer, good, with_load(good, None)).reason == "the second: the load was not sent"
 
 
 def with_load(start: Guarded, load: LoadResult | None) -> Guarded:

@@ -9,8 +9,8 @@ import pytest
 
 from vllm_runbooks.host import memory_limit
 from vllm_runbooks.host.progress import Sight
-from vllm_runbooks.serve.beside import Killings
 from vllm_runbooks.serve.durations import Usual
+from vllm_runbooks.serve.neighbours import Killings
 from vllm_runbooks.serve.watch import HangWatch
 
 PHASES = ["engine", "load", "compile", "profile", "capture", "warm_up"]

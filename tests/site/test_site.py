@@ -40,7 +40,7 @@ from vllm_runbooks.diagnosis.render import answers
 from vllm_runbooks.history.records import KINDS, HistoryEntry
 from vllm_runbooks.lint import knowledge
 from vllm_runbooks.reading import sources
-from vllm_runbooks.runbooks.notebook import JUDGEMENT_MIME, load_runbook
+from vllm_runbooks.runbooks.notebook import VERDICT_MIME, load_runbook
 from vllm_runbooks.site import building as site
 from vllm_runbooks.site import myst, option_pages, runbook_pages, sealed
 
@@ -121,8 +121,8 @@ EXECUTED = notebook(
     cell("hostile", "print(log)", OUTPUTS),
     cell(
         "verdict",
-        "conclude(judgement)",
-        [shown(**{JUDGEMENT_MIME.replace("/", "_", 1): VERDICT, "text_plain": "PASS"})],
+        "conclude(verdict)",
+        [shown(**{VERDICT_MIME.replace("/", "_", 1): VERDICT, "text_plain": "PASS"})],
     ),
     runbook=RUNBOOK,
     widgets={"application/vnd.jupyter.widget-state+json": {"state": {"m": {"model_name": "HTMLModel"}}}},
@@ -548,7 +548,7 @@ def test_what_the_library_renders_is_kept() -> None:
 
     evidence = sources.load("autoglm-3090-video-oom")
     answer = diagnosing.diagnose(evidence)
-    judgement = diagnosing.judge(answer, evidence)
+    verdict = diagnosing.verdict(answer, evidence)
     views = (
         answers.summary,
         answers.starts,
@@ -559,7 +559,7 @@ def test_what_the_library_renders_is_kept() -> None:
         answers.facts,
         answers.others,
     )
-    rendered = [*(view(answer).html for view in views), _card(judgement, judgement.reason)]
+    rendered = [*(view(answer).html for view in views), _card(verdict, verdict.reason)]
     rendered.append(render.starts.timeline(diagnosing.read(evidence)).html)
 
     def normal(html: str) -> list[Any]:
@@ -575,7 +575,7 @@ def test_what_the_library_renders_is_kept() -> None:
 
 
 def test_only_known_kinds_of_output_are_kept() -> None:
-    """Widgets, scripts, LaTeX and the judgement's own type are dropped; a Markdown output becomes text."""
+    """Widgets, scripts, LaTeX and the verdict's own type are dropped; a Markdown output becomes text."""
     safe = runbook_pages.safe_notebook(stripped(EXECUTED), EXECUTED, "x.ipynb")
     assert set(safe["metadata"]) == {"kernelspec", "language_info"}
     outputs = [output for c in safe["cells"] if c["cell_type"] == "code" for output in c["outputs"]]

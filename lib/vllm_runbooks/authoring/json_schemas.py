@@ -61,7 +61,7 @@ _PRINTED: dict[str, str] = {
     "cluster": "vllm_runbooks.host.nodes.records:CheckedCluster",
     "cluster-files": "vllm_runbooks.plan.records:StartFiles",
     "edge10-check": "vllm_runbooks.edge10.artefacts.records:CheckedFolder",
-    "edge10-judge": "vllm_runbooks.edge10.accuracy.records:AccuracyComparison",
+    "edge10-compare": "vllm_runbooks.edge10.accuracy.records:AccuracyComparison",
     "edge10-lint": "vllm_runbooks.edge10.scripts.records:LintedScripts",
     "edge10-models": "vllm_runbooks.catalog.toolchains:ModelSupportReport",
     "edge10-make": "vllm_runbooks.edge10.jobs.records:MadeJob",

@@ -144,7 +144,7 @@ def log_views(evidence: NodesEvidence) -> dict[str, RenderedView]:
         "All fixes": answers.remedies(answer),
         "How to verify the cause, and what rules it out": answers.checks(answer),
         "Other findings": answers.others(answer),
-        "Claims of the recorded document, checked": claims.judged(diagnosing.judge_claims(logs)),
+        "Claims of the recorded document, checked": claims.table(diagnosing.check_claims(logs)),
     }
 
 
@@ -305,18 +305,18 @@ def write(request: PlanningRequest | str, plan: Plan | str, folder: str, *, appl
 # ---- the verdict
 
 
-def judge(evidence: NodesEvidence) -> RunbookVerdict:
+def verdict(evidence: NodesEvidence) -> RunbookVerdict:
     """The verdict on nodes and logs, each against what its case expects, else on whether anything is wrong."""
     verdicts = []
     if isinstance(evidence.nodes, CheckedCluster):
-        verdicts.append(node_loading.judge_nodes(evidence.nodes, evidence.recorded))
+        verdicts.append(node_loading.nodes_verdict(evidence.nodes, evidence.recorded))
     if evidence.answer is not None and evidence.logs is not None:
         verdicts.append(_of_logs(evidence.answer, evidence.logs))
     return expected.combine_verdicts(verdicts, evidence.case)
 
 
 def _of_logs(answer: Answer, logs: Evidence) -> RunbookVerdict:
-    judged = diagnosing.judge(answer, logs)
+    judged = diagnosing.verdict(answer, logs)
     alone = _alone(answer)
     if logs.case is not None or judged.verdict is Verdict.FAIL or alone is None:
         return judged

@@ -164,14 +164,14 @@ class Claim(Authored):
     because: list[str]
     """Sentences with the numbers, `{name}`; one that needs an unknown number is left out."""
     figures: dict[str, str] = field(default_factory=dict)
-    """Numbers that the judgement shows: name (with its unit) to expression."""
+    """Numbers that the verdict shows: name (with its unit) to expression."""
     only_if: str | None = None
     """Expression without which the log cannot decide."""
     at: dict[str, list[float]] = field(default_factory=dict)
     """Values that the document lets one choose from: the statement is right if `right_if` holds for one of them."""
     credit: Credit | None = None
     quotes: list[str] = field(default_factory=list)
-    """Words by which the lines are found that the judgement shows."""
+    """Words by which the lines are found that the verdict shows."""
     trap: str | None = None
     """Number of a known mistake of the source documents."""
 

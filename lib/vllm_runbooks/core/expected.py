@@ -8,17 +8,17 @@ from vllm_runbooks.core.evidence import Case, Expectation
 from vllm_runbooks.core.records import CheckedClaim, RunbookVerdict, Verdict
 
 
-def combine_verdicts(judgements: Sequence[RunbookVerdict], case: Case | None) -> RunbookVerdict:
+def combine_verdicts(verdicts: Sequence[RunbookVerdict], case: Case | None) -> RunbookVerdict:
     """Combine the verdicts on several parts of one question: pass only if each passes."""
-    failed = [judgement for judgement in judgements if judgement.verdict is not Verdict.PASS]
+    failed = [verdict for verdict in verdicts if verdict.verdict is not Verdict.PASS]
     return RunbookVerdict(
         verdict=failed[0].verdict if failed else Verdict.PASS,
-        reason="; ".join(judgement.reason for judgement in failed or judgements),
+        reason="; ".join(verdict.reason for verdict in failed or verdicts),
         case=case.id if case is not None else None,
-        outcome=next((judgement.outcome for judgement in judgements if judgement.outcome is not None), None),
-        root_cause=next((judgement.root_cause for judgement in judgements if judgement.root_cause is not None), None),
-        findings=tuple(finding for judgement in judgements for finding in judgement.findings),
-        facts={name: value for judgement in reversed(judgements) for name, value in judgement.facts.items()},
+        outcome=next((verdict.outcome for verdict in verdicts if verdict.outcome is not None), None),
+        root_cause=next((verdict.root_cause for verdict in verdicts if verdict.root_cause is not None), None),
+        findings=tuple(finding for verdict in verdicts for finding in verdict.findings),
+        facts={name: value for verdict in reversed(verdicts) for name, value in verdict.facts.items()},
     )
 
 

@@ -9,7 +9,7 @@ CASE_READER = "vllm_runbooks.runbooks.case_files:read_case"
 """Reads and checks a case.yaml; `reading` loads recorded cases with it."""
 OTHER_PROGRAMS = "vllm_runbooks.edge10.scripts:apart"
 """Finds Edge10's programs in a text, which `lint` leaves out."""
-JOB_VERDICT = "vllm_runbooks.edge10.evidence:judge_recorded"
+JOB_VERDICT = "vllm_runbooks.edge10.evidence:recorded_verdict"
 """Checks a recorded Edge10 job for `runbooks`."""
 
 

@@ -143,7 +143,7 @@ def read(evidence: Evidence) -> list[ServerRun]:
     return _answer.read_starts(evidence, load_catalog())[0]
 
 
-def judge_claims(evidence: Evidence) -> tuple[CheckedClaim, ...]:
+def check_claims(evidence: Evidence) -> tuple[CheckedClaim, ...]:
     """Check a document's claims about a recorded case on its own log; empty for other evidence."""
     from vllm_runbooks.diagnosis import claims as _claims
     from vllm_runbooks.plan.planner import planned
@@ -152,14 +152,14 @@ def judge_claims(evidence: Evidence) -> tuple[CheckedClaim, ...]:
     if authored is None:
         return ()
     answer, starts = (diagnose(evidence), read(evidence)) if evidence.documents else (None, [])
-    return _claims.judge(authored, answer, starts, evidence, planned=planned, card=lambda name: specs().gpu(name))
+    return _claims.check(authored, answer, starts, evidence, planned=planned, card=lambda name: specs().gpu(name))
 
 
-def judge(answer: Answer, evidence: Evidence) -> RunbookVerdict:
+def verdict(answer: Answer, evidence: Evidence) -> RunbookVerdict:
     """The verdict on an answer: against its case and claims, else on whether anything is wrong."""
     from vllm_runbooks.diagnosis import expected as diagnosis_expected
 
-    return diagnosis_expected.judge(answer, evidence.case, judge_claims(evidence))
+    return diagnosis_expected.verdict(answer, evidence.case, check_claims(evidence))
 
 
 def from_log(log: str, *, gpus: str | None = None, vllm: str | None = None, start: int | None = None) -> PlanComparison:

@@ -11,7 +11,7 @@ from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import Answer, CauseRef, CheckedClaim, FindingRef, RunbookVerdict, Verdict
 
 
-def judge(answer: Answer, case: Case | None, judged: Sequence[CheckedClaim] = ()) -> RunbookVerdict:
+def verdict(answer: Answer, case: Case | None, judged: Sequence[CheckedClaim] = ()) -> RunbookVerdict:
     """The verdict: against a case's expectation and claims, else on whether anything is wrong."""
     differences = [*_differences(answer, case), *claim_differences(case, judged)] if case else []
     cause = answer.root_cause

@@ -26,9 +26,9 @@ from vllm_runbooks.history.records import (
     with_present_names,
 )
 from vllm_runbooks.lint import moves
+from vllm_runbooks.probe import checking
 from vllm_runbooks.probe import expected as probe_expected
 from vllm_runbooks.probe import history_entry as probed
-from vllm_runbooks.probe import judging
 from vllm_runbooks.probe.records import Health, Observation
 from vllm_runbooks.probe.starts import Guarded
 from vllm_runbooks.reading import arguments, documents
@@ -76,7 +76,7 @@ def read(data: Mapping[str, Any], name: str) -> HistoryEntry:
             return _of_start(record(Guarded, fields), name)
         if fields.get("kind") == PROBE:
             is_judged = "observation" in fields
-            return _of_probe(record(Health, fields) if is_judged else judging.health(record(Observation, fields)))
+            return _of_probe(record(Health, fields) if is_judged else checking.health(record(Observation, fields)))
         if "runs" in fields:
             runs = {_subject(run): run for run in fields["runs"]}
             return HistoryEntry("", CHECK, name, str(fields.get("began") or ""), results={"runs": _parts(runs)})

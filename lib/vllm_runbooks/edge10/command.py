@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from vllm_runbooks.core.console import given, output, terminal
-from vllm_runbooks.edge10.accuracy.command import judge
+from vllm_runbooks.edge10.accuracy.command import compare
 from vllm_runbooks.edge10.artefacts.command import check
 from vllm_runbooks.edge10.host.command import preflight
 from vllm_runbooks.edge10.jobs.command import make
@@ -21,7 +21,7 @@ def edge10() -> None:
 edge10.add_command(preflight)
 edge10.add_command(make)
 edge10.add_command(check)
-edge10.add_command(judge)
+edge10.add_command(compare)
 edge10.add_command(lint)
 
 

@@ -307,7 +307,7 @@ def _compared(named: Sequence[_Source], threshold: float | None) -> AccuracyComp
         else evaluations.read(Path(source))
         for source in named
     )
-    return _accuracy.judge(first, second, threshold=_accuracy.THRESHOLD if threshold is None else threshold)
+    return _accuracy.compare(first, second, threshold=_accuracy.THRESHOLD if threshold is None else threshold)
 
 
 def _logged(named: Sequence[_Source]) -> Answer | str:
@@ -402,12 +402,12 @@ def write(files: steps.JobFiles | str, folder: str, *, apply: bool) -> RenderedV
 # ---- the verdict
 
 
-def judge_recorded(evidence: Evidence) -> RunbookVerdict:
+def recorded_verdict(evidence: Evidence) -> RunbookVerdict:
     """Check a recorded job; raises InputError as `of`."""
-    return judge(of(evidence))
+    return verdict(of(evidence))
 
 
-def judge(report: JobReport, chain: OpenChain | None = None) -> RunbookVerdict:
+def verdict(report: JobReport, chain: OpenChain | None = None) -> RunbookVerdict:
     """Check a job against its case, or check that nothing is wrong or unknown.
 
     Args:

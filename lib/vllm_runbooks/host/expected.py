@@ -8,7 +8,7 @@ from vllm_runbooks.core.records import RunbookVerdict, Severity, Verdict
 from vllm_runbooks.host.records import Inspected
 
 
-def judge_inventory(host: Inspected, case: Case | None) -> RunbookVerdict:
+def inventory_verdict(host: Inspected, case: Case | None) -> RunbookVerdict:
     """The verdict on a host: against what a case expects, else on whether anything is wrong."""
     if case is not None:
         differences = list(finding_differences([finding.id for finding in host.findings], case.expect))

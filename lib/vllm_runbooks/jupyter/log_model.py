@@ -111,9 +111,9 @@ class FixedLog:
         """A step about the log."""
         return view(self._log)
 
-    def judge(self) -> RunbookVerdict:
+    def verdict(self) -> RunbookVerdict:
         """The verdict on the log."""
-        return diagnosing.judge(self._log.answer, self._log.evidence)
+        return diagnosing.verdict(self._log.answer, self._log.evidence)
 
 
 def report_on(request: LogRequest) -> LogReport:

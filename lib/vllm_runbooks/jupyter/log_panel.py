@@ -130,7 +130,7 @@ class LogPanel(parts.BasePanel):
         followed.show(view(log) if log is not None else None)
         return followed
 
-    def judge(self) -> RunbookVerdict:
+    def verdict(self) -> RunbookVerdict:
         """The verdict on the log of the panel.
 
         Raises:
@@ -139,7 +139,7 @@ class LogPanel(parts.BasePanel):
         log = self._report.diagnosed
         if log is None:
             raise InputError(self._report.error or "the panel: has no log; paste or upload one, or enter its path")
-        return diagnosing.judge(log.answer, log.evidence)
+        return diagnosing.verdict(log.answer, log.evidence)
 
     def _take(self, change: Any) -> None:
         """Keep the files in this process: a widget's value is saved with the notebook."""

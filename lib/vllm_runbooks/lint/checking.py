@@ -175,7 +175,7 @@ def _script(evidence: Evidence) -> Document:
     return evidence.documents[0]
 
 
-def judge_commands(linted: Linted, evidence: Evidence) -> RunbookVerdict:
+def command_verdict(linted: Linted, evidence: Evidence) -> RunbookVerdict:
     """The verdict on commands: against the expectation of the evidence's case, else fail on any error or warning."""
     case, wrong = evidence.case, [issue for issue in linted.issues if issue.severity is not IssueSeverity.INFO]
     if case is not None and case.expect.issues is not None:

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.lint.hits import Hit
-from vllm_runbooks.lint.judged import Knowledge, LintedText
+from vllm_runbooks.lint.linted_text import Knowledge, LintedText
 from vllm_runbooks.reading.documents import LaunchFile
 
 

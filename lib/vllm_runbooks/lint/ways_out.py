@@ -15,7 +15,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.excerpt import LineIndex
 from vllm_runbooks.core.records import IssueSeverity, Remedy
 from vllm_runbooks.lint import mending
-from vllm_runbooks.lint.judged import Knowledge, LintedText, LintRequest
+from vllm_runbooks.lint.linted_text import Knowledge, LintedText, LintRequest
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.lint.told import issues
 from vllm_runbooks.reading import arguments, deployment, documents

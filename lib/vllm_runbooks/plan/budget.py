@@ -470,7 +470,7 @@ def budget(
                 parts = (tuple(terms), captured, parts[2])
                 corrected.update(dict.fromkeys(corrections))
             made[key] = _GpuBudget(settings, device, stage, parts, groups)
-            made[key].judge(problems)
+            made[key].check(problems)
         card = made[key]
         encoder = encoder or card.encoder
         rank_budgets.append(
@@ -550,7 +550,7 @@ class _GpuBudget:
             self.available = Band(*(settings.cache.size,) * 3)
         self.fits: bool | None = None
 
-    def judge(self, problems: _Problems) -> None:
+    def check(self, problems: _Problems) -> None:
         mine = _Problems()
         for term in self.terms:
             if term.band is None:
@@ -558,8 +558,8 @@ class _GpuBudget:
         if self.device.total is None:
             mine.add(None, f"the memory of {self.device.name} is unknown: {self.device.total_source}")
         else:
-            self._judge_profile(mine, self.device.total)
-        self._judge_cache(mine)
+            self._check_profile(mine, self.device.total)
+        self._check_cache(mine)
         self.fits = mine.verdict
         for sentence in mine.fatal:
             problems.add(False, sentence)
@@ -569,7 +569,7 @@ class _GpuBudget:
     def _band(self, name: str) -> Band:
         return next((term.band for term in self.terms if term.name == name and term.band is not None), NOTHING)
 
-    def _judge_profile(self, mine: _Problems, total: Band) -> None:
+    def _check_profile(self, mine: _Problems, total: Band) -> None:
         """Whether loading and profiling stay within the whole GPU: no utilization bounds them."""
         context = costs.context(total.expected).band or NOTHING
         left = total.less(context).less(self._band("weights")).less(self._band("communication"))
@@ -595,7 +595,7 @@ class _GpuBudget:
                 f"only {_gib(left.expected)} left on {name}; lower max_num_seqs or max_num_batched_tokens",
             )
         if self.encoder is not None:
-            self._judge_encoder(mine, self.encoder, left)
+            self._check_encoder(mine, self.encoder, left)
         cache = self._given_cache()
         if cache is not None:
             rest = left.less(self._band("non_torch")).less(self.captured.band or NOTHING)
@@ -623,7 +623,7 @@ class _GpuBudget:
             return blocks * self.groups.bytes_per_block[self.stage]
         return self.settings.cache.size
 
-    def _judge_encoder(self, mine: _Problems, encoder: EncoderProfile, left: Band) -> None:
+    def _check_encoder(self, mine: _Problems, encoder: EncoderProfile, left: Band) -> None:
         """Whether the allocator finds room for every tensor of the encoder's profile, gaps between blocks counted."""
         shares = costs.FRAGMENTED
         worst, middle = (
@@ -643,7 +643,7 @@ class _GpuBudget:
             f"'{{\"{encoder.modality}\": 0}}'",
         )
 
-    def _judge_cache(self, mine: _Problems) -> None:
+    def _check_cache(self, mine: _Problems) -> None:
         """Whether one request of the longest length finds room in what is left for the cache."""
         if self.groups is None or self.available is None:
             return

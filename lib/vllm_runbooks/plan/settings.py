@@ -478,7 +478,7 @@ class _LaunchSettler:
             if not layers and is_own:
                 self.missing[f"the memory of the draft model {model}"] = None
             if not is_own:
-                self.judge_mtp()
+                self.check_mtp()
             return _Speculation("mtp", layers if tokens is None else tokens, layers)
         if method == "suffix" and tokens is None:
             tokens = json_options.whole(config.get("suffix_decoding_max_tree_depth", _SUFFIX_DEPTH))
@@ -504,7 +504,7 @@ class _LaunchSettler:
             self.limits.append(fault)
         return config or None
 
-    def judge_mtp(self) -> None:
+    def check_mtp(self) -> None:
         since = drafts.own_layers(self.shape.model_type, self.shape.architecture)
         version, architecture = self.known.version, self.shape.architecture or "the model"
         if since is not None and since > self.known.key:
@@ -988,7 +988,7 @@ class _LaunchSettler:
             prefill=self.number("prefill_context_parallel_size", 1),
         )
 
-    def judge_split(self, ranks: Ranks) -> None:
+    def check_split(self, ranks: Ranks) -> None:
         fault = mismatch(ranks, self.shape.layers)
         if fault is not None:
             self.limits.append(fault)
@@ -1056,7 +1056,7 @@ class _LaunchSettler:
         by_modality = {str(name): json_options.sizes(value) for name, value in items}
         return {name: sizes for name, sizes in by_modality.items() if sizes}
 
-    def judge_loras(self, most: int) -> None:
+    def check_loras(self, most: int) -> None:
         """Whether the host has room for the adapters that run (0.6.6 config.py:2042, 0.33.0 config/lora.py:123)."""
         kept = self.number("max_cpu_loras", most)
         if kept < most:
@@ -1067,7 +1067,7 @@ class _LaunchSettler:
     def settings(self) -> LaunchSettings:
         option = self.options.get
         ranks, speculation = self.ranks(), self.speculation()
-        self.judge_split(ranks)
+        self.check_split(ranks)
         dtype = self.dtype()
         is_older = self.is_older(dtype, speculation, ranks)
         is_newer_runner = not is_older and self.is_newer_runner(speculation, ranks)
@@ -1132,10 +1132,10 @@ class _LaunchSettler:
 
     def lora(self, dtype: str) -> LoraSettings:
         if not self.options.get("enable_lora"):
-            self.judge_loras(0)
+            self.check_loras(0)
             return LoraSettings()
         value_bytes, slots = self.lora_bytes(dtype), self.number("max_loras", self.known.loras)
-        self.judge_loras(slots)
+        self.check_loras(slots)
         return LoraSettings(
             rank=self.number("max_lora_rank", self.known.lora_rank),
             slots=slots,

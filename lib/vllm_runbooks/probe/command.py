@@ -81,8 +81,8 @@ def probe(
     Exit status: 0 no problem found, 1 a problem, 2 invalid input.
     """
     from vllm_runbooks.host import loading as host_loading
+    from vllm_runbooks.probe import checking
     from vllm_runbooks.probe import history_entry as probe_history
-    from vllm_runbooks.probe import judging
     from vllm_runbooks.probe.address import is_address, target_of
     from vllm_runbooks.runbooks import recording
 
@@ -101,7 +101,7 @@ def probe(
                 "https://; a recorded server "
                 "is checked as recorded."
             )
-        return _tell(judging.health(_recorded(server), gpus=gpus or ""), form, record, explain=explain)
+        return _tell(checking.health(_recorded(server), gpus=gpus or ""), form, record, explain=explain)
     if gpus:
         host_loading.cards(gpus)  # what is none is refused before the server is asked, or a load is lost
     inputs = {**live, "gpus": gpus, "patience": patience}
@@ -110,7 +110,7 @@ def probe(
         probe_history.look(history, target_of(server).place, inputs) as store_health,
     ):
         with terminal.waiting(_waiting(server, live)):
-            health = judging.health(_observed(server, patience, live), gpus=gpus or "")
+            health = checking.health(_observed(server, patience, live), gpus=gpus or "")
         store_health(health)
     return _tell(health, form, record, explain=explain)
 

@@ -11,7 +11,7 @@ from vllm_runbooks.core.records import CauseRef, FindingRef, Level, RunbookVerdi
 from vllm_runbooks.probe.records import Health
 
 
-def judge_health(health: Health, case: Case | None) -> RunbookVerdict:
+def health_verdict(health: Health, case: Case | None) -> RunbookVerdict:
     """The verdict on a server: compared with the case's expectation, else whether anything is wrong."""
     cause = health.cause
     verdict, reason = health.verdict, health.reason

@@ -89,7 +89,7 @@ def summary(health: Health, serving: Serving) -> RenderedView:
     return rendered(summarize(health, serving))
 
 
-def rungs(health: Health) -> RenderedView:
+def checks(health: Health) -> RenderedView:
     if not health.observation.health_checks:
         return RenderedView.nothing("No health checks were run.")
     return grid(_RUNG, _rung_rows(health))

@@ -40,7 +40,7 @@ _NOT_SET = ("", "None", "auto")
 _MAX_NAMES = 20
 
 
-def judge(
+def check(
     seen: Observation,
     serving: Serving,
     knowledge: Callable[[], Knowledge],

@@ -146,17 +146,17 @@ def _started(words: list[str], tag: str, stdin: int, stderr: int | IO[bytes]) ->
     )
 
 
-def judge_alone(folder: str) -> dict[str, Any]:
+def verdict_alone(folder: str) -> dict[str, Any]:
     """Check a case without a runbook; return a worker's answer."""
     # The core loads slowly, and whoever hands out the runs needs none of it.
     from vllm_runbooks.reading import sources
     from vllm_runbooks.runbooks import cases
 
     try:
-        judgement = cases.judge(sources.load(folder))
+        verdict = cases.verdict(sources.load(folder))
     except InputError as error:
         return {"reason": str(error), "refused": True}
-    return {"judgement": {"schema": SCHEMA, **document(judgement)}}
+    return {"verdict": {"schema": SCHEMA, **document(verdict)}}
 
 
 def module(name: str) -> list[str]:
@@ -180,4 +180,4 @@ def _ending(status: int | None) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(judge_alone(*sys.argv[1:])) + "\n")
+    sys.stdout.write(json.dumps(verdict_alone(*sys.argv[1:])) + "\n")

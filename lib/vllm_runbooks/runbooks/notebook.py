@@ -1,7 +1,7 @@
 """Read a runbook, check its parameters, and display its verdict.
 
 Runbooks are read with the standard library alone, without a kernel. The last cell calls `conclude`, and
-`read_judgement` reads its output: papermill's metadata report cells as completed whose kernel was killed.
+`read_verdict` reads its output: papermill's metadata report cells as completed whose kernel was killed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from vllm_runbooks.runbooks.verdict_fields import verdict_fields
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-JUDGEMENT_MIME = "application/vnd.vllm-runbooks.judgement+json"
+VERDICT_MIME = "application/vnd.vllm-runbooks.judgement+json"
 
 _TYPES: dict[str, type[Value]] = {"str": str, "int": int, "float": float, "bool": bool}
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -125,28 +125,28 @@ def typed(value: object, kind: type[T]) -> T:
     return cast("T", result)
 
 
-def conclude(judgement: RunbookVerdict, *, stop_on_fail: bool) -> None:
+def conclude(verdict: RunbookVerdict, *, stop_on_fail: bool) -> None:
     """Display the verdict as the last cell's output; raise for a failing one if `stop_on_fail`."""
-    if judgement.verdict not in _GIVEN_BY_A_RUNBOOK:
-        raise InputError(f"conclude: invalid verdict {judgement.verdict}; use pass, fail or skipped")
+    if verdict.verdict not in _GIVEN_BY_A_RUNBOOK:
+        raise InputError(f"conclude: invalid verdict {verdict.verdict}; use pass, fail or skipped")
     from IPython.display import display
 
     try:
         is_stopping = typed(stop_on_fail, bool)
     except InputError as error:
         raise InputError(f"stop_on_fail: {error}") from None
-    reason = " ".join(judgement.reason.split()) or "no reason given"
-    data = {"schema": SCHEMA, **document(judgement), "reason": reason}
+    reason = " ".join(verdict.reason.split()) or "no reason given"
+    data = {"schema": SCHEMA, **document(verdict), "reason": reason}
     fields = verdict_fields(data)
     diagnosis = "  ".join(filter(None, (fields.diagnosis or "none", fields.certainty)))
     check = ": ".join(filter(None, (fields.check, fields.detail)))
     plain = f"Diagnosis: {diagnosis}\nCheck: {check}"
-    display({JUDGEMENT_MIME: data, "text/html": _card(judgement, reason), "text/plain": plain}, raw=True)
-    if judgement.verdict is Verdict.FAIL and is_stopping:
-        raise VerdictFailed(f"{judgement.case or 'verdict'}: {reason}; set stop_on_fail = False to continue")
+    display({VERDICT_MIME: data, "text/html": _card(verdict, reason), "text/plain": plain}, raw=True)
+    if verdict.verdict is Verdict.FAIL and is_stopping:
+        raise VerdictFailed(f"{verdict.case or 'verdict'}: {reason}; set stop_on_fail = False to continue")
 
 
-def read_judgement(notebook: Mapping[str, Any]) -> RunbookVerdict | None:
+def read_verdict(notebook: Mapping[str, Any]) -> RunbookVerdict | None:
     """The verdict that the last code cell displayed; None if there is none, or more than one."""
     try:
         cells = [
@@ -154,14 +154,14 @@ def read_judgement(notebook: Mapping[str, Any]) -> RunbookVerdict | None:
             for cell in notebook["cells"]
             if cell["cell_type"] == "code" and not _is_tagged_code(cell, "injected-parameters")
         ]
-        judgements = [
-            output["data"][JUDGEMENT_MIME]
+        verdicts = [
+            output["data"][VERDICT_MIME]
             for output in (cells[-1]["outputs"] if cells else [])
-            if output["output_type"] == "display_data" and JUDGEMENT_MIME in output["data"]
+            if output["output_type"] == "display_data" and VERDICT_MIME in output["data"]
         ]
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
-    return parse_judgement(judgements[0]) if len(judgements) == 1 else None
+    return parse_verdict(verdicts[0]) if len(verdicts) == 1 else None
 
 
 def cells_to_step(notebook: Mapping[str, Any], step: str) -> list[Any]:
@@ -206,17 +206,17 @@ def _is_tagged_code(cell: Mapping[str, Any], tag: str) -> bool:
     return cell.get("cell_type") == "code" and tag in cell.get("metadata", {}).get("tags", [])
 
 
-def parse_judgement(data: Any) -> RunbookVerdict | None:
+def parse_verdict(data: Any) -> RunbookVerdict | None:
     """The verdict in a worker's or a notebook's data; None if it is anything else."""
     try:
-        judgement = record(RunbookVerdict, {key: value for key, value in data.items() if key != "schema"})
-        cause, facts = judgement.root_cause, judgement.facts
-        texts = [judgement.reason, judgement.case or "", *((cause.symptom, cause.class_) if cause else ())]
-        for finding in judgement.findings:
+        verdict = record(RunbookVerdict, {key: value for key, value in data.items() if key != "schema"})
+        cause, facts = verdict.root_cause, verdict.facts
+        texts = [verdict.reason, verdict.case or "", *((cause.symptom, cause.class_) if cause else ())]
+        for finding in verdict.findings:
             texts += [finding.symptom, finding.class_, finding.title, finding.severity, finding.level]
         is_valid = (
             (type(data["schema"]), data["schema"]) == (int, SCHEMA)
-            and judgement.verdict in _GIVEN_BY_A_RUNBOOK
+            and verdict.verdict in _GIVEN_BY_A_RUNBOOK
             and all(isinstance(text, str) for text in texts)
             and isinstance(facts, dict)
             and len(facts) <= _MOST_FACTS
@@ -225,21 +225,21 @@ def parse_judgement(data: Any) -> RunbookVerdict | None:
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
-    return replace(judgement, reason=" ".join(judgement.reason.split())) if is_valid else None
+    return replace(verdict, reason=" ".join(verdict.reason.split())) if is_valid else None
 
 
-def _card(judgement: RunbookVerdict, reason: str) -> str:
-    fields = verdict_fields({**document(judgement), "reason": reason})
-    colour = GROUNDS[VERDICTS[judgement.verdict]]
+def _card(verdict: RunbookVerdict, reason: str) -> str:
+    fields = verdict_fields({**document(verdict), "reason": reason})
+    colour = GROUNDS[VERDICTS[verdict.verdict]]
     diagnosis = tag("b", html.escape(fields.diagnosis or "none"))
     if fields.symptom:
         dots = tag("span", html.escape(fields.certainty), "opacity:.75")
         diagnosis += f" {dots} {tag('code', html.escape(fields.symptom))}"
-    others = [finding.title for finding in judgement.findings if finding.symptom != fields.symptom]
+    others = [finding.title for finding in verdict.findings if finding.symptom != fields.symptom]
     rows = [
         ("Diagnosis", diagnosis),
         ("Check", f"{badge(fields.check, colour)} {html.escape(fields.detail)}".rstrip()),
-        ("Case", html.escape(judgement.case or "")),
+        ("Case", html.escape(verdict.case or "")),
         ("Other findings", html.escape("; ".join(others))),
     ]
     label = "text-align:left;vertical-align:top;padding:3px 16px 3px 0;font-weight:400;opacity:.75;white-space:nowrap"

@@ -87,14 +87,14 @@ def _names(cards: Sequence[HostGpu]) -> list[str]:
     return [f"{card.gpu.name}@{card.node}" if card.node else card.gpu.name for card in cards]
 
 
-def judge(request: PlanningRequest, layouts: Layouts | str, evidence: Evidence) -> RunbookVerdict:
+def verdict(request: PlanningRequest, layouts: Layouts | str, evidence: Evidence) -> RunbookVerdict:
     """The verdict: compared with the recorded question if it is unchanged, else whether it fits."""
     if isinstance(layouts, str):
         return RunbookVerdict(Verdict.FAIL, f"not planned: {layouts}", None, None, None, ())
     case = evidence.case
     if case is None or case.plan is None or _identity(request) != _identity(planner.question(case.plan)):
-        return plan_expected.judge_plan(layouts, None)
-    return plan_expected.judge_plan(layouts, case, diagnosing.judge_claims(evidence))
+        return plan_expected.plan_verdict(layouts, None)
+    return plan_expected.plan_verdict(layouts, case, diagnosing.check_claims(evidence))
 
 
 def _identity(request: PlanningRequest) -> tuple[object, ...]:

@@ -62,7 +62,7 @@ class Recording:
     case: Case
     answer: Answer
     """Current diagnosis."""
-    judgement: RunbookVerdict
+    verdict: RunbookVerdict
     secrets: Mapping[str, int]
     output: RecordedOutput | None = None
 
@@ -292,7 +292,7 @@ def _write(
             store(part / "case.yaml", _case_yaml(case, head=_FOUND if expect is None else _TOLD))
             # As it will be read: what the file cannot say is noticed here.
             read = _load(part)
-            judgement = diagnosing.judge(answer, replace(evidence, case=read))
+            verdict = diagnosing.verdict(answer, replace(evidence, case=read))
         if only_copy:
             if (place := _placed(folder, part)) != folder:
                 raise RunbooksError(
@@ -305,7 +305,7 @@ def _write(
     finally:
         if not is_safe:
             shutil.rmtree(part, ignore_errors=True)
-    return Recording(folder, read, answer, judgement, dict(redactor.counts))
+    return Recording(folder, read, answer, verdict, dict(redactor.counts))
 
 
 @contextlib.contextmanager

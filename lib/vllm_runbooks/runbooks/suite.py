@@ -41,7 +41,7 @@ from vllm_runbooks.host.processes import TAG, sweep
 from vllm_runbooks.runbooks import steps
 from vllm_runbooks.runbooks.bench import Bench, Gate, module, temporary_folder
 from vllm_runbooks.runbooks.changes import keep_previous
-from vllm_runbooks.runbooks.notebook import parse_judgement
+from vllm_runbooks.runbooks.notebook import parse_verdict
 from vllm_runbooks.runbooks.report import write_report
 from vllm_runbooks.runbooks.worker import one_line
 
@@ -178,7 +178,7 @@ class Suite:
     ) -> None:
         """Report a worker's answer to a run; `lost_on` are nodes that began it and were lost."""
         request = self.requests[index]
-        result = _judge(request, answer)
+        result = _checked_result(request, answer)
         if self.gate.is_closed and result.verdict is Verdict.ERROR:
             # The kernel was ended by us: that is no error of the run.
             result = _result(request, Verdict.INTERRUPTED, "interrupted")
@@ -353,38 +353,38 @@ def _came_to(result: RunResult) -> str:
     return ", ".join(filter(None, [result.verdict.value, result.outcome and result.outcome.value, cause]))
 
 
-def _judge(request: RunbookRequest, answer: Mapping[str, Any]) -> RunResult:
+def _checked_result(request: RunbookRequest, answer: Mapping[str, Any]) -> RunResult:
     if answer.get("reason"):
         return _result(request, Verdict.ERROR, answer["reason"], refused=bool(answer.get("refused")))
-    judgement = parse_judgement(answer.get("judgement"))
-    if judgement is None:
+    concluded = parse_verdict(answer.get("verdict"))
+    if concluded is None:
         return _result(request, Verdict.ERROR, "no verdict was written; the last cell must call conclude()")
-    if request.case is not None and judgement.case != request.case:
-        return _result(request, Verdict.ERROR, f"the verdict is for case {judgement.case}, not {request.case}")
-    return _result(request, judgement.verdict, judgement.reason, judgement)
+    if request.case is not None and concluded.case != request.case:
+        return _result(request, Verdict.ERROR, f"the verdict is for case {concluded.case}, not {request.case}")
+    return _result(request, concluded.verdict, concluded.reason, concluded)
 
 
 def _result(
     request: RunbookRequest,
     verdict: Verdict,
     reason: str,
-    judgement: RunbookVerdict | None = None,
+    concluded: RunbookVerdict | None = None,
     *,
     refused: bool = False,
 ) -> RunResult:
     reason = one_line(redact_text(reason))
     return RunResult(
         runbook=request.runbook,
-        case=request.case or (judgement.case if judgement else None),
+        case=request.case or (concluded.case if concluded else None),
         verdict=verdict,
-        outcome=judgement.outcome if judgement else None,
-        root_cause=judgement.root_cause if judgement else None,
+        outcome=concluded.outcome if concluded else None,
+        root_cause=concluded.root_cause if concluded else None,
         seconds=0.0,
-        findings=judgement.findings if judgement else (),
+        findings=concluded.findings if concluded else (),
         reason=reason,
         notebook=None,
         refused=refused,
-        facts=redact_record(judgement.facts) if judgement else {},
+        facts=redact_record(concluded.facts) if concluded else {},
     )
 
 

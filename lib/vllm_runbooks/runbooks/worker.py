@@ -24,7 +24,7 @@ from vllm_runbooks.core.records import RunbookVerdict, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.host.processes import TAG, adopt_orphans, reap, sweep
 from vllm_runbooks.runbooks import steps
-from vllm_runbooks.runbooks.notebook import cells_to_step, read_judgement
+from vllm_runbooks.runbooks.notebook import cells_to_step, read_verdict
 
 _START_S = 60
 _SAVE_EVERY_S = 1.0
@@ -165,7 +165,7 @@ def _of_step(order: Mapping[str, Any], output: Path, left: object) -> dict[str, 
     else:
         verdict = Verdict.FAIL
         reason = f"step {step} did not finish, and runs again when the run continues; see the notebook for the reason"
-    return {"judgement": {"schema": SCHEMA, **document(RunbookVerdict(verdict, reason, None, None, None, ()))}}
+    return {"verdict": {"schema": SCHEMA, **document(RunbookVerdict(verdict, reason, None, None, None, ()))}}
 
 
 def _file_of_step(order: Mapping[str, Any]) -> Path:
@@ -181,11 +181,11 @@ def _read_answer(output: Path, raised: str | None) -> dict[str, Any]:
     notebook = json.loads(output.read_text(encoding="utf-8"))
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     errors = [(cell, out) for cell in code for out in cell["outputs"] if out["output_type"] == "error"]
-    judgement = read_judgement(notebook)
+    verdict = read_verdict(notebook)
     is_verdict = (
         [(cell is code[-1], out["ename"]) for cell, out in errors] == [(True, "VerdictFailed")]
-        and judgement is not None
-        and judgement.verdict is Verdict.FAIL
+        and verdict is not None
+        and verdict.verdict is Verdict.FAIL
     )
     if errors and not is_verdict:
         cell, out = errors[0]
@@ -195,7 +195,7 @@ def _read_answer(output: Path, raised: str | None) -> dict[str, Any]:
         return {"reason": redact_text(f"{out['ename']}: {value} in cell {cell.get('id', '?')}; no verdict was reached")}
     if raised and not errors:
         return {"reason": redact_text(raised)}
-    return {"judgement": None if judgement is None else {"schema": SCHEMA, **document(judgement)}}
+    return {"verdict": None if verdict is None else {"schema": SCHEMA, **document(verdict)}}
 
 
 def _literal(path: str) -> str:

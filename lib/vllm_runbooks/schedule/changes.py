@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from vllm_runbooks.core.records import Verdict
-from vllm_runbooks.schedule.records import JobStanding, JudgedPart, StatusChange
+from vllm_runbooks.schedule.records import CheckedPart, JobStanding, StatusChange
 
 RANKS = {
     Verdict.PASS: 0,
@@ -28,13 +28,13 @@ MOST = 500
 """Most parts of a run, the worst first."""
 
 
-def worst(judged: Sequence[JudgedPart]) -> Verdict:
+def worst(judged: Sequence[CheckedPart]) -> Verdict:
     """The verdict of a whole run; one without parts is an error."""
     return max((part.verdict for part in judged), key=RANKS.__getitem__, default=Verdict.ERROR)
 
 
-def judge(
-    before: JobStanding, judged: Sequence[JudgedPart], *, job: str, at: str, host: str = "", folder: str | None = None
+def compare(
+    before: JobStanding, judged: Sequence[CheckedPart], *, job: str, at: str, host: str = "", folder: str | None = None
 ) -> tuple[JobStanding, StatusChange | None]:
     """The standing after a run, and the change to report, if any.
 
@@ -65,21 +65,21 @@ def judge(
     return after, change
 
 
-def _is_news(before: JobStanding, part: JudgedPart) -> bool:
+def _is_news(before: JobStanding, part: CheckedPart) -> bool:
     reported = before.reported.get(part.subject)
     if reported is None or RANKS[part.verdict] > RANKS[reported]:
         return True
     return part.root_cause is not None and part.root_cause not in before.causes.get(part.subject, ())
 
 
-def _merged(reported: Mapping[str, Verdict], news: Sequence[JudgedPart]) -> dict[str, Verdict]:
+def _merged(reported: Mapping[str, Verdict], news: Sequence[CheckedPart]) -> dict[str, Verdict]:
     merged = dict(reported)
     for part in news:
         merged[part.subject] = max(part.verdict, merged.get(part.subject, Verdict.PASS), key=RANKS.__getitem__)
     return merged
 
 
-def _causes(causes: Mapping[str, tuple[str, ...]], news: Sequence[JudgedPart]) -> dict[str, tuple[str, ...]]:
+def _causes(causes: Mapping[str, tuple[str, ...]], news: Sequence[CheckedPart]) -> dict[str, tuple[str, ...]]:
     merged = dict(causes)
     for part in news:
         if part.root_cause is not None:
@@ -87,7 +87,7 @@ def _causes(causes: Mapping[str, tuple[str, ...]], news: Sequence[JudgedPart]) -
     return merged
 
 
-def _says(news: Sequence[JudgedPart], verdict: Verdict) -> str:
+def _says(news: Sequence[CheckedPart], verdict: Verdict) -> str:
     if not news:
         return verdict.value
     named = [

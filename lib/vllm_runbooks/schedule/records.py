@@ -81,7 +81,7 @@ class MissedTime:
 
 
 @dataclass(frozen=True)
-class JudgedPart:
+class CheckedPart:
     """A part of a run, such as a runbook on a case."""
 
     subject: str
@@ -105,7 +105,7 @@ class StatusChange:
     """Verdict of the whole run."""
     message: str
     """One line."""
-    changed: tuple[JudgedPart, ...]
+    changed: tuple[CheckedPart, ...]
     """Parts that became worse, or recovered."""
     host: str = ""
     folder: str | None = None
@@ -154,7 +154,7 @@ class Turn:
     interrupted: tuple[str, ...] = ()
     """Planned times of runs that ended unseen."""
     passed: tuple[MissedTime, ...] = ()
-    parts: tuple[JudgedPart, ...] = ()
+    parts: tuple[CheckedPart, ...] = ()
     change: StatusChange | None = None
     sent: tuple[str, ...] = ()
     """Ids of the changes that the webhook accepted."""

@@ -24,11 +24,11 @@ from vllm_runbooks.history import store as history
 from vllm_runbooks.history.records import PROBE, HistoryEntry
 from vllm_runbooks.history.store import History
 from vllm_runbooks.host.running import RedactedOutput, SupervisedCommand
-from vllm_runbooks.runbooks.notebook import read_judgement
+from vllm_runbooks.runbooks.notebook import read_verdict
 from vllm_runbooks.schedule import jobs
 from vllm_runbooks.schedule.changes import MOST as MOST_JUDGED
 from vllm_runbooks.schedule.changes import RANKS, WHOLE, worst
-from vllm_runbooks.schedule.records import JudgedPart, ScheduledJob
+from vllm_runbooks.schedule.records import CheckedPart, ScheduledJob
 
 OUTPUT = "output.log"
 MOST = 50
@@ -45,7 +45,7 @@ _UNREAD = 2
 class JobRun:
     """Result of a run."""
 
-    judged: tuple[JudgedPart, ...]
+    judged: tuple[CheckedPart, ...]
     seconds: float
     folder: Path
     junit: Path | None
@@ -61,7 +61,7 @@ class JobRun:
         bad = [part for part in self.judged if part.verdict is self.verdict]
         if self.verdict is Verdict.PASS:
             return f"{len(bad)} passed"
-        first = bad[0] if bad else JudgedPart(WHOLE, Verdict.ERROR, None, "no verdict was written")
+        first = bad[0] if bad else CheckedPart(WHOLE, Verdict.ERROR, None, "no verdict was written")
         more = f"; and {len(bad) - 1} more" if len(bad) > 1 else ""
         return f"{first.subject}: {first.reason}{more}"
 
@@ -164,17 +164,17 @@ def run(job: ScheduledJob, into: Path, kept: History, environment: Mapping[str, 
         refused = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
     parts = list(_parts(job, into))
     if refused is not None:
-        whole = [JudgedPart(WHOLE, Verdict.ERROR, None, f"could not run: {refused}")]
+        whole = [CheckedPart(WHOLE, Verdict.ERROR, None, f"could not run: {refused}")]
     elif is_over:
-        whole = [JudgedPart(WHOLE, Verdict.ERROR, None, f"timed out after {job.timeout_s:g} s")]
+        whole = [CheckedPart(WHOLE, Verdict.ERROR, None, f"timed out after {job.timeout_s:g} s")]
     elif signalled is not None:
-        whole = [JudgedPart(WHOLE, Verdict.INTERRUPTED, None, ending)]
+        whole = [CheckedPart(WHOLE, Verdict.INTERRUPTED, None, ending)]
     elif status is None or status < 0:
-        whole = [JudgedPart(WHOLE, Verdict.ERROR, None, ending)]
+        whole = [CheckedPart(WHOLE, Verdict.ERROR, None, ending)]
     else:
         whole = _whole(job, status, into, parts, output if _mark(output) != before else None, read_entry=told)
     judged = [
-        JudgedPart(
+        CheckedPart(
             redact_text(part.subject), part.verdict, part.root_cause, " ".join(redact_text(part.reason).split())[:500]
         )
         for part in sorted([*parts, *whole], key=lambda part: -RANKS[part.verdict])[:MOST_JUDGED]
@@ -187,11 +187,11 @@ def _whole(
     job: ScheduledJob,
     status: int,
     into: Path,
-    parts: Sequence[JudgedPart],
+    parts: Sequence[CheckedPart],
     output: Path | None,
     *,
     read_entry: Callable[[], HistoryEntry | None],
-) -> list[JudgedPart]:
+) -> list[CheckedPart]:
     """The part for the exit status, if it says something else than the other parts."""
     if job.command[0] == "probe":
         return [_probed(job, status, into, read_entry())]
@@ -199,17 +199,17 @@ def _whole(
         return [_concluded(status, into, output)]
     if status == _UNREAD or not parts:
         return [
-            JudgedPart(
+            CheckedPart(
                 WHOLE, Verdict.ERROR, None, _last_line(into) or f"exit status {status}, and no verdict was written"
             )
         ]
     is_sound = RANKS[worst(parts)] <= RANKS[Verdict.SKIPPED]
     if is_sound == (status == 0):
         return []
-    return [JudgedPart(WHOLE, Verdict.ERROR, None, f"ended with exit status {status}: {_last_line(into)}")]
+    return [CheckedPart(WHOLE, Verdict.ERROR, None, f"ended with exit status {status}: {_last_line(into)}")]
 
 
-def _parts(job: ScheduledJob, into: Path) -> Iterator[JudgedPart]:
+def _parts(job: ScheduledJob, into: Path) -> Iterator[CheckedPart]:
     """Verdicts in `results.json`; only this run can have written it, the folder is its own."""
     if job.command[0] not in ("check", "run"):
         return
@@ -222,7 +222,7 @@ def _parts(job: ScheduledJob, into: Path) -> Iterator[JudgedPart]:
             symptom = str(cause["symptom"]) if isinstance(cause, Mapping) and cause.get("symptom") else None
             # A case that was recorded has a root cause, and passes: that is no trouble of this host.
             verdict = Verdict(run_data["verdict"])
-            yield JudgedPart(
+            yield CheckedPart(
                 " on ".join(named) or WHOLE,
                 verdict,
                 symptom if verdict is Verdict.FAIL else None,
@@ -230,30 +230,30 @@ def _parts(job: ScheduledJob, into: Path) -> Iterator[JudgedPart]:
             )
 
 
-def _probed(job: ScheduledJob, status: int, into: Path, entry: HistoryEntry | None) -> JudgedPart:
+def _probed(job: ScheduledJob, status: int, into: Path, entry: HistoryEntry | None) -> CheckedPart:
     """Result of a probe by its exit status, with the words of its history entry."""
     subject = " ".join(word for word in job.command[1:] if "://" in word)[:200] or WHOLE
     verdict = {0: Verdict.PASS, 1: Verdict.FAIL}.get(status, Verdict.ERROR)
     if entry is None or entry.verdict is None:
-        return JudgedPart(subject, verdict, None, _last_line(into))
+        return CheckedPart(subject, verdict, None, _last_line(into))
     if verdict is Verdict.FAIL and entry.verdict is not Verdict.PASS:
         verdict = entry.verdict
     cause = entry.results.get("root_cause")
     symptom = str(cause["symptom"]) if isinstance(cause, Mapping) and cause.get("symptom") else None
-    return JudgedPart(subject, verdict, symptom, entry.reason)
+    return CheckedPart(subject, verdict, symptom, entry.reason)
 
 
-def _concluded(status: int, into: Path, output: Path | None) -> JudgedPart:
+def _concluded(status: int, into: Path, output: Path | None) -> CheckedPart:
     """Verdict of an executed notebook."""
     data = _json(output) if output is not None else None
-    judgement = read_judgement(data) if isinstance(data, Mapping) else None
-    if judgement is None:
+    verdict = read_verdict(data) if isinstance(data, Mapping) else None
+    if verdict is None:
         reason = "no verdict was written; the last cell must call conclude()" if status == 0 else _last_line(into)
-        return JudgedPart(WHOLE, Verdict.ERROR, None, reason or f"ended with exit status {status}")
-    if status != 0 and judgement.verdict is not Verdict.FAIL:
-        return JudgedPart(WHOLE, Verdict.ERROR, None, f"ended with exit status {status}: {_last_line(into)}")
-    cause = judgement.root_cause.symptom if judgement.root_cause and judgement.verdict is Verdict.FAIL else None
-    return JudgedPart(judgement.case or WHOLE, judgement.verdict, cause, judgement.reason)
+        return CheckedPart(WHOLE, Verdict.ERROR, None, reason or f"ended with exit status {status}")
+    if status != 0 and verdict.verdict is not Verdict.FAIL:
+        return CheckedPart(WHOLE, Verdict.ERROR, None, f"ended with exit status {status}: {_last_line(into)}")
+    cause = verdict.root_cause.symptom if verdict.root_cause and verdict.verdict is Verdict.FAIL else None
+    return CheckedPart(verdict.case or WHOLE, verdict.verdict, cause, verdict.reason)
 
 
 def _output_of(job: ScheduledJob) -> Path | None:

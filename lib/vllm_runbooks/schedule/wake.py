@@ -27,7 +27,7 @@ from vllm_runbooks.history.records import WAKE, HistoryEntry
 from vllm_runbooks.history.store import History
 from vllm_runbooks.host.here import here
 from vllm_runbooks.schedule import changes, cron, jobs, policy, reports, runs, variables
-from vllm_runbooks.schedule.records import JobStanding, JudgedPart, MissedTime, ScheduledJob, StatusChange, Turn
+from vllm_runbooks.schedule.records import CheckedPart, JobStanding, MissedTime, ScheduledJob, StatusChange, Turn
 
 Clock = Callable[[], datetime]
 _ENTRIES = 500
@@ -130,9 +130,9 @@ def _run(
         judged, seconds, reason, folder = ran.judged, ran.seconds, ran.reason, str(ran.folder)
         junit = str(ran.junit) if ran.junit else None
     except InputError as error:
-        judged, seconds, reason = (JudgedPart(changes.WHOLE, Verdict.ERROR, None, str(error)),), 0.0, str(error)
+        judged, seconds, reason = (CheckedPart(changes.WHOLE, Verdict.ERROR, None, str(error)),), 0.0, str(error)
         folder, junit = None, None
-    standing, change = changes.judge(standing, judged, job=job.name, at=began, host=here().host, folder=folder)
+    standing, change = changes.compare(standing, judged, job=job.name, at=began, host=here().host, folder=folder)
     verdict, ended = changes.worst(judged), policy.stamp(now())
     standing = replace(
         standing,
@@ -187,8 +187,8 @@ def _interrupted(
             continue
         planned = str(entry.inputs.get("planned"))
         reason = f"the run of {planned} ended without a result"
-        judged = [JudgedPart(changes.WHOLE, Verdict.INTERRUPTED, None, reason)]
-        standing, change = changes.judge(standing, judged, job=job.name, at=policy.stamp(at), host=here().host)
+        judged = [CheckedPart(changes.WHOLE, Verdict.INTERRUPTED, None, reason)]
+        standing, change = changes.compare(standing, judged, job=job.name, at=policy.stamp(at), host=here().host)
         standing = replace(
             standing, last_run=policy.stamp(at), seconds=None, verdict=Verdict.INTERRUPTED, number=standing.number + 1
         )

@@ -33,8 +33,8 @@ from vllm_runbooks.probe.starts import Check, Guarded, LaunchChange, LaunchEvent
 from vllm_runbooks.reading import sources
 from vllm_runbooks.serve import durations, places, preflight, retries
 from vllm_runbooks.serve.attempt import LaunchOutcome, LaunchRunner, Limits, Proof
-from vllm_runbooks.serve.beside import Killings, Neighbours, Segments
 from vllm_runbooks.serve.elsewhere import Elsewhere, Run
+from vllm_runbooks.serve.neighbours import Killings, Neighbours, Segments
 from vllm_runbooks.serve.preflight import LaunchHost, Steady
 from vllm_runbooks.serve.subject import ServedLaunch, subject
 

@@ -16,7 +16,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.markup import clean_html
 from vllm_runbooks.core.records import Runbook, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
-from vllm_runbooks.runbooks.notebook import read_judgement
+from vllm_runbooks.runbooks.notebook import read_verdict
 from vllm_runbooks.runbooks.shown_cells import shown_cells
 from vllm_runbooks.site.myst import badge, code, contents, listed, prose, table
 
@@ -42,12 +42,10 @@ def paired(runbook: Runbook, executed: Path) -> RunbookPage:
     for path in candidates:
         with suppress(OSError, ValueError):
             notebook = json.loads(path.read_text(encoding="utf-8"))
-            judgement = read_judgement(notebook)
-            if judgement:
+            verdict = read_verdict(notebook)
+            if verdict:
                 source = json.loads(Path(runbook.path).read_text(encoding="utf-8-sig"))
-                return RunbookPage(
-                    runbook, safe_notebook(source, notebook, path.name), judgement.verdict, judgement.case
-                )
+                return RunbookPage(runbook, safe_notebook(source, notebook, path.name), verdict.verdict, verdict.case)
     raise InputError(
         f"{executed}: contains no run of {runbook.id} with a verdict; run `vllm-runbooks check --out {executed}`"
     )

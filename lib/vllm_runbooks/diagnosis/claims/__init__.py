@@ -23,7 +23,7 @@ from vllm_runbooks.plan.figures import EXPECTED, HIGH, LOW, written
 from vllm_runbooks.reading.startup_log import log_lines
 
 
-def judge(
+def check(
     authored: Claims,
     answer: Answer | None,
     starts: Sequence[ServerRun],

@@ -216,7 +216,7 @@ def _remedies_view(remedies: Sequence[Remedy], say: Wording) -> list[TextBlock]:
             lines = [Line("       " + styled(line, Tone.COMMAND)) for line in remedy.command.splitlines()]
             blocks += [BLANK, *lines, BLANK]
     return headed(
-        say("FIXES, cheapest first"), [*blocks, *(Prose(line) for line in answer_words.judgements(remedies, say))]
+        say("FIXES, cheapest first"), [*blocks, *(Prose(line) for line in answer_words.verdicts(remedies, say))]
     )
 
 
@@ -331,7 +331,7 @@ def remedies(answer: Answer) -> RenderedView:
         text = joined([begun, finding.do_first]) if finding else text
         return _in_its_language(answer, text + below, (first or tag("p", escape(text))) + noted)
     ways = [_way_out(number, remedy, say) for number, remedy in enumerate(answer.remedies, 1)]
-    judged = [remark(text) for text in answer_words.judgements(answer.remedies, say)]
+    judged = [remark(text) for text in answer_words.verdicts(answer.remedies, say)]
     html = first + "".join([*ways, *judged]) + noted
     head = f"{joined([begun, finding.do_first])}\n\n" if finding else ""
     return _in_its_language(answer, head + plain(_remedies_view(answer.remedies, say)) + below, html)

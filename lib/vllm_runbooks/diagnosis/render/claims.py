@@ -11,7 +11,7 @@ from vllm_runbooks.core.records import CheckedClaim, Facts
 from vllm_runbooks.core.views.elements import TRUTHS, badge, cut, prose, quoted, tag, wrap
 
 
-def judged(claims: Sequence[CheckedClaim]) -> RenderedView:
+def table(claims: Sequence[CheckedClaim]) -> RenderedView:
     """The claims of a document, each with its verdict, figures and source lines."""
     if not claims:
         text = "No claims to check: they belong to the recorded case of this runbook."

@@ -1,1 +1,1 @@
-"""`edge10 judge`: whether quantising cost accuracy."""
+"""`edge10 compare`: whether quantising cost accuracy."""

@@ -1,4 +1,4 @@
-"""`vllm-runbooks edge10 judge`."""
+"""`vllm-runbooks edge10 compare`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _RESULTS = click.Path(path_type=Path)
 
 @click.command(
     epilog=given.examples(
-        "edge10 judge outputs/float outputs/awq",
-        "edge10 judge float.txt awq.txt --threshold 0.02",
-        "edge10 judge mmlu-float.json mmlu-awq.json --format json",
+        "edge10 compare outputs/float outputs/awq",
+        "edge10 compare float.txt awq.txt --threshold 0.02",
+        "edge10 compare mmlu-float.json mmlu-awq.json --format json",
     )
 )
 @click.argument("float_", type=_RESULTS, metavar="ORIGINAL")
@@ -38,7 +38,7 @@ _RESULTS = click.Path(path_type=Path)
 )
 @given.EXPLAIN
 @given.FORMAT
-def judge(*, float_: Path, quantised: Path, threshold: float, confidence: float, explain: bool, form: str) -> int:
+def compare(*, float_: Path, quantised: Path, threshold: float, confidence: float, explain: bool, form: str) -> int:
     """Report whether the quantized model is less accurate than the float model, and whether that may be chance.
 
     ORIGINAL (float) and QUANTISED are each a report of EvalScope, its work folder, the table that it prints, or results
@@ -56,7 +56,7 @@ def judge(*, float_: Path, quantised: Path, threshold: float, confidence: float,
     from vllm_runbooks.edge10.accuracy.records import Accuracy
 
     results.distinct(float_, quantised)
-    comparison = accuracy.judge(
+    comparison = accuracy.compare(
         results.read(float_), results.read(quantised), threshold=threshold, confidence=confidence
     )
     if form == "json":

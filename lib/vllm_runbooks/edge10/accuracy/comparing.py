@@ -62,7 +62,7 @@ def check(threshold: float, confidence: float) -> None:
         )
 
 
-def judge(
+def compare(
     float_: EvaluationResults,
     quantised: EvaluationResults,
     *,

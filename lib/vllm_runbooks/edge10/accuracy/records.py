@@ -125,7 +125,7 @@ class ScoreComparison:
 
 @dataclass(frozen=True)
 class AccuracyComparison:
-    """Output of `edge10 judge --format json`: quantised against float."""
+    """Output of `edge10 compare --format json`: quantised against float."""
 
     verdict: Accuracy
     reason: str

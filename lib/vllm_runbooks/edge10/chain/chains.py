@@ -1,6 +1,6 @@
 """The chain on open parts: quantise a model, serve the float and the quantised one in turn, compare their scores.
 
-    parts ── quantise ── serve float ── evaluate float ── serve quantised ── evaluate quantised ── judge
+    parts ── quantise ── serve float ── evaluate float ── serve quantised ── evaluate quantised ── compare
 
 Invalid input is rejected before anything is started. After that each link records its result, nothing is raised, and
 the files stay where the record says.
@@ -307,12 +307,12 @@ class _ChainRun:
         began = time.monotonic()
         try:
             first, second = (results.read(evaluating.folder_of(place, name)) for name in (_FLOAT, _QUANTISED))
-            self.accuracy = accuracy.judge(first, second, threshold=self.threshold)
+            self.accuracy = accuracy.compare(first, second, threshold=self.threshold)
         except InputError as error:
-            self._add(ChainLink("judge", LaunchResult.FAILED, f"{error}"))
+            self._add(ChainLink("compare", LaunchResult.FAILED, f"{error}"))
             return
         text = f"{self.accuracy.verdict.value}: {self.accuracy.reason}"
-        self._add(ChainLink("judge", LaunchResult.PASSED, text, time.monotonic() - began))
+        self._add(ChainLink("compare", LaunchResult.PASSED, text, time.monotonic() - began))
 
     def _record(self, place: Path | None, *, needs: tuple[str, ...] = ()) -> OpenChain:
         wrong = next(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from vllm_runbooks.edge10.accuracy.records import AccuracyComparison
 from vllm_runbooks.probe.starts import Guarded, LaunchResult
 
-LINKS = ("parts", "quantise", "serve", "evaluate-float", "evaluate-quantised", "judge")
+LINKS = ("parts", "quantise", "serve", "evaluate-float", "evaluate-quantised", "compare")
 """The steps in their order; "serve" comes before each evaluation."""
 
 

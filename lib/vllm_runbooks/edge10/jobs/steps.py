@@ -380,7 +380,7 @@ def _order(job: EdgeJob, facts: Toolchain) -> Iterator[str]:
     )
     scripts = ["4-evaluate.py"] if job.kind == "vlm" else ["4-evaluate-float.py", "4-evaluate-quantised.py"]
     asking = " and ".join(f"`{host_commands.line('script', path=name)}`" for name in scripts)
-    yield f"{asking}, then `vllm-runbooks edge10 judge {RESULTS}/float {RESULTS}/quantised{judged}`"
+    yield f"{asking}, then `vllm-runbooks edge10 compare {RESULTS}/float {RESULTS}/quantised{judged}`"
     looked = f"vllm-runbooks edge10 preflight compile --model {model} --data ."
     yield f"`{looked}`, then `./0-containers.sh compile python3 {COMPILE}`"
     compiled = shlex.quote(names.compiled(job, facts))

@@ -22,7 +22,7 @@ from vllm_runbooks.edge10.scripts import (
 )
 from vllm_runbooks.edge10.scripts.readings import FilePart, ReadFile, ScriptSet
 from vllm_runbooks.lint.hits import Hit
-from vllm_runbooks.lint.judged import LintedText, LintRequest
+from vllm_runbooks.lint.linted_text import LintedText, LintRequest
 from vllm_runbooks.lint.linting import Knowledge
 from vllm_runbooks.reading.documents import LaunchFile
 

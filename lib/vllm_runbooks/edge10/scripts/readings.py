@@ -20,7 +20,7 @@ from vllm_runbooks.edge10.scripts.pieces import FilePiece, cut_file
 from vllm_runbooks.edge10.scripts.program import ScriptProgram
 from vllm_runbooks.edge10.scripts.values import ScriptEvent, ScriptValue
 from vllm_runbooks.lint.hits import Hit
-from vllm_runbooks.lint.judged import LintedText
+from vllm_runbooks.lint.linted_text import LintedText
 from vllm_runbooks.reading.documents.python_text import NotPythonError, PythonText
 from vllm_runbooks.reading.shell import Assignment
 

@@ -74,7 +74,7 @@ def nodes(*snapshots: str | Evidence, model: str = "") -> CheckedCluster:
     return clusters.check(read_nodes(snapshots), specs(), model=model)
 
 
-def judge_nodes(cluster: CheckedCluster, evidence: Evidence | None) -> RunbookVerdict:
+def nodes_verdict(cluster: CheckedCluster, evidence: Evidence | None) -> RunbookVerdict:
     """The verdict on several nodes: against what a case expects, else on whether a launch over them would work."""
     case = evidence.case if evidence is not None else None
     if case is not None:

@@ -40,9 +40,9 @@ def health(seen: Evidence | Observation, *, gpus: str = "") -> Health:
 
     check_texts(gpus=gpus)
     observed = observation(seen) if isinstance(seen, Evidence) else seen
-    return vitals.judge(observed, serving(), knowledge, cards=cards(gpus) if gpus.strip() else ())
+    return vitals.check(observed, serving(), knowledge, cards=cards(gpus) if gpus.strip() else ())
 
 
-def judge_health(health_record: Health, evidence: Evidence | None = None) -> RunbookVerdict:
+def health_verdict(health_record: Health, evidence: Evidence | None = None) -> RunbookVerdict:
     """The verdict on a server: compared with the evidence's case, else whether anything is wrong."""
-    return expected.judge_health(health_record, evidence.case if evidence is not None else None)
+    return expected.health_verdict(health_record, evidence.case if evidence is not None else None)

@@ -301,14 +301,14 @@ class LintedText:
     def _of_meaning(self) -> Iterator[Hit]:
         commands = [self._command(launch, parsed) for launch, parsed in self.parsed]
         for (launch, parsed), command in zip(self.parsed, commands, strict=True):
-            for judgement in meaning.rules_broken(command):
-                if not self._is_private(launch, parsed, judgement):
-                    yield self._placed(launch, parsed, judgement)
+            for broken in meaning.rules_broken(command):
+                if not self._is_private(launch, parsed, broken):
+                    yield self._placed(launch, parsed, broken)
         for loose in self.page.loose:
             yield from self._of_option(loose)
         for group in together(self.page, [launch for launch, _ in self.parsed]):
-            for index, judgement in meaning.rules_broken_together([commands[index] for index in group]):
-                yield self._placed(*self.parsed[group[index]], judgement)
+            for index, broken in meaning.rules_broken_together([commands[index] for index in group]):
+                yield self._placed(*self.parsed[group[index]], broken)
 
     def _of_option(self, loose: LooseOption) -> Iterator[Hit]:
         if loose.where != "bare":
@@ -323,9 +323,9 @@ class LintedText:
             methods=self._quantization["methods"],
             formats=self._quantization["formats"],
         )
-        for judgement in meaning.rules_broken(command):
-            if judgement.rule in meaning.OF_ONE_OPTION:
-                yield Hit(judgement.rule, loose.start, loose.end, {**judgement.says, "vllm": data.checked})
+        for broken in meaning.rules_broken(command):
+            if broken.rule in meaning.OF_ONE_OPTION:
+                yield Hit(broken.rule, loose.start, loose.end, {**broken.says, "vllm": data.checked})
 
     @cached_property
     def _quantization(self) -> dict[str, Mapping[str, Mapping[str, Any]]]:
@@ -364,13 +364,13 @@ class LintedText:
         text = " ".join(self.text[gpus.start : gpus.end].split())
         return text if any(sign.isalpha() for sign in text) else ""
 
-    def _placed(self, launch: WrittenLaunch, parsed: Parsed, judgement: meaning.BrokenRule) -> Hit:
+    def _placed(self, launch: WrittenLaunch, parsed: Parsed, broken: meaning.BrokenRule) -> Hit:
         """Locate a broken rule: at its option, else its variable, else the launch."""
         from_, to = launch.start, launch.end
         if launch.prefix:
             from_, to = launch.prefix[0].start, launch.prefix[-1].end
-        index = next((parsed.places[dest][-1] for dest in judgement.dests if parsed.places.get(dest)), None)
-        variable = next((launch.environment[name] for name in judgement.variables if name in launch.environment), None)
+        index = next((parsed.places[dest][-1] for dest in broken.dests if parsed.places.get(dest)), None)
+        variable = next((launch.environment[name] for name in broken.variables if name in launch.environment), None)
         if index is not None and launch.entry in CALLS:
             from_, to = launch.keywords[index].name_start, launch.keywords[index].end
         elif index is not None:
@@ -378,30 +378,30 @@ class LintedText:
         elif variable is not None:
             from_, to = variable.start, variable.end
         edits: tuple[Replacement, ...] = ()
-        if index is not None and self.knowledge.tables.get(judgement.rule, {}).get("removes"):
-            edits = editing.edits(self.page, launch, [Edit("remove", judgement.dests[0])], self.data(launch))
-        where = self._where(launch, index, judgement) if index is not None else ""
-        says = {**judgement.says, "vllm": self.data(launch).checked}
-        return Hit(judgement.rule, from_, to, says, edits, where=where, is_call=launch.entry in CALLS)
+        if index is not None and self.knowledge.tables.get(broken.rule, {}).get("removes"):
+            edits = editing.edits(self.page, launch, [Edit("remove", broken.dests[0])], self.data(launch))
+        where = self._where(launch, index, broken) if index is not None else ""
+        says = {**broken.says, "vllm": self.data(launch).checked}
+        return Hit(broken.rule, from_, to, says, edits, where=where, is_call=launch.entry in CALLS)
 
-    def _is_private(self, launch: WrittenLaunch, parsed: Parsed, judgement: meaning.BrokenRule) -> bool:
+    def _is_private(self, launch: WrittenLaunch, parsed: Parsed, broken: meaning.BrokenRule) -> bool:
         """Whether a secret is in the config file rather than on the command line."""
-        if judgement.rule != _IN_ARGUMENTS:
+        if broken.rule != _IN_ARGUMENTS:
             return False
-        indices = [index for dest in judgement.dests for index in parsed.places.get(dest, ())]
+        indices = [index for dest in broken.dests for index in parsed.places.get(dest, ())]
         return bool(indices) and all(self._in_config(launch, index) for index in indices)
 
     def _in_config(self, launch: WrittenLaunch, index: int) -> bool:
         word = config_files.word_of(launch)
         return self._config(launch) is not None and word is not None and launch.words[index] is word
 
-    def _where(self, launch: WrittenLaunch, index: int, judgement: meaning.BrokenRule) -> str:
+    def _where(self, launch: WrittenLaunch, index: int, broken: meaning.BrokenRule) -> str:
         """Prefix with the line of the config file that a hit is about."""
         config = self._config(launch)
         if config is None or launch.entry in CALLS or not self._in_config(launch, index):
             return ""
         lines = {key.replace("-", "_"): line for key, line in config.lines.items()}
-        line = next((lines[dest] for dest in judgement.dests if dest in lines), None)
+        line = next((lines[dest] for dest in broken.dests if dest in lines), None)
         return f"{launch.words[index].value}, line {line}: " if line is not None else ""
 
     def _of_opinion(self, ask: Ask) -> Iterator[Hit]:

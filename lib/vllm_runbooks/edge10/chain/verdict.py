@@ -7,7 +7,7 @@ from vllm_runbooks.edge10.accuracy.records import Accuracy
 from vllm_runbooks.edge10.chain.records import OpenChain
 
 
-def judge_chain(chain: OpenChain) -> RunbookVerdict:
+def chain_verdict(chain: OpenChain) -> RunbookVerdict:
     """Pass if less was lost than the threshold; else why that is not established."""
     if chain.accuracy is not None:
         verdict = Verdict.PASS if chain.accuracy.verdict is Accuracy.KEPT else Verdict.FAIL

@@ -11,39 +11,41 @@ from vllm_runbooks.diagnosis import expected as diagnosis_expected
 from vllm_runbooks.probe.starts import Fleet, Guarded, LaunchResult, LoadResult, Printed
 
 
-def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> RunbookVerdict:
+def verdict(answer: Answer, started: Guarded, proved: Guarded | None = None) -> RunbookVerdict:
     """The verdict on a live run: the server was ready, or a remedy made it ready."""
-    judgement = diagnosis_expected.judge(answer, None, ())
+    diagnosed = diagnosis_expected.verdict(answer, None, ())
     if started.failed_check is not None:
-        return replace(judgement, verdict=Verdict.FAIL, reason=started.failed_check)
+        return replace(diagnosed, verdict=Verdict.FAIL, reason=started.failed_check)
     if is_ready(started):
         unproved = "" if started.attempts[-1].health_checks else ", according to its log; its address is unknown"
-        return replace(judgement, verdict=Verdict.PASS, reason=f"the server was ready{unproved}", outcome=Outcome.READY)
+        return replace(diagnosed, verdict=Verdict.PASS, reason=f"the server was ready{unproved}", outcome=Outcome.READY)
     if proved is None:
-        return judgement
+        return diagnosed
     if is_ready(proved):
         cause = answer.root_cause.title if answer.root_cause else "the failure"
         reason = f"{cause}: fixed by the change, the server was ready in {proved.attempts[-1].ready_s:.0f} s"
-        return replace(judgement, verdict=Verdict.PASS, reason=reason)
-    reason = f"the fix did not make the server ready; {judgement.reason}"
-    return replace(judgement, verdict=Verdict.FAIL, reason=reason)
+        return replace(diagnosed, verdict=Verdict.PASS, reason=reason)
+    reason = f"the fix did not make the server ready; {diagnosed.reason}"
+    return replace(diagnosed, verdict=Verdict.FAIL, reason=reason)
 
 
-def judge_pair(answer: Answer, first: Guarded, second: Guarded | None, proved: Guarded | None = None) -> RunbookVerdict:
+def pair_verdict(
+    answer: Answer, first: Guarded, second: Guarded | None, proved: Guarded | None = None
+) -> RunbookVerdict:
     """The verdict on two compared launches: both must be ready and answer the whole load."""
     if not is_ready(first) or second is None:
-        return judge(answer, first, proved)
-    judgement = replace(diagnosis_expected.judge(answer, None, ()), outcome=Outcome.READY)
+        return verdict(answer, first, proved)
+    diagnosed = replace(diagnosis_expected.verdict(answer, None, ()), outcome=Outcome.READY)
     wrong = next(chain(_wrong("the first", first), _wrong("the second", second)), None)
     if wrong is not None:
-        return replace(judgement, verdict=Verdict.FAIL, reason=wrong, outcome=answer.outcome)
+        return replace(diagnosed, verdict=Verdict.FAIL, reason=wrong, outcome=answer.outcome)
     loads = [item.attempts[-1].measured for item in (first, second)]
     rates = [f"{load.tokens_per_s:.0f}" if load and load.tokens_per_s else "unknown" for load in loads]
     reason = f"both were ready and answered the load: {', then '.join(rates)} tokens/s"
-    return replace(judgement, verdict=Verdict.PASS, reason=reason)
+    return replace(diagnosed, verdict=Verdict.PASS, reason=reason)
 
 
-def judge_split(
+def split_verdict(
     alone: Guarded, copies: Fleet, split: Guarded, lines: Sequence[Sequence[Printed]] = ()
 ) -> RunbookVerdict:
     """The verdict on a split: copies that share a load, one server over as many GPUs, log lines that show it."""
