@@ -95,7 +95,7 @@ def test_a_host_names_the_gpu_for_the_next_launch_and_its_command() -> None:
     """With the problems of the others, worst first, and only columns and rows that say something."""
     text = plain(summary_view(host_summaries.summarize(host_loading.inventory("host-8xa100-shared"), file="x.json")))
 
-    assert text.startswith("3 PROBLEMS   8\u00d7 A100-80GB · constructed example\n\n! GPU 0: ")
+    assert text.startswith("3 PROBLEMS   8\u00d7 A100-80GB · synthetic example\n\n! GPU 0: ")
     assert "CUDA_VISIBLE_DEVICES=4 vllm-runbooks serve -- vllm serve MODEL" in text
     assert "  GPU  in use    use" in text
     assert "Details of GPU 2, 5-7 are unknown." in text

@@ -621,6 +621,6 @@ def test_the_runbook_asks_a_ray_cluster(ring: Ring, short_folder: Path) -> None:
         own = ring.address(host)
         assert own in shown["nodes-step"]
         assert f"{own}: export VLLM_HOST_IP={own} NCCL_SOCKET_IFNAME=v0" in shown["ways-step"]
-    assert "asked through Ray" in shown["summary"]
+    assert "queried through Ray" in shown["summary"]
     assert "open" in shown["ways-step"]
     assert "unknown model" in " ".join(shown["layout-step"].split())

@@ -71,7 +71,7 @@ TEMPLATE = "/x/tool_chat_template_gemma4.jinja"
 
 BROKEN: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, str]]] = [
     ("heads-not-divisible", {"tensor_parallel_size": 3}, QWEN3, {"heads": "32", "fitting": "1, 2, 4, 8, 16, 32"}),
-    ("vocabulary-not-divisible", {"tensor_parallel_size": 3}, QWEN3, {"padded": "151936"}),
+    ("vocabulary-not-divisible", {"tensor_parallel_size": 3}, QWEN3, {"vocabulary": "151936"}),
     ("kv-heads-not-divisible", {"tensor_parallel_size": 7}, {"model": "Qwen/Qwen2.5-0.5B-Instruct"}, {"heads": "2"}),
     ("kv-heads-replicated", {"tensor_parallel_size": 16}, QWEN3, {"copies": "2"}),
     ("encoder-heads-not-divisible", {"tensor_parallel_size": 8}, GLM, {"heads": "12", "size": "8"}),
@@ -364,8 +364,8 @@ def _of_size(rule: str, **says: str) -> list[Said]:
         (6, {"kv_heads": 4}, []),
         # The vocabulary is padded to a multiple of 64: 100 to 128, 128 to itself, 129 to 192.
         (2, {"vocabulary_size": 100}, []),
-        (3, {"vocabulary_size": 100}, _of_size("vocabulary-not-divisible", size="3", vocabulary="100", padded="128")),
-        (3, {"vocabulary_size": 128}, _of_size("vocabulary-not-divisible", size="3", vocabulary="128", padded="128")),
+        (3, {"vocabulary_size": 100}, _of_size("vocabulary-not-divisible", size="3", vocabulary="128")),
+        (3, {"vocabulary_size": 128}, _of_size("vocabulary-not-divisible", size="3", vocabulary="128")),
         (3, {"vocabulary_size": 129}, []),
         # No number of ranks.
         (True, {"attention_heads": 3}, []), ("2", {"attention_heads": 3}, []), (0, {"attention_heads": 3}, []),

@@ -65,7 +65,7 @@ def _summary(inventory: Inventory) -> Iterator[str]:
     driver = f"; driver {inventory.driver or 'unknown'}, CUDA {inventory.cuda or 'unknown'}" if inventory.gpus else ""
     yield cut(f"{count}{why}{driver}", 400)
     if inventory.constructed:
-        yield cut(f"constructed example, not read on a host: {inventory.source or 'from no source'}", 400)
+        yield cut(f"synthetic example, not read on a host: {inventory.source or 'from no source'}", 400)
 
 
 def _row(gpu: GpuFacts) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ def about(host: Inspected) -> Iterator[str]:
     if release:
         yield f"vLLM {cut(release, _MAX_NAME)}"
     if host.constructed:
-        yield "constructed example"
+        yield "synthetic example"
 
 
 def _no_gpus(host: Inspected) -> str:

@@ -179,7 +179,7 @@ def _vocabulary(command: LaunchFacts) -> Iterator[BrokenRule]:
         return
     padded = -(-words // _VOCABULARY_STEP) * _VOCABULARY_STEP
     if padded % split[1]:
-        yield _cut(command, "meaning.vocabulary-not-divisible", vocabulary=words, padded=padded)
+        yield _cut(command, "meaning.vocabulary-not-divisible", vocabulary=padded)
 
 
 def _layers(command: LaunchFacts) -> Iterator[BrokenRule]:

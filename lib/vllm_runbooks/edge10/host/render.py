@@ -73,7 +73,7 @@ def host(checked: CheckedHost) -> list[TextBlock]:
     headline, tone = _headline(checked), _VERDICTS[checked.ok][3]
     lead: list[TextBlock] = [SentenceLines(styled(headline.verdict, tone) + f": {headline.why}")]
     if checked.constructed:
-        text = f"constructed example, not read on a host: {visible(checked.source or 'from no source')}"
+        text = f"synthetic example, not read on a host: {visible(checked.source or 'from no source')}"
         lead.append(SentenceLines(cut(text, 400)))
     sections: tuple[tuple[str, list[TextBlock]], ...] = (
         ("HOST", list(map(bulleted, _facts(checked)))),

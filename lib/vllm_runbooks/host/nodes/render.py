@@ -125,7 +125,7 @@ def _assignments(variables: Mapping[str, str]) -> str:
     return " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
 
 
-_ASKED = {"ray": ", asked through Ray", "ssh": ", asked over ssh"}
+_ASKED = {"ray": ", queried through Ray", "ssh": ", queried over SSH"}
 
 
 def _summary(cluster: Cluster) -> Iterator[str]:

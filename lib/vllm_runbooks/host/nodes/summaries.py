@@ -54,10 +54,10 @@ def _about(cluster: Cluster) -> Iterator[str]:
         yield gpus
     elif cluster.nodes and all(compared.GPUS.of(node) == compared.NO_GPUS for node in cluster.nodes):
         yield "no GPU"
-    if how := {"ray": "asked through Ray", "ssh": "asked over ssh"}.get(cluster.method or ""):
+    if how := {"ray": "queried through Ray", "ssh": "queried over SSH"}.get(cluster.method or ""):
         yield how
     if cluster.constructed:
-        yield "constructed example"
+        yield "synthetic example"
 
 
 def _sentences(cluster: CheckedCluster) -> Iterator[str]:
