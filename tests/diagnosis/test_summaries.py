@@ -56,8 +56,9 @@ def test_a_failed_launch_begins_with_state_cause_proof_and_fix() -> None:
     assert lines[5] == """  Fix   --limit-mm-per-prompt '{"video": 0}'"""
     assert lines[6].startswith("        Cost: requests with a video are rejected")
     assert [line for line in lines if line.endswith("lint \u2013  plan \u2013  vLLM \u2013")]
-    assert "add --command FILE and --gpus" in lines[-3]
+    assert "add --command FILE and --gpus." in lines[-3]
     assert lines[-1].strip().endswith("vllm-runbooks diagnose x --explain")
+    assert any(line.endswith("add --command FILE.") for line in shown(diagnosing.diagnose(evidence), gpus="RTX3090"))
 
 
 def test_the_build_of_a_version_is_left_out() -> None:

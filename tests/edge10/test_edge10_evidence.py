@@ -174,7 +174,7 @@ def test_a_description_that_contradicts_itself_makes_nothing(tmp_path: Path) -> 
     [
         ({"evidence": "tiny-cpu-served"}, "tiny-cpu-served: is not a recorded job; use one, or a folder with job.yaml"),
         ({"live": "yes"}, "live: 'yes' must be True or False; no host is read"),
-        ({"results": "one.txt"}, "results: 1 given; use those of the float model, then those of the quantised model"),
+        ({"results": "one.txt"}, "results: 1 given; use those of the float model, then those of the quantized model"),
         ({"job": 1.1}, "job: 1.1 is not a string"),
         ({"compiled": "/none"}, "/none: "),
     ],

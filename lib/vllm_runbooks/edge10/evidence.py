@@ -293,10 +293,10 @@ def _artefact(source: _Source) -> artefacts.ScannedFolder:
 
 def _compared(named: Sequence[_Source], threshold: float | None) -> AccuracyComparison | str:
     if not named:
-        return "No results; set results to those of the float and of the quantised model."
+        return "No results; set results to those of the float and of the quantized model."
     if len(named) != 2:
         raise InputError(
-            f"results: {len(named)} given; use those of the float model, then those of the quantised model"
+            f"results: {len(named)} given; use those of the float model, then those of the quantized model"
         )
     paths = [Path(source) for source in named if isinstance(source, str)]
     if len(paths) == len(named):

@@ -213,8 +213,8 @@ def accuracy(report: JobReport) -> StepText | None:
     if isinstance(comparison, str):
         return None
     words = {
-        Accuracy.KEPT: "The quantised model can be compiled.",
-        Accuracy.LOST: "Do not compile this checkpoint: quantise again, or accept the loss with a larger threshold.",
+        Accuracy.KEPT: "The quantized model can be compiled.",
+        Accuracy.LOST: "Do not compile this checkpoint: quantize again, or accept the loss with a larger threshold.",
         Accuracy.UNKNOWN: "Ask more questions: the interval is too wide for a verdict.",
     }
     return StepText(sentence_of(f"{comparison.verdict.value}: {comparison.reason}"), do=words[comparison.verdict])

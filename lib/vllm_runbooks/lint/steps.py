@@ -51,5 +51,5 @@ def migration(moved: Migrated) -> StepText:
     counts = issues.counted(moved.issues) if moved.issues else "no problems"
     fact = f"For {issues.release(moved)}: {counts}; {count_of(count, 'default')} changed."
     explicit = sum(change.explicit for change in moved.changed_defaults)
-    so = f"The rewritten text sets {explicit} of them to the old default to keep the behaviour." if explicit else ""
+    so = f"The rewritten text sets {explicit} of them to the old default to keep the behavior." if explicit else ""
     return StepText(fact, so)

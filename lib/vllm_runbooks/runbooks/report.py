@@ -201,12 +201,8 @@ def _diagnosis(run: Mapping[str, Any], fields: VerdictFields) -> str:
     if not fields.symptom:
         return title
     outcome = run.get("outcome")
-    basis = (
-        safe(fields.certainty),
-        safe(_OUTCOMES.get(str(outcome), outcome or "")),
-        f"<code>{safe(fields.symptom)}</code>",
-    )
-    return f"{title}<p class=reason>{' · '.join(filter(None, basis))}</p>"
+    basis = (safe(fields.certainty), safe(_OUTCOMES.get(str(outcome), outcome or "")))
+    return f"{title}<p class=reason>{' · '.join(filter(None, basis))}<br><code>{safe(fields.symptom)}</code></p>"
 
 
 def _findings(run: Mapping[str, Any], fields: VerdictFields) -> str:

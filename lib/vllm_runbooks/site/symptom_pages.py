@@ -54,7 +54,7 @@ GROUPS = {
     "attn": "Attention", "cli": "Command line", "cuda": "CUDA and driver", "edge10": "Edge10", "engine": "Engine",
     "flashinfer": "FlashInfer", "mem": "GPU memory", "host": "Host", "install": "Installation", "kv": "KV cache",
     "lora": "LoRA", "model": "Model files", "mm": "Multimodal input", "port": "Network ports", "other": "Other",
-    "oom": "Out of memory", "platform": "Platform", "quant": "Quantisation", "ray": "Ray", "api": "Requests",
+    "oom": "Out of memory", "platform": "Platform", "quant": "Quantization", "ray": "Ray", "api": "Requests",
     "dist": "Several GPUs and hosts", "storage": "Storage", "torch_compile": "torch.compile", "triton": "Triton",
 }  # fmt: skip
 """Headings by first word of the ids, in the order of the index; a missing one is last, as its word."""

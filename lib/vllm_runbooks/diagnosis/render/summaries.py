@@ -63,7 +63,7 @@ def summarize(
         say(answer.outcome.value).upper(),
         OUTCOME_TONES[answer.outcome],
         tuple(_about(answer, gpus, start, say)),
-        fix=_fix(answer, say, has_command=has_command),
+        fix=_fix(answer, say, has_gpus=bool(gpus), has_command=has_command),
         fix_name=say("Fix"),
         steps=tuple(_notes(answer, say)),
         more=_more(answer, again, say),
@@ -234,18 +234,27 @@ def option_text(edits: Sequence[Edit]) -> str:
     return " ".join([*variables, *options, *([without] if without else [])])
 
 
-def _fix(answer: Answer, say: Wording, *, has_command: bool) -> SuggestedFix | None:
+def _fix(answer: Answer, say: Wording, *, has_gpus: bool, has_command: bool) -> SuggestedFix | None:
     """The first fix; a sentence if no remedy is offered."""
     cause = answer.root_cause
     if not answer.remedies:
         text = cause.do_first if cause is not None else ""
         return SuggestedFix(text, is_command=False) if text else None
-    is_release_known = answer.vllm.version is not None
-    return remedy_fix(answer.remedies[0], say, has_command=has_command, is_release_known=is_release_known)
+    missing = ["--command FILE", *["--gpus"] * (not has_gpus), *["--vllm"] * (answer.vllm.version is None)]
+    return remedy_fix(answer.remedies[0], say, has_command=has_command, missing=missing)
 
 
-def remedy_fix(remedy: Remedy, say: Wording, *, has_command: bool, is_release_known: bool = True) -> SuggestedFix:
-    """A remedy as the fix of a summary, with its cost and validations."""
+def remedy_fix(
+    remedy: Remedy, say: Wording, *, has_command: bool, missing: Sequence[str] = ("--command FILE", "--gpus")
+) -> SuggestedFix:
+    """A remedy as the fix of a summary, with its cost and validations.
+
+    Args:
+        remedy: The remedy.
+        say: The language.
+        has_command: Whether the user gave the command.
+        missing: Options without which the fix cannot be checked, in order.
+    """
     is_free = remedy.cost.strip(".").lower() == "none"
     clauses = first_clauses(remedy.cost, _MOST_COST).rstrip(".。")
     cost = "" if is_free else say("Cost: {cost}", cost=f"{clauses}{say('.')}")
@@ -255,9 +264,8 @@ def remedy_fix(remedy: Remedy, say: Wording, *, has_command: bool, is_release_kn
     marks = check_marks((("lint", checks.lint), ("plan", checks.plan), ("vLLM", checks.parser)))
     note = ""
     if remedy.command is None and not has_command and checks.lint != "passed":
-        note = say("To check the fix and print the full command, add --command FILE and --gpus.")
-        if not is_release_known:
-            note = say("To check the fix and print the full command, add --command FILE, --gpus and --vllm.")
+        options = say(" and ").join(part for part in (", ".join(missing[:-1]), missing[-1]) if part)
+        note = say("To check the fix and print the full command, add {options}.", options=options)
     command = remedy.command if has_command and remedy.command is not None else ""
     return SuggestedFix(option_text(remedy.edits), cost, marks, note, command=command)
 

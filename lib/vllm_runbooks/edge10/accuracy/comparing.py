@@ -366,7 +366,7 @@ def _result_doubts(first: EvaluationResults, second: EvaluationResults) -> Itera
     is_swapped = score_names.looks_quantised(first.model) and not score_names.looks_quantised(second.model)
     if is_swapped and second.model:
         text = (
-            f"The float results are of {first.model}, whose name is that of a quantised model; "
+            f"The float results are of {first.model}, whose name is that of a quantized model; "
             f"the others are of {second.model}."
         )
         yield Doubt("swapped", text, "Check that the float results come first.")

@@ -40,7 +40,7 @@ def distinct(first: Path, second: Path) -> None:
     """Check that two results are different files or folders; raises InputError."""
     if first.exists() and second.exists() and first.samefile(second):
         raise InputError(
-            f"{first} and {second}: are the same; use the float model's results, then the quantised model's"
+            f"{first} and {second}: are the same; use the float model's results, then the quantized model's"
         )
 
 

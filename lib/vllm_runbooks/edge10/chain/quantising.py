@@ -45,7 +45,7 @@ def plan(method: str, calibration: str, samples: int, tokens: int) -> Quantising
     """A validated plan; raises InputError."""
     if not calibration.strip():
         raise InputError(
-            "calibration: is empty; use a file with one text per line, or set `quantised` to a quantised model"
+            "calibration: is empty; use a file with one text per line, or set `quantised` to a quantized model"
         )
     if method not in SCHEMES:
         raise InputError(f"method: {method!r} is not supported by the open-source tools; use {' or '.join(SCHEMES)}")

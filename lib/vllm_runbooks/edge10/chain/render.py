@@ -30,7 +30,7 @@ def shown(chain: OpenChain | None) -> RenderedView:
         parts.append(f"Not compared: {visible(chain.no_accuracy_reason)}")
         html += prose(f"Not compared: {chain.no_accuracy_reason}")
     if chain.folder:
-        parts.append(f"Logs, reports and the quantised model: {chain.folder}.")
+        parts.append(f"Logs, reports and the quantized model: {chain.folder}.")
         html += remark(parts[-1])
     return RenderedView(joined(parts), html)
 

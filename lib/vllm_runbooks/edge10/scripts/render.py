@@ -11,7 +11,7 @@ from vllm_runbooks.core.views.styled import SentenceLines, TextBlock, Tone, styl
 from vllm_runbooks.edge10.scripts.records import LintedScripts
 from vllm_runbooks.lint import render as issues
 
-UNKNOWN = "no toolchain step recognised"
+UNKNOWN = "no toolchain step recognized"
 
 
 def merged(checked: Mapping[str, LintedScripts]) -> LintedScripts:

@@ -82,7 +82,7 @@ def said_written(written: Recording) -> str:
 
 def said_secrets(written: Recording) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(written.secrets.items()))
-    return f"{sum(written.secrets.values())} replaced ({kinds})" if kinds else "none recognised; check manually"
+    return f"{sum(written.secrets.values())} replaced ({kinds})" if kinds else "none recognized; check manually"
 
 
 def said_test(written: Recording) -> str:
