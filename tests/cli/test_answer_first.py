@@ -189,7 +189,7 @@ def test_a_change_of_the_server_is_offered_as_options_with_cost_and_checks() -> 
     """A change that nothing checked says how to have it checked; a load that was sent is shown."""
     lines = health_lines("probe-kv-pressure")
 
-    assert "  Fix   --max-num-seqs 1" in lines
+    assert "  Fix   remove --num-gpu-blocks-override" in lines
     assert [line for line in lines if line.endswith("lint \u2013  plan \u2013  vLLM \u2013")]
     assert [line for line in lines if "add --command FILE and --gpus" in line]
     assert [line for line in lines if line.startswith("  time to first token    1.29 s   2.07 s")]

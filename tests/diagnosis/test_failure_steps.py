@@ -71,7 +71,7 @@ def test_the_first_fix_comes_with_its_command_and_cost() -> None:
     text = steps.fixes(answer)
     assert text is not None
     assert text.command == answer.remedies[0].command
-    assert text.so.startswith("Cost: ")
+    assert ". Cost: requests with a video are rejected" in text.do
     assert steps.fixes(replace(answer, remedies=())) is None
 
 

@@ -264,7 +264,7 @@ def test_a_runbook_answers_what_its_panel_is_given(browser: Browser, folder: Pat
         page.get_by_placeholder("Paste the log here").click()
         page.keyboard.press("Control+V")
         page.get_by_text("Answer for pasted text").wait_for()
-        page.get_by_text("The cheapest fix: Free the memory").wait_for()
+        page.get_by_text("Do Free the memory").wait_for()
         assert page.locator(".jp-OutputArea-output", has_text="Limit video to 0").count() == 0
         _clean(visit)
 

@@ -1227,9 +1227,8 @@ def test_the_steps_of_a_degraded_server_go_from_proof_to_fix_to_verification() -
     ]
     assert "preemptions 1.94 per second" in problems[0].fact
     assert problems[0].do
-    assert fixes[0].fact.endswith("(`--max-num-seqs 1`).")
-    assert fixes[0].so.startswith("Cost: requests wait in the queue instead")
-    assert fixes[1].fact.startswith("Or: ")
+    assert fixes[0].do == "Let vLLM size the KV cache (`remove --num-gpu-blocks-override`). Cost: more GPU memory."
+    assert fixes[1].do.startswith("Or: Run fewer concurrent requests (`--max-num-seqs 1`). Cost: requests wait in the")
     checks = steps.health_checks(found)
     assert checks.fact.startswith("7 of 8 health checks passed. `tools` failed: /v1/chat/completions")
     assert checks.so == "The server is ready; only requests of this kind fail."
@@ -1260,7 +1259,8 @@ def test_a_healthy_server_has_no_problem_to_show_and_is_checked_again_later() ->
     """Steps with nothing to say are nothing, and the next one schedules this check."""
     found, steps = rb.health(rb.load("probe-healthy")), rb.render.health_steps
 
-    assert (steps.problems(found), steps.fixes(found)) == ([], [])
+    assert [text.fact for text in steps.problems(found)] == ["No problems, only a hint: Tool calling is not enabled."]
+    assert steps.problems(replace(found, findings=())) == steps.fixes(found) == []
     assert steps.following(found).command.startswith("vllm-runbooks schedule add health")
     unseen = replace(found, facts={}, observation=replace(found.observation, health_checks=(), load=None))
     assert steps.health_checks(unseen) is None

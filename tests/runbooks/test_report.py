@@ -13,6 +13,7 @@ import pytest
 
 from vllm_runbooks.core.display import NOTHING_MIME
 from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.runbooks.notebook import VERDICT_MIME
 from vllm_runbooks.runbooks.notebook_page import render_notebook
 from vllm_runbooks.runbooks.report import render_report, write_report
 
@@ -220,14 +221,14 @@ def test_a_notebook_is_readable_without_jupyter() -> None:
 
     for text in ("Meaning", "one\ntwo", "card", "ValueError: x"):
         assert text in Tags(page).text
-    assert re.search(r"<details class=code><summary>Code</summary><pre[^>]*>answer = diagnose\(evidence\)</pre>", page)
+    assert re.search(r"<div class=code><pre[^>]*>answer = diagnose\(evidence\)</pre></div>", page)
     # A wide one scrolls in its frame: the keyboard reaches it, and it has a name.
     assert '<div class=shown tabindex="0" role="group" aria-label="Output"><b>card</b></div>' in page
     assert_is_inert(page)
 
 
 def test_the_summary_comes_before_prose_and_parameters() -> None:
-    """Title, two fields, first output; what precedes it in the notebook is folded below it."""
+    """Title, two fields, first output; what precedes it is folded below it, and the result, shown above, at the end."""
     parameters = cell("live: bool = False  # on this host\nlog: str = ''  # a file")
     parameters["metadata"] = {"tags": ["parameters"]}
     injected = cell("log = 'x.log'")
@@ -243,13 +244,17 @@ def test_the_summary_comes_before_prose_and_parameters() -> None:
             cell("nothing", shown(**{NOTHING_MIME: "", "text_plain": "-"})),
             cell("## 2. Time", kind="markdown"),
             cell("time", shown(text_html="<b>time</b>")),
+            cell("## Result", kind="markdown"),
+            cell("conclude", shown(**{VERDICT_MIME: {}, "text_html": "<b>as expected</b>"})),
         ],
     }
 
     page = render_notebook(notebook, run())
 
     assert re.search(
-        r"<h1>Out of memory</h1>.*Diagnosis.*Check.*summary.*About this runbook.*Parameters.*1. Time", page
+        r"<h1>Out of memory</h1>.*Diagnosis.*Check.*summary.*About this runbook.*Parameters.*1. Time"
+        r".*<b>time</b>.*<details class=folded><summary>Result</summary>.*Result.*<b>as expected</b>.*</details></main>",
+        page,
     )
     assert "What it is for." in page
     assert "Memory" not in page

@@ -192,7 +192,7 @@ def test_a_command_is_copied_by_its_button(report: Path, browser: Browser) -> No
 
 
 def test_without_a_script_everything_is_still_readable(report: Path, browser: Browser) -> None:
-    """No dead control is shown, and folds open."""
+    """No dead control is shown, folds open, and one box shows the code of all cells."""
     with opened(browser, f"file://{report / 'index.html'}", java_script_enabled=False) as visit:
         assert visit.page.locator(".filters").is_hidden()
         assert visit.page.locator("tr[data-check]").first.is_visible()
@@ -200,6 +200,10 @@ def test_without_a_script_everything_is_still_readable(report: Path, browser: Br
         visit.page.locator("summary", has_text="About this runbook").click()
         assert visit.page.get_by_text("What it is for.").is_visible()
         assert visit.page.locator("button").count() == 0
+        code = visit.page.get_by_text("answer = rb.diagnose(case)")
+        assert not code.is_visible()
+        visit.page.get_by_label("Show the code").check()
+        assert code.is_visible()
 
 
 def test_on_paper_nothing_is_folded(report: Path, browser: Browser) -> None:
@@ -208,6 +212,7 @@ def test_on_paper_nothing_is_folded(report: Path, browser: Browser) -> None:
         text = visit.page.get_by_text("What it is for.")
         assert not text.is_visible()
         visit.page.emulate_media(media="print")
+        assert visit.page.get_by_text("answer = rb.diagnose(case)").is_visible()
         assert text.evaluate("e => e.getBoundingClientRect().height") > 0
         assert text.evaluate("e => e.checkVisibility({contentVisibilityAuto: true})")
         assert visit.page.locator(".copy").first.is_hidden()

@@ -14,12 +14,14 @@ from vllm_runbooks.probe.vitals import shown
 
 
 def problems(health: Health) -> list[StepText]:
-    """Each problem with its proof, what follows and what to do first; hints are left to the evidence."""
-    return [
+    """Each problem with its proof, what follows and what to do first; hints by their titles."""
+    found = [
         StepText(f"{finding.title}: {_proof(finding)}", finding.explanation, finding.do_first)
         for finding in health.findings
         if finding.severity is not Severity.HINT
     ]
+    hints = [finding.title for finding in health.findings if finding.severity is Severity.HINT]
+    return found or ([StepText(sentence_of(f"No problems, only a hint: {'; '.join(hints)}"))] if hints else [])
 
 
 def _proof(finding: ServingFinding) -> str:
@@ -34,9 +36,8 @@ def fixes(health: Health) -> list[StepText]:
     texts = []
     for number, change in enumerate(cause.changes):
         options = option_text(change.edits)
-        name = "First fix" if number == 0 else "Or"
-        fact = f"{name}: {change.title}" + (f" (`{options}`)." if options else ".")
-        texts.append(StepText(fact, sentence_of(f"Cost: {change.cost}"), command=change.command or ""))
+        text = f"{'Or: ' if number else ''}{change.title}" + (f" (`{options}`)" if options else "")
+        texts.append(StepText(do=sentence_of(f"{text}. Cost: {change.cost}"), command=change.command or ""))
     return [*texts, *(StepText(sentence_of(f"Not offered: {why}")) for why in cause.left_out)]
 
 
@@ -83,8 +84,9 @@ def following(health: Health) -> StepText:
             command="vllm-runbooks schedule add health --at '*/10 * * * *' -- "
             "run is-it-healthy -p live true -p url http://127.0.0.1:8000",
         )
-    verify = f"Verify: {cause.confirm}"
-    so = f"Ruled out if: {cause.refute}"
+    so = f"It is not the cause if: {cause.refute}"
     if state_of(health)[0] == "DOWN" and not cause.changes:
-        return StepText(verify, so, "Diagnose the log of the server.", "vllm-runbooks diagnose SERVER.log")
-    return StepText(verify, so, "After the change run this again; `vllm-runbooks diff` compares both runs.")
+        do = f"{cause.confirm} Diagnose the log of the server."
+        return StepText(so=so, do=do, command="vllm-runbooks diagnose SERVER.log")
+    do = f"{cause.confirm} After the change run this again; `vllm-runbooks diff` compares both runs."
+    return StepText(so=so, do=do)

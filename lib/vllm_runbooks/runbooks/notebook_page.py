@@ -10,7 +10,7 @@ from typing import Any
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.markup import clean_html, markdown_html
 from vllm_runbooks.core.views.elements import cut
-from vllm_runbooks.runbooks.notebook import declared_parameters
+from vllm_runbooks.runbooks.notebook import VERDICT_MIME, declared_parameters
 from vllm_runbooks.runbooks.report_page import check_badge, page, printable, safe
 from vllm_runbooks.runbooks.shown_cells import shown_cells
 from vllm_runbooks.runbooks.verdict_fields import VerdictFields, verdict_fields
@@ -22,6 +22,8 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 _TITLE = re.compile(r"\A# +(\S.*)$", re.MULTILINE)
 _SCROLLED = 'tabindex="0" role="group" aria-label="{}"'
 """Makes a scrollable element reachable by keyboard."""
+_SHOW_CODE = "<p class=show-code><label><input type=checkbox> Show the code</label></p>"
+"""Works without a script: the style sheet hides the code unless the box is checked."""
 
 
 def render_notebook(notebook: Mapping[str, Any], run: Mapping[str, Any], links: Mapping[str, str] | None = None) -> str:
@@ -37,14 +39,16 @@ def render_notebook(notebook: Mapping[str, Any], run: Mapping[str, Any], links: 
     title, cells = _apart_from_title(shown_cells(cells))
     sections = [(cell, _section(cell, links or {})) for cell in cells if not _PARAMETER_TAGS & {*_tags(cell)}]
     start, end = _summary(sections)
+    result = max(end, _result(sections))
     about = "".join(section for _, section in sections[:start])
     fields = verdict_fields(run, is_diagnosis_only=executes_nothing(notebook))
     body = (
         f'<header><p class=kicker><a href="index.html">All runs</a> <span>{safe(name)}</span></p>'
         f"<h1>{safe(title or name)}</h1>{_fields(fields)}</header><main class=notebook>"
         f"{''.join(section for _, section in sections[start:end])}"
-        f"{_folded('About this runbook', about)}{_parameters(notebook)}"
-        f"{''.join(section for _, section in sections[end:])}</main>"
+        f"{_folded('About this runbook', about)}{_parameters(notebook)}{_SHOW_CODE}"
+        f"{''.join(section for _, section in sections[end:result])}"
+        f"{_folded('Result', ''.join(section for _, section in sections[result:]))}</main>"
     )
     return page(title or name, body)
 
@@ -85,8 +89,20 @@ def _summary(sections: Sequence[tuple[Mapping[str, Any], str]]) -> tuple[int, in
     first = next((n for n, (cell, _) in enumerate(sections) if cell.get("outputs")), None)
     if first is None:
         return 0, 0
-    above = joined(sections[first - 1][0].get("source")) if first else ""
-    return (first - 1 if above.startswith("##") else first), first + 1
+    return _with_heading(sections, first), first + 1
+
+
+def _result(sections: Sequence[tuple[Mapping[str, Any], str]]) -> int:
+    """Start of the last cell, if it shows the verdict, with the heading above it: the page begins with the verdict."""
+    last = len(sections) - 1
+    outputs = sections[last][0].get("outputs", []) if sections else []
+    shows_verdict = any(VERDICT_MIME in (output.get("data") or {}) for output in outputs)
+    return _with_heading(sections, last) if shows_verdict else last + 1
+
+
+def _with_heading(sections: Sequence[tuple[Mapping[str, Any], str]], index: int) -> int:
+    above = joined(sections[index - 1][0].get("source")) if index else ""
+    return index - 1 if above.startswith("##") else index
 
 
 def _folded(name: str, html: str) -> str:
@@ -126,8 +142,8 @@ def _section(cell: Mapping[str, Any], links: Mapping[str, str]) -> str:
         return ""
     outputs = "".join(_output(output) for output in cell.get("outputs", []))
     code = _preformatted(source, "in")
-    folded = f"<details class=code><summary>Code</summary>{code}</details>" if code else ""
-    return f'<section id="{safe(cell.get("id", ""))}">{outputs}{folded}</section>' if outputs or folded else ""
+    hidden = f"<div class=code>{code}</div>" if code else ""
+    return f'<section id="{safe(cell.get("id", ""))}">{outputs}{hidden}</section>' if outputs or hidden else ""
 
 
 def _output(output: Mapping[str, Any]) -> str:

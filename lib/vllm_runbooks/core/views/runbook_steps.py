@@ -18,7 +18,7 @@ _WIDEST = "max-width:60em"
 class StepText:
     """What a step says, in sentences; `code` in backticks."""
 
-    fact: str
+    fact: str = ""
     so: str = ""
     do: str = ""
     command: str = ""

@@ -6,7 +6,7 @@ from vllm_runbooks.catalog.languages import Wording
 from vllm_runbooks.core.records import Answer
 from vllm_runbooks.core.views.runbook_steps import StepText
 from vllm_runbooks.core.views.start_pictures import PHASE_NAMES
-from vllm_runbooks.core.views.summary import count_of, sentence_of
+from vllm_runbooks.core.views.summary import sentence_of
 from vllm_runbooks.diagnosis.render import words as answer_words
 from vllm_runbooks.diagnosis.render.figures import printed_gib
 from vllm_runbooks.diagnosis.render.summaries import option_text
@@ -66,10 +66,12 @@ def fixes(answer: Answer) -> StepText | None:
         return None
     first, others = answer.remedies[0], len(answer.remedies) - 1
     change = option_text(first.edits)
-    fact = f"The cheapest fix: {first.title}" + (f" (`{change}`)." if change else ".")
-    cost = "" if first.cost.strip(".").lower() == "none" else f"Cost: {first.cost}"
-    do = f"If that costs too much, use one of {count_of(others, 'other fix')} below." if others > 1 else ""
-    return StepText(fact, sentence_of(cost), do, first.command or "")
+    parts = [f"{first.title} (`{change}`)." if change else sentence_of(first.title)]
+    if first.cost.strip(".").lower() != "none":
+        parts.append(sentence_of(f"Cost: {first.cost}"))
+    if others:
+        parts.append(f"If that costs too much, use {'the other fix' if others == 1 else 'another of the fixes'} below.")
+    return StepText(do=" ".join(parts), command=first.command or "")
 
 
 def verification(answer: Answer) -> StepText | None:
