@@ -112,11 +112,11 @@ ENTRANCES = Index(
     lambda index: tuple(record(Entrance, data) for data in whole(index, "entrances")),
     (Entrance,),
 )
-"""What people see, in their words, and where it leads, in the order of the file."""
+"""Observations in the words of users, with their targets, in the order of the file."""
 TOOLCHAINS = Index(
     "toolchains", toolchain_sources, f"{_AUTHORED}.toolchain_files:compile_toolchains", _toolchains, (Toolchain,)
 )
-"""Each known version of a toolchain, the newest last."""
+"""Each version of a toolchain, the newest last."""
 key, rules_key = SYMPTOMS.key, RULES.key
 load_rules = RULES.load
 

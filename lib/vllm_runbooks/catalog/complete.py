@@ -31,13 +31,13 @@ _MAX_READ = 1 << 20
 class _Shell(ShellComplete):
     name: ClassVar[str] = "shell"
     _before = ""
-    """What the shell takes for a part of the word, and is not part of the value: an option and its sign."""
+    """Part of the completed word that is not part of the value: an option and its sign."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
         words = [" ".join(split_arg_string(word)) for word in os.environ["COMP_WORDS"].split("\n")]
         at = int(os.environ["COMP_CWORD"])
         before, word = words[1:at], words[at] if at < len(words) else ""
-        if self.name == "bash":  # it parts a word at each sign of equality, and completes what stands behind it
+        if self.name == "bash":  # it splits words at `=`, and completes the part after it
             return [word_before for word_before in before if word_before != "="], "" if word == "=" else word
         begun = _VALUE.match(word)
         self._before = begun[0] if begun else ""
@@ -63,7 +63,7 @@ def install() -> None:
 
 
 def script(shell: str, commands: click.Command) -> str:
-    """What makes a shell ask this program."""
+    """Shell script that makes a shell call this program for completions."""
     return str(_shell_class(shell)(commands, {}, "vllm-runbooks", VARIABLE).source())
 
 

@@ -61,7 +61,7 @@ class HostCommand(Authored):
     """A command that is run or printed."""
 
     command: str
-    """As one types it; `{kind}` is a placeholder. In print the last words may be missing."""
+    """The command as typed; `{kind}` is a placeholder. Printed commands may lack the last words."""
     effect: str = _READS
     undo: str = _NOTHING
 
@@ -90,7 +90,7 @@ _PYTHON = re.compile(
     r"import [A-Za-z_][\w.]{0,80}(?:, [A-Za-z_][\w.]{0,80}){0,2}(?: as [a-z])?(?:\.<module>)?"
     r"(?:; (?:print\([\w.()'\", \[\]]{1,120}\)|torch\.zeros\(1\)\.cuda\(\)))?"
 )
-"""What a printed `python -c` may hold: it imports, prints, and makes one tensor at most."""
+"""Allowed content of a printed `python -c`: imports, prints, and at most one tensor."""
 
 
 def argv(name: str, **values: str) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ def line(name: str, **values: str) -> str:
 
 
 def row_of(printed: str) -> HostCommand | None:
-    """The row of a printed command; its last words may be missing, and `{name}` stands for a value."""
+    """Row of a printed command, possibly without its last words; `{name}` matches any value."""
     try:
         words = shlex.split(printed)
     except ValueError:

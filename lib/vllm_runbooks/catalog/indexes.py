@@ -83,7 +83,8 @@ class Index(Generic[T]):
     sources: Callable[[Path], Iterable[Path]]
     """The authored files that it is made of, in a fixed order."""
     compiler: str
-    """As `module:function`; imported only to compile, as it needs pydantic and a YAML parser."""
+    """Compiler as `module:function`, imported only to compile, as it needs pydantic and a YAML
+    parser."""
     decode: Callable[[Any], T]
     kinds: tuple[type, ...]
     """Classes of its records."""

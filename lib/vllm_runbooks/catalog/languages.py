@@ -1,7 +1,7 @@
-"""Languages beside English: translations of the catalog's texts and of the fixed words around them.
+"""Languages other than English: translations of the catalog's texts and of fixed phrases.
 
-A translation is in the same file as its English text and has a digest of it. If it is missing or the English text has
-changed, the English text is shown behind a mark.
+A translation is in the same file as its English text and has a digest of it. If it is missing or
+the English text has changed, the English text is shown with a mark.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ LANG = "VLLM_RUNBOOKS_LANG"
 """Variable that chooses the language, in the kernels of runbooks as well."""
 ENGLISH = "en"
 Texts = dict[str, tuple[str, ...]]
-"""The texts of a symptom or a rule: field to what is said there, piece by piece."""
+"""Texts of a symptom or a rule by field, each as a list of pieces."""
 T = TypeVar("T", Symptom, Rule)
 
 
 @dataclass(frozen=True)
 class Language(Authored):
-    """A language beside English."""
+    """A language other than English."""
 
     name: str
     """In its own words."""
     tag: str
-    """Its tag in HTML: fonts and screen readers go by it."""
+    """HTML language tag, for fonts and screen readers."""
     mark: str
-    """Stands before a text that is in English for want of a translation."""
+    """Mark before a text that is shown in English because it has no translation."""
     forms: str
     """Regular expression of the names that systems give it, in small letters."""
     words: dict[str, str]
@@ -56,13 +56,13 @@ _HOLE = re.compile(r"\{(\w+)\}")
 _ENDS = "。；！？】"
 _DIGITS = "abcdefghijklmnopqrstuvwxyz"
 _DIGEST = 7
-"""Letters of a digest, without a numeral that YAML might take for a number."""
+"""Number of letters of a digest, which has no digits so that YAML does not read a number."""
 
 
 def chosen(name: str | None, where: str = "lang") -> str | None:
-    """The language of that name, or of a system's name of it, as `zh_CN.UTF-8`; None is English, as is an empty name.
+    """Language by its name or its system locale, such as `zh_CN.UTF-8`; None or "" is English.
 
-    Raises InputError if there is none; `where` says what named it.
+    Raises InputError if there is none; `where` names the source of the name.
     """
     tag = (name or "").strip().lower().partition(".")[0].replace("_", "-") or ENGLISH
     if _ENGLISH.fullmatch(tag):
@@ -78,7 +78,7 @@ _LONGEST = 400
 
 
 _LEAST = 14
-"""Letters around its holes by which a text is known; one with fewer is like any other."""
+"""Minimum number of letters outside its holes that identify a text."""
 
 
 @cache
@@ -147,7 +147,7 @@ class Wording(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """What stands before a text that has no translation; nothing where English is asked for."""
+        """Mark before a text without a translation; empty if the language is English."""
         return "" if self.lang is None else LANGUAGES[self.lang].mark
 
 
@@ -235,7 +235,7 @@ def told_in(record: T, lang: str) -> T:
 
 def _marked(name: str, pieces: tuple[str, ...], mark: str) -> tuple[str, ...]:
     if name in ("explanation", "message"):
-        return (mark, *pieces)  # a sentence of its own: whichever of the others is left out, the mark stays
+        return (mark, *pieces)  # a separate sentence: the mark stays whichever of the others is left out
     if name == "conditions":
         return tuple(f"{mark}{text}" for text in pieces)
     if name == "remedies":

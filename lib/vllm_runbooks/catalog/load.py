@@ -63,7 +63,7 @@ def serving() -> Serving:
 
 @cache
 def entrances() -> tuple[Entrance, ...]:
-    """What people see, in their words, and where it leads: to runbooks, symptoms and commands."""
+    """Observations in the words of users, and their targets: runbooks, symptoms and commands."""
     return compiled.ENTRANCES.load()
 
 

@@ -22,9 +22,9 @@ from vllm_runbooks.core.errors import InputError
 ENTRIES = ("serve", "api_server")
 """The two programs whose command lines are known: `vllm serve` and `python -m vllm.entrypoints.openai.api_server`."""
 SERVERS = (*ENTRIES, "image")
-"""How a server is started: by one of the programs, or by whatever an image starts."""
+"""Ways to launch a server: a program, or the default command of an image."""
 CALLS = ("LLM", "EngineArgs", "AsyncEngineArgs")
-"""The classes that a Python program starts vLLM with, whose parameters are known."""
+"""Classes that launch vLLM from Python and whose parameters are known."""
 _VERSION = re.compile(
     r"v?(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}+))?+"
     # What may follow the numbers without a sign between: the words of pre- and post-releases, and CUDA's in tags.
@@ -37,11 +37,11 @@ _MAX_VERSION = 100
 """Characters of a text that is read as a version."""
 
 Key = tuple[int, int, int, int]
-"""Of a version: major, minor, patch, and 0 for what comes before that release itself, 1 for the release or later."""
+"""Major, minor and patch of a version, then 0 for a pre-release and 1 for the release or later."""
 
 
 def version_key(version: str) -> Key | None:
-    """What versions are ordered by; None for a text that is no version."""
+    """Sort key of a version; None if the text is not a version."""
     text = version.strip()
     match = _VERSION.fullmatch(text) if len(text) <= _MAX_VERSION else None
     if match is None:
@@ -95,13 +95,13 @@ class EnvironmentVariable:
 
     name: str
     default: Any
-    """As read where it is not set; JSON, or {"repr": text}."""
+    """Default value after parsing: JSON, or {"repr": text}."""
     kind: str
     """str, int, float, bool, list, choice or other."""
     choices: tuple[Any, ...] | None
     is_case_sensitive: bool
     true: tuple[str, ...]
-    """Of a kind bool: the texts, of those tried, that mean true."""
+    """For kind bool: the tested texts that mean true."""
     refused: tuple[str, ...]
     """The texts, of those tried, with which reading it ends in an error."""
     is_listed: bool
@@ -132,7 +132,8 @@ class Bound(NamedTuple):
     refused: Any
     """The condition (see `reading.arguments.conditions`) under which it is refused."""
     limits: Mapping[str, float]
-    """Of one argument: ge, gt, le or lt with a number; empty for any other condition."""
+    """For a bound of one argument: ge, gt, le or lt with a number; empty for any other
+    condition."""
     says: str
     """The release's own message, with … for what it fills in; empty where there are limits."""
     at: str
@@ -144,21 +145,22 @@ class Default(NamedTuple):
 
     value: Any
     is_known: bool
-    """False: it depends on what is not known here; `depends_on` says on what."""
+    """False if the value depends on unknown inputs, which `depends_on` names."""
     depends_on: tuple[str, ...] = ()
 
 
 class OptionChange(NamedTuple):
-    """What a release did to an option or a variable."""
+    """A change of an option or a variable in a release."""
 
     release: str
     """The first known release with the change."""
     after: str | None
-    """The last known release before it; None: the oldest that is known, so it may have come earlier."""
+    """The last release in the catalog before the change; None if the oldest one has it already, so
+    that it may be older."""
     kind: str
     """came, changed or went."""
     fields: Mapping[str, tuple[Any, Any]] = {}
-    """Of a change: by field of the record the old value and the new one."""
+    """For a change: old and new value, by field of the record."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,11 +170,11 @@ class ReleaseData:
     version: str
     """The release that the data was made from."""
     asked: str
-    """The release that was asked for; where a name such as `latest` asked, the one that it stands for."""
+    """The requested release; names such as `latest` are resolved."""
     is_beyond: bool
-    """Whether a release newer than any that is known was asked for."""
+    """Whether the requested release is newer than any in the catalog."""
     is_before: bool
-    """Whether a release older than any that is known was asked for."""
+    """Whether the requested release is older than any in the catalog."""
     made: Mapping[str, Any]
     """How the data was made: package, origin ("parser" or "static"), Python, device."""
     records: Mapping[str, Any] = field(repr=False)
@@ -180,7 +182,10 @@ class ReleaseData:
 
     @property
     def checked(self) -> str:
-        """The release to name in messages: the one asked for, unless it is older or newer than any that is known."""
+        """Release to name in messages.
+
+        This is the requested one, unless it is older or newer than any in the catalog.
+        """
         return self.version if self.is_beyond or self.is_before else self.asked
 
     def of(self, kind: str) -> dict[str, Any]:
@@ -207,7 +212,7 @@ class ReleaseData:
 
     @cached_property
     def by_dest(self) -> Mapping[str, Option]:
-        """Options of both programs by the attribute that holds their value; the first where several share one."""
+        """Options of both programs by argparse destination; the first if several share one."""
         return {option.dest: option for entry in ENTRIES for option in reversed(self.entries[entry])}
 
     @cached_property
@@ -347,7 +352,7 @@ class _Device(NamedTuple):
     capability: str | None
 
     def holds(self, condition: Mapping[str, Any]) -> bool | None:
-        """Whether a condition of the release's table holds; None where that is not known."""
+        """Evaluate a condition of the release's table; None if unknown."""
         if "memory_gib" in condition:
             return None if self.memory_gib is None else self.memory_gib >= condition["memory_gib"]
         for kind, fact in (("name", self.name), ("capability", self.capability)):
@@ -414,7 +419,7 @@ class Names(NamedTuple):
     """The names that any release knows."""
 
     arguments: frozenset[str]
-    """Of options, positionals and parameters, as argparse stores them."""
+    """Argparse destinations of options, positionals and parameters."""
     variables: frozenset[str]
 
 
@@ -446,7 +451,7 @@ def known_releases() -> tuple[str, ...]:
 
 
 class Nearest(NamedTuple):
-    """The known release whose data stands for a version."""
+    """The release in the catalog whose data is used for a version."""
 
     version: str
     is_beyond: bool
@@ -454,7 +459,10 @@ class Nearest(NamedTuple):
 
 
 def nearest(version: str) -> Nearest:
-    """The known release whose data stands for a version, of the same minor or the next lower; raises InputError."""
+    """Release whose data is used for a version: of the same minor version or the next lower one.
+
+    Raises InputError.
+    """
     release_files = _files(releases_dir())
     if version.strip().lower() in _NEWEST:
         return Nearest(release_files[-1][1], is_beyond=False, is_before=False)
@@ -555,13 +563,13 @@ class NameStatus(NamedTuple):
     kind: str
     """"known", "gone", "to come" or "never"."""
     first: str = ""
-    """Where it is to come: the first release that has it."""
+    """For an option of later releases: the first release with it."""
     last: str = ""
-    """Where it is gone: the last release that had it."""
+    """For a removed option: the last release with it."""
     gone: str = ""
     """The first release without it."""
     owner: str = ""
-    """Where it is gone: the option that it was a spelling of, by its record's name."""
+    """For a removed spelling: the record name of the option."""
 
 
 class NameLifetime(NamedTuple):

@@ -15,7 +15,8 @@ class Example(Authored):
 
     text: str
     source: str
-    """Where it comes from: a recorded case, a run of ours, or the template (release, file, line) it is filled from."""
+    """Source of the example: a recorded case, one of our own runs, or the message template
+    (release, file, line) it is filled from."""
     vllm: str | None = None
     """Release that prints it so; None where the message is not vLLM's."""
     captures: dict[str, str] = field(default_factory=dict)
@@ -35,22 +36,24 @@ class Signature(Authored):
     """One wording by which a symptom shows in a log."""
 
     pattern: str
-    """Regular expression in the common subset of RE2 and `re`; a blank stands for any blank space or none. In YAML a
-    list of pieces is joined, and `@name` is a pattern of `patterns.yaml`."""
+    """Regular expression in the common subset of RE2 and `re`; a blank matches any blanks or none.
+    In YAML a list of pieces is joined, and `@name` is a pattern of `patterns.yaml`."""
     origin: str = "vllm"
-    """Who prints it: vllm, torch, cuda, nccl, ray, python, uvicorn, shell, kernel, wrapper or toolchain."""
+    """Component that prints it: vllm, torch, cuda, nccl, ray, python, uvicorn, shell, kernel,
+    wrapper or toolchain."""
     frames: tuple[str, ...] = ()
-    """Functions (regular expressions, whole name), one of which must stand in the traceback that ends here; with a
-    colon `file:function`, with a slash `path:function`. Named groups become captures."""
+    """Functions (regular expressions, whole name), one of which must be in the traceback that ends
+    here; with a colon `file:function`, with a slash `path:function`. Named groups become
+    captures."""
     phases: tuple[str, ...] = ()
-    """Phases of the start in which the line counts; empty: all."""
+    """Startup phases in which the line counts; empty for all."""
     exception: bool = False
     """Whether the line must be an exception's own line."""
 
 
 @dataclass(frozen=True)
 class Condition(Authored):
-    """A condition that holds when the symptom is the cause."""
+    """A condition that is true when the symptom is the cause."""
 
     says: str
     """The condition in words, as shown; `{name}` is replaced by a capture or fact."""
@@ -61,18 +64,18 @@ class Condition(Authored):
     capture: str | None = None
     """Capture that is tested, or two of them divided, as in need_gib/have_gib."""
     outcome: tuple[str, ...] = ()
-    """Outcomes under which the condition holds."""
+    """Outcomes for which the condition is true."""
     phase: tuple[str, ...] = ()
-    """Phases of the start, one of which the deciding line must belong to."""
+    """Startup phases, one of which the deciding line must belong to."""
     equals: str | int | float | bool | None = None
     at_least: float | None = None
     at_most: float | None = None
     lacks: str | None = None
     """Key that the argument (a JSON object) must lack, or set to another value than 0."""
     is_first: bool = False
-    """Holds when no other failure stands in the text before the line."""
+    """True if no other failure precedes the line in the text."""
     is_last: bool = False
-    """Holds when the process that wrote the line wrote nothing behind it."""
+    """True if the process that wrote the line wrote nothing after it."""
     required: bool = False
     """A symptom whose required condition does not hold, or whose required capture is missing, is not found."""
 
@@ -87,12 +90,12 @@ class RemedyText(Authored):
     needs: tuple[str, ...] = ()
     """Captures or facts without which the remedy is not offered."""
     unless: tuple[Condition, ...] = ()
-    """Conditions under which the remedy is known not to help: it is not offered where one of them holds."""
+    """Conditions under which the remedy does not help: it is not offered if one of them is true."""
 
 
 @dataclass(frozen=True)
 class Policy(Authored):
-    """Steps that are tried one after the other, offered only to those who ask for them by name. One YAML file each."""
+    """Steps to try one after another, offered only on request by name. One YAML file each."""
 
     id: str
     """Words with dashes; the file's name, and the name to ask by."""
@@ -102,7 +105,7 @@ class Policy(Authored):
     steps: tuple[RemedyText, ...]
     """In the order in which they are tried."""
     helps: tuple[str, ...]
-    """Symptoms or classes against which it is known to help."""
+    """Symptoms or classes that it may fix."""
     refused_for: dict[str, str]
     """Symptoms or classes for which no step is offered, each with the reason."""
 
@@ -125,7 +128,7 @@ class RemedyWords(Authored):
 
 @dataclass(frozen=True)
 class SymptomTexts(Authored):
-    """A symptom's texts in another language; what is left out is shown in English, marked so.
+    """A symptom's texts in another language; missing ones are shown in English with a mark.
 
     A list has as many entries as the English one, in its order.
     """
@@ -136,7 +139,7 @@ class SymptomTexts(Authored):
     cause: str = ""
     explanation: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
-    """What the conditions say."""
+    """Texts of the conditions."""
     do_first: str = ""
     confirm: str = ""
     refute: str = ""
@@ -174,15 +177,15 @@ class Symptom(Authored):
     """Sentences with this log's numbers, `{name}`; one that needs an unknown number is left out."""
     do_first: str
     confirm: str
-    """What to look at or run, and what it shows if this is the cause."""
+    """How to verify the cause: what to look at or run, and the expected result."""
     refute: str
-    """What it shows if this is not the cause."""
+    """Result that rules this cause out."""
     verified: Verified
     role: Role = Role.CAUSE
     found_by: str = "lines"
-    """"lines" of a log, or "comparison" of what is at hand: it has no signatures then, and no examples."""
+    """"lines" of a log, or "comparison" of available data, without signatures and examples."""
     instead_of: tuple[str, ...] = ()
-    """Ids of symptoms that this one replaces where both claim the same line: it says more precisely what they say."""
+    """Ids of less specific symptoms that this one replaces if both match the same line."""
     companions: tuple[Signature, ...] = ()
     """Lines that add evidence and captures where the symptom was found."""
     conditions: tuple[Condition, ...] = ()
@@ -209,14 +212,14 @@ class RuleExample(Authored):
     at: str
     """The words that the issue points at."""
     vllm: str | None = None
-    """Release that it is checked against; None: the newest known."""
+    """Release that it is checked for; None for the newest in the catalog."""
     gpus: str | None = None
     file: str = ""
-    """Name of the file, where the name tells its format."""
+    """File name, if the name determines the format."""
     says: str = ""
     """Words that the message must hold."""
     fixed: str | None = None
-    """What `--fix` makes of the whole text; None: this issue has no fix."""
+    """The whole text after `--fix`; None if this issue has no fix."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +243,7 @@ class Rule(Authored):
     """The fault in a few words, never the fix."""
     severity: IssueSeverity
     message: tuple[str, ...]
-    """Sentences with what was found, `{name}`; one that needs what is not known is left out."""
+    """Sentences with values as `{name}`; a sentence with an unknown value is left out."""
     why: str
     """Plain words: what the shell or vLLM does with it, and why that is not what was meant."""
     examples: tuple[RuleExample, ...]
@@ -249,7 +252,7 @@ class Rule(Authored):
     is_style: bool = False
     """Whether it is about a spelling that works, which only the strict profile reports."""
     mends: str | None = None
-    """What `--fix` does about it; None: nothing."""
+    """Action of `--fix`; None if there is none."""
     values: dict[str, Any] = field(default_factory=dict)
     """The table that the rule looks things up in."""
     references: tuple[str, ...] = ()
@@ -259,16 +262,17 @@ class Rule(Authored):
 
 @dataclass(frozen=True)
 class Entrance(Authored):
-    """What somebody sees who needs help, in their words, and where it is found."""
+    """An observation of a user who needs help, in their words, with its target."""
 
     id: str
     """Words with dashes, in small letters."""
     sees: str
-    """What is seen, as somebody who knows nothing of the cause would say it."""
+    """The observation, in the words of a user who does not know the cause."""
     says: str
-    """What may be behind it, and what the project does about it; one or two sentences."""
+    """Possible causes, and how the project helps; one or two sentences."""
     lines: tuple[str, ...] = ()
-    """Printed lines that people search for, or their beginnings; each stands in an example of one of `symptoms`."""
+    """Printed lines that users search for, or their beginnings; each is in an example of one of
+    `symptoms`."""
     symptoms: tuple[str, ...] = ()
     """Ids of symptoms, or of groups of them (`oom`, `dist.peer_lost`), that look like this."""
     runbook: str | None = None
@@ -292,23 +296,23 @@ class LineFormat(Authored):
     """Wordings of different releases. Named groups are figures (unit in the name) or words."""
     examples: tuple[Example, ...]
     phase: str | None = None
-    """Phase of the start that this line belongs to."""
+    """Startup phase that this line belongs to."""
     event: str | None = None
-    """What the line proves: begin, engine, engine_ready, opening, ready, served, stopping, failed, waiting, hung,
-    goes_on or wrapper_ready."""
+    """Event that the line proves: begin, engine, engine_ready, opening, ready, served, stopping,
+    failed, waiting, hung, goes_on or wrapper_ready."""
     duration: str | None = None
     """Figure that is the printed duration of the phase."""
     arguments: bool = False
-    """The text behind the match holds the arguments."""
+    """The text after the match is the arguments."""
     config: bool = False
-    """The text behind the match holds the engine's configuration."""
+    """The text after the match is the engine's configuration."""
     quoted: bool = False
-    """The line holds what users wrote: nothing else in it counts."""
+    """The line contains user input: nothing else in it counts."""
     bare: bool = False
-    """It counts only where no logger wrote the line."""
+    """The line counts only if no logger wrote it."""
     whole: bool = False
-    """It counts only where the match is the whole line."""
+    """The line counts only if the match is the whole line."""
 
 
 PHASES = ("configure", "engine", "load", "encoder", "compile", "profile", "kv_cache", "capture", "warm_up", "serve")
-"""Phases in the order in which a start passes through them; processes that lag behind do not turn it back."""
+"""Startup phases in order; processes that lag behind do not reset it."""

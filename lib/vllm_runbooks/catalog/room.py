@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from vllm_runbooks.catalog import options
 
 TAKEN_GIB = 1.0
-"""Memory in use from which a card counts as shared: what a driver keeps of an idle one, and a screen, are less."""
+"""Memory in use from which a GPU counts as shared, in GiB: more than an idle driver or a screen
+uses."""
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class MemoryClaim:
     """A claim on a GPU's memory."""
 
     total: float
-    """That processes can have."""
+    """Memory available to processes."""
     used: float
     """By others."""
     wanted: float

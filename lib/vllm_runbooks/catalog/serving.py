@@ -15,13 +15,13 @@ class MetricName(Authored):
     """A name of a series in /metrics."""
 
     name: str
-    """As exported: counters with `_total`, histograms without `_bucket`."""
+    """Exported name: counters with `_total`, histograms without `_bucket`."""
     first: str
     """Oldest release that was read and has it."""
     source: str
-    """Where that release makes it: `vllm 0.32.0 v1/metrics/loggers.py:528`."""
+    """Source line in that release: `vllm 0.32.0 v1/metrics/loggers.py:528`."""
     last: str | None = None
-    """Newest release that was read and has it; None: the newest of all."""
+    """Newest release with it; None if the newest in the catalog has it."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class ServingFact(Authored):
     """"gauge", "rate", "share" or "quantile"."""
     series: str
     says: str
-    """What it is, as the head of a row."""
+    """Label of its row."""
     unit: str
     """"requests", "share" (of 1), "1/s", "tokens/s" or "s"."""
     join: str = "sum"
-    """Of several engines and models of one server: "sum", or "max" of a share that each has for itself."""
+    """Aggregation over engines and models of a server: "sum", or "max" for a share per engine."""
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Samples that count: by label its values."""
     of: str | None = None
@@ -74,24 +74,24 @@ class ServingTest(Authored):
     op: str = ">"
     """">", ">=", "<" or "<="."""
     limit: float | None = None
-    """What the fact is compared with."""
+    """Threshold for the fact."""
     than: str | None = None
     """Another gauge that it is compared with instead, in the same sample."""
     times: float = 1.0
     """By what that one is multiplied."""
     rung: tuple[str, ...] = ()
-    """Rungs, one of which failed."""
+    """Health checks, one of which failed."""
     reason: tuple[str, ...] = ()
     """Words of `REASONS`, one of which is why."""
     setting: str | None = None
     """Label of `vllm:cache_config_info`."""
     equals: str | None = None
-    """Its value, as exported."""
+    """Exported value."""
 
 
 @dataclass(frozen=True)
 class ServingCondition(Authored):
-    """A problem of a running server, which exists if every test holds."""
+    """A problem of a running server, present if every test is true."""
 
     id: str
     """`serving.` and words; never used for another condition."""
@@ -100,24 +100,25 @@ class ServingCondition(Authored):
     severity: Severity
     when: tuple[ServingTest, ...]
     why_limits: str
-    """Why these limits, with the source; empty where a rung decides."""
+    """Reason for these limits, with the source; empty if a health check decides."""
     explanation: str
-    """What it means; a sentence that needs a figure that is not known is left out."""
+    """Explanation; a sentence that needs an unknown figure is left out."""
     do_first: str
     confirm: str
     """How to make sure."""
     refute: str
-    """What would speak against it."""
+    """Observation that would rule it out."""
     source: str
-    """Where vLLM does what the explanation says."""
+    """Place in vLLM's source that does what the explanation says."""
     changes: tuple[RemedyText, ...] = ()
-    """Ways out with their cost; edits are checked against the server's release before they are shown."""
+    """Fixes with their cost; edits are checked against the server's release before they are
+    shown."""
     instead_of: tuple[str, ...] = ()
-    """Conditions that are not told beside this one: it says more."""
+    """Less specific conditions that are not reported together with this one."""
     is_of_clients: bool = False
-    """Whether it is about what clients send: not told of traffic that the probe itself made."""
+    """Whether it is about client requests: not reported for the probe's own traffic."""
     hold_s: float = 300.0
-    """For an alert: how long it must hold before somebody is told."""
+    """For an alert: seconds for which it must be true before it fires."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ class Serving(Authored):
     series: dict[str, Series]
     facts: dict[str, ServingFact]
     conditions: tuple[ServingCondition, ...]
-    """The gravest and most certain first: the first fatal or degraded one that holds is the cause."""
+    """Most severe and certain first: the first fatal or degraded one that is true is the cause."""
 
     @property
     def by_id(self) -> Mapping[str, ServingCondition]:
@@ -161,7 +162,7 @@ REASONS: Mapping[str, str] = {
     "refused": "a request is rejected for another reason",
     "failed": "a request fails in the server",
 }
-"""Why a rung failed, in one word each."""
+"""Reasons for a failed health check, by keyword."""
 
 LOAD = "load"
 
@@ -194,4 +195,5 @@ TOLD: Mapping[str, str] = {
     "gpu_memory_utilization": "as the server reports it",
     "num_gpu_blocks_override": "as the server reports it, if set",
 }
-"""What texts may name beside facts, and what changes may need; each with its meaning."""
+"""Names available in texts in addition to facts, and required by changes, with the meaning of
+each."""

@@ -1,7 +1,8 @@
-"""Find the vLLM release of a log that does not name it, by the source lines in its log lines and tracebacks.
+"""Identify the vLLM release of a log by the source lines in its log lines and tracebacks.
 
-The catalog has, for each release, the lines that write log lines and the ranges of the functions of start-up code. Each
-release is weighed by how likely it would have printed what is in the log; a rare line counts more than a common one.
+The catalog has, for each release, the lines that write log lines and the ranges of the functions of
+start-up code. Each release is weighted by the likelihood that it printed the log; a rare line
+counts more than a common one.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from vllm_runbooks.core.records import Frame
 SITES, WORDINGS = "sites.txt", "wordings.json"
 """Files of generated data in the folder `releases/logs` of the catalog."""
 MAX_SITES = 1000
-"""Sites of one start that are weighed; a start of the largest release names some 150."""
+"""Maximum number of sites per launch; a launch of the largest release has about 150."""
 _MAX_FRAMES = 20_000
-"""Frames that are looked at: most stand in many tracebacks."""
+"""Maximum number of frames: most occur in many tracebacks."""
 _MISS = 0.03
 """Chance that a release's own log shows a line that its sources lack: a plugin's, a patched file's."""
 _MARGIN = 40
@@ -34,9 +35,10 @@ _MARGIN = 40
 _IN_RANGE = 0.4
 """Chance that a frame of a neighbouring release lies inside the function's range by accident."""
 _CLEAR = math.log(30)
-"""How much likelier than the next a release must be to be told apart from it: one site or frame that only it has."""
+"""Log likelihood ratio to the next release that identifies a release: one site or frame of its
+own."""
 _ENOUGH = math.log(200)
-"""How much likelier than chance a release must have written the log for anything to be said."""
+"""Log likelihood ratio to chance that is needed for any result."""
 _FITS = 0.9
 """Share of the sites and frames that a release which wrote the log has."""
 _FEW = 3
@@ -45,7 +47,7 @@ _NEAR = 0.2
 _SOURCE = re.compile(r"\[?(?P<path>[\w./\\-]{1,120}):(?P<line>\d{1,6})\]?", re.ASCII)
 _NUMBER = re.compile(r"\d{1,9}")
 _ANY = re.compile(r"(…|\d[\d.,]{0,18}\d|\d)", re.ASCII)
-"""What is filled into a line when it is printed."""
+"""Values that are filled into a printed line."""
 
 
 class Site(NamedTuple):
@@ -77,9 +79,9 @@ class Fit:
     """How well the known releases fit a log."""
 
     release: str | None = None
-    """The release that wrote it; None where none fits, or several do. A release stands for its own post-releases."""
+    """The release that wrote it; None if none or several fit. Includes its post-releases."""
     candidates: tuple[str, ...] = ()
-    """Releases that fit and cannot be told apart; where none fits, the closest alone."""
+    """Indistinguishable releases that fit; if none fits, only the closest."""
     matched: int = 0
     """Sites and frames that the best release has."""
     total: int = 0
@@ -140,7 +142,7 @@ class Book:
     """Log lines and functions of every release, decoded file by file when used."""
 
     def __init__(self, text: str) -> None:
-        """Take the text of a sites file; of one that is damaged what can be read."""
+        """Parse the text of a sites file; of a damaged file the readable part."""
         self.releases: tuple[str, ...] = ()
         self._lines: dict[str, list[str]] = {}
         self._rows: dict[str, list[_ModuleRow | None]] = {}
@@ -218,7 +220,7 @@ class _Tally:
 
 
 def fit(sites: Iterable[Site], frames: Iterable[Frame] = (), *, book: Book | None = None) -> Fit:
-    """Which release wrote log lines at these sites and raised through these frames."""
+    """Identify the release that wrote log lines at these sites and raised through these frames."""
     places = set(sites)
     vllm_frames = {vllm_frame for frame in islice(frames, _MAX_FRAMES) if (vllm_frame := _in_package(frame))}
     if not places and not vllm_frames:
@@ -286,7 +288,7 @@ def _common(alike: Sequence[str]) -> str | None:
 
 
 def wording(line: str) -> str:
-    """Pattern of a printed line: a number stands for any number, `…` for anything."""
+    """Pattern of a printed line: a number matches any number, `…` matches anything."""
     signs = []
     for part in _ANY.split(line.strip()):
         if part == "…":

@@ -19,12 +19,13 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import Authored, record
 
 MAX_GPUS = 4096
-"""More cards than this are refused: a typing error, or an attempt to use up memory."""
+"""Maximum number of GPUs: more are a typing error, or an attempt to use up memory."""
 _BRANDS = ("nvidia", "geforce", "tesla", "rtx")
-"""Words before a card's name that people leave out."""
+"""Brand words before a GPU's name that may be omitted."""
 _FORMATS = (("bf16", (8, 0)), ("fp8", (8, 9)), ("mxfp4", (10, 0)))
-"""Formats of numbers with the least compute capability whose tensor cores multiply them: PTX ISA, `mma`, `tcgen05.mma`;
-vLLM asks for the first two likewise (vllm 0.33.0 platforms/cuda.py:258 and :588)."""
+"""Number formats with the least compute capability whose tensor cores support them: PTX ISA, `mma`,
+`tcgen05.mma`; vLLM has the same limits for the first two (vllm 0.33.0 platforms/cuda.py:258 and
+:588)."""
 _COUNT = re.compile(r"(\d{1,9})\s*[x\u00d7*]\s*(?=\S)", re.ASCII | re.IGNORECASE)
 _MEMORY_FIRST = re.compile(r"(?P<gib>\d{1,4})\s?g(?:i?b)?[\s_-]+(?P<name>\S.{0,80})", re.ASCII | re.IGNORECASE)
 _MEMORY_LAST = re.compile(r"(?P<name>.{0,80}\S)[\s_-]+(?P<gib>\d{1,4})\s?(?:g(?:i?b)?)?", re.ASCII | re.IGNORECASE)
@@ -32,7 +33,7 @@ _MAX_NAME = 100
 _APART = re.compile(r"[\s_-]+")
 _FILE = re.compile(r"[/\\]|\.(?:json|ya?ml|csv|txt)$", re.ASCII | re.IGNORECASE)
 LOCAL = "local"
-"""In place of cards: those of this host."""
+"""Stands for the GPUs of this host."""
 _HUB_CACHE = re.compile(r"models--([^/\\]{1,100}?)--([^/\\]{1,100})")
 
 Capability = tuple[int, int]
@@ -65,7 +66,7 @@ class Total:
     expected: float
     high: float
     source: str
-    """What it follows from, in a sentence."""
+    """Derivation of the value, in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Gpu(Authored):
 
     name: str
     memory_gib: float
-    """As it is sold."""
+    """Nominal memory."""
     sources: tuple[str, ...]
     """Keys of the table `sources` in the same file."""
     aliases: tuple[str, ...] = ()
@@ -82,20 +83,22 @@ class Gpu(Authored):
     vendor: str = "nvidia"
     """"nvidia" or "amd"."""
     form_of: str | None = None
-    """Card whose board or socket alone is another here: lines that show its memory count for both."""
+    """Name of a GPU that differs only in board or socket: printed memory lines count for both."""
     reported: tuple[Reported, ...] = ()
     nvidia_smi: tuple[NvidiaSmi, ...] = ()
     total: Total | None = None
-    """Computed from the whole table when it is compiled, never written; None: nothing that it follows from."""
+    """Computed from the whole table when it is compiled, never written; None if it cannot be
+    derived."""
     memory_bandwidth_gb_s: float | None = None
-    """Peak of the card's own memory, in 10^9 bytes a second."""
+    """Peak bandwidth of the GPU's own memory, in 10^9 bytes per second."""
     capability: str | None = None
     """Compute capability, as "8.6"."""
     architecture: str | None = None
     interconnect: str | None = None
-    """Between cards of one host: "nvlink", "nvlink-bridge" (pairs, where a bridge is fitted) or "pcie"."""
+    """Link between GPUs of a host: "nvlink", "nvlink-bridge" (pairs, if a bridge is installed) or
+    "pcie"."""
     peer_to_peer: bool | None = None
-    """Whether the vendor's driver lets cards read each other's memory."""
+    """Whether the vendor's driver supports peer-to-peer access."""
 
     @cached_property
     def version(self) -> Capability | None:
@@ -104,7 +107,7 @@ class Gpu(Authored):
 
     @cached_property
     def formats(self) -> tuple[str, ...] | None:
-        """Formats beside fp16 that its tensor cores multiply: "bf16", "fp8", "mxfp4"; None if unknown."""
+        """Formats other than fp16 of its tensor cores: "bf16", "fp8", "mxfp4"; None if unknown."""
         capability = self.version
         return None if capability is None else tuple(name for name, least in _FORMATS if capability >= least)
 
@@ -115,15 +118,16 @@ class HostGpu:
 
     gpu: Gpu
     node: str | None = None
-    """Host as the request names it; None: the only one."""
+    """Host name from the request; None for the only host."""
     number: int | None = None
-    """On its host, as the driver counts; None: it was named, and nothing was read."""
+    """Index on its host, as the driver counts; None if the GPU was named and not inspected."""
     used_gib: float | None = None
-    """Memory that others held when it was read; None: not told, or it was named and counts as idle."""
+    """Memory in use when it was inspected; None if unknown, or if it was named and counts as
+    idle."""
 
 
 Read = Callable[[str, str | None], tuple[HostGpu, ...]]
-"""Reads the cards of a snapshot's file, or of this host (`local`), for a host of that name."""
+"""Reads the GPUs of a snapshot file, or of this host (`local`), for a host of that name."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,7 @@ class GpuTable(Authored):
     """`gpus.yaml`."""
 
     sources: dict[str, str]
-    """What can be opened to check a card's figures, by key."""
+    """Sources of the GPU's figures, by key."""
     gpus: tuple[Gpu, ...]
 
 
@@ -141,9 +145,9 @@ class Architecture(Authored):
 
     source: str
     processor_arguments: tuple[str, ...] = ()
-    """Names that the model's own processor takes, of images and of videos."""
+    """Arguments of the model's own processor, for images and videos."""
     derives_head_dim: bool = False
-    """Where the configuration names no head size it is the hidden size over the heads."""
+    """Whether a missing head size is the hidden size divided by the number of heads."""
     encoder_heads: str | None = None
     """Field of `vision_config` that counts the heads which vLLM splits over the ranks."""
 
@@ -156,9 +160,10 @@ class ParserFit(Authored):
     """Hub ids, `*` for any characters, no matter the case."""
     source: str
     tool_parsers: tuple[str, ...] = ()
-    """Of a chat template: the parsers that read the calls it asks for."""
+    """For a chat template: the parsers for the tool calls that it requests."""
     marks: str = ""
-    """Of a reasoning parser: the mark in front of the answer; those that look for the same read each other's models."""
+    """For a reasoning parser: the mark before the answer; parsers with the same mark are
+    interchangeable."""
 
     def has(self, model: str) -> bool:
         """Whether a model is among them: by its Hub id, or by the name of the folder that it lies in."""
@@ -181,7 +186,7 @@ class Fits(Authored):
 
 
 class Matter(StrEnum):
-    """What a changed default changes."""
+    """Effect of a changed default."""
 
     MEMORY = "memory"
     SCHEDULING = "scheduling"
@@ -191,9 +196,9 @@ class Matter(StrEnum):
     SECURITY = "security"
     LOGGING = "logging"
     NOTHING = "nothing"
-    """It is told to nobody."""
+    """Not reported."""
     UNKNOWN = "unknown"
-    """Nobody has looked at it: it is told, and nothing is written."""
+    """Not reviewed: reported, and nothing is written."""
 
 
 @dataclass(frozen=True)
@@ -203,18 +208,18 @@ class Former(Authored):
     of: Any
     """The former default."""
     value: Any
-    """The value that stands for it now."""
+    """The current value with the same meaning."""
     option: str | None = None
-    """argparse name of the option to write; None: the same one."""
+    """Argparse name of the option to write; None for the same one."""
 
 
 @dataclass(frozen=True)
 class DefaultReview(Authored):
-    """What somebody found who looked at a default that changed."""
+    """Review of a changed default."""
 
     matters: Matter
     why: str
-    """What the change does, or why it does nothing."""
+    """Effect of the change, or why it has none."""
     source: str
     """The release's file and line, `vllm 0.18.1 config/load.py:57`, or two of them with " and " in between."""
     writes: bool = True
@@ -222,11 +227,12 @@ class DefaultReview(Authored):
     former: Former | None = None
     """How to write a former default that is no value of the option now."""
     only_with: tuple[str, ...] = ()
-    """Options of which one must be given for the default to count; none: it counts for every start."""
+    """Options of which one must be set for the default to count; empty if it counts for every
+    launch."""
     early: Any = None
-    """What is so in releases that do not know the name yet; None: nothing that can be compared."""
+    """Value in releases without the option yet; None if there is no equivalent."""
     gone: Any = None
-    """What is so in releases that no longer know the name; None: nothing that can be compared."""
+    """Value in releases without the option any more; None if there is no equivalent."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +240,7 @@ class DefaultReviews(Authored):
     """`defaults.yaml`: defaults that changed between releases, and which of them anyone has to know about."""
 
     options: dict[str, DefaultReview] = field(default_factory=dict)
-    """By argparse name. A change that is not here is named: nobody has looked at it yet."""
+    """By argparse name. A change that is missing here is reported as not reviewed."""
     environment: dict[str, DefaultReview] = field(default_factory=dict)
     """By variable. A change that is not here is not named: most choose between kernels that compute the same."""
 
@@ -246,13 +252,14 @@ class ModelFile(Authored):
     id: str
     """`<org>/<repo>`, as on the Hub; the file's path."""
     source: str
-    """What can be opened to check the configuration."""
+    """Source of the configuration."""
     config: dict[str, Any]
     """The part of `config.json` that decides what vLLM does."""
     is_partial: bool = False
-    """The source shows less than `config.json`: what is missing is unknown, not absent."""
+    """The source has only a part of `config.json`: missing fields are unknown, not absent."""
     needs_remote_code: bool | None = None
-    """Whether the model runs only with code from its repository; None: decided by the configuration."""
+    """Whether the model runs only with code from its repository; None if the configuration
+    decides."""
     note: str = ""
 
 
@@ -266,7 +273,7 @@ class Model:
     model_type: str | None = None
     attention_heads: int | None = None
     kv_heads: int | None = None
-    """Of all layers; of a model with several kinds of layers those of the first kind."""
+    """Of all layers; for models with several kinds of layers those of the first kind."""
     hidden_size: int | None = None
     layers: int | None = None
     vocabulary_size: int | None = None
@@ -278,20 +285,20 @@ class Model:
     experts: int | None = None
     """0: the model has none."""
     is_mla: bool | None = None
-    """Keys and values are one compressed latent that every rank holds whole."""
+    """Whether keys and values are one compressed latent, replicated on every rank."""
     modalities: tuple[str, ...] | None = None
     """"image", "video" and "audio"; empty: text alone."""
     needs_remote_code: bool | None = None
     dtype: str | None = None
-    """As `bfloat16`."""
+    """For example `bfloat16`."""
     quantization: str | None = None
-    """Method of the checkpoint; "none" where it is known to have none."""
+    """Quantization method of the checkpoint; "none" if it has none."""
     group_size: int | None = None
     """Weights that share a scale; None also where the method has no groups."""
     ties_embeddings: bool | None = None
     processor_arguments: tuple[str, ...] | None = None
     encoder_heads: int | None = None
-    """Of the vision encoder, where vLLM splits them over the ranks."""
+    """Attention heads of the vision encoder, if vLLM splits them over the ranks."""
     sources: tuple[str, ...] = ()
 
 
@@ -321,7 +328,7 @@ def _word(value: Any) -> str | None:
 
 
 _SCALES_NOTHING = ("default", "mrope", "llama3", "su", "longrope", "proportional")
-"""Kinds of rotary embeddings whose context is what the configuration says already."""
+"""Kinds of rotary embeddings that do not extend the configured context."""
 
 
 def _positions(text: Mapping[str, Any]) -> int | None:
@@ -473,7 +480,7 @@ class Specs:
 
     table: GpuTable
     texts: Mapping[str, str]
-    """Model files by Hub id, each as JSON: a command asks for one of hundreds."""
+    """Model files by Hub id, each as JSON: a command needs one of hundreds."""
     architectures: Mapping[str, Architecture]
     fits: Fits
     problems: tuple[str, ...] = ()
@@ -504,7 +511,7 @@ class Specs:
         return self._known[name]
 
     def gpu(self, name: str) -> Gpu:
-        """The GPU of that name; raises InputError if no card has it, or several have."""
+        """The GPU of that name; raises InputError if no GPU matches, or several."""
         text = name.strip()
         if len(text) > _MAX_NAME:
             raise InputError(f"{text[:_MAX_NAME]}: not a GPU name: more than {_MAX_NAME} characters")
@@ -539,10 +546,10 @@ class Specs:
     def gpus(
         self, spec: str, read: Read | None = None, is_case: Callable[[str], bool] = lambda _: False
     ) -> tuple[HostGpu, ...]:
-        """The GPUs of a request: `8xRTX3090`, `A100-80GB`, `RTX3090@node1,H800@node2`; raises InputError.
+        """GPUs of a request such as `8xRTX3090`, `A100-80GB` or `RTX3090@node1,H800@node2`.
 
-        With `read` also those of snapshots, `host.json` or `host.json@node1`, and `local`, those of this host; of a
-        name that is no card's those of the snapshot's case, where `is_case` says that it is one.
+        `read` adds snapshots, `host.json` or `host.json@node1`, and `local`, this host; an unknown
+        name is the case of a snapshot if `is_case` confirms it. Raises InputError.
         """
         cards: list[HostGpu] = []
         for item in (item_text.strip() for item_text in spec.split(",")):

@@ -14,7 +14,7 @@ from vllm_runbooks.core.record_forms import Authored, record
 
 @dataclass(frozen=True)
 class HardwareRules:
-    """Which GPUs a release runs on and how it uses several."""
+    """GPUs supported by a release, and its use of several GPUs."""
 
     least_capability: tuple[int, int] = (7, 0)
     """Lowest compute capability that the published builds have kernels for."""
@@ -26,14 +26,14 @@ class HardwareRules:
 
 @dataclass(frozen=True)
 class EngineRules:
-    """Which engine a release uses, and what the engine does with KV connectors."""
+    """Engine of a release, and its behavior with KV connectors."""
 
     engine: str = "older"
     """"older": V0 unless VLLM_USE_V1 is set; "choice": V1 where it can; "newer": V1."""
     older_for: frozenset[str] = frozenset()
-    """What V1 lacks (in words that `plan.settings` knows)."""
+    """Features that V1 lacks (in the words of `plan.settings`)."""
     experimental: frozenset[str] = frozenset()
-    """What V1 does only when VLLM_USE_V1 is set."""
+    """Features that V1 supports only if VLLM_USE_V1 is set."""
     caches_by_backend: bool = False
     """The attention backend decides whether V1 supports a quantised cache; else only compute capability 9 does."""
     older_cap: bool = False
@@ -74,7 +74,8 @@ class BatchRules:
     """The size of a batch and the number of requests in it."""
 
     whole_prompts: bool = False
-    """`--no-enable-chunked-prefill` takes effect, and the batch is then at least as long as the longest context."""
+    """Whether `--no-enable-chunked-prefill` takes effect; the batch is then at least the longest
+    context."""
     caps_batch: bool = False
     """The batch is at most the requests times the longest context."""
     caps_requests: bool = False
@@ -130,7 +131,7 @@ class CudaGraphRules:
 
 @dataclass(frozen=True)
 class RunnerRules:
-    """Which models the V2 runner serves, and whether batches are scheduled asynchronously."""
+    """Models that the V2 runner supports, and whether scheduling is asynchronous."""
 
     runner: str = ""
     """Models of the V2 runner: "" none, "listed", "plain" those listed and all without experts and states, "all"."""
@@ -139,7 +140,7 @@ class RunnerRules:
     runner_small: bool = False
     """No models with experts or quantised weights."""
     runner_lacks: frozenset[str] = frozenset()
-    """What the V2 runner lacks (in words that `plan.settings` knows)."""
+    """Features that the V2 runner lacks (in the words of `plan.settings`)."""
     runner_speculation: frozenset[str] = frozenset()
     """Methods of speculation that it supports."""
     asynchronous: bool = False
@@ -171,7 +172,7 @@ class SamplerRules:
 
 @dataclass(frozen=True)
 class LaunchRules(HardwareRules, EngineRules, ModelRules, BatchRules, CudaGraphRules, RunnerRules, SamplerRules):
-    """How a release derives settings from options; True means that it does what the field's sentence says."""
+    """How a release derives settings from options; field docstrings describe True."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ class RuleChange(Authored):
 
 @dataclass(frozen=True)
 class ReleaseChanges(Authored):
-    """What a release changed."""
+    """Changes of a release."""
 
     changes: dict[str, RuleChange] = field(default_factory=dict)
     """By field of `LaunchRules`."""

@@ -13,7 +13,7 @@ from vllm_runbooks.core.errors import InputError
 
 _MLA = "MLA"
 _OTHER_DEVICES = ("ROCM", "XPU", "CPU", "TPU", "HPU", "PALLAS", "IPEX", "ZENTORCH", "OPENVINO")
-"""Words in the names of backends that do not run on NVIDIA's cards."""
+"""Parts of backend names that do not run on NVIDIA GPUs."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,13 @@ class Backend:
     """An attention backend."""
 
     capabilities: frozenset[tuple[int, int]] | None
-    """Compute capabilities that it takes, of those that were tried; None: its sources do not decide it."""
+    """Supported compute capabilities among those tested; None if the sources do not decide it."""
     cache_types: frozenset[str] | None
-    """Types of the KV cache that it takes; None: unknown."""
+    """Supported KV cache types; None if unknown."""
     decides: tuple[str, ...] = ()
-    """Beginnings of the cache types that it takes on some cards only."""
+    """Prefixes of the cache types that it supports on some GPUs only."""
     fp8_from: tuple[int, int] | None = None
-    """Below this capability it refuses the FP8 types that it decides."""
+    """Compute capability below which it rejects the FP8 types that it decides."""
 
     def takes(self, cache_type: str, capability: tuple[int, int]) -> bool | None:
         """Whether it supports a KV-cache type on a GPU; None if its sources do not decide it."""
@@ -41,18 +41,18 @@ class Backend:
 
 @dataclass(frozen=True)
 class Support:
-    """What one release supports. A table that is empty is one that the release does not have."""
+    """Features of a release. An empty table means that the release does not have the feature."""
 
     version: str
     """The release that the data is of."""
     tool_parsers: frozenset[str]
     reasoning_parsers: frozenset[str]
     quantizations: Mapping[str, int | None]
-    """By method the least compute capability, as 75; None: not decided by the sources."""
+    """Least compute capability by method, such as 75; None if the sources do not decide it."""
     cache_types: frozenset[str]
     backends: Mapping[str, Backend | None]
     modalities: Mapping[str, Mapping[str, bool] | None]
-    """By architecture that the release knows: what it takes beside text, each always (True) or by checkpoint."""
+    """Inputs other than text by architecture: always (True) or by checkpoint (False)."""
     processor_reads: Mapping[str, frozenset[str]]
     """By architecture the processor arguments that vLLM's own code reads."""
     facts: Mapping[str, Any]

@@ -20,7 +20,7 @@ class Meaning(NamedTuple):
     """"line", "signature" or "companion"."""
     id: str
     position: int
-    """Of the line format in the catalog, or of the signature in its symptom."""
+    """Index of the line format in the catalog, or of the signature in its symptom."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,13 @@ class Catalog:
     symptoms: Mapping[str, Symptom]
     lines: tuple[LineFormat, ...]
     problems: tuple[str, ...] = ()
-    """Files that were left out, one line each: file, line, field, what is wrong."""
+    """Files that were skipped, one line each: file, line, field, problem."""
     policies: Mapping[str, Policy] = field(default_factory=dict)
     lang: str | None = None
-    """Language of the symptoms' texts; None: English."""
+    """Language of the symptoms' texts; None for English."""
     english: Catalog | None = field(default=None, repr=False, compare=False)
-    """What this one was told from: its patterns, which are slow to make, are the same; None: it is told itself."""
+    """English catalog of which this is a translation, sharing its slow-to-compile patterns; None if
+    this is the English one."""
     _told: dict[str, Catalog] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def told_in(self, lang: str) -> Catalog:
@@ -78,5 +79,5 @@ class Catalog:
         return list(self._table.values())
 
     def meanings(self, pattern: int) -> Sequence[Meaning]:
-        """Whose a pattern of `patterns` is: several symptoms may ask for the same words at different places."""
+        """Meanings of a pattern of `patterns`: several symptoms may use the same words."""
         return self._meanings[pattern]

@@ -21,13 +21,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class FindingText(Authored):
-    """What a rule's finding means, and what to do about it."""
+    """Meaning of a rule's finding, and the action."""
 
     severity: Severity
     do: str
     """What to do about it."""
     source: str
-    """Where the meaning can be looked up."""
+    """Source of the meaning."""
     effect: str = ""
     """Why a launch fails because of it, and how that looks."""
     symptom: str = ""
@@ -40,12 +40,12 @@ class FindingText(Authored):
 
 @dataclass(frozen=True)
 class RuleFinding:
-    """What a rule found, what it means and what to do about it."""
+    """A finding of a rule, with its meaning and action."""
 
     id: str
     severity: Severity
     text: str
-    """What is wrong, with the values."""
+    """The problem, with the values."""
     do: str
     source: str
     effect: str = ""

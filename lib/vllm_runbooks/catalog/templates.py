@@ -11,7 +11,7 @@ from vllm_runbooks.core.records import Facts
 UNITS = {"gib": "GiB", "mib": "MiB", "kib": "KiB", "bytes": "bytes", "seconds": "s", "tokens": "tokens"}
 
 _SENTENCE_END = re.compile(r"(?<=[.;:!?])\s+(?=[A-Z`\"])|(?<=[。；！？】])(?![”」』）])\s*")
-"""Where a sentence ends, in English and in Chinese."""
+"""End of a sentence, in English and in Chinese."""
 
 PLACEHOLDER = re.compile(r"\{(\w{1,60})\}")
 """A capture or fact in a catalog's sentence: `{name}`."""

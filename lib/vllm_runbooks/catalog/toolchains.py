@@ -1,4 +1,4 @@
-"""The facts of a toolchain that compiles models for edge chips, from `catalog/toolchains/<id>.yaml`.
+"""Facts of a toolchain that compiles models for edge chips, from `catalog/toolchains/<id>.yaml`.
 
 None means that the source does not say.
 """
@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from vllm_runbooks.core.record_forms import Authored
 
 STEPS = ("quantise", "convert", "evaluate", "compile")
-"""What is done with a model, in this order."""
+"""Steps for a model, in this order."""
 KINDS = ("llm", "vlm")
-"""A language model, and one that takes pictures or videos as well."""
+"""A language model, and one with image or video input."""
 PHASES = ("decode", "prefill")
-"""What a compiled length serves: tokens that follow one by one, and a prompt's that come together."""
+"""Use of a compiled length: decoding token by token, and processing a prompt."""
 MODALITIES = ("image", "video")
 ONE_BY_ONE = 1
 """The length that serves tokens which follow one by one: it is always compiled."""
@@ -28,26 +28,27 @@ class Tool(Authored):
     name: str
     version: str | None
     says: str
-    """What it does, in one clause."""
+    """Description in one clause."""
 
 
 @dataclass(frozen=True)
 class EdgeStep(Authored):
-    """What a step runs in."""
+    """Environment of a step."""
 
     says: str
     image: str | None = None
-    """Repository of its container, without the registry; None: it needs none."""
+    """Repository of its container, without the registry; None if it needs none."""
     vllm: str | None = None
-    """Release of vLLM there; None: it has none, or its release is not told, so that nothing is judged by another's."""
+    """Release of vLLM in it; None if it has none or if it is unknown, so that no other release is
+    assumed."""
     has_vllm: bool = False
     programs: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     """Python modules that only its container has: a script that imports one belongs to this step."""
     gpu: str | None = None
-    """"needed" or "advised"; None: it is not told."""
+    """"needed" or "advised"; None if unknown."""
     doubt: str = ""
-    """What the source contradicts itself in, or leaves open."""
+    """Contradictions and gaps of the source."""
 
 
 @dataclass(frozen=True)
@@ -55,27 +56,27 @@ class EdgeModel(Authored):
     """A model of the toolchain's list."""
 
     name: str
-    """As the list has it, with its organisation where it names one."""
+    """Name in the list, with its organisation if given."""
     kind: str
-    """Of `KINDS`."""
+    """One of `KINDS`."""
     quantise: bool | None
     compile: bool | None
     aliases: tuple[str, ...] = ()
     """Names by which the source, or its maker, calls the same weights."""
     note: str = ""
     hub: str | None = None
-    """Its repository on the Hub, which the listed name need not be; None: not known."""
+    """Hub repository, which may differ from the listed name; None if unknown."""
 
 
 @dataclass(frozen=True)
 class QuantisationCalibration(Authored):
-    """What quantising is fed with."""
+    """Calibration data for quantising."""
 
     methods: tuple[str, ...]
     samples: int
-    """As the source sets it."""
+    """Number of samples in the source."""
     tokens: int
-    """Of one sample, as the source sets it."""
+    """Tokens per sample in the source."""
     dataset: str
     dataset_config: str
     split: str
@@ -91,11 +92,11 @@ class Evaluation(Authored):
     datasets: Mapping[str, tuple[str, ...]]
     """By kind of model."""
     ports: tuple[int, int]
-    """Of the float and of the quantised model."""
+    """Ports of the float and of the quantised model."""
     answer_tokens: int
     """Longest answer."""
     sequences: int
-    """That a server works on at once."""
+    """Concurrent sequences of a server."""
     dtype: str
 
 
@@ -125,18 +126,18 @@ class CompileLimits(Authored):
 
 @dataclass(frozen=True)
 class HostNeeds(Authored):
-    """What a host needs before the first step."""
+    """Requirements of a host before the first step."""
 
     docker_above: str
     """Docker's release must be newer than this one."""
     driver_shown: str
-    """Of NVIDIA, in the source's own print-out: no limit."""
+    """NVIDIA driver in the source's own print-out; not a limit."""
     driver_packaged: str
-    """Of NVIDIA, that the source has installed: no limit either."""
+    """NVIDIA driver that the source installs; not a limit."""
     toolkit: str
-    """Package that gives containers the cards."""
+    """Package that provides GPUs to containers."""
     packages: Mapping[str, str] = field(default_factory=dict)
-    """Python packages that must have one version, by name, and why the source says so."""
+    """Python packages that must have one version, by name, with the source's reason."""
 
 
 @dataclass(frozen=True)
@@ -147,12 +148,12 @@ class TreeFile(Authored):
     """Below the folder of the dies; `{die}` and `{length}` stand for each of them, `*` for what the compiler names."""
     is_needed: bool = True
     phase: str | None = None
-    """Of `PHASES`: it is there for lengths that serve it; None: for every length."""
+    """One of `PHASES`: present for lengths of this phase; None for every length."""
     lengths: tuple[int, ...] = ()
-    """Lengths that it is known of; empty: every length."""
+    """Lengths with this file, as far as known; empty for every length."""
     says: str = ""
     renamed_from: str = ""
-    """What the compiler names it, and the last part of the compile script renames or copies."""
+    """Name given by the compiler, which the last part of the compile script renames or copies."""
     is_copied: bool = False
     """Whether renaming leaves the former file where it was."""
     may_be_empty: bool = False
@@ -162,7 +163,7 @@ class TreeFile(Authored):
 
 @dataclass(frozen=True)
 class Length(Authored):
-    """What a compiled length serves, as the source's listings show it."""
+    """Use of a compiled length, from the source's listings."""
 
     tokens: int
     phases: tuple[str, ...]
@@ -183,7 +184,7 @@ class CheckpointFile(Authored):
 
 @dataclass(frozen=True)
 class ToolchainFault(Authored):
-    """What the toolchain's own list of questions answers."""
+    """A problem that the toolchain's own FAQ answers."""
 
     symptom: str
     """Id in `catalog/symptoms`."""
@@ -205,7 +206,7 @@ class Toolchain(Authored):
     """By name of `STEPS`."""
     models: tuple[EdgeModel, ...]
     suffixes: tuple[str, ...]
-    """What may stand behind a listed name and is the same model to the list, as the source's own examples use it."""
+    """Allowed suffixes of a listed name, from the source's examples."""
     calibration: QuantisationCalibration
     evaluation: Evaluation
     limits: CompileLimits
@@ -227,7 +228,7 @@ class ModelSupport:
 
     name: str
     listed: EdgeModel | None
-    """None: the list does not have it."""
+    """None if the list does not have it."""
     quantise: bool | None
     compile: bool | None
     reason: str
@@ -237,7 +238,7 @@ class ModelSupport:
 
 @dataclass(frozen=True)
 class ModelSupportReport:
-    """What `edge10 models --format json` prints."""
+    """Output of `edge10 models --format json`."""
 
     toolchain: str
     """Id of the facts."""

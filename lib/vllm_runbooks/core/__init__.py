@@ -1,1 +1,1 @@
-"""What several packages share: errors, records, text, redaction, files, console, charts."""
+"""Shared code: errors, records, text, redaction, files, console, charts."""

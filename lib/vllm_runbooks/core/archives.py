@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo
 
 MAX_KEPT = 32 << 20
-"""Bytes of logs that a pack holds."""
+"""Maximum size of the logs in a pack, in bytes."""
 MAX_MEMBERS = 300
 MAX_LOGS = MAX_MEMBERS - 20
-"""The others are room for what is said of the logs."""
+"""The remaining members describe the logs."""
 _MAX_UNPACKED = 64 << 20
 """Bytes of all members together. It bounds a bomb whatever its ratio: an honest log of equal lines packs 1000 to 1."""
 _MAX_PACKED = 64 << 20
@@ -43,7 +43,8 @@ _BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
 _END = struct.Struct("<4s4H2LH")
 """Record at the end of an archive: sign, disks (2), members (here, in all), bytes and place of their list, comment."""
 _LOCATOR = 20
-"""Bytes in front of it that may name another end, which holds larger numbers than any pack's (zip64)."""
+"""Bytes before the record that may refer to another one, with larger numbers than any pack's
+(zip64)."""
 _MAX_ENTRY = 46 + 241 + 13
 """Bytes of a member in the list: its fixed part, the longest name, and little more."""
 
@@ -65,7 +66,7 @@ class Archive:
     vllm: str | None
     gpus: str | None
     start: int | None
-    """Which of several starts it describes, from 1; None: the last."""
+    """Number of the launch that it describes, from 1; None for the last."""
     is_inventory_of_start: bool
     parts: tuple[PackMember, ...]
 

@@ -12,7 +12,7 @@ from vllm_runbooks.core.record_forms import document
 
 SCHEMA = 2
 NOTHING_MIME = "application/vnd.vllm-runbooks.nothing+json"
-"""Marks an output that only says that there is nothing to show."""
+"""Marks an output that only reports that there is nothing to show."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class RenderedView:
     plain: str
     html: str
     is_nothing: bool = False
-    """Whether it only says that there is nothing to show: pages leave it out, and a heading above nothing else."""
+    """Whether it only reports that there is nothing to show: pages omit it and a heading without
+    other content."""
 
     def __post_init__(self) -> None:
         """Let no control character of a log reach a terminal or a page."""

@@ -1,4 +1,4 @@
-"""Every exception that the library raises on purpose: one line, `where: what is wrong; what to do`."""
+"""Exceptions of the library: one line, `where: problem; what to do`."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class InputError(RunbooksError):
 
 
 class WrongFileError(InputError):
-    """What was named is not what was wanted.
+    """The named file is not of the expected kind.
 
-    `wrong` says what is wrong with it; `instead` what to give, which whoever wanted something else words otherwise.
+    `wrong` is the problem; `instead` is the hint, which callers that expect another kind replace.
     """
 
     def __init__(self, wrong: str, instead: str) -> None:

@@ -57,7 +57,7 @@ class BestLayout(Authored):
 
 @dataclass(frozen=True)
 class Expectation(Authored):
-    """What a case's answer must equal; what is left out is not compared."""
+    """Expected result of a case; unset fields are not compared."""
 
     outcome: Outcome | None = None
     class_: str | None = None
@@ -67,22 +67,24 @@ class Expectation(Authored):
     """Captures of the root cause, as printed."""
     facts: dict[str, Any] = field(default_factory=dict)
     starts: list[Outcome] | None = None
-    """Outcome of every start in the files, in order."""
+    """Outcome of every launch in the files, in order."""
     findings: list[str] | None = None
     """Ids of symptoms that must be among the findings; of a snapshot, a server, nodes or a job those of all
     that is found."""
     claims: list[str] | None = None
-    """Ids of claims of `claims.yaml` whose verdict must be the one that stands there."""
+    """Ids of claims of `claims.yaml` whose verdict must match."""
     issues: list[IssueRef] | None = None
-    """Of a script: every error and warning that must be found, and no others."""
+    """For a script: every expected error and warning, and no others."""
     fits: bool | None = None
-    """Of a plan: whether it fits, or one of the layouts does."""
+    """For a plan: whether it fits, or one of the layouts does."""
     best: BestLayout | None = None
-    """Of layouts: the one that must come first."""
+    """For layouts: the expected best one."""
     recommended: int | Literal["none"] | None = None
-    """Of a snapshot: number of the card that the next start should take; "none" where none is known to be suitable."""
+    """For a snapshot: index of the recommended GPU for the next launch; "none" if none is
+    suitable."""
     per_gpu: dict[str, float] = field(default_factory=dict)
-    """Of a plan: its figures by the names that claims use, `weights_gib`, to as many decimals as are written."""
+    """For a plan: its figures by their names in claims, such as `weights_gib`, to as many decimals
+    as given."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class PlanQuestion(Authored):
     model: str
     """Name in the catalog."""
     gpus: str
-    """As in `8xRTX3090` or `A100-80GB@node1,A100-80GB@node2`."""
+    """For example `8xRTX3090` or `A100-80GB@node1,A100-80GB@node2`."""
     vllm: str
     """Release."""
     tp: int | None = None
@@ -110,17 +112,17 @@ class GpuReference(Authored):
     """A GPU by name."""
 
     card: str
-    """As in A100-48GB."""
+    """For example A100-48GB."""
 
 
 @dataclass(frozen=True)
 class LineReference(Authored):
-    """A line that a document says a release prints."""
+    """A line that a release prints according to a document."""
 
     vllm: str
     """Release."""
     text: str
-    """The line, or part of it; a number stands for any number, `…` for anything."""
+    """The line, or part of it; a number matches any number, `…` matches anything."""
 
 
 @dataclass(frozen=True)
@@ -140,38 +142,41 @@ class Credit(Authored):
     setting: str
     """Argument (argparse destination)."""
     starts: list[int]
-    """The two starts, counted from 1."""
+    """The two launches, counted from 1."""
     apart_from: list[str] = field(default_factory=list)
     """Settings that differ as written and are known to have no effect here."""
 
 
 @dataclass(frozen=True)
 class Claim(Authored):
-    """A statement of a document, and the computation on the case's own record that judges it.
+    """A statement of a document, and the expression on the case's record that checks it.
 
-    Expressions hold numbers, words in quotes, names, + - * /, comparisons, and, or, not, abs(…), known(…). A name is a
-    figure, a given, a capture of the root cause, a fact, a setting or a reading; of the last start, or `start2.name`.
-    A figure of a plan, a card or a line that the file names is `name.figure`.
+    Expressions consist of numbers, quoted strings, names, + - * /, comparisons, and, or, not,
+    abs(…), known(…). A name is a figure, a given, a capture of the root cause, a fact, a setting or
+    a reading; of the last launch, or `start2.name`. A figure of a plan, a GPU or a line that the
+    file names is `name.figure`.
     """
 
     id: str
     says: str
     """The statement, in our words."""
     verdict: Truth
-    """What must come out."""
+    """Expected verdict."""
     right_if: str
-    """Expression: the statement is right where it holds, wrong where it does not, unknown where a name is not known."""
+    """Expression: the statement is right if it is true, wrong if false, unknown if a name is
+    unknown."""
     because: list[str]
     """Sentences with the numbers, `{name}`; one that needs an unknown number is left out."""
     figures: dict[str, str] = field(default_factory=dict)
-    """Numbers that the verdict shows: name (with its unit) to expression."""
+    """Numbers to report with the verdict: name (with its unit) to expression."""
     only_if: str | None = None
     """Expression without which the log cannot decide."""
     at: dict[str, list[float]] = field(default_factory=dict)
-    """Values that the document lets one choose from: the statement is right if `right_if` holds for one of them."""
+    """Values that the document offers: the statement is right if `right_if` is true for one of
+    them."""
     credit: Credit | None = None
     quotes: list[str] = field(default_factory=list)
-    """Words by which the lines are found that the verdict shows."""
+    """Words that identify the lines to quote with the verdict."""
     trap: str | None = None
     """Number of a known mistake of the source documents."""
 
@@ -198,11 +203,11 @@ class CaseKind(StrEnum):
     QUESTION = "question"
     """To the planner, with or without a log."""
     SNAPSHOT = "snapshot"
-    """Of a host."""
+    """Snapshot of a host."""
     SERVER = "server"
-    """That runs, as it was observed."""
+    """Observations of a running server."""
     NODES = "nodes"
-    """Several, before a start over them."""
+    """Snapshots of several nodes, before a launch over them."""
     JOB = "job"
     """For an edge chip, with what its steps were run by and what they left."""
 
@@ -222,7 +227,7 @@ class CaseFile(Authored):
     """File with the script or manifest that the log belongs to."""
     runbooks: list[str] = field(default_factory=list)
     told_with: str | None = None
-    """Case of the same document: the nodes of a start over several, beside its log, or the reverse."""
+    """Case of the same document: the nodes of a multi-node launch, for its log, or the reverse."""
     plan: PlanQuestion | None = None
     """The question."""
 
@@ -248,7 +253,7 @@ class Case(CaseFile):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a diagnosis works on: a live run and a recorded folder are this same type."""
+    """Input of a diagnosis: the same type for a live run and a recorded folder."""
 
     documents: tuple[Document, ...]
     case: Case | None = None
@@ -257,12 +262,12 @@ class Evidence:
     command: str | None = None
     """Text of the script or manifest that the logs belong to."""
     gpus: str | None = None
-    """Cards of the start, as in `--gpus`, where the evidence itself names them."""
+    """GPUs of the launch, as in `--gpus`, if the evidence names them."""
     snapshot: str | None = None
-    """The same as the text of a host's snapshot."""
+    """The GPUs as the text of a host's snapshot."""
     start: int | None = None
-    """Which of several starts the evidence is about, from 1, where it says so itself."""
+    """Number of the launch that the evidence is about, from 1, if it says so."""
     empty: tuple[str, ...] = ()
-    """Names of files that were given beside the documents, and hold nothing."""
+    """Names of given files that are empty."""
     pack: str | None = None
     """The evidence pack that it was read from: what that names was written by anybody."""

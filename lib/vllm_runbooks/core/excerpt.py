@@ -17,7 +17,7 @@ class TextPosition(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """A change of a file's text: `new_text` replaces what is between the offsets `start` and `end`."""
+    """An edit: `new_text` replaces the text between the offsets `start` and `end`."""
 
     start: int
     end: int
@@ -89,7 +89,7 @@ class EditedText:
         self.text = "".join([*pieces, text[done:]])
 
     def back(self, offset: int) -> int:
-        """Where a character of the changed text stood; of one that was put in, where it was put."""
+        """Original offset of a character of the changed text; the insertion point for new text."""
         piece = bisect_right(self._begins, offset) - 1
         return self._from[piece] + (offset - self._begins[piece] if self._is_kept[piece] else 0)
 

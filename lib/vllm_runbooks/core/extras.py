@@ -12,9 +12,9 @@ from vllm_runbooks.core.errors import InputError
 
 class _Extra(NamedTuple):
     name: str
-    """As in `vllm-runbooks[name]`."""
+    """Name of the extra, as in `vllm-runbooks[name]`."""
     modules: tuple[str, ...]
-    """What is imported, in the order in which it is looked for."""
+    """Imported modules, in the order of the check."""
     then: str = ""
 
 

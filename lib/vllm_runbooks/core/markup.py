@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-# What HTML of an output may hold: the elements and properties that `render` modules and `runbooks.notebook` write, and
-# nothing that loads, links or runs. `id` and `class` are left out as well, so that an output cannot pose as a part of
-# the page.
+# Allowed HTML of an output: the elements and properties that `render` modules and
+# `runbooks.notebook` write, and nothing that loads, links or runs. `id` and `class` are excluded
+# too, so that an output cannot imitate a part of the page.
 _TAGS = {
     *("table", "thead", "tbody", "tr", "th", "td", "div", "span", "p", "b", "code", "br", "pre", "details", "summary"),
     *("svg", "g", "rect", "line", "path", "text", "title"),
@@ -36,7 +36,7 @@ _PROPERTIES = {
     *("padding", "text-align", "user-select", "vertical-align", "white-space"),
 }
 _DROPPED_WHOLE = {"script", "style", "iframe", "object", "embed", "template", "noscript"}
-# No brackets but those of a colour, no backslash: neither url() nor an escape that spells it.
+# No brackets except in colours, no backslash: neither url() nor an escaped form of it.
 _VALUE = r"(?:[\w#.,%\s+-]|rgba?\([\d.,%\s]*\)|color-mix\([\w#.,%\s]*\))*"
 _DECLARATION = re.compile(rf"\s*([a-z-]+)\s*:({_VALUE})\s*")
 _PLAIN_VALUE = re.compile(_VALUE)

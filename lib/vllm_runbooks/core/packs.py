@@ -13,7 +13,7 @@ ISSUE = "issue.md"
 
 
 class MemberRole(StrEnum):
-    """What a member of a pack is."""
+    """Role of a member of a pack."""
 
     LOG = "log"
     COMMAND = "command"
@@ -29,7 +29,7 @@ class Gap:
     """The middle of a log that is longer than what is kept of one."""
 
     after_line: int
-    """The last line that is kept in front of the gap; a line of the tool's own stands in the gap."""
+    """Last line before the gap; the gap contains a line written by the tool."""
     lines: int
     bytes: int
 
@@ -39,14 +39,14 @@ class Member:
     """A file in the archive."""
 
     name: str
-    """Its path in the archive."""
+    """Path in the archive."""
     role: MemberRole
     source: str | None
-    """Base name of what it was made of, secrets replaced; None: it was made by this tool."""
+    """Base name of the source file, secrets replaced; None if this tool created it."""
     bytes: int
     sha256: str
     hidden: Mapping[str, int] = field(default_factory=dict)
-    """What was replaced in it, kind to count; the values themselves are nowhere in the archive."""
+    """Number of replacements by kind; the values are not in the archive."""
     left_out: Gap | None = None
 
 
@@ -61,11 +61,12 @@ class Manifest:
     """Key of the catalog that it was diagnosed with."""
     vllm: str | None
     gpus: str | None
-    """Cards of the start, as they were given by name; None: not given, or as a snapshot."""
+    """GPUs of the launch as given by name; None if not given, or given as a snapshot."""
     start: int | None
-    """Which of several starts was described, as it was given."""
+    """Number of the described launch, as given."""
     is_inventory_of_start: bool | None
-    """Whether the inventory is of the host of the start, as whoever packed it said; None: there is no inventory."""
+    """Whether the inventory is of the launch's host, according to the user; None without an
+    inventory."""
     outcome: str | None
     root_cause: str | None
     members: tuple[Member, ...]

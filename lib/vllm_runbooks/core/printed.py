@@ -27,9 +27,10 @@ class Moment(NamedTuple):
     """A printed time; only times of the same form can be compared."""
 
     seconds: float
-    """Seconds on a scale of its own: of the era where a year is printed, of a leap year, else of a day."""
+    """Seconds since the epoch for times with a year, since the start of a leap year for dates, else
+    since midnight."""
     form: str
-    """"year", "date" or "day": what was printed beside the hour."""
+    """Printed date: "year", "date" or "day" (time only)."""
 
 
 def moment(text: str | None) -> Moment | None:

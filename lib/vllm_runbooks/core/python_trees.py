@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 _ALONE = threading.RLock()
-"""Guards of several servers read their logs and commands at once, and what parsing changes is the process's: the
-filters of warnings, and before Python 3.11.8 and 3.12.2 the depth of the tree, so that two that parse at once end in
-a SystemError (python/cpython#106905)."""
+"""Supervisors of several servers read logs and commands concurrently, and parsing changes state of
+the process: the warning filters, and before Python 3.11.8 and 3.12.2 the depth of the tree, so that
+concurrent parsing ends in a SystemError (python/cpython#106905)."""
 
 
 def parse(text: str) -> ast.Module:

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type
 
 T = TypeVar("T")
 AUTHORED: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True, "defer_build": True}
-"""Pydantic's settings for records that are written by hand in YAML: an unknown field is rejected."""
+"""Pydantic settings for records that are written manually in YAML: an unknown field is rejected."""
 
 
 class Authored:
-    """Base of the records that are written by hand in YAML."""
+    """Base of the records that are written manually in YAML."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 

@@ -48,14 +48,14 @@ class IssueSeverity(StrEnum):
     """How much an issue of a command matters."""
 
     ERROR = "error"
-    """The shell or the release's parser refuses it, or does something else than is written."""
+    """The shell or the release's parser rejects it, or does something else than written."""
     WARNING = "warning"
-    """It starts, but it is wrong, unsafe or wasteful."""
+    """It launches, but it is incorrect, unsafe or wasteful."""
     INFO = "info"
 
 
 class Role(StrEnum):
-    """What a matching line is to the failure."""
+    """Role of a matching line in the failure."""
 
     CAUSE = "cause"
     WRAPPER = "wrapper"
@@ -83,7 +83,7 @@ class Truth(StrEnum):
 
 @dataclass(frozen=True)
 class LookIn(Authored):
-    """Where the cause is to be found when it is not in this log."""
+    """Where to look for the cause if it is not in this log."""
 
     what: str
     where: str
@@ -113,7 +113,8 @@ class Quote:
 
 
 ProcessKey = tuple[int | None, str | None]
-"""A process's pid and, where it runs elsewhere, its host's address: what tells it from others whatever its name."""
+"""Pid of a process and, on another host, the address of the host: its identity whatever its
+name."""
 
 
 @dataclass(frozen=True)
@@ -218,16 +219,16 @@ class SymptomHit:
     process: Process
     phase: str | None
     traceback: int | None = None
-    """Index into the start's tracebacks, when the line is an exception of one."""
+    """Index into the launch's tracebacks, if the line is the exception of one."""
     link: int = 0
     """Index into that traceback's chain."""
     depth: int = -2
-    """How well the place is known: from 0 on the depth in the traceback of the frame that the signature asked for, -1
-    the phase, -2 neither was asked for."""
+    """Quality of the place: depth in the traceback of the frame that the signature requires (0 or
+    more), -1 for the phase, -2 for neither."""
     level: str | None = None
     """Log level of the line, None where it has none."""
     time: str | None = None
-    """As printed on the line, else on the last line before it that carries one."""
+    """Time on the line, else on the last line before it that has one."""
 
 
 @dataclass(frozen=True)
@@ -238,23 +239,24 @@ class Release:
     source: str = "unknown"
     """"printed", "call-sites", "given" or "unknown"."""
     candidates: tuple[str, ...] = ()
-    """Releases that its source lines fit, where they are not `version` alone: several that cannot be told apart, as a
-    release and its post-releases, or one that is only the closest, to a development build or a fork."""
+    """Candidate releases by source lines, if not `version` alone: indistinguishable ones, such as a
+    release and its post-releases, or the one closest to a development build or a fork."""
     data: str | None = None
     """The release whose generated data is used, None where there is none."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What one server run printed about itself; over ranks: weights the largest, KV cache the smallest."""
+    """Values printed by one server run; over ranks, the largest weights and smallest KV cache."""
 
     weights_gib: float | None = None
     kv_cache_gib: float | None = None
     kv_cache_tokens: int | None = None
     """Tokens as this release counts them; blocks x block size where only blocks are printed."""
     kv_cache_tokens_meaning: str | None = None
-    """What that count means: "slots" (cache slots of one layer group, no measure of requests), "full-length" (tokens of
-    full-length requests: the concurrency times max_model_len), None: not known."""
+    """Meaning of the count: "slots" (cache slots of one layer group, not a number of requests),
+    "full-length" (tokens of full-length requests: the concurrency times max_model_len), None if
+    unknown."""
     kv_cache_blocks: int | None = None
     max_concurrency: float | None = None
     max_concurrency_tokens: int | None = None
@@ -281,7 +283,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class RankFacts:
-    """What one rank printed."""
+    """Values printed by one rank."""
 
     rank: int | None
     process: str | None
@@ -308,13 +310,13 @@ class NodePosition:
     """Place of a log among the logs of one launch; None if unknown."""
 
     nodes: int | None = None
-    """Nodes over which the start is spread, where it was told so itself."""
+    """Number of nodes of the launch, if it was set explicitly."""
     node_rank: int | None = None
     world_size: int | None = None
     local_world_size: int | None = None
     """Ranks of this node."""
     ranks: tuple[int, ...] = ()
-    """Of the whole start, those whose processes wrote into the log."""
+    """Ranks of the launch whose processes wrote into the log."""
     meeting_point: str | None = None
     """Address and port at which the ranks look for each other."""
     waiting: Mapping[int, str | None] = field(default_factory=dict)
@@ -336,20 +338,20 @@ class RayDemand:
     """Resources that Ray has not found yet."""
 
     amounts: Mapping[str, float]
-    """By resource, what all bundles of it ask for together; memory in GiB."""
+    """Total request of all bundles by resource; memory in GiB."""
     quote: Quote
 
 
 @dataclass(frozen=True)
 class RayCluster:
-    """What `ray status` prints of a cluster."""
+    """Output of `ray status` for a cluster."""
 
     quote: Quote
     at: str | None = None
     """Time, as printed, at which it was asked."""
     active: int | None = None
     lost: tuple[str, ...] = ()
-    """Those that were lost lately, as printed."""
+    """Recently lost nodes, as printed."""
     used: Mapping[str, float] = field(default_factory=dict)
     """By resource, what is in use or kept for a placement group; memory in GiB."""
     total: Mapping[str, float] = field(default_factory=dict)
@@ -384,12 +386,12 @@ class ServerRun:
     progress: Mapping[int, int] = field(default_factory=dict)
     """Last line of progress by pid (0: no pid shown)."""
     left_out: int = 0
-    """Starts in front of this one that are not kept: a log of very many restarts."""
+    """Number of earlier launches that are not kept, for a log with very many restarts."""
     last_lines: Mapping[ProcessKey, int] = field(default_factory=dict)
     """Last line by process; those that show no pid are one."""
     seat: NodePosition = field(default_factory=NodePosition)
     cluster: RayCluster | None = None
-    """Where `ray status` stands in the text."""
+    """Output of `ray status` in the text."""
 
 
 @dataclass(frozen=True)
@@ -495,9 +497,9 @@ class PlanComparison:
 
     terms: tuple[ComparedTerm, ...]
     off: str | None
-    """Name of the term that differs most beyond its band; None: none does."""
+    """Name of the term that differs most beyond its band; None if all are within."""
     missing: tuple[str, ...] = ()
-    """What would have to be known for more."""
+    """Missing inputs."""
     residuals: tuple[Residual, ...] = ()
 
 
@@ -507,7 +509,7 @@ class MemoryUse:
 
     total_gib: float
     used_gib: float
-    """Needed beside the KV cache."""
+    """Memory used in addition to the KV cache."""
     kv_cache_gib: float | None
     """Left for the KV cache within the launch's share of the GPU, below zero if it lacks memory; None if unknown."""
     request_gib: float | None
@@ -521,15 +523,16 @@ class NodeLog:
     file: int
     node_rank: int | None
     ranks: tuple[int, ...]
-    """Of the whole start, those whose processes wrote into it."""
+    """Ranks of the launch whose processes wrote into the log."""
     outcome: Outcome
     waits: bool
     """Whether it ends where its ranks wait for the others."""
     last_line: int
     last_time: str | None
-    """As printed: by the clock of that node."""
+    """Last time as printed, by the clock of that node."""
     clock_offset_s: float | None
-    """Its clock less that of the first log, to a second or two: both print when all ranks have met. None: not known."""
+    """Offset of its clock to that of the first log, within a second or two: both print when all
+    ranks have met. None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -537,12 +540,12 @@ class Nodes:
     """The logs of one launch over several nodes."""
 
     count: int | None
-    """Nodes of the start; None: no log says."""
+    """Number of nodes of the launch; None if no log reports it."""
     logs: tuple[NodeLog, ...]
     missing: tuple[int, ...] = ()
     """Ranks of the nodes of which no log was given."""
     ranks_missing: tuple[int, ...] = ()
-    """Ranks of the start that wrote into none of the logs, where their nodes are not known."""
+    """Ranks of the launch that wrote into none of the logs, if their nodes are unknown."""
 
 
 @dataclass(frozen=True)
@@ -557,18 +560,18 @@ class Answer:
     starts: tuple[ServerRunSummary, ...]
     remedies: tuple[Remedy, ...]
     plan: PlanComparison | None
-    """The start's printed memory against its plan; None: the log prints no memory."""
+    """The launch's printed memory against its plan; None if the log prints no memory."""
     hidden: Mapping[str, int]
     facts: Facts
     ranks: tuple[RankFacts, ...]
     first_error: Quote | None
-    """The first exception that no symptom explains, where it stands before the cause or there is none."""
+    """First exception without a symptom, if it precedes the cause or there is none."""
     notes: tuple[str, ...] = ()
-    """What is to be said of what was asked for: why a policy, or a step of it, is not offered."""
+    """Notes on the request: why a policy, or a step of it, is not offered."""
     nodes: Nodes | None = field(default=None, metadata=OMIT_NONE)
-    """Of a start over several nodes, what each of its logs tells, and which are not here."""
+    """For a multi-node launch: facts of each log, and the missing logs."""
     left_out: tuple[SkippedLine, ...] = field(default=(), metadata=UNPRINTED)
-    """Where the lines stand that `hidden` counts, for whoever shows the log with its lines marked."""
+    """Positions of the lines counted by `hidden`, for a view of the annotated log."""
     memory: tuple[MemoryUse, MemoryUse] | None = field(default=None, metadata=UNPRINTED)
     """Planned memory before and after the first remedy; None if it changes none, or it cannot be planned."""
     lang: str | None = field(default=None, metadata=OMIT_NONE)
@@ -606,7 +609,7 @@ class RunbookVerdict:
     root_cause: CauseRef | None
     findings: tuple[FindingRef, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What is known of what was judged, by name: a number, a word or a truth each."""
+    """Facts of the checked object, by name: numbers, strings or booleans."""
 
 
 @dataclass(frozen=True)
@@ -618,13 +621,13 @@ class CheckedClaim:
     expected: Truth
     verdict: Truth
     figures: Mapping[str, str]
-    """Name to number, as shown; without those that are not known."""
+    """Known figures as shown, by name."""
     because: str
     undecided: str
     """Why it is unknown; empty where it is not."""
     quotes: tuple[Quote, ...]
     basis: tuple[str, ...] = ()
-    """What was planned or looked up for it, in words."""
+    """Plans and look-ups behind the verdict, as text."""
 
 
 @dataclass(frozen=True)
@@ -633,7 +636,7 @@ class FigureComparison:
 
     figure: str
     may: bool | None
-    """None: the log does not say enough."""
+    """None if the log does not have enough information."""
     why: str
 
 
@@ -662,7 +665,7 @@ class Runbook:
     side_effects: bool
     needs_gpu: bool
     steps: tuple[str, ...] = ()
-    """Names of the cells that do something which takes long or changes something, in their order."""
+    """Names of the cells that take long or change something, in order."""
 
 
 @dataclass(frozen=True)
@@ -682,8 +685,8 @@ class RunResult:
     refused: bool
     """Whether the run could not read its parameters or its evidence."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What its verdict tells of what was judged."""
+    """Facts of the checked object that the verdict reports."""
     node: str | None = field(default=None, metadata=OMIT_NONE)
-    """Of a cluster, on which it was executed."""
+    """Node of a cluster on which it was executed."""
     lost_on: tuple[str, ...] | None = field(default=None, metadata=OMIT_NONE)
     """Nodes that had begun with it before, and gave no answer."""

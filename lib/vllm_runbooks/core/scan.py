@@ -1,7 +1,8 @@
-"""Find many patterns in hostile text, in time linear in the text.
+"""Find many patterns in untrusted text, in time linear in the text.
 
-A pattern is written in the common subset of RE2 and Python's `re`. A blank in it matches up to four blanks, or none:
-logs are glued, re-wrapped and pasted. Without google-re2 (in a browser) `re` gives the same answers.
+A pattern is written in the common subset of RE2 and Python's `re`. A blank in it matches up to four
+blanks, or none: pasted logs lose blanks and line breaks. Without google-re2 (in a browser) `re`
+gives the same results.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ OVERLAP = 1536
 MAX_WAYS = 100_000
 """Ways in which the wide gaps of one pattern may share a text between them: what `re` may have to try at one place."""
 _FEW = 24
-"""So many patterns are tried by their words one after the other; for more, all words are looked for at once."""
+"""Up to this number, patterns are searched by their words one after another; beyond it in one
+pass."""
 _SHORT, _OFTEN = 512, 64
 """Characters of a short line, and searches after which a pattern comes often."""
 _GROUP_NAME = re.compile(r"(?<!\\)\(\?P<(\w{1,60})>")
 _MAX_MEM = 64 << 20
-"""Bytes that RE2 may take for one pattern or one set of words; it takes them as it needs them."""
+"""Maximum memory of RE2 for one pattern or one set of words, in bytes; allocated as needed."""
 _GAP = "[ \\t]{0,4}"
 _WIDE = 9
 """A repeat of more than so many characters is a wide gap."""
@@ -203,7 +205,7 @@ class PatternMatch(NamedTuple):
 
 
 class WordSet:
-    """Words that are looked for all at once: with google-re2 the cost does not grow with their number."""
+    """Words that are searched in one pass; with google-re2 their number does not matter."""
 
     def __init__(self, words: Sequence[str], *, engine: str | None = None) -> None:
         """Compile lazily; `engine` "re" leaves google-re2 aside even where it is installed."""
@@ -245,7 +247,7 @@ class _Search:
 
     @cached_property
     def names(self) -> Sequence[str]:
-        """Names of the groups, in their order: RE2 has an order of its own."""
+        """Names of the groups in their order, which differs in RE2."""
         return _GROUP_NAME.findall(self.source)
 
 
@@ -287,7 +289,7 @@ class PatternSet:
         return WordSet([word for word in self._by_word if word], engine="re" if self._re2 is None else None)
 
     def candidates(self, text: str) -> Sequence[int]:
-        """Indices of the patterns whose word is in a text of any length; `find` takes them as `among`."""
+        """Indices of the patterns whose word is in a text of any length, for `among` of `find`."""
         indices = list(self._by_word.get("", ()))
         for word in self._wordlist.present(text):
             indices += self._by_word[word]
@@ -302,9 +304,10 @@ class PatternSet:
         return search.by_re2, search.names
 
     def find(self, text: str, among: Sequence[int] | None = None) -> list[PatternMatch]:
-        """The first match of every pattern that matches, in order of the patterns within a window.
+        """First match of every matching pattern, in order of the patterns within a window.
 
-        `among` are the only patterns to try, where `candidates` has named them for a text that holds this one.
+        `among` restricts the patterns, if `candidates` returned them for a text that includes this
+        one.
         """
         if among is None or len(among) > _FEW:
             among = self.candidates(text)
@@ -318,8 +321,8 @@ class PatternSet:
         matches: dict[int, PatternMatch] = {}
         step = WINDOW - OVERLAP
         for start in range(0, len(text) - OVERLAP, step):
-            # One character more in front, so that ^ and \b see what stands before; a match that begins in the overlap
-            # is the next window's, which holds all of it.
+            # One more character before it, so that ^ and \b see the preceding text; a match that
+            # begins in the overlap belongs to the next window, which contains all of it.
             lead = min(start, 1)
             limit = lead + (step if start + WINDOW < len(text) else WINDOW)
             shift = start - lead

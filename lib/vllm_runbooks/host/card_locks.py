@@ -20,12 +20,12 @@ from vllm_runbooks.host.here import here
 FOLDER = "VLLM_RUNBOOKS_LOCKS"
 """Variable that names another folder for the locks."""
 NODE = "node"
-"""What the key of a lock begins with that is a whole host's, for starts over several."""
+"""Prefix of the lock key of a whole host, for multi-node launches."""
 _TICK_S = 0.2
 
 
 def folder() -> Path:
-    """Where the locks lie; the same for every user."""
+    """Folder of the locks; the same for every user."""
     path = os.environ.get(FOLDER)
     return Path(path) if path else Path("/tmp/vllm-runbooks-locks")  # noqa: S108 - not $TMPDIR, which is one user's
 
@@ -38,9 +38,10 @@ def held(
     told: Callable[[str, str], None],
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
-    """Hold the locks of some GPUs, taken in the order of their keys so that two launches cannot wait for each other.
+    """Hold the locks of some GPUs, taken in the order of their keys to prevent deadlocks.
 
-    `told` is called with a GPU and its holder once there is one; raises InputError if one is held for `wait_s`.
+    `told` is called with a GPU and its holder if there is one; raises InputError if it is held for
+    `wait_s`.
     """
     began = time.monotonic()
     with contextlib.ExitStack() as open_files:
@@ -68,7 +69,7 @@ def held(
 
 
 def holders(cards: Sequence[str]) -> dict[str, str]:
-    """Find who holds the locks of some GPUs, by GPU, without waiting or holding anything."""
+    """Find who holds the locks of some GPUs, by GPU, without waiting or locking."""
     by_card = {}
     for card in sorted(set(cards)):
         descriptor = _opened(card)
@@ -100,7 +101,7 @@ def _holder(descriptor: int) -> str:
 
 
 def _opened(card: str) -> int:
-    """The card's file, made where there is none; a link in its place is refused."""
+    """Open the GPU's lock file, creating it if necessary; a link in its place is rejected."""
     place = folder()
     path = place / f"{re.sub(r'[^A-Za-z0-9-]', '_', card)[:80]}.lock"
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -1,4 +1,4 @@
-"""GPUs of a snapshot as a plan needs them: the catalog's GPU where it is known, with the memory that was read."""
+"""GPUs of a snapshot for the planner: the catalog's GPU if known, with the measured memory."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from vllm_runbooks.host.records import GpuFacts, Inventory
 
 MIB_PER_GIB = 1024
 AT_WORK = 50.0
-"""Percent of use from which a card is at work, so that its link is at its speed, and its memory may move."""
+"""Utilization in percent from which a GPU is busy: its link is at full speed, and its memory may
+change."""
 _ALIKE = 0.02
-"""Share by which what was read may differ from what lines of the card show for both to be the same thing."""
+"""Relative difference up to which measured and printed memory of a GPU are the same."""
 _MAX_NAME = 80
 _SHOWN = 3
 
@@ -39,7 +40,7 @@ def known(gpu: GpuFacts, specs: Specs) -> Gpu | None:
 
 
 def unfit(gpu: GpuFacts) -> str:
-    """Why no launch should use a GPU, however much of it is free; empty if nothing is known against it."""
+    """Reason why no launch should use a GPU, regardless of its memory; empty if there is none."""
     if gpu.error is not None:
         return f"cannot be reached through the driver ({_line(gpu.error)})"
     if gpu.is_mig:
@@ -107,7 +108,7 @@ def _total(gpu: GpuFacts, card: Gpu | None, specs: Specs) -> Total | None:
 
 
 def _shares(specs: Specs) -> list[float]:
-    """Of what nvidia-smi prints, the share that starts found, over all cards that show both."""
+    """Ratios of the memory that launches found to nvidia-smi's value, over all GPUs with both."""
     return sorted(
         line.gib / (memory.mib / MIB_PER_GIB)
         for gpu in specs.table.gpus

@@ -43,7 +43,7 @@ class _Kind:
     name: str
     """Regular expression of its names, groups as the commands' placeholders."""
     commands: tuple[str, ...]
-    """Of the table; the first whose placeholders the name has is taken."""
+    """Commands of the table; the first whose placeholders the name has is used."""
     nothing: str
     is_mixed: bool = False
     """Whether what the server wrote to its standard error comes on the command's own: the two are read as one."""
@@ -130,7 +130,7 @@ def _tail(file: IO[bytes]) -> bytes:
 
 
 def _run(command: LogCommand, log: IO[bytes], beside: IO[bytes]) -> int:
-    """Write the command's output; its exit status. Its processes are ended where that takes too long."""
+    """Write the command's output and return its exit status; kills its processes at a timeout."""
     try:
         process = subprocess.Popen(  # noqa: S603 - the pieces come from the table, the names are checked
             command.argv,
@@ -172,7 +172,7 @@ def _read(command: LogCommand, process: subprocess.Popen[bytes], log: IO[bytes])
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the command with what it started; it only reads, so there is nothing to wait for."""
+    """Kill the command and its processes; it only reads, so there is nothing to wait for."""
     cast("IO[bytes]", process.stdout).close()
     if process.returncode is None:
         # Not waited for yet: its number is its own still.

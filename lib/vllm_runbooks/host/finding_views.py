@@ -1,4 +1,4 @@
-"""What the views of hosts and nodes share: findings, tables and snapshots."""
+"""Shared views of hosts and nodes: findings, tables and snapshots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from vllm_runbooks.core.views.summary import Statement, Step, count_of, first_cl
 
 _MOST_STATEMENTS, _MOST_EXPLAINED = 3, 2
 _MOST_TEXT, _MOST_EFFECT, _MOST_OF_SEVERAL = 300, 220, 72
-"""Characters of a finding, of its effect if it is alone in a summary, and of its effect beside others."""
+"""Characters of a finding, of its effect if it is alone in a summary, and of its effect next to
+others."""
 
 
 def snapshot_json(snapshot: Any, kind: Any) -> str:

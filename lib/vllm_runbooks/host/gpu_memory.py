@@ -56,7 +56,7 @@ class GpuMemory:
 
     @property
     def facts(self) -> GpuFacts:
-        """The same as facts of a snapshot."""
+        """The same as `GpuFacts` of a snapshot."""
         return GpuFacts(
             self.index,
             self.name,
@@ -91,7 +91,7 @@ class MemoryReading:
 
 
 class Source(Protocol):
-    """Where readings come from."""
+    """Source of readings."""
 
     says: str
 

@@ -1,4 +1,4 @@
-"""Where this process stands: its host, the host's boot, and the process namespace that its process numbers are of."""
+"""Identity of this process' host: the host, its boot, and the process namespace."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class HostIdentity(NamedTuple):
-    """A place whose process numbers are one set; None: the system does not tell."""
+    """Host and namespace in which process ids are unique; None for unknown values."""
 
     namespace: int | None
-    """Inode of its process namespace; a container has one of its own."""
+    """Inode of its process namespace; a container has its own."""
     boot: str | None
-    """Of the kernel that runs it."""
+    """Boot id of the kernel."""
     host: str
-    """Name, for people: a container has one of its own."""
+    """Display name; a container has its own."""
 
     @property
     def has_hosts_numbers(self) -> bool:
-        """Whether its process numbers are those of the whole host, as far as can be told."""
+        """Whether its process ids are those of the whole host, as far as known."""
         return self.namespace in (None, _FIRST)
 
 

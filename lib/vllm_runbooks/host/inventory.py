@@ -65,13 +65,15 @@ _STATUS = {  # nvmlGpuP2PStatus_t
 # nvmlGpuTopologyLevel_t
 _PATHS = {0: "board", 10: "switch", 20: "switches", 30: "bridge", 40: "node", 50: "system"}
 _READ, _WRITE, _NVLINK, _ATOMICS = range(4)
-"""What NVML's status between two cards is asked for; the first of pynvml's own constants is no number."""
+"""Kinds of NVML's peer-to-peer status between two GPUs, as numbers because pynvml's first constant
+is not one."""
 
 
 def collect(*, starts: Path | None = None, python: str | None = None) -> Inventory:
     """Take a snapshot of this host; without a driver it has no GPUs, and the reason.
 
-    `starts` is the folder of supervised launches, to find orphans; `python` another one whose packages are listed.
+    `starts` is the folder of supervised launches, to find orphans. `python` is another Python whose
+    packages are listed.
     """
     version, packages = _software(python)
     host = _host()
@@ -168,7 +170,7 @@ def _use(number: int, looks: Sequence[tuple[GpuMemory, ...]], totals: Mapping[in
     )
 
 
-# ---- the cards
+# ---- GPUs
 
 
 def _gpus(driver: Nvml, orphans: Mapping[int, str], xids: Sequence[tuple[str, int]] | None) -> tuple[GpuFacts, ...]:
@@ -241,7 +243,7 @@ def _numa(bus: str | None, devices: Path = Path("/sys/bus/pci/devices")) -> int 
 
 
 def _is_same(at: str, bus: str) -> bool:
-    """Whether the kernel's log means a card: it names `0000:3b:00`, the driver `00000000:3B:00.0`."""
+    """Whether the kernel log names this GPU: it has `0000:3b:00`, the driver `00000000:3B:00.0`."""
     mine, theirs = (address.lower().partition(".")[0].split(":") for address in (at, bus))
     return [int(part, 16) for part in mine if part] == [int(part, 16) for part in theirs if part]
 
@@ -271,7 +273,7 @@ def _retired(driver: Nvml, handle: Any) -> int | None:
 
 
 def _nvlinks(driver: Nvml, handle: Any) -> int | None:
-    """Links that are active; a card that has none says so of each."""
+    """Number of active NVLinks; NVML returns an error per link if there are none."""
     most = driver.constant("NVML_NVLINK_MAX_LINKS") or 0
     states = [driver.ask("nvmlDeviceGetNvLinkState", handle, link, unsupported=0) for link in range(most)]
     active = [state for state in states if state is not None]
@@ -311,7 +313,7 @@ def _process(holder: GpuProcess, orphans: Mapping[int, str]) -> GpuProcess:
 
 
 def _xids(log_file: str = "/dev/kmsg") -> list[tuple[str, int]] | None:
-    """Errors that the kernel's log names, with the card's place; None: it may not be read."""
+    """Xid errors in the kernel log, with the GPU's bus id; None without permission."""
     try:
         log = os.open(log_file, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:

@@ -1,8 +1,8 @@
-"""What earlier launches left on this host, each with its evidence; nothing is removed unasked.
+"""Remains of earlier launches on this host, each with its evidence; nothing is removed unasked.
 
-Proven is what carries the mark of a supervised launch whose supervisor has ended: a process by its environment, a
-segment of shared memory by its inode in the launch's record. A supervisor in another process namespace, such as a
-container, cannot be seen, so nothing of it is proven.
+A leftover is proven if it has the mark of a supervised launch whose supervisor has ended: a process
+by its environment, a shared memory segment by its inode in the launch's record. A supervisor in
+another process namespace, such as a container, is invisible, so nothing of it is proven.
 """
 
 from __future__ import annotations
@@ -31,28 +31,30 @@ _SEGMENT = re.compile(
 )
 """Names that Python's shared memory, its semaphores, vLLM and NCCL give."""
 RECORD = "start.json"
-"""What a guard writes down of its start, in a folder of that start among those of all starts."""
+"""File that a supervisor writes about its launch, in the launch's folder among those of all
+launches."""
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """Something that an earlier start has left."""
+    """Remains of an earlier launch."""
 
     kind: str
     """"process" or "segment"."""
     name: str
     """Process number, or the segment's file name."""
     size_bytes: int
-    """Memory that it holds; of a segment what is allocated, not what it could grow to."""
+    """Memory in use; for a segment the allocated size, not its maximum."""
     is_proven: bool
     proof: str
-    """What speaks for it, in words."""
+    """Evidence, as text."""
     key: int | None = None
-    """Of a segment its inode, of a process when it began: so that nothing else is removed in its place."""
+    """Inode of a segment, or start time of a process, so that nothing else is removed in its
+    place."""
 
 
 def written(id_: str, guard: int, segments: Mapping[str, int]) -> str:
-    """What the guard of a start writes down: its mark, itself, and the shared memory that its processes have opened."""
+    """Record of a supervisor: its mark, itself, and the shared memory that its processes opened."""
     return json.dumps({"id": id_, "guard": owners.written(guard), "segments": dict(segments)}) + "\n"
 
 
@@ -69,7 +71,7 @@ def segments() -> dict[str, int]:
 
 
 def opened_by(pids: Sequence[int], names: Mapping[str, int]) -> set[str]:
-    """Which of some segments these processes have mapped."""
+    """Segments that these processes have mapped."""
     opened: set[str] = set()
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -81,7 +83,7 @@ def opened_by(pids: Sequence[int], names: Mapping[str, int]) -> set[str]:
 
 
 def find_leftovers(starts: Path) -> list[Leftover]:
-    """Everything on this host that looks left by a vLLM start; `starts` is the folder of guarded starts."""
+    """Possible leftovers of vLLM on this host; `starts` is the folder of supervised launches."""
     import psutil
 
     records: dict[Owner, list[dict[str, Any]]] = {state: [] for state in Owner}
@@ -118,7 +120,7 @@ def find_leftovers(starts: Path) -> list[Leftover]:
 
 
 def is_over(folder: Path) -> bool:
-    """Whether the guard of the start with this folder is gone for certain; False where it wrote nothing down."""
+    """Whether the supervisor of the launch has certainly ended; False without a record."""
     record = _record(folder / RECORD)
     return record is not None and owners.state(record["guard"]) in (Owner.GONE, Owner.OF_ANOTHER_BOOT)
 
@@ -133,7 +135,7 @@ def _whose(state: Owner, record: Mapping[str, Any]) -> str:
 
 
 def remove_leftover(leftover: Leftover, *, patience_s: float = 3.0) -> bool:
-    """Remove it, if it is still what it was; says whether it is gone."""
+    """Remove a leftover if it is unchanged; returns whether it no longer exists."""
     import psutil
 
     if leftover.kind == "segment":
@@ -179,7 +181,7 @@ def _left(process: psutil.Process, of_mark: Mapping[str, tuple[Owner, Mapping[st
         if Owner.ALIVE in marked:
             return None
         if marked:
-            # A start within a start carries both marks, and one that is not seen may live.
+            # A nested launch has both marks, and one whose supervisor is invisible may be alive.
             state = Owner.UNSEEN if Owner.UNSEEN in marked else Owner.GONE
             proof = f"{title} is marked as part of launch {marked[state]['id'][:12]}, {_whose(state, marked[state])}"
         elif title.startswith("VLLM::") and not _has_server(process):
@@ -192,7 +194,7 @@ def _left(process: psutil.Process, of_mark: Mapping[str, tuple[Owner, Mapping[st
 
 
 def _has_server(process: psutil.Process) -> bool:
-    """Whether a process stands below something that started it, and not below what adopts orphans."""
+    """Whether the parent of a process is vLLM, and not a process that adopts orphans."""
     parent = process.parent()
     if parent is None or parent.pid == 1:
         return False

@@ -1,4 +1,4 @@
-"""A host's snapshot by name, or of this host itself, and its cards."""
+"""Load the snapshot of a host by name or of this host, and its GPUs."""
 
 from __future__ import annotations
 

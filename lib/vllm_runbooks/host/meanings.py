@@ -20,7 +20,7 @@ from vllm_runbooks.host.records import SHARED, GpuFacts, GpuPair, Inventory, Unk
 SMALL_SHM_MIB = 1024.0
 LEAST_MEMLOCK_MIB = 64.0
 OPEN_FILES = 65535
-"""Limit of open files that vLLM sets for itself (0.32.0 utils/system_utils.py:241)."""
+"""Limit of open files that vLLM sets (0.32.0 utils/system_utils.py:241)."""
 _SLOW_WIDTH = 4
 _FIGURE = re.compile(r"\d{1,12}(?:\.\d{1,4})?(?= (?:GiB|%|W|is the most))", re.ASCII)
 """A figure that may differ between GPUs of one finding."""
@@ -49,7 +49,7 @@ class HostRuleContext:
         )
 
     def is_host_known(self, need: str) -> bool:
-        """Whether a field that a rule needs is known of the host; `pairs.` and `gpus.` name fields of any of these."""
+        """Whether a field of a rule is known; `pairs.` and `gpus.` are fields of any of them."""
         group, _, name = need.rpartition(".")
         if group:
             return len(self.gpus) < 2 or any(getattr(part, name) is not None for part in getattr(self.inventory, group))
@@ -338,7 +338,7 @@ def findings(inventory: Inventory, specs: Specs) -> tuple[tuple[RuleFinding, ...
     by_wording: dict[tuple[str, str], dict[int, str]] = {}
     unknown: dict[str, dict[int, None]] = {}
     for rule, condition in _GPU_CONDITIONS.items():
-        # Of a GPU without access nothing else is known, and nothing else matters.
+        # A GPU without access has no other known facts, and needs none.
         for gpu in inventory.gpus if rule == _LOST else context.gpus:
             if not context.is_gpu_known(gpu, table[rule].needs):
                 unknown.setdefault(table[rule].fact, {})[gpu.index] = None

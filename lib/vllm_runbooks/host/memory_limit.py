@@ -35,7 +35,7 @@ def limit(membership: Path = Path("/proc/self/cgroup"), root: Path = _ROOT) -> t
 
 
 _NO_LIMIT = 1 << 60
-"""From here a limit of version 1 is none: what is written there is the largest number of pages."""
+"""Limit from which a cgroup v1 has none: it then contains the largest number of pages."""
 
 
 def _number(file: Path) -> int | None:

@@ -13,19 +13,20 @@ from vllm_runbooks.host.here import here
 
 _PROC = Path("/proc")
 _STATE, _BEGAN = 0, 19
-"""Where a process's state and beginning stand in its `stat`, after its name (proc_pid_stat(5), fields 3 and 22)."""
+"""State and start time of a process are in its `stat`, after its name (proc_pid_stat(5), fields 3
+and 22)."""
 _ENDED = frozenset({b"Z", b"X"})
 """States of what has died and whose parent has not taken notice: its number is taken still."""
 
 
 class Owner(Enum):
-    """What is known of a process that wrote a record; of several the last here counts."""
+    """State of the process that wrote a record; of several, the last one listed here counts."""
 
     OF_ANOTHER_BOOT = "another boot"
     """Or of another host: nothing that it wrote down is here."""
     GONE = "gone"
     UNSEEN = "unseen"
-    """Its number says nothing here, as of another process namespace, or it is not told whose that is."""
+    """Its process id is meaningless here, because its namespace is different or unknown."""
     ALIVE = "alive"
 
 
@@ -36,9 +37,10 @@ def written(pid: int | None = None) -> dict[str, Any]:
 
 
 def state(owner: Mapping[str, Any]) -> Owner:
-    """The state of a process, by the record that it wrote.
+    """State of the process that wrote a record.
 
-    Old releases wrote no ticks: their process is known to be gone only if its number is free.
+    Records of old releases have no start time: their process has certainly ended only if its id is
+    unused.
     """
     at, boot, ticks = here(), owner.get("boot"), owner.get("ticks")
     if boot is not None and at.boot is not None and boot != at.boot:

@@ -12,7 +12,7 @@ class PortConflict(NamedTuple):
     """Why an address cannot be listened to."""
 
     is_in_use: bool
-    """Whether somebody listens there; otherwise the system refuses the address."""
+    """Whether a process listens there; otherwise the system rejects the address."""
     why: str
 
 

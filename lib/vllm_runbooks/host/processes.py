@@ -1,7 +1,7 @@
-"""Find the processes of a suite or a run by a tag in their environment, and end them.
+"""Find the processes of a suite or a run by a tag in their environment, and kill them.
 
-The processes of a suite carry its id, those of a run the run's id as well. Run as a program, this waits for its
-caller's death and then ends what the caller started.
+The processes of a suite have its id, those of a run the run's id as well. As a program, this module
+waits for its caller's death and then kills what the caller started.
 """
 
 from __future__ import annotations
@@ -137,9 +137,10 @@ def reap() -> None:
 
 
 def guard(suite_id: str, runtime: str, out: str, how: str = "") -> None:
-    """Wait for the caller's end; unless it said "done", end what the suite started and remove what it left.
+    """Wait for the caller's end; unless it sent "done", kill and remove what the suite started.
 
-    The folder `runtime` is removed, and unfinished files of `out`; `how` "apart" has it leave the caller's children.
+    This removes the folder `runtime`, and unfinished files of `out`. With `how` "apart" it forks,
+    so that it is not a child of the caller.
     """
     if how == "apart" and os.fork():
         os._exit(0)

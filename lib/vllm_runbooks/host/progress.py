@@ -1,4 +1,4 @@
-"""What processes did since the last look: processor time, bytes read and written, and whether they are stopped."""
+"""Activity of processes between two samples: CPU time, I/O bytes, and whether they are stopped."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ class Sight:
 
     pid: int
     name: str
-    """Its title, as `VLLM::Worker_TP0`, or its program's name."""
+    """Process title, such as `VLLM::Worker_TP0`, or program name."""
     state: str
-    """As the system tells it: "running", "sleeping", "disk-sleep", "stopped", "tracing-stop", "zombie"."""
+    """State reported by the system: "running", "sleeping", "disk-sleep", "stopped", "tracing-stop",
+    "zombie"."""
     cpu_s: float
     io_bytes: int | None
-    """Read and written since it began; None: the system does not tell."""
+    """Bytes read and written since its start; None if the system does not report it."""
 
     @property
     def is_stopped(self) -> bool:
-        """Whether somebody holds it: a signal, or a debugger."""
+        """Whether it is stopped by a signal or a debugger."""
         return self.state in ("stopped", "tracing-stop")
 
 
@@ -80,7 +81,7 @@ def _io_bytes(process: psutil.Process) -> int | None:
 
 
 class Activity:
-    """Which processes work, by comparing two looks."""
+    """Find active processes by comparing two samples."""
 
     def __init__(self) -> None:
         self._at: float | None = None

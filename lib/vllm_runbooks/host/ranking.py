@@ -11,7 +11,7 @@ from vllm_runbooks.host.cards import AT_WORK, MIB_PER_GIB, gib, unfit, usable_mi
 from vllm_runbooks.host.records import GpuUse, Inventory, RankedGpu, Recommendation
 
 STEADY_MIB = 64.0
-"""By how much the memory in use of a card at rest may move."""
+"""Tolerance for the memory in use of an idle GPU."""
 _UNTOLD = "its use is unknown"
 _ONE_LOOK = "one reading shows no trend; use --watch"
 
@@ -33,11 +33,12 @@ def uses_of(inventory: Inventory, specs: Specs) -> tuple[GpuUse, ...]:
 
 
 def recommend(uses: Sequence[GpuUse], *, seconds: float, need_gib: float | None) -> Recommendation:
-    """Recommend a GPU, with the reason for it and against each other.
+    """Recommend a GPU, with the reason for it and against each other one.
 
-    A GPU is suitable if its use is known, its memory is steady over the looks, and enough is free: `need_gib`, or the
-    default share. The best has no other processes and the least use, then the most free memory. A GPU with memory or
-    use unknown at any look is never recommended.
+    A GPU is suitable if its utilization is known, its memory is steady over the samples, and enough
+    is free: `need_gib`, or the default share. The best has no other processes and the lowest
+    utilization, then the most free memory. A GPU with unknown memory or utilization in any sample
+    is never recommended.
     """
     judged = sorted((_judged(use, need_gib) for use in uses), key=_order)
     best = judged[0] if judged and judged[0].is_suitable else None
@@ -117,7 +118,7 @@ def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
 
 
 def _room(total: float, used: float, need_gib: float | None) -> MemoryClaim | None:
-    """What is needed, or else what a server needs by default, beside what is free."""
+    """Required memory, by default that of a server, compared with the free memory."""
     if need_gib is not None:
         return MemoryClaim(total, used, need_gib * MIB_PER_GIB)
     share = usual_share()
@@ -125,7 +126,7 @@ def _room(total: float, used: float, need_gib: float | None) -> MemoryClaim | No
 
 
 def _against(gpu: RankedGpu, best: RankedGpu) -> str:
-    """Why a suitable card was not taken; the reason itself of any other."""
+    """Reason why a suitable GPU was not chosen; for any other its own reason."""
     if not gpu.is_suitable or gpu.index == best.index or best.free_mib is None or gpu.free_mib is None:
         return gpu.reason
     if (gpu.busy_percent or 0) > (best.busy_percent or 0):

@@ -84,18 +84,19 @@ class GpuFacts:
     clock_mhz: int | None = None
     clock_max_mhz: int | None = None
     throttled_by: tuple[str, ...] | None = None
-    """What lowers the clock: "power cap", "heat", "hardware thermal slowdown", "power brake" or "hardware"."""
+    """Reasons for a reduced clock: "power cap", "heat", "hardware thermal slowdown", "power brake"
+    or "hardware"."""
     is_ecc_on: bool | None = None
     ecc_uncorrected: int | None = None
     """Since the driver was loaded."""
     retired_pages: int | None = None
     remapped_rows: int | None = None
-    """Of newer GPUs; only those for uncorrectable errors."""
+    """On newer GPUs; only rows with uncorrectable errors."""
     is_remap_pending: bool | None = None
     """Whether damaged memory is replaced at the next reset."""
     is_remap_failed: bool | None = None
     is_persistent: bool | None = None
-    """Persistence mode: the driver keeps the GPU initialised while nobody uses it."""
+    """Persistence mode: the driver keeps an unused GPU initialised."""
     compute_mode: str | None = None
     """"default", "exclusive process" or "prohibited"."""
     busy_percent: float | None = None
@@ -125,7 +126,7 @@ class GpuPair:
     first: int
     second: int
     read: str | None = None
-    """Peer access: "ok", or the driver's reason; `write`, `atomics` and `nvlink` likewise."""
+    """Peer access: "ok", or the driver's reason; the same for `write`, `atomics` and `nvlink`."""
     write: str | None = None
     atomics: str | None = None
     nvlink: str | None = None
@@ -147,7 +148,7 @@ class HostFacts:
     memory_mib: float | None = None
     memory_available_mib: float | None = None
     memory_limit_mib: float | None = None
-    """Of the control group."""
+    """Memory limit of the cgroup."""
     memory_used_mib: float | None = None
     """By the control group."""
     cores: int | None = None
@@ -205,7 +206,7 @@ class GpuUse:
     processes: tuple[str, ...] | None
     """Other processes on the GPU, in words."""
     unfit: str = ""
-    """Why no launch should use it; empty if nothing is known against it."""
+    """Reason why no launch should use it; empty if there is none."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,7 @@ class RankedGpu:
     index: int
     name: str | None
     free_mib: float | None
-    """At the last look."""
+    """In the last sample."""
     memory_change_mib: float | None
     """Change of the memory in use over the looks."""
     busy_percent: float | None
@@ -230,7 +231,7 @@ class Recommendation:
     """The GPU recommended for the next launch."""
 
     gpu: int | None
-    """None if none is known to be suitable."""
+    """None if no GPU is known to be suitable."""
     reason: str
     ranked: tuple[RankedGpu, ...]
     """All GPUs, the best first."""

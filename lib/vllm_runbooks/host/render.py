@@ -134,7 +134,7 @@ def host(inspected: Inspected) -> RenderedView:
 
 
 def findings(host: Inspected) -> RenderedView:
-    """What the facts of a host mean for vLLM, for a notebook."""
+    """Meaning of a host's facts for vLLM, for a notebook."""
     if not host.findings:
         sentence = "No problems found."
         return RenderedView(sentence, prose(sentence))

@@ -1,8 +1,9 @@
-"""Run a command under a supervisor: its output as it comes, signals handed on, nothing of it left behind.
+"""Run a command under a supervisor that streams output, forwards signals and leaves no process.
 
-    caller ── supervisor ── command ── whatever the command starts
+caller ── supervisor ── command ── processes of the command
 
-Every process of it carries `processes.TAG` with the run's id, by which it is ended if the supervisor was killed.
+Every process has `processes.TAG` with the run's id, by which it is killed if the supervisor was
+killed.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ Show = Callable[[bytes], None]
 def start_supervisor(
     command: Sequence[str], environment: Mapping[str, str], folder: Path | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a command under its supervisor, in a session of its own: a terminal signals its whole group."""
+    """Start a command under its supervisor, in its own session.
+
+    A terminal sends signals to a whole process group.
+    """
     return subprocess.Popen(  # noqa: S603 - our own module, and the user's own command
         [sys.executable, "-P", "-m", "vllm_runbooks.host.supervisor", *command],
         stdin=subprocess.PIPE,
@@ -64,7 +68,7 @@ def send_signal(supervisor: subprocess.Popen[bytes], number: int) -> None:
 
 
 def read_outcome(errors: bytes) -> dict[str, Any]:
-    """What a supervisor printed last about its command; empty if it was killed."""
+    """Last outcome that a supervisor printed about its command; empty if it was killed."""
     with contextlib.suppress(ValueError, IndexError):
         return dict(json.loads(errors.splitlines()[-1]))  # the interpreter may have printed something before
     return {}
@@ -76,7 +80,7 @@ class StoppableRun:
     def __init__(self) -> None:
         self.id = uuid.uuid4().hex
         self.status: int | None = None
-        """Exit status, below 0 of a signal; None: it runs, or was stopped by the supervisor."""
+        """Exit status, negative for a signal; None if it runs or was stopped by the supervisor."""
         self.stopped_by: int | None = None
         """The first signal that was handed on."""
         self.signalled: int | None = None
@@ -90,7 +94,7 @@ class StoppableRun:
         return self._said or ending_of(self.status)
 
     def stop(self, number: int, said: str) -> None:
-        """Hand a signal on; `said` tells how it ended then, as in "was stopped by SIGTERM"."""
+        """Forward a signal; `said` describes the resulting end, as in "was stopped by SIGTERM"."""
         self.stopped_by = self.stopped_by or number
         self._said = self._said or said
         self._send(number)
@@ -104,10 +108,10 @@ class StoppableRun:
 
 
 class SupervisedCommand(StoppableRun):
-    """A command and all that it starts; leaving the block ends them.
+    """A command with all its processes; leaving the block kills them.
 
-    SIGINT, SIGTERM and SIGHUP are handed on to it inside the block, in the main thread: the first ends it within five
-    seconds, a second immediately.
+    Inside the block, in the main thread, SIGINT, SIGTERM and SIGHUP are forwarded: the first ends
+    the command within five seconds, a second one immediately.
     """
 
     def __init__(
@@ -132,7 +136,7 @@ class SupervisedCommand(StoppableRun):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The end of its input is the supervisor's order to end all; where it has, nothing is left to do.
+        # End of input tells the supervisor to stop everything; afterwards nothing remains to do.
         try:
             outcome = self._end()
         finally:
@@ -145,7 +149,7 @@ class SupervisedCommand(StoppableRun):
 
     @property
     def pid(self) -> int:
-        """Of the supervisor, from which all processes of the command descend."""
+        """Pid of the supervisor, the ancestor of all processes of the command."""
         return self._supervisor.pid
 
     def sights(self) -> Mapping[int, Sight]:
@@ -168,7 +172,7 @@ class SupervisedCommand(StoppableRun):
                     return
                 yield chunk
             elif self._supervisor.poll() is not None:
-                # Something that cannot be ended holds the pipe.
+                # A process that cannot be killed has the pipe open.
                 return
             elif time.monotonic() < until:
                 yield b""
@@ -186,7 +190,7 @@ class SupervisedCommand(StoppableRun):
 
     def _end(self) -> dict[str, Any]:
         if self._supervisor.poll() not in (None, 0):
-            sweep(self.id)  # it was killed: what it watched over holds its pipes open
+            sweep(self.id)  # it was killed: its processes have its pipes open
         try:
             _, errors = self._supervisor.communicate(timeout=_ENDING_S)
         except subprocess.TimeoutExpired:
@@ -197,7 +201,7 @@ class SupervisedCommand(StoppableRun):
 
 
 def ending_of(status: int | None) -> str:
-    """An exit status in words; None: it was stopped by the supervisor."""
+    """Description of an exit status; None means that the supervisor stopped it."""
     if status is None:
         return "was stopped by the supervisor"
     if status < 0:
@@ -207,7 +211,7 @@ def ending_of(status: int | None) -> str:
 
 
 class SignalHolder:
-    """Holds signals back while what will not come again is in memory alone."""
+    """Delays signals while data that cannot be repeated is only in memory."""
 
     def __init__(self) -> None:
         self._numbers: list[int] = []
@@ -284,7 +288,7 @@ class RedactedOutput:
         self._show_lines(text[:end])
 
     def finish(self) -> None:
-        """Show what is left, with the line's end that it lacks."""
+        """Print the remaining text, with the missing line end."""
         self._show_lines(self._rest and self._rest + b"\n")
         self._rest = b""
 

@@ -30,7 +30,7 @@ _MAX_WORD = 8_000
 _MOST = 2**60
 """No figure of a host is larger."""
 _DERIVED = tuple({field.name for field in fields(Inspected)} - {field.name for field in fields(Inventory)})
-"""What the output of `inventory` has beside the snapshot: it is reckoned anew."""
+"""Fields of `inventory` output other than the snapshot: they are recomputed."""
 _UNITS = ("MiB", "%", "W", "MHz")
 _UNTOLD = ("", "n/a", "[n/a]", "not supported", "[not supported]", "[unknown error]", "[gpu requires reset]")
 _LIMITS = ("memlock_mib", "open_files", "open_files_max", "memory_limit_mib")
@@ -221,7 +221,7 @@ def _of_csv(text: str, where: str) -> Inventory:
         rows = [[cell.strip() for cell in row] for row in csv.reader(text.lstrip("\ufeff").splitlines()) if row]
     except csv.Error as error:
         raise InputError(f"{where}: invalid CSV ({error}); {_WRITE}") from None
-    # "memory.total [MiB]": the unit stands in the head as well.
+    # "memory.total [MiB]": the header has the unit as well.
     fields_by_column = load_table("nvidia_smi_columns", CsvColumn)
     columns = [fields_by_column.get(cell.partition(" [")[0]) for cell in rows[0]] if rows else []
     head = [None if column is None else column.field for column in columns]

@@ -93,7 +93,7 @@ def gpus_of(gpus: Sequence[GpuFacts]) -> str:
 
 
 def _table(gpus: Sequence[GpuFacts]) -> SummaryTable | None:
-    """What differs between a few GPUs."""
+    """Differences between a few GPUs."""
     if not 1 < len(gpus) <= _MOST_ROWS:
         return None
     rows = []
@@ -106,7 +106,7 @@ def _table(gpus: Sequence[GpuFacts]) -> SummaryTable | None:
 
 
 def varied(head: Sequence[str], rows: Sequence[tuple[str, ...]]) -> SummaryTable | None:
-    """Columns that differ between rows, and rows of which one of them is known; None without any."""
+    """Columns that differ between rows, and rows with a known value; None if there are none."""
     picked = [0, *(i for i in range(1, len(head)) if len({row[i] for row in rows}) > 1)]
     known = [row for row in rows if any(row[i] != UNKNOWN for i in picked[1:])]
     if not known:

@@ -1,9 +1,10 @@
-"""Run one command and leave nothing of it behind; a process between a caller and what it runs.
+"""Run one command and leave none of its processes; a process between a caller and its command.
 
-    caller ── supervisor ── command ── whatever the command starts
+caller ── supervisor ── command ── processes of the command
 
-Standard output is the command's. On standard input a byte is a signal to hand on, the end is the caller's end. Standard
-error ends with the outcome as JSON. Orphans become the supervisor's children (Linux), so that it finds them.
+Standard output is the command's. On standard input a byte is a signal to forward, the end is the
+caller's end. Standard error ends with the outcome as JSON. Orphans become the supervisor's children
+(Linux), so that it finds them.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from typing import Any
 from vllm_runbooks.host.processes import adopt_orphans, descendants, end_descendants
 
 GRACE_S = 3.0
-"""Time that the command has to end itself once it was asked to; what is left then is ended within two more seconds."""
+"""Time for the command to end after a request; remaining processes are killed within two more
+seconds."""
 _LINGER_S = 1.0
 _TICK_S = 0.05
 
 
 def supervise(command: Sequence[str]) -> dict[str, Any]:
-    """Run the command to its end, or to the caller's; says how it ended, or why it could not be run."""
+    """Run the command to its end, or the caller's; returns its outcome or why it did not run."""
     adopt_orphans()
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name) and (name == "SIGINT" or signal.getsignal(getattr(signal, name)) != signal.SIG_IGN):
@@ -75,7 +77,7 @@ def _hand_on(child: subprocess.Popen[bytes], number: int) -> None:
     if number == signal.SIGTERM:
         child.send_signal(number)
     else:
-        # Not waited for yet: the number is its own still, and that of its group.
+        # Not waited for yet, so its process id and that of its group are still valid.
         os.killpg(child.pid, number)
 
 

@@ -1,4 +1,4 @@
-"""Plan against actual: what a start printed of its memory beside what its options let one expect, term by term."""
+"""Compare the memory that vLLM printed at startup with the plan, term by term."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _SHARED = ("activation", "encoder", "non_torch", "communication")
 """Terms that are known together where a log prints the weights and the cache alone."""
 _CAPTURED = ("cuda_graphs", "cuda_graphs_estimated")
 _SET = "Explicitly set"
-"""Begins a line of a start whose cache is set and not profiled: one on a CPU."""
+"""Prefix of the log line for a KV cache whose size is set instead of profiled (CPU backend)."""
 
 
-# ---- the plan of a start that was made
+# ---- the plan of a recorded launch
 
 
 def options_of(
     arguments: Mapping[str, Any], facts: Facts, readings: Iterable[PrintedFigure] = ()
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """A start's options as a plan takes them, from its arguments and what it printed; what cannot be read is named."""
+    """Read the planner's options from a launch's arguments and log; unreadable ones are named."""
     options: dict[str, Any] = {}
     missing: list[str] = []
     for name, value in arguments.items():
@@ -67,7 +67,7 @@ def options_of(
 
 
 def device_of(card: HostGpu | None, printed_gib: float | None) -> Device | None:
-    """The GPU of a start: its memory as the log prints it, else as the catalog has it; None: neither is known."""
+    """GPU of a launch with its memory from the log, else from the catalog; None if unknown."""
     printed = None if printed_gib is None else _around(printed_gib)
     if card is None:
         return None if printed is None else Device("the log's GPU", printed, "printed in the log")
@@ -80,17 +80,17 @@ UNKNOWN = Device("the GPU", None, "the log does not name it; use --gpus")
 
 @dataclass(frozen=True)
 class LaunchPlace:
-    """What a start runs on."""
+    """Release, GPUs and environment of a launch."""
 
     release: str
     devices: tuple[Device, ...]
-    """At least one; where a start takes more, the last one stands for the rest."""
+    """At least one; the last one is repeated if the launch needs more."""
     gpu: Gpu | None = None
-    """The first GPU, where it is known by name."""
+    """The first GPU; None if its name is unknown."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def settings(self, model: PlannedModel, options: Mapping[str, Any]) -> LaunchSettings:
-        """What a start with these options comes to."""
+        """Settle the settings of a launch with these options."""
         total = self.devices[0].total
         printed = None if total is None else total.expected / GIB
         return settled_on(model, options, self.release, self.gpu, environment=self.environment, memory_gib=printed)
@@ -107,13 +107,16 @@ class LaunchPlace:
         return (*self.devices[:need], *(self.devices[-1],) * (need - len(self.devices)))
 
     def budget(self, model: PlannedModel, options: Mapping[str, Any], calibrate: Calibrate | None = None) -> Budget:
-        """The memory of a start with these options; without `calibrate` as what was printed is to be compared with."""
+        """Plan the memory of a launch with these options.
+
+        Leave `calibrate` unset to compare the plan with printed values.
+        """
         settings = self.settings(model, options)
         return budget(model, settings, self.cards(settings), environment=self.environment, calibrate=calibrate)
 
 
 def overridden(model: PlannedModel, options: Mapping[str, Any]) -> PlannedModel:
-    """The model as a start changes it with `hf_overrides`."""
+    """Apply `hf_overrides` to the model."""
     overrides = options.get("hf_overrides")
     if not isinstance(overrides, Mapping) or not overrides:
         return model
@@ -128,7 +131,7 @@ def overridden(model: PlannedModel, options: Mapping[str, Any]) -> PlannedModel:
 
 
 def _merged(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A configuration with what overrides say of it; of a nested one what they leave out stays."""
+    """Merge overrides into a configuration; nested configurations are merged, not replaced."""
     merged = dict(config)
     for name, value in overrides.items():
         old = merged.get(name)
@@ -160,7 +163,7 @@ class _Figure:
     """GiB by which what was printed may be off."""
     note: str = ""
     is_kept: bool = True
-    """Whether it says something of other starts."""
+    """Whether the value is representative of other launches."""
 
     @property
     def beyond(self) -> float:
@@ -217,7 +220,7 @@ _WHY: Mapping[str, tuple[str, str]] = {
         "more than planned was subtracted from the budget, or the GPU has less memory",
     ),
 }
-"""By term what it may mean that a start printed more, and less."""
+"""Possible reasons, by term, for printing more and for printing less than planned."""
 
 
 def compare(
@@ -229,15 +232,16 @@ def compare(
     source: str = "",
     is_told: bool = True,
 ) -> PlanComparison:
-    """What the start printed beside its plan.
+    """Compare what vLLM printed with the plan.
 
     Args:
-        start: Its facts are of all ranks: of weights, activation and the like the largest, of the cache the smallest.
-        model: What it loaded.
+        start: The launch. Its facts cover all ranks: the largest value of each term, the
+            smallest KV cache.
+        model: The loaded model.
         planned: Its budget, not calibrated.
         gpu: Name of its GPUs, for the residuals; None if unknown.
-        source: What the residuals are to be named by.
-        is_told: Whether its options are known; where they are not, its weights alone can be compared.
+        source: Source recorded with the residuals.
+        is_told: Whether the options are known. If not, only the weights are compared.
     """
     figures = list(_figures(start, model, planned, is_told=is_told))
     missing = list(planned.settings.missing)
@@ -308,7 +312,7 @@ def _figures(start: ServerRun, model: PlannedModel, planned: Budget, *, is_told:
 
 
 def _consumed(start: ServerRun, model: PlannedModel, planned: Budget) -> Iterator[_Figure]:
-    """What releases from 0.27.1 on print instead: what is consumed, and the peak beyond it with the graphs' estimate.
+    """Compare consumed memory and the peak beyond it, which 0.27.1 and later print.
 
     v1/worker/gpu_worker.py (0.27.1 :527 and :774).
     """
@@ -342,7 +346,7 @@ def _consumed(start: ServerRun, model: PlannedModel, planned: Budget) -> Iterato
 
 
 def _derived(facts: Facts, poorest: RankBudget, planned: Budget, reserved: Band) -> Iterator[_Figure]:
-    """What is left of the utilization's share beside weights and cache, where the log prints only these."""
+    """Share of the utilization beyond weights and cache, if the log prints only these two."""
     settings, total = planned.settings, poorest.device.total
     if total is None or facts.weights_gib is None or facts.kv_cache_gib is None or settings.cache.size is not None:
         return
@@ -378,7 +382,10 @@ def _derived(facts: Facts, poorest: RankBudget, planned: Budget, reserved: Band)
 
 
 def _is_sized(planned: Budget) -> bool:
-    """Whether batch and requests are known: graphs, and what a request takes of a window, depend on them."""
+    """Whether batch and number of requests are known.
+
+    Graphs and the blocks of a sliding window depend on them.
+    """
     return bool(planned.settings.scheduler.batched_tokens and planned.settings.scheduler.sequences)
 
 
@@ -391,7 +398,7 @@ def _known(rank: RankBudget, names: Sequence[str]) -> Band:
 
 
 def _tokens(facts: Facts, planned: Budget) -> tuple[str, bool]:
-    """What the printed GiB hold by the release's rules, in words, and whether the log prints as much."""
+    """Capacity of the printed KV cache by the release's rules, and whether the log agrees."""
     pool, size = planned.pool, facts.kv_cache_gib
     if pool is None or size is None or size <= _PRINTED or planned.settings.ranks.pipeline > 1:
         return "", True

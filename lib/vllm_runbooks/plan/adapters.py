@@ -1,8 +1,9 @@
-"""Bytes that LoRA takes on each GPU: the room that vLLM sets aside for adapters when it wraps the loaded model.
+"""Bytes of LoRA on each GPU: the buffers that vLLM allocates when it wraps the loaded model.
 
-Every layer that can have an adapter gets two tensors for `max_loras` adapters of `max_lora_rank`, used or not: A, from
-the layer's input to the rank, and B, from the rank to its output. What has such tensors, and how ranks divide them, is
-read from vLLM's `lora/` and from each model's class.
+Every layer that supports adapters gets two tensors for `max_loras` adapters of rank
+`max_lora_rank`, used or not: A, from the layer's input to the rank, and B, from the rank to its
+output. The layers with such tensors, and their split over ranks, are read from vLLM's `lora/` and
+from each model's class.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term
 from vllm_runbooks.plan.weights import VOCABULARY_PADDING, Ranks, TensorInventory, Variant, on_rank, round_up, stages
 
 _COUNTED: tuple[tuple[Key, str | None], ...] = (((0, 8, 5), "weights"), ((0, 7), None), ((0,), "non_torch"))
-"""Since when a start counts them as what. 0.6.6 and 0.7.2 measure loading before the model is wrapped
-(worker/model_runner.py:1098, :1115), a start of 0.8.1 printed no more than its weights; what PyTorch has beyond that
-falls to the rest in 0.6.6 (utils.py:1819) and to nothing in 0.7.2 (utils.py `memory_profiling`). 0.8.5 measures after
-it (worker/model_runner.py:1140, v1/worker/gpu_model_runner.py:1333)."""
+"""Term that counts the adapters, by release. 0.6.6 and 0.7.2 measure loading before the model is
+wrapped (worker/model_runner.py:1098, :1115), and a launch with 0.8.1 printed only its weights;
+0.6.6 counts further PyTorch memory as the rest (utils.py:1819), 0.7.2 does not count it (utils.py
+`memory_profiling`). 0.8.5 measures after wrapping (worker/model_runner.py:1140,
+v1/worker/gpu_model_runner.py:1333)."""
 
 _FIRST: Key = (0, 6)
 _EXPERTS: Key = (0, 11, 1)
@@ -35,13 +37,15 @@ _EXTRA_UNTIL: Key = (0, 12)
 """Until here adapters may bring words of their own (lora/layers/vocal_parallel_embedding.py: 0.11.2 :56, none in
 0.12.0)."""
 _HEAD_ROWS = 256
-"""What rows of the head, and of its B, are padded to until then (config.py lora_vocab_padding_size, 0.8.5 :2640)."""
+"""Multiple to which releases before 0.12 pad the rows of the head and of its B (config.py
+lora_vocab_padding_size, 0.8.5 :2640)."""
 _LARGEST_VOCABULARY = ((257_024, (0, 17)), (258_048, NEVER))
 """Words that a head with adapters has at most, and until when (lora/layers/logits_processor.py: 0.16.0 :87,
 0.17.1 :87)."""
 _TOKEN_BYTES = 48
-"""Of the tables that say which adapter a token of the batch has: five or six of 8 bytes, two of 4
-(lora/punica_wrapper/punica_base.py, 0.8.5 :133-148; lora/ops/triton_ops/lora_kernel_metadata.py)."""
+"""Bytes per token of the tables that map tokens of the batch to adapters: five or six of 8 bytes,
+two of 4 (lora/punica_wrapper/punica_base.py, 0.8.5 :133-148;
+lora/ops/triton_ops/lora_kernel_metadata.py)."""
 _ROUNDED = 400
 """A part of the whole by which the allocator's rounding can add to it."""
 
@@ -51,7 +55,7 @@ _ROUNDED = 400
 
 @dataclass(frozen=True)
 class LoraModel:
-    """Which layers of an architecture have LoRA adapters, as its class names them."""
+    """Layers of an architecture that support LoRA adapters, as named by its class."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
@@ -83,7 +87,7 @@ def _lora_model(architecture: str | None) -> LoraModel | None:
 
 
 class LoraDemand(NamedTuple):
-    """What decides the room for adapters."""
+    """Options that decide the size of the LoRA buffers."""
 
     release: Key
     ranks: Ranks
@@ -91,7 +95,7 @@ class LoraDemand(NamedTuple):
     model_width: int
     """Bytes of a value of the model."""
     tokens: int
-    """Of a batch."""
+    """Tokens of a batch."""
 
 
 def _number(demand: LoraDemand) -> str:
@@ -99,7 +103,7 @@ def _number(demand: LoraDemand) -> str:
 
 
 def refusals(shape: Shape, demand: LoraDemand) -> Iterator[str]:
-    """Why the release does not start the model with adapters, a sentence each."""
+    """Reasons why the release rejects the model with adapters, a sentence each."""
     architecture = shape.architecture or ""
     number = _number(demand)
     model = _lora_model(architecture)
@@ -136,7 +140,7 @@ class _Room:
         self.each = demand.lora.slots * demand.lora.value_bytes
 
     def linear(self, tensor: ModelTensor, *, with_a: bool) -> int:
-        """Of one linear layer; without A where it shares that of another one."""
+        """Bytes for one linear layer; without A if it shares that of another layer."""
         demand, tp = self.asked, self.asked.ranks.tensor
         _, outputs, inputs = on_rank(tensor, demand.ranks)
         rank_of_a = demand.lora.rank
@@ -148,7 +152,7 @@ class _Room:
         return self.each * ((rank_of_a * inputs if with_a else 0) + outputs * demand.lora.rank + bias)
 
     def experts(self, tensor: ModelTensor) -> int:
-        """Of one matrix of all experts; a GPU has a part of each of them, or some of them whole."""
+        """Bytes for one matrix of all experts, which are split or distributed over the GPUs."""
         demand, tp = self.asked, self.asked.ranks.tensor
         count = tensor.count
         if demand.ranks.splits_experts:
@@ -156,24 +160,24 @@ class _Room:
         is_last = tensor.split == "experts/row"
         inner = -(-(tensor.columns if is_last else tensor.rows) // tp)
         hidden = tensor.rows if is_last else tensor.columns
-        # The side of the hidden state is divided only where all of it is: by the rank of A, by the output of B.
+        # Fully sharded LoRA divides the hidden-state side: A by its rank, B by its output.
         outer = hidden * demand.lora.rank // (tp if demand.lora.is_sharded else 1)
         return self.each * count * (outer + inner * demand.lora.rank)
 
     def embedding(self, words: int, hidden: int) -> int:
-        """Of the embedding, which no ranks divide."""
+        """Bytes for the embedding, which is not split over ranks."""
         demand = self.asked
         extra = demand.lora.slots * demand.lora.extra_words * hidden * demand.model_width
         return self.each * (words + demand.lora.extra_words + hidden) * demand.lora.rank + extra
 
     def head(self, words: int, hidden: int) -> int:
-        """Of the head, whose B no ranks divide."""
+        """Bytes for the head, whose B is not split over ranks."""
         demand = self.asked
         rows, table = words + demand.lora.extra_words, 0
         if demand.release < _EXTRA_UNTIL:
             rows = round_up(rows, _HEAD_ROWS)
         if demand.ranks.tensor > 1:
-            # Where each word of the gathered logits belongs, 8 bytes each.
+            # Index of each word in the gathered logits, 8 bytes per entry.
             table = 8 * self.rows_of_head(words)
         extra = demand.lora.slots * demand.lora.extra_words * hidden * demand.model_width
         return self.each * (hidden + rows) * demand.lora.rank + extra + table
@@ -185,7 +189,7 @@ class _Room:
         return round_up(round_up(words, _HEAD_ROWS) + demand.lora.extra_words, _HEAD_ROWS)
 
     def words(self, count: int, hidden: int, *, is_head: bool) -> int:
-        """What the embedding or the head itself grows by for the adapters' own words."""
+        """Bytes by which the embedding or the head grows for the adapters' extra vocabulary."""
         demand = self.asked
         if not demand.lora.extra_words:
             return 0
@@ -236,12 +240,12 @@ def _why_unknown(stock: TensorInventory, demand: LoraDemand) -> str | None:
 
 
 def counted_in(release: Key) -> str | None:
-    """The term of a start's memory that a release counts adapters in; None: not sure to be in any."""
+    """Term that counts adapters in this release; None if uncertain."""
     return next(name for since, name in _COUNTED if release >= since)
 
 
 def room(stock: TensorInventory, demand: LoraDemand) -> tuple[Term, ...]:
-    """What a GPU of each pipeline stage sets aside for adapters; what is not known is named."""
+    """LoRA buffers on a GPU of each pipeline stage; unknown amounts name the missing input."""
     why = _why_unknown(stock, demand)
     pipeline = demand.ranks.pipeline
     if why is not None:
@@ -273,7 +277,7 @@ def _left_out(term: Term, demand: LoraDemand) -> Term:
 
 
 def _ends(shape: Shape, model: LoraModel, room: _Room, *, is_first: bool, is_last: bool) -> int:
-    """Of the embedding, on the stages that hold it, and of the head."""
+    """Bytes for the embedding and the head on the stages that have them."""
     if not model.has_ends(room.asked.release):
         return 0
     words, hidden = shape.vocabulary_size, shape.hidden_size

@@ -1,4 +1,4 @@
-"""A start's memory, GPU by GPU: what each part takes, what is left for the KV cache, and what that holds."""
+"""Memory of a launch per GPU: each term, the memory available for the KV cache, its capacity."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ class PlannedModel:
     shape: Shape
     source: str | None = None
     checkpoint_bytes: int | None = None
-    """Of all tensors in the model's files, as their headers say; None: the files are not at hand."""
+    """Bytes of all tensors, from the headers of the model's files; None if the files are not
+    available."""
     is_partial: bool = False
     """Whether what the configuration leaves out is unknown."""
     draft: DraftModel | None = None
-    """The model of its own that drafts for it, where a start names one whose configuration is at hand."""
+    """Separate draft model, if the launch names one whose configuration is available."""
 
     @cached_property
     def stock(self) -> TensorInventory:
-        """Its tensors."""
+        """Tensors of the model."""
         return inventory(self.shape)
 
 
@@ -67,7 +68,7 @@ def settled_on(
     environment: Mapping[str, str],
     memory_gib: float | None = None,
 ) -> LaunchSettings:
-    """What a start with these options comes to on a GPU; `memory_gib` is its memory where the GPU is not known."""
+    """Settle the options of a launch on a GPU; `memory_gib` is the memory of an unknown GPU."""
     return settle(
         model.shape,
         options,
@@ -91,7 +92,7 @@ def subject_in_catalog(name: str, specs: Specs) -> PlannedModel | None:
 
 
 def drafted(model: PlannedModel, options: Mapping[str, Any], find: Callable[[str], DraftModel | None]) -> PlannedModel:
-    """The model with the one that drafts for it by its start's options; `find` reads that one by its name."""
+    """Attach the draft model that the launch's options name; `find` loads it by name."""
     speculation = speculative(options)[0]
     name = speculation.get("model") if isinstance(speculation, Mapping) else options.get("speculative_model")
     draft = find(name) if isinstance(name, str) and name else None
@@ -111,7 +112,7 @@ class Device:
     interconnect: str | None = None
     """Between the GPUs of one host: "nvlink", "nvlink-bridge" or "pcie"; None if unknown."""
     bandwidth_gb_s: float | None = None
-    """Of its memory, 10^9 bytes a second."""
+    """Memory bandwidth in 10^9 bytes per second."""
 
     @classmethod
     def of(cls, card: HostGpu) -> Device:
@@ -132,9 +133,9 @@ class RankBudget:
     terms: tuple[Term, ...]
     requested: Band | None
     available: Band | None
-    """Of it for the cache; may be below zero. None: a term is not known."""
+    """Bytes available for the KV cache, possibly negative; None if a term is unknown."""
     captured: Term
-    """What CUDA graph capture needs beyond that, when the cache is made: "cuda_graphs_captured"."""
+    """Memory of CUDA graph capture beyond the reserved amount: "cuda_graphs_captured"."""
     fits: bool | None
     """Whether this GPU has room for its share of one request, None if unknown or too close."""
 
@@ -146,11 +147,11 @@ class Budget:
     settings: LaunchSettings
     ranks: tuple[RankBudget, ...]
     pool: KvPool | None
-    """None: what the cache needs is not known, or the release rejects it."""
+    """None if the memory per block is unknown or the release rejects the layers."""
     encoder: EncoderProfile | None
     fits: bool | None
     limits: tuple[str, ...]
-    """What decides, a sentence each; what is missing is named."""
+    """Reasons for the verdict, a sentence each, including missing inputs."""
     calibrated: tuple[str, ...] = ()
 
     @cached_property
@@ -181,11 +182,14 @@ class Budget:
 
 
 Calibrate = Callable[[PlannedModel, tuple[Term, ...], Device, LaunchSettings], tuple[tuple[Term, ...], tuple[str, ...]]]
-"""Corrects a GPU's terms by what earlier starts printed: the terms in their order, and what was corrected by what."""
+"""Corrects the terms of a GPU with residuals of earlier launches.
+
+Returns the corrected terms in the same order, and a sentence for each correction.
+"""
 
 
 def total(terms: Iterable[Term]) -> Band | None:
-    """Terms together; None where one of them is not known."""
+    """Sum of the terms; None if one of them is unknown."""
     whole = NOTHING
     for term in terms:
         if term.band is None:
@@ -205,7 +209,11 @@ def _pool(
     draft_method: str,
     mixes_groups: bool,
 ) -> tuple[KvPool | None, bool | None, str]:
-    """The cache's groups; else None, whether the start is rejected (False) or not known (None), and why."""
+    """Group the layers of the KV cache.
+
+    Returns the pool; or None with the verdict (False if the release rejects the layers, None if
+    unknown) and the reason.
+    """
     others = drafts.layers(model.draft, draft_method, release) if model.draft is not None and draft_method else ()
     forms = kv_layers(model.shape, options, version, others)
     if forms.missing:
@@ -258,12 +266,12 @@ def _cache(model: PlannedModel, settings: LaunchSettings, device: Device) -> tup
 
 
 _FROM_FILES = (0.98, 1.0, 1.25)
-"""Of a checkpoint's bytes what a start may hold: padding of quantized experts took up to 1.07 (gpt-oss-20b), an encoder
-or an embedding that every rank holds more."""
+"""Low, expected and high GPU memory per byte of a checkpoint. Padding of quantized experts reached
+1.07 (gpt-oss-20b); encoders and embeddings may be replicated on every rank."""
 
 
 class _Loading(NamedTuple):
-    """What decides how the weights lie."""
+    """Settings that decide the layout of the weights."""
 
     ranks: Ranks
     release: tuple[int, ...]
@@ -357,7 +365,10 @@ def _with_adapters(terms: Sequence[Term], room: Term, release: tuple[int, ...]) 
 
 
 def _beyond(text: Term, profiled: EncoderProfile) -> Term:
-    """What the encoder's profiling adds to the peak of the text: its own is past by then, what it put out is kept."""
+    """Memory of the encoder's profiling beyond the peak of the text model.
+
+    The encoder's own peak is over by then, but its output is still allocated.
+    """
     if text.band is None:
         return Term("encoder", None, "unknown, as the activation is unknown")
     low, expected, high = (
@@ -379,7 +390,7 @@ def _terms(
     nodes: int,
     estimates: bool | None,
 ) -> tuple[tuple[Term, ...], Term, EncoderProfile | None]:
-    """One GPU's parts in the order in which a start takes them, what capturing takes, and the encoder's profile."""
+    """Terms of one GPU in allocation order, the cost of graph capture, and the encoder profile."""
     ranks = settings.ranks
     is_last = stage == ranks.pipeline - 1
     how = _Loading(
@@ -438,7 +449,7 @@ def budget(
     the variables that decide what is reserved; `calibrate` corrects the terms.
     """
     if mismatch(settings.ranks, model.shape.layers) is not None:
-        # The limits say so; the rest is planned with the stages that vLLM would choose.
+        # The limits report the invalid partition; the rest is planned with vLLM's default stages.
         settings = replace(settings, ranks=replace(settings.ranks, partition=None))
     ranks = settings.ranks
     nodes = len({device.node for device in devices})
@@ -480,7 +491,8 @@ def budget(
     if problems.verdict and not settings.scheduler.is_length_fitted and groups is not None and whole.blocks is not None:
         served = groups.concurrency(whole.blocks.expected)
         if served < 1:
-            # The check of some releases counts one group alone; an override of the blocks is believed by all of them.
+            # Some releases check only one group; all of them trust an override of the number of
+            # blocks.
             problems.add(
                 False,
                 f"vLLM's own check passes, but the KV cache has room for {served:.2f} of one request of "
@@ -490,7 +502,7 @@ def budget(
 
 
 def too_old(settings: LaunchSettings, devices: Sequence[Device]) -> tuple[str, ...]:
-    """Which GPUs the published builds of the release have no kernels for, a sentence each."""
+    """GPUs for which the published wheels of the release have no kernels, a sentence each."""
     rules, written = start_rules(settings.key)
     least = rules.least_capability
     old = {
@@ -507,18 +519,18 @@ def too_old(settings: LaunchSettings, devices: Sequence[Device]) -> tuple[str, .
 
 WEIGHTS_LACK = "the weights do not fit"
 CACHE_LACKS = ("the KV cache is too small", "no memory left for the KV cache")
-"""How the limits begin that say which memory is lacking."""
+"""Prefixes of the limits that report too little KV cache memory."""
 
 
 class _Problems:
-    """What keeps a start from being sure to succeed, what is certain to stop it first."""
+    """Reasons why the launch may fail, certain failures first."""
 
     def __init__(self) -> None:
         self.fatal: dict[str, None] = {}
         self.open: dict[str, None] = {}
 
     def add(self, fits: bool | None, sentence: str) -> None:  # noqa: FBT001 - the verdict that the sentence explains
-        """Add a sentence: of a refusal (False), or of what is not sure (None)."""
+        """Add the reason of a rejection (False) or of an unknown (None)."""
         (self.fatal if fits is False else self.open)[sentence] = None
 
     @property
@@ -617,7 +629,7 @@ class _GpuBudget:
                 )
 
     def _given_cache(self) -> int | None:
-        """Bytes of a cache whose size is an option; None: it follows from what is left."""
+        """Bytes of the KV cache if an option sets its size; None if it is profiled."""
         blocks = self.settings.cache.blocks_override
         if blocks is not None and self.groups is not None:
             return blocks * self.groups.bytes_per_block[self.stage]
@@ -643,8 +655,8 @@ class _GpuBudget:
             f"'{{\"{encoder.modality}\": 0}}'",
         )
 
-    def _check_cache(self, mine: _Problems) -> None:
-        """Whether one request of the longest length finds room in what is left for the cache."""
+    def _judge_cache(self, mine: _Problems) -> None:
+        """Check whether one request of the longest length fits into the KV cache."""
         if self.groups is None or self.available is None:
             return
         size = self.groups.bytes_per_block[self.stage] if self.groups.rules.sets_aside else 0

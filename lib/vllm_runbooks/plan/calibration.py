@@ -1,9 +1,9 @@
-"""What starts printed against what was planned for them, kept by start, and how it corrects later plans.
+"""Residuals of printed against planned memory, and the correction of later plans.
 
-A row corrects a plan of the same term, the same model class and number of tensor ranks (one, or several), of releases
-between which no rule of the term changed, and mostly of the same GPU. The median of the rows shifts what is expected.
-Fewer than three rows leave the band as wide as the rules have it; more make it narrower, to half of that at most. It is
-never narrower than the rows scatter.
+A residual corrects a plan of the same term, model class and number of tensor ranks (one or
+several), of releases between which no rule of the term changed, and mostly of the same GPU. The
+median of the residuals shifts the expected value. Fewer than three residuals leave the band
+unchanged; more of them narrow it to half at most, and never below the scatter of the residuals.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FILE = "calibration.json"
 ENOUGH_ROWS = 3
 """Rows from which a band may become narrower than the rules have it."""
 LEAST_SHARE = 0.5
-"""Of the rules' band that is left however little the rows scatter."""
+"""Smallest share of the rules' band that remains, however little the residuals scatter."""
 _MAX_SIZE = 8_000_000
 _MAX_ROWS = 20_000
 _MAX_GIB = 100_000.0
@@ -49,7 +49,7 @@ class _CalibrationRule(NamedTuple):
     of: tuple[str, ...]
     """Terms that were printed as one figure; the difference is a share of their sum. Empty: it is an amount."""
     levels: tuple[frozenset[str], ...]
-    """What must be equal beside era and ranks, the most telling first."""
+    """Fields that must match in addition to era and ranks, the most specific set first."""
     within: float = math.inf
     """Share beyond which a row is of something else: another checkpoint, another quantization."""
 
@@ -69,7 +69,7 @@ RULES: Mapping[str, _CalibrationRule] = {
 """By a row's term. `beside_weights` is what activation, encoder, non-torch and communication come to together, where a
 log prints the cache and the weights alone; it corrects the part of them that no rule derives."""
 _APART = ("activation", "non_torch")
-"""Rows that say more than `beside_weights`: where they are known, that one is not used."""
+"""More specific rows that replace `beside_weights` where they exist."""
 _NAMES = {
     "beside_weights": "activation and non-torch memory together",
     "non_torch": "non-torch memory",
@@ -83,7 +83,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class RecordedCards:
-    """The GPUs of a recorded case whose log does not tell them."""
+    """GPUs of a recorded case whose log does not name them."""
 
     case: str
     gpus: str
@@ -202,10 +202,10 @@ def _text(path: Path) -> str:
 
 
 def load(user_file: str | Path | None = None) -> Calibrate:
-    """What corrects plans: the catalog's rows, and a file of the user's own, which come first.
+    """Load the calibration: rows of the user's file first, then those of the catalog.
 
     Raises:
-        InputError: The user's file cannot be read, or is no calibration.
+        InputError: The user's file cannot be read or is not a calibration file.
     """
     return calibrator(shipped().rows, () if user_file is None else read(_text(Path(user_file)), str(user_file)))
 
@@ -236,7 +236,7 @@ def _matches(row: Residual, target: _CalibrationTarget, level: frozenset[str]) -
 def chosen(
     rows: Sequence[Residual], user_rows: Sequence[Residual], target: _CalibrationTarget, name: str
 ) -> tuple[Residual, ...]:
-    """The rows of a term that tell most of what is asked: the most telling level, the user's own first."""
+    """Most specific residuals of a term for the target, the user's rows first."""
     rule = RULES[name]
     for level in rule.levels:
         for source in (user_rows, rows):
@@ -253,7 +253,7 @@ def _share(row: Residual) -> float:
 
 
 def calibrator(rows: Sequence[Residual], user_rows: Sequence[Residual] = ()) -> Calibrate:
-    """What corrects plans by these rows, the user's own first."""
+    """Build a calibration function from these rows, the user's own first."""
     matches: dict[_CalibrationTarget, Mapping[str, tuple[Residual, ...]]] = {}
 
     def calibrate(

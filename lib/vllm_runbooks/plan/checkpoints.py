@@ -1,7 +1,8 @@
-"""What a model's weight files say of their size: the headers of safetensors, or the index beside them.
+"""Size of a model's weights, from the headers of its safetensors files or from their index.
 
-A header is eight bytes, its length as a little-endian number, and JSON of that length: by tensor its dtype, shape and
-place (https://github.com/huggingface/safetensors, README.md, "Format"). No weight is read.
+A header is eight bytes, its length as a little-endian number, and JSON of that length with the
+dtype, shape and offsets of each tensor (https://github.com/huggingface/safetensors, README.md,
+"Format"). The weights are not read.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ _MAX_INDEX = 100_000_000
 
 
 def tensor_bytes(folder: Path) -> int | None:
-    """Bytes of all tensors of a checkpoint; None: the folder holds no safetensors and no index of them.
+    """Bytes of all tensors of a checkpoint; None if the folder has no safetensors and no index.
 
-    The files themselves are asked where all of them are there, else the index.
+    Reads the headers if all files are present, else the index.
 
     Raises:
         InputError: A header or the index is damaged.
@@ -70,7 +71,7 @@ def _index(folder: Path) -> dict[str, Any] | None:
 
 
 def tensor_names(folder: Path) -> frozenset[str] | None:
-    """Names of all tensors of a checkpoint; None: the folder holds no safetensors and no index of them.
+    """Names of all tensors of a checkpoint; None if the folder has no safetensors and no index.
 
     Raises:
         InputError: A header or the index is damaged.
@@ -83,11 +84,12 @@ def tensor_names(folder: Path) -> frozenset[str] | None:
 
 
 def tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], int]]:
-    """By name dtype, shape and bytes of the tensors of one file of weights.
+    """Dtype, shape and bytes of each tensor of a safetensors file, by name.
 
     Raises:
-        InputError: it is damaged, cut off or longer than its header tells, or only points to the file.
-        OSError: it cannot be read.
+        InputError: The file is damaged, truncated, longer than its header declares, or a Git
+            LFS pointer.
+        OSError: The file cannot be read.
     """
     end, size = _end_of(path), path.stat().st_size
     if end is None:
@@ -145,16 +147,16 @@ _OF_TOKENIZERS = (
     "added_tokens.json", "chat_template.json",
 )  # fmt: skip
 _KINDS = ("auto_map", "architecture", "pretrained_cfg")
-"""What names a model's kind in a configuration without `model_type`: code of its own, and the two of timm."""
+"""Fields that identify a model without `model_type`: custom code, and the two of timm."""
 _OTHER_WEIGHTS = ("*.bin", "*.pt", "*.gguf", "*.pth", "consolidated*.safetensors")
 
 
 def problems(folder: Path, *, needs_weights: bool = True, needs_tokenizer: bool = True) -> list[str]:
-    """What is missing or damaged in the folder of a model, one line each; the weights themselves are not read.
+    """Missing or damaged files in a model folder, one line each; weights are not read.
 
     Args:
         folder: The model's folder.
-        needs_weights: Whether weights are loaded from it (not with dummy ones).
+        needs_weights: Whether weights are loaded from it (not with dummy weights).
         needs_tokenizer: Whether its tokenizer is used.
     """
     faults: list[str] = []
@@ -175,9 +177,9 @@ def problems(folder: Path, *, needs_weights: bool = True, needs_tokenizer: bool 
 
 
 def _json_problem(path: Path, *, is_config: bool) -> str | None:
-    """What is wrong with a JSON file of a model, and what to do; None if nothing, or there is no such file.
+    """Problem of a model's JSON file and its fix; None if it is valid or does not exist.
 
-    Nothing that stands in the file is quoted.
+    Contents of the file are not quoted.
     """
     if not path.is_file():
         return None
@@ -193,7 +195,7 @@ def _json_problem(path: Path, *, is_config: bool) -> str | None:
     if not raw.strip():
         return "is empty; download it again"
     try:
-        # Numbers are not reckoned: one of very many digits takes very long.
+        # Numbers are not converted: parsing very long ones is slow.
         content = json.loads(raw.decode(), parse_int=len, parse_float=len)
     except UnicodeDecodeError as error:
         return f"is not UTF-8 text from byte {error.start} on; download it again"
@@ -249,7 +251,7 @@ def _weight_problems(folder: Path) -> list[str]:
 
 
 def _end_of(path: Path) -> int | None:
-    """Bytes that a file of weights must have by its header; None: it only points to them."""
+    """Size in bytes that a weights file must have by its header; None for a Git LFS pointer."""
     with path.open("rb") as stream:
         head = stream.read(max(8, len(_LFS)))
     if head.startswith(_LFS):

@@ -205,7 +205,7 @@ def _show(summary: Summary, record: Plan | Layouts | PlanComparison | None) -> N
 
 @contextlib.contextmanager
 def _own_options_told(arguments: tuple[str, ...]) -> Iterator[None]:
-    """Where an engine option is not known, name the option of this command that may be meant."""
+    """Suggest an option of this command in place of an unknown engine option."""
     try:
         yield
     except InputError as error:

@@ -1,9 +1,9 @@
-"""What a start takes beside weights and cache: activation, non-torch memory, communication, CUDA graphs.
+"""Memory other than weights and KV cache: activation, non-torch memory, communication, CUDA graphs.
 
-The activation is added up from the tensors that live together when the profiling run needs most; what a forward pass
-holds beside its widest tensors, and everything that PyTorch does not see, comes from starts that printed it. Every
-amount depends on the release: tables of rows with a range, each with its source and how many starts it was compared
-with. Amounts are bytes on one GPU.
+The activation is the sum of the tensors alive at the peak of the profiling run. The rest of a
+forward pass, and everything that PyTorch does not see, is taken from launches that printed it. All
+amounts depend on the release: each row of the tables has a release range, a source and the number
+of launches it was compared with. Amounts are bytes on one GPU.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ _H100 = (
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredMemory:
-    """Memory by release and engine: GiB unless a subclass says otherwise."""
+    """Memory by release and engine, in GiB unless a subclass says otherwise."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     part: str = ""
-    """What takes it."""
+    """Component that uses the memory."""
     since: Key = ()
     until: Key = NEVER
     """The first release in which it is another amount."""
     is_v0: bool | None = None
-    """Whether it is of the older engine; None: of either."""
+    """Whether the row applies to the V0 engine; None for both engines."""
     low: float
     expected: float
     high: float
     source: str
-    """Where the amount comes from, with the number of measurements."""
+    """Source of the amount, with the number of measurements."""
 
     def applies_to(self, settings: LaunchSettings) -> bool:
         """Whether a launch's release and engine have it."""
@@ -93,9 +93,11 @@ def _sampler(settings: LaunchSettings, rows: int) -> SamplerMemory:
 
 
 _UNSEEN = 16 * _MIB
-"""Small tensors of the sampler that the sum leaves out: half of the worst difference to a printed start."""
+"""Small tensors of the sampler that the sum omits: half of the largest difference to a printed
+value."""
 _WORKSPACE = 8 * _MIB + _MIB // 8
-"""What cuBLAS gets from PyTorch at its first use: ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize."""
+"""Workspace that PyTorch gives cuBLAS at its first use: ATen/cuda/CublasHandlePool.cpp,
+parseChosenWorkspaceSize."""
 _WORKSPACE_FROM_90 = 32 * _MIB
 
 
@@ -226,7 +228,8 @@ def _figures(shape: Shape) -> _Figures:
 
 
 _HIDDEN_STATES = (2.7, 3.75, 4.6)
-"""Hidden states that live beside the widest tensors: low, expected, high; fitted to 9 printed starts."""
+"""Hidden states alive in addition to the widest tensors: low, expected, high; fitted to 9 printed
+launches."""
 _FORWARD_SOURCE = (
     "the forward pass: the widest layer's tensors and 3.75 hidden states; 9 measured launches of 0.7.3 to 0.26.0, "
     "median"
@@ -250,9 +253,10 @@ VLLM_FUSED_MOE_CHUNK_SIZE (envs.py, 0.11.2 and 0.12.0)."""
 
 
 def _expert_bytes(figures: _Figures, settings: LaunchSettings, width: int) -> tuple[int, int]:
-    """Of the experts' two results: in the workspace for the GPU's own tokens, and where they are freed again for all.
+    """Bytes of the experts' two results: kept in the workspace, and freed again.
 
-    Data-parallel ranks send each other their tokens, and cut the experts like tensor ranks where none has whole ones
+    The workspace is for the GPU's own tokens, the freed part for those of all ranks. Data-parallel
+    ranks exchange their tokens, and shard the experts like tensor ranks if no rank has whole ones
     (fused_moe/config.py, 0.11.0 :695-717; fused_moe/layer.py, 0.11.0 :2001-2021).
     """
     ranks = settings.ranks
@@ -284,7 +288,10 @@ class _Activation(NamedTuple):
 def _kept(
     shape: Shape, settings: LaunchSettings, place: _RankPlace, expert_bytes: int, state: int
 ) -> tuple[Band, _KeptResults]:
-    """What stays allocated after the forward pass: experts' workspace, a stage's input and cuBLAS' workspace."""
+    """Memory still allocated after the forward pass.
+
+    This is the experts' workspace, a stage's input and cuBLAS' workspace.
+    """
     kept_results = _held(shape, settings, place.capability) if expert_bytes else _FREED
     gathered = expert_bytes * settings.ranks.data
     passed = 0 if place.is_first else 2 * state
@@ -318,12 +325,12 @@ def _forward(figures: _Figures, settings: LaunchSettings, place: _RankPlace, kep
 
 
 def _sampled(figures: _Figures, settings: LaunchSettings, place: _RankPlace, kept: Band) -> tuple[Band, Band, str]:
-    """What lives together while the sampler runs, what of it stays, and the source."""
+    """Peak of the sampler, the part that stays allocated, and the source."""
     width = settings.value_bytes
     rows = min(settings.scheduler.sequences, settings.scheduler.batched_tokens)
     by = _sampler(settings, rows)
     values = figures.vocabulary * (settings.scheduler.batched_tokens if by.all_tokens else rows) * 4
-    # Logits of a float32 model need no copy.
+    # Logits of a float32 model are not copied.
     spared = 0.5 if width == 4 else 0.0
     if by.has_buffer:
         few, usual, many = _MULTIPROCESSORS.get(place.capability or (0, 0), _ANY_MULTIPROCESSORS)
@@ -335,7 +342,7 @@ def _sampled(figures: _Figures, settings: LaunchSettings, place: _RankPlace, kep
     expected = int(values * (by.expected - spared)) + kept.expected + beside
     high = int(values * (by.high - spared)) + kept.high + beside + _UNSEEN
     if settings.speculation.tokens:
-        # The rejection sampler takes two rows for each sequence, with copies of its own.
+        # The rejection sampler uses two rows per sequence, and its own copies.
         high += int(values * by.high)
     if settings.lora.rank:
         expected, high = expected + int(values * 0.6), high + int(values * 2)
@@ -398,9 +405,10 @@ def activation_kept(
     is_first: bool = True,
     capability: Capability | None = None,
 ) -> Term:
-    """What of the activation is still allocated after the profiling run: workspaces and the sampler's buffer.
+    """Activation still allocated after the profiling run: workspaces and the sampler's buffer.
 
-    Releases from 0.27 on print the peak without it, and it as consumed memory (utils/mem_utils.py, 0.27.1 :234).
+    From 0.27 on vLLM prints the peak without it, and counts it as consumed memory
+    (utils/mem_utils.py, 0.27.1 :234).
     """
     if (reason := _missing(shape, settings)) is not None:
         return Term("activation", None, reason)
@@ -425,7 +433,8 @@ _GRAPHS_PROFILED: Key = (0, 18)
 _GRAPHS_APART: Key = (0, 27)
 """Graphs are profiled after the measurement: v1/worker/gpu_worker.py (0.27.1 :460)."""
 _GRAPHS_RESERVED: Key = (0, 20)
-"""VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS is on unless it is said otherwise: envs.py (0.20.2)."""
+"""First release in which VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS is on by default: envs.py
+(0.20.2)."""
 _RUNNER_PROFILES: Key = (0, 29)
 """The newer runner profiles graphs: v1/worker/gpu/cudagraph_utils.py (0.29.0 :718); it returned 0 before."""
 
@@ -437,7 +446,7 @@ def _profiles_graphs(settings: LaunchSettings) -> bool:
 
 
 def non_torch(settings: LaunchSettings) -> Term:
-    """What the release counts of memory that PyTorch does not see, on one GPU that talks to no other."""
+    """Non-torch memory as the release counts it, on one GPU without communication."""
     part = "non_torch"
     if not settings.is_v0 and _GRAPHS_PROFILED <= settings.key < _GRAPHS_APART:
         if settings.ranks.pipeline > 1 and settings.ranks.tensor == 1:
@@ -460,10 +469,11 @@ def communication(
     capability: Capability | None = None,
     has_experts: bool = False,
 ) -> Term:
-    """What a GPU needs to talk to others, beyond `non_torch`.
+    """Memory for communication between GPUs, in addition to `non_torch`.
 
-    `interconnect` is "nvlink" (every GPU to every other), "nvlink-bridge" (pairs) or "pcie", None if unknown; the ranks
-    run on so many `nodes`. Data-parallel ranks share the experts of a model that has some.
+    `interconnect` is "nvlink" (every GPU to every other), "nvlink-bridge" (pairs) or "pcie", None
+    if unknown. `nodes` is the number of hosts. Data-parallel ranks share the experts of a
+    mixture-of-experts model.
     """
     ranks = settings.ranks
     shares = ranks.tensor > 1 or (ranks.data > 1 and has_experts)
@@ -498,7 +508,7 @@ def communication(
 
 @dataclass(frozen=True, kw_only=True)
 class GraphMemory(MeasuredMemory):
-    """What capturing takes; `low`, `expected` and `high` are factors for how far launches scatter."""
+    """Memory of graph capture; `low`, `expected` and `high` are factors for the scatter."""
 
     fixed: float
     """GiB whatever is captured."""
@@ -530,7 +540,7 @@ def _graphs(shape: Shape, settings: LaunchSettings) -> tuple[Band, str]:
 
 
 def graphs_captured(shape: Shape, settings: LaunchSettings) -> Term:
-    """What CUDA graph capture needs after the cache is made: of the memory that the utilization leaves free."""
+    """Memory of CUDA graph capture, which is outside the utilization's share."""
     band, source = _graphs(shape, settings)
     return Term("cuda_graphs", band, source)
 
@@ -540,7 +550,7 @@ _ESTIMATE = (0.6, 1.0, 2.4)
 
 
 def graphs_reserved(shape: Shape, settings: LaunchSettings, *, is_estimated: bool | None = None) -> Term:
-    """What the release takes from the cache for CUDA graphs.
+    """Memory that the release subtracts from the KV cache for CUDA graphs.
 
     `is_estimated` is `VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`, None if not set.
     """
@@ -563,7 +573,7 @@ def graphs_reserved(shape: Shape, settings: LaunchSettings, *, is_estimated: boo
     )
 
 
-# ---- before the start
+# ---- before the model is loaded
 
 _CONTEXT_BELOW: Sequence[tuple[int, Band, str]] = (
     (17 * GIB, _gib(0.15, 0.23, 0.4), "2 measured launches on 16 GB GPUs: 0.23 GiB between the total and what is free"),
@@ -572,9 +582,10 @@ _CONTEXT_BELOW: Sequence[tuple[int, Band, str]] = (
 
 
 def context(total: int | None = None) -> Term:
-    """What the driver and the process need of a GPU before the model is loaded and before ranks connect.
+    """Memory of driver and process on a GPU before the model is loaded and before ranks connect.
 
-    It counts in no budget; a profiling run must fit into what it leaves of the `total` bytes (None if unknown).
+    It is not part of a budget. A profiling run must fit into the rest of the `total` bytes (None if
+    unknown).
     """
     if total is None:
         return Term("context", _gib(0.15, 0.45, 0.65), "14 measured launches: 0.23 to 0.61 GiB")
@@ -586,13 +597,18 @@ _FREE_CHECKED: Key = (0, 9, 2)
 
 
 def checks_free(settings: LaunchSettings) -> bool:
-    """Whether the start ends where less memory is free than it may use (v1/worker/gpu_worker.py, 0.9.2 :120)."""
+    """Whether vLLM exits if less memory is free than its utilization allows.
+
+    v1/worker/gpu_worker.py (0.9.2 :120).
+    """
     return not settings.is_v0 and settings.key >= _FREE_CHECKED
 
 
 FRAGMENTED = (0.0, 0.17, 0.6)
-"""What the allocator keeps without using it while an encoder is profiled, as a share of the tensors that live.
+"""Memory that the allocator reserves but does not use while an encoder is profiled, as a share of
+the live tensors.
 
-One start was measured whole: 614 MiB beside 3.4 GiB (catalog/cases/autoglm-3090-video-oom); of eight other printed
-failures of start-ups five kept below 0.12 GiB, two with pictures 2.26 and 4.07 GiB.
+One launch was measured in full: 614 MiB for 3.4 GiB (catalog/cases/autoglm-3090-video-oom). Of
+eight other printed startup failures, five had less than 0.12 GiB and two with images 2.26 and 4.07
+GiB.
 """

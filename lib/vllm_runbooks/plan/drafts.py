@@ -1,7 +1,8 @@
-"""Models of their own that draft for another: their tensors, their layers, and what a release says of them.
+"""Separate draft models: their tensors, their layers, and the rules of each release.
 
-vLLM builds a drafting model after the target, on the ranks of the last pipeline stage alone, and counts it in the
-memory that loading took (0.8.5 v1/worker/gpu_model_runner.py:1339, 0.33.0 :5009, v1/worker/gpu/model_runner.py:421).
+vLLM builds a draft model after the target, only on the ranks of the last pipeline stage, and counts
+it as memory of loading (0.8.5 v1/worker/gpu_model_runner.py:1339, 0.33.0 :5009,
+v1/worker/gpu/model_runner.py:421).
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ class DraftModel:
 
     name: str
     config: Mapping[str, Any] = field(repr=False)
-    """What vLLM reads of its `config.json`."""
+    """The part of its `config.json` that vLLM reads."""
     shape: Shape
     source: str | None = None
     tensors: frozenset[str] | None = None
-    """Names in the checkpoint's files; None: they are not at hand."""
+    """Tensor names in the checkpoint's files; None if the files are not available."""
 
     @cached_property
     def stock(self) -> TensorInventory:
-        """Its tensors, where it is a whole model."""
+        """Tensors of the draft model, if it is a complete model."""
         return inventory(self.shape)
 
     def has(self, module: str) -> bool | None:
@@ -44,7 +45,7 @@ class DraftModel:
 
 
 class Drafting(NamedTuple):
-    """How a start drafts with it."""
+    """Speculative decoding settings of a launch."""
 
     method: str
     """"draft_model" (a whole model), "eagle", "eagle3" or "medusa"."""
@@ -67,7 +68,7 @@ def draft(
 
 
 def draft_in_catalog(name: str, catalog: Specs) -> DraftModel | None:
-    """A drafting model of the catalog; None: there is no such model."""
+    """Draft model from the catalog; None if it has none of that name."""
     entry = catalog.model(name)
     if entry is None or entry.id is None:
         return None
@@ -76,7 +77,7 @@ def draft_in_catalog(name: str, catalog: Specs) -> DraftModel | None:
 
 
 _CARRIED = ("draft_vocab_size", "target_hidden_size", "norm_before_fc", "fc_norm")
-"""Fields of the head that stand beside its layer in a file of speculators (0.33.0
+"""Fields of the head that a file in the speculators format stores next to its layer (0.33.0
 transformers_utils/configs/speculators/algos.py:16)."""
 
 
@@ -94,29 +95,31 @@ def _plain(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class DraftRules:
-    """What a release does with drafting models."""
+    """Rules of a release for draft models."""
 
     methods: frozenset[str] = frozenset()
-    """That its newer engine has."""
+    """Methods that its V1 engine supports."""
     embedding: str = "brought"
     """When the target's embedding is used: "brought": EAGLE's own stays, EAGLE-3's where the files have one; "shaped":
     where both are of one size; "weighed": where the files have none, or one of the same values."""
     head: str = "own"
     """When the target's head is used for EAGLE-3's: "own": never; else as of `embedding`."""
     layers: int | None = 1
-    """Layers of EAGLE-3 that are built, whatever the configuration says; None: all."""
+    """Number of EAGLE-3 layers built, whatever the configuration says; None for all."""
     takes_target_form: bool = False
     omits_projection: bool = False
     """Without states from between the target's layers EAGLE-3 has no projection of them."""
     counts_states: bool = False
-    """The configuration says how many of those states there are; else three."""
+    """Whether the configuration sets the number of auxiliary hidden states; otherwise it is
+    three."""
     norms_states: bool = False
-    """They have norms where the configuration says so; so they do one by one with `counts_states`."""
+    """Whether auxiliary hidden states are normalized if the configuration says so; with
+    `counts_states` each has its own norm."""
     has_bias: bool = False
     always_maps: bool = True
     """Draft tokens are mapped to the target's even where both vocabularies are one."""
     cuts_heads: bool = True
-    """Each head of Medusa has the shortened vocabulary; else only the original head has."""
+    """Whether every Medusa head has the truncated vocabulary; otherwise only the original head."""
     stretches: bool = False
     """Positions of a head are raised to the target's."""
     limits_length: bool = False
@@ -141,12 +144,12 @@ config/speculative.py:388; 0.10.2 v1/worker/gpu_model_runner.py:262; 0.33.0 conf
 
 
 def refusal(method: str, release: Key) -> bool:
-    """Whether the release ends a start that drafts so."""
+    """Whether the release rejects this method."""
     return _REFUSED.get(method, AT_NO_TIME).holds(release)
 
 
 def own_layers(kind: str | None, architecture: str | None) -> Key | None:
-    """Since when a model drafts by layers of its own checkpoint; None: no release read lets it."""
+    """First release that drafts with the model's own layers (MTP); None if no release does."""
     models = load_table("mtp_models", SinceRelease)
     return min((models[name].since for name in (kind or "", architecture or "") if name in models), default=None)
 
@@ -163,13 +166,13 @@ _READ_THREE = frozenset({
     "LlamaForCausalLM", "Eagle3LlamaForCausalLM", "LlamaForCausalLMEagle3", "PeagleLlamaForCausalLM",
     "PEagleDraftModel", "Eagle3Qwen2_5vlForCausalLM", "Eagle3Qwen3vlForCausalLM", "Eagle3MiniMaxM2ForCausalLM",
 })  # fmt: skip
-"""Of `models/llama_eagle3.py` (0.33.0 model_executor/models/registry.py:698-704)."""
+"""Architectures of `models/llama_eagle3.py` (0.33.0 model_executor/models/registry.py:698-704)."""
 _OF_NO_MATTER = frozenset({"max_position_embeddings", "rope_theta", "tie_word_embeddings"})
 """Fields that neither weights nor caches of a head depend on, or tables of cosines and sines alone."""
 
 
 def unknown(draft: DraftModel, how: Drafting, release: Key, ranks: Ranks, *, target_form: bool) -> tuple[str, ...]:
-    """What would have to be known of a drafting model; `target_form`: the target is quantized."""
+    """Missing facts about a draft model; `target_form` is True if the target is quantized."""
     by, method = _rules(release), how.method
     if method not in by.methods:
         return (f"vLLM's layout of draft models for {method}",)
@@ -202,11 +205,11 @@ class _Medusa(NamedTuple):
 
 
 _MEDUSA = {"hidden_size": 4096, "vocab_size": 32001, "num_hidden_layers": 1}
-"""Where the file leaves them out (0.32.0 transformers_utils/configs/medusa.py:14)."""
+"""Defaults for missing fields (0.32.0 transformers_utils/configs/medusa.py:14)."""
 
 
 def _medusa(draft: DraftModel, tokens: int) -> _Medusa | None:
-    """Sizes of Medusa's heads, of which a start builds as many as it speculates tokens (0.8.5 config.py:2410)."""
+    """Sizes of the Medusa heads; vLLM builds one per speculative token (0.8.5 config.py:2410)."""
     config = dict(draft.config)
     for name in list(config):
         if "num" in name and "layers" in name:
@@ -240,9 +243,10 @@ def layers(draft: DraftModel, method: str, release: Key) -> tuple[Layer, ...]:
 
 
 def longest(draft: DraftModel, positions: int | None, method: str, release: Key, length: int | None) -> int | None:
-    """Tokens of the longest request that is drafted for where that limits what is served; None: it does not.
+    """Longest request in tokens that the draft model allows; None if it does not limit the context.
 
-    `positions` is the longest context that the drafting model takes, `length` the length that the start names for it.
+    `positions` is the draft model's longest context, `length` the length that the launch sets for
+    it.
     """
     is_shared = method != "draft_model" and all(rope.kind in _RESIZED for rope in _tables(draft.shape))
     if not _rules(release).limits_length or is_shared or method == "medusa":
@@ -267,9 +271,9 @@ class _Stock(NamedTuple):
 
     sure: TensorInventory
     embedding: ModelTensor | None
-    """It may be the target's: most heads are trained on that."""
+    """May be shared with the target: most heads are trained on its embedding."""
     head: ModelTensor | None
-    """It may be the target's, though it has a size of its own more often."""
+    """May be shared with the target, but usually has its own size."""
 
 
 def _is_shared(rule: str, *, is_brought: bool | None, is_alike: bool) -> bool | None:
@@ -332,7 +336,7 @@ def _layer(layer: Layer, hidden: int, index: int, by: DraftRules, *, is_three: b
 
 
 def _states(config: Mapping[str, Any], hidden: int, by: DraftRules) -> Iterator[ModelTensor]:
-    """What brings states from between the target's layers to the size of the head."""
+    """Projection of the target's auxiliary hidden states to the size of the head."""
     eagle = config.get("eagle_config")
     inner: Mapping[str, Any] = eagle if isinstance(eagle, Mapping) else {}
     if by.omits_projection and not inner.get("use_aux_hidden_state", True):
@@ -370,7 +374,7 @@ def load_draft(
     capability: tuple[int, int] | None = None,
     tokens: int | None = None,
 ) -> Loaded | None:
-    """What a drafting model adds to each GPU of the last stage; None: `unknown` says why it is not known.
+    """Memory of a draft model on each GPU of the last stage; None if `unknown` names missing facts.
 
     The last four arguments are those of `load`.
     """

@@ -1,9 +1,9 @@
-"""What the profiling run puts through an encoder of pictures or videos, and what that takes on one GPU.
+"""Inputs of the profiling run of an image or video encoder, and its memory on one GPU.
 
-A start runs the modality with the most tokens an item through the encoder once, as many items as the batch may hold,
-before the text part is profiled. Sizes of those items are the release's and the processor's; the tensors are those that
-a layer of the tower holds at the same time. Sizes that only a processor's file has are the ones that the families'
-published files give (`_PROCESSORS`).
+Before vLLM profiles the text model, it runs one batch of the modality with the most tokens per item
+through the encoder. The sizes of the items depend on the release and the processor; the tensors are
+those that a layer of the tower allocates at the same time. Sizes that are only in a processor's
+file are taken from the families' published files (`_PROCESSORS`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from vllm_runbooks.plan.weights import VALUE_BYTES
 _WHOLE = (9_999_999, 9_999_999)
 """The picture that vLLM asks a processor to shrink to find its largest picture."""
 _MOST_PIXELS = 2**40
-"""More of a picture are not searched for its sides: no context holds them."""
+"""Limit in pixels for the search of an image's sides: no context can hold larger images."""
 _FLOAT = 4
 """Bytes of a float32."""
 _UNLIMITED = 999
-"""Items of a modality that no limit names, in the newer engine; the older takes 1 (config.py, 0.8.5 :2800-2807)."""
+"""Items per modality without a limit in the V1 engine; V0 takes 1 (config.py, 0.8.5 :2800-2807)."""
 
 
 class ProfiledStep(NamedTuple):
@@ -48,20 +48,21 @@ class EncoderProfile:
     modality: str
     items: int
     tokens: int
-    """Of an item, as the release counts them for its budget; where the start gives sizes, of the item that is run."""
+    """Tokens per item as the release counts them for its budget; of the actual item if the launch
+    sets its size."""
     budget: int
-    """Tokens that the encoder's cache holds: what the start's line prints."""
+    """Tokens of the encoder cache, as vLLM prints them."""
     patches: int
-    """Of an item, as the encoder reads it."""
+    """Patches per item, as the encoder reads it."""
     frames: int
-    """Of an item; 1 for a picture."""
+    """Frames per item; 1 for an image."""
     width: int
     """Pixels of a frame after the processor's resizing; 0 where patches are counted without sides."""
     height: int
     outputs: int
-    """What the encoder puts out, kept while the text part is profiled."""
+    """Bytes of the encoder's output, kept while the text model is profiled."""
     inputs: int
-    """Its input, kept as long; 0 where the release frees it."""
+    """Bytes of its input, kept as long; 0 if the release frees it."""
     peak: Band
     """Largest sum of the tensors during the encoder's run, inputs and outputs so far among them."""
     steps: tuple[ProfiledStep, ...]
@@ -69,14 +70,14 @@ class EncoderProfile:
 
     @property
     def kept(self) -> int:
-        """What stays beside the text part's activation."""
+        """Bytes still allocated during the text model's profiling."""
         return self.inputs + self.outputs
 
     def refused(self, room: int) -> ProfiledStep | None:
-        """The largest of the allocations that do not fit into so many bytes; None: all do.
+        """Largest allocation that does not fit into `room` bytes; None if all fit.
 
-        Several tensors of a layer end up with about the same sum. Of those it is the largest that finds no room, for
-        what the others leave is in smaller pieces.
+        Several tensors of a layer reach about the same total. The largest of them fails, because
+        the others leave the memory in smaller pieces.
         """
         return max(
             (step for step in self.steps if step.live > room), key=lambda candidate: candidate.size, default=None
@@ -85,14 +86,14 @@ class EncoderProfile:
 
 @dataclass(frozen=True)
 class Unprofiled:
-    """No encoder is profiled, or it is not known what its profile takes."""
+    """No encoder is profiled, or the memory of its profiling is unknown."""
 
     reason: str
     is_known: bool
     """True: nothing is taken."""
 
 
-# ---- what a model and a start say
+# ---- facts of the model and the launch
 
 
 class _Sizes(NamedTuple):
@@ -111,7 +112,7 @@ class _Sizes(NamedTuple):
     image: int
     """Pixels of a side, where the tower has a fixed size."""
     tokens: int
-    """Of a picture, where that is fixed."""
+    """Tokens per image, if fixed."""
     positions: int
     has_audio: bool
 
@@ -129,11 +130,12 @@ class _Ask(NamedTuple):
     tensor: int
     data: bool
     native_norms: bool
-    """Norms run as PyTorch's own operations: the setting of a compiled model holds for its encoder as well."""
+    """Whether norms run as native PyTorch operations: the compilation setting applies to the
+    encoder too."""
     width: int
     shortest: int | None
     longest: int | None
-    """Pixels, where the start overrides the processor's."""
+    """Maximum number of pixels, if the launch overrides the processor's."""
     soft_tokens: int | None
     picture: _Side = (0, 0)
     """Height and width of the dummy picture at most, as `--limit-mm-per-prompt` gives them; 0: not given."""
@@ -190,20 +192,23 @@ Qwen/Qwen3-VL-8B-Instruct, zai-org/GLM-4.1V-9B-Thinking); a derived model's own 
 
 
 _INPUT_BYTES = (EraValue(_FLOAT), EraValue(None, (0, 9)))
-"""Bytes of a pixel on the GPU; None: as the model's (inputs/registry.py, 0.9.2 :167-176; 0.8.5 leaves the
-processor's)."""
+"""Bytes per pixel value on the GPU; None for the model's dtype (inputs/registry.py, 0.9.2 :167-176;
+0.8.5 keeps the processor's)."""
 _ROUNDS_UP = (EraValue(True), EraValue(False, (0, 10)))
-"""Whether the batch holds one item more than fits the budget whole (v1/worker/gpu_model_runner.py, 0.9.2 :2221 `cdiv`;
-v1/worker/utils.py, 0.10.2 :106)."""
+"""Whether the batch has one item more than fits completely into the budget
+(v1/worker/gpu_model_runner.py, 0.9.2 :2221 `cdiv`; v1/worker/utils.py, 0.10.2 :106)."""
 _ITEM_LENGTH = (EraValue("batch"), EraValue("context", (0, 11)))
-"""What bounds a dummy video: tokens of a batch or of a context (`_get_mm_dummy_batch`, 0.10.2 :2592, 0.11.0 :2867)."""
+"""Limit of a dummy video: tokens of a batch or of a context (`_get_mm_dummy_batch`, 0.10.2 :2592,
+0.11.0 :2867)."""
 _COUNTS_AROUND = (EraValue(False), EraValue(True, (0, 10)), EraValue(False, (0, 13)))
 """Whether an item's tokens count those around and between the encoder's (multimodal/profiling.py, 0.10.2
 `get_mm_max_contiguous_tokens`, gone in 0.13.0)."""
 _TIE = (EraValue(min), EraValue(max, (0, 17)))
-"""Of modalities with as many tokens, by name (multimodal/encoder_budget.py, 0.17.1 :184)."""
+"""Choice by name between modalities with the same number of tokens (multimodal/encoder_budget.py,
+0.17.1 :184)."""
 _V2_PROFILES: Key = (0, 27)
-"""Since when the newer model runner profiles the encoder (v1/worker/gpu/model_runner.py, 0.27.1 :702)."""
+"""First release whose V2 model runner profiles the encoder (v1/worker/gpu/model_runner.py, 0.27.1
+:702)."""
 _QWEN2_FRAMES = (EraValue(16), EraValue(14, (0, 11)))
 """models/qwen2_vl.py `_MAX_FRAMES_PER_VIDEO` (0.10.2 :85, 0.11.0)."""
 _LEAVES_IMAGES = (EraValue(True), EraValue(False, (0, 11)))
@@ -216,27 +221,32 @@ _QWEN3_VIDEO = (EraValue("longest, times 12.5"), EraValue("longest", (0, 13)), E
 _QWEN3_FRAMES = 24_576
 _GLM_FRAMES = 600
 _GLM_IMAGE = (EraValue("sixteen frames"), EraValue("one frame", (0, 17)))
-"""As what a picture is resized (models/glm4_1v.py, 0.16.0 :831-891; 0.17.1 :873-912)."""
+"""Number of frames as which an image is resized (models/glm4_1v.py, 0.16.0 :831-891; 0.17.1
+:873-912)."""
 _GLM_SEARCH = (EraValue("first too long"), EraValue("most tokens", (0, 26)))
-"""Which number of frames is taken (`_get_max_video_frames`, 0.25.1; 0.26.0 :1173)."""
+"""Choice of the number of frames (`_get_max_video_frames`, 0.25.1; 0.26.0 :1173)."""
 _GLM_OVERRIDE: Key = (0, 25)
-"""Since when `max_pixels` counts (`_get_image_max_pixels`, 0.25.1 :1098)."""
+"""First release that applies `max_pixels` (`_get_image_max_pixels`, 0.25.1 :1098)."""
 _GLM_PICTURE_PIXELS, _GLM_VIDEO_PIXELS = 28 * 28 * 2 * 6144, 28 * 28 * 2 * 30_000
 _GEMMA4_FRAMES, _GEMMA4_SOFT, _GEMMA4_AROUND = 32, 70, 8
 _GEMMA4_SUPPORTED = (70, 140, 280, 560, 1120)
 _GEMMA4_OVERRIDE: Key = (0, 21)
-"""Since when `max_soft_tokens` counts for the budget (models/gemma4_mm.py, 0.21.0 :231-241)."""
+"""First release that applies `max_soft_tokens` to the budget (models/gemma4_mm.py, 0.21.0
+:231-241)."""
 _GEMMA4_AUDIO = 750
 """Tokens of the longest audio (processor class of gemma 4, `audio_seq_length`)."""
 _GEMMA4_BATCHES: Key = (0, 22)
-"""Since when frames go through the tower together (models/gemma4_mm.py, 0.21.0 :1211-1216 one by one, 0.22.1 :1285)."""
+"""First release that runs frames through the tower in one batch (models/gemma4_mm.py, 0.21.0
+:1211-1216 one by one, 0.22.1 :1285)."""
 _LLAMA4_TILES = 16
-"""Of a picture beside the whole of it (transformers' Llama4ImageProcessorFast, `max_patches`)."""
+"""Tiles of an image in addition to the whole image (transformers' Llama4ImageProcessorFast,
+`max_patches`)."""
 _ROTATION = (EraValue((1, True)), EraValue((2, True), (0, 11)), EraValue((2, False), (0, 12)))
 """Whether query and key are rotated together, and whether in float32 (models/qwen2_vl.py
 `apply_rotary_pos_emb_vision`, 0.10.2 :275, 0.11.0 :275-283 and :383, 0.12.0 :286)."""
 _FUSED: Key = (0, 12)
-"""Since when qwen 2.5's and 3's towers copy query and key without taking them apart (models/qwen2_5_vl.py, 0.12.0)."""
+"""First release in which the towers of Qwen 2.5 and 3 copy query and key together
+(models/qwen2_5_vl.py, 0.12.0)."""
 _SEPARATE_GATE: Key = (0, 10)
 """Until when qwen 2.5's tower has gate and up projection apart (models/qwen2_5_vl.py, 0.9.2 :190, 0.10.2 :237)."""
 
@@ -347,7 +357,8 @@ def _qwen3(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
         return ceil(count / sizes.temporal) * _grid(sizes, height, width), height, width
 
     def counted(room: int) -> int:
-        # Shrinking keeps a video within its pixels, give or take the rounding: a longer room is never filled.
+        # Resizing keeps a video within its pixel limit, except for rounding: a longer room is never
+        # filled.
         if how == "two frames" or room * 2 > 3 * video_longest // (sizes.temporal * unit**2):
             return 2 if how == "two frames" else _QWEN3_FRAMES
         too_long = (n for n in range(3, _QWEN3_FRAMES + 1) if video(n)[0] // sizes.merge**2 > room)
@@ -389,7 +400,7 @@ def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
     picture = _grid(sizes, height, width)
     picture_tokens = picture // merged
     if not as_one:
-        # The picture that is left room for is counted as sixteen frames of it.
+        # The image that room is reserved for counts as sixteen frames.
         picture_tokens = 8 * _grid(sizes, *_resized(first, unit, (shortest, _GLM_PICTURE_PIXELS), 16)) // merged
 
     limits = (processor.video_shortest, video_longest)
@@ -416,7 +427,8 @@ def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
             fitting = counted(room)
             return max(2, min(fitting, ask.frames or fitting))
 
-        # The picture beside the video counts for the budget alone: the video that is run has the context to itself.
+        # An image next to the video only reduces the budget; the profiled video uses the whole
+        # context.
         planned = most(ask.length - (picture_tokens if ask.images else 0))
         budgeted = video(planned)[0] // merged + around * planned // 2
         count = most(_context(ask) - (picture_tokens if ask.is_v0 and ask.images else 0))
@@ -484,7 +496,7 @@ def _split_attention(size: int, run: _TowerRun, alive: float) -> Held:
     part = size / run.shards
     yield "query, key and value", 3 * part, alive
     yield "query, key and value apart", 3 * part, alive + 3 * part
-    # Each or both at once; in float32 and back where the release does so.
+    # Separately or both together; in float32 and back if the release does so.
     once, in_float = in_release(_ROTATION, run.ask.key)
     beside = alive + 6 * part
     if once == 2:
@@ -550,7 +562,7 @@ def _qwen2_5_tensors(run: _TowerRun) -> Held:
 def _qwen3_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     tapped = sizes.taps * sizes.out / (sizes.taps + 1) / sizes.merge**2
-    # The embedding of places stays alive beside the hidden states, and so does what the taps have put out.
+    # The position embedding and the outputs of the taps stay allocated next to the hidden states.
     yield from _fused_attention(sizes.size, run, 3 * sizes.size + tapped)
     yield from _plain_network(sizes.wide / run.shards, 4 * sizes.size + tapped)
 
@@ -580,7 +592,7 @@ def _llama4_tensors(run: _TowerRun) -> Held:
 
 def _gemma4_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
-    # The tower is transformers' own: whole on each card, its gate and up projections apart.
+    # The tower is transformers' own: not split over GPUs, with separate gate and up projections.
     for done, what in enumerate(("gate projection", "its activation", "up projection", "product of both")):
         yield what, sizes.wide, 4 * sizes.size + done * sizes.wide
 
@@ -589,10 +601,11 @@ class _Family(NamedTuple):
     items: Callable[[_Sizes, _Ask, Any], Iterator[tuple[str, _Item]]]
     tensors: Callable[[_TowerRun], Held]
     shares_items: bool
-    """With `--mm-encoder-tp-mode data` each GPU takes some of the items; else each takes all."""
+    """Whether each GPU encodes a part of the items (`--mm-encoder-tp-mode data`); otherwise each
+    encodes all."""
     source: str
     videos: int | None = None
-    """Videos that a prompt may have at most; 0: the family has none, None: any."""
+    """Maximum number of videos per prompt; 0 if the family has none, None for no limit."""
     is_sized: bool = False
     """Whether `items` knows what sizes of `--limit-mm-per-prompt` make of the dummy items."""
 
@@ -719,10 +732,11 @@ def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
     if ask.is_v0:
         whole = sum(item.tokens * limits[name] for name, item in items.items())
         requests = max(1, min(ask.sequences, ask.batched // whole))
-        # Each request's share of the batch bounds its video.
+        # A request's share of the batch limits its video.
         items = dict(family.items(sizes, ask._replace(batched=ask.batched // requests), processor))
         modality = max(items, key=lambda name: items[name].patches * limits[name])
-        # Measured: all modalities take their sum (Qwen2.5-VL-7B: 2.47 GiB for a picture, 4.93 with a video).
+        # Measured: all modalities are batched with their sum (Qwen2.5-VL-7B: 2.47 GiB for an image,
+        # 4.93 with a video).
         count = requests * sum(limits[name] for name in items)
     else:
         count = _batch(ask, most, budget, limits[modality])
@@ -760,7 +774,8 @@ def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
     low, high = (0.8, 1.5) if ask.is_v0 else (0.97, 1.1)
     beyond = 0
     if sizes.family == "gemma4":
-        # Older transformers look up a patch's place with a table of int64 and a copy of it in the model's dtype.
+        # Older transformers looks up a patch's position in an int64 table and copies it in the
+        # model's dtype.
         beyond = at_once * 2 * sizes.positions * (8 + ask.width)
     band = Band(int(fused * low), expected, int(native * high) + beyond)
     words = [f"dummy {modality} of {family.source}", "tensors of a vision tower layer"]
@@ -786,7 +801,7 @@ def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
 def profile(
     shape: Shape, settings: LaunchSettings, *, config: Mapping[str, Any], is_first: bool = True
 ) -> EncoderProfile | Unprofiled:
-    """What profiling the encoder needs on one GPU; `is_first` if it is in the first pipeline stage."""
+    """Memory for profiling the encoder on one GPU; `is_first` on the first pipeline stage."""
     if shape.encoders == ():
         return Unprofiled("the model has no encoder", is_known=True)
     if settings.media.language_only:

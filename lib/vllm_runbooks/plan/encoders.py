@@ -1,4 +1,4 @@
-"""The towers for images and audio beside a language model: their tensors, by family."""
+"""Image and audio towers of a language model: their tensors, by family."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class EncoderTower(Authored):
     flags: Mapping[str, tuple[str, bool | str, bool | str]] = field(default_factory=dict)
     """Sizes of 1 or 0: a field, its default, and the value that makes it 1."""
     read_layer: int | None = None
-    """The layer that is read where `vision_feature_layer` does not say it."""
+    """Layer whose output is used if `vision_feature_layer` is not set."""
     tensors: tuple[TensorRow, ...] = ()
 
 
 def taps(config: Mapping[str, Any]) -> int:
     """Layers of Qwen 3's tower whose output goes to the first decoder layers (deepstack)."""
     deep = config.get("deepstack_visual_indexes")
-    # Qwen 3.5's class has no such field; of the class that has it three layers are tapped.
+    # Qwen 3.5's class has no such field; the class with the field taps three layers by default.
     return len(deep) if isinstance(deep, (list, tuple)) else 0 if "3_5" in str(config.get("model_type")) else 3
 
 
@@ -91,7 +91,7 @@ def tower_of(encoder: Encoder) -> EncoderTower:
 
 
 def _bases(family: str, kind: str) -> Iterator[EncoderTower | None]:
-    """A row and those that it is based on, the most general first; None for one that is not known."""
+    """A row and its base rows, the most general first; None for an unknown row."""
     tower = load_table("encoder_towers", EncoderTower).get(family)
     if tower is not None:
         bases = (tower.kinds.get(kind, ""),) if tower.kinds else tower.bases
@@ -101,7 +101,7 @@ def _bases(family: str, kind: str) -> Iterator[EncoderTower | None]:
 
 
 def encoder_tensors(encoder: Encoder, hidden: int) -> tuple[ModelTensor, ...] | None:
-    """The tensors of a tower in front of a text part of a hidden size; None if the family is not known."""
+    """Tensors of a tower for a text model of this hidden size; None if the family is unknown."""
     kind = encoder.sizes.get("model_type")
     bases = tuple(_bases(encoder.family, "" if kind is None else str(kind)))
     towers = [tower for tower in bases if tower is not None]

@@ -1,4 +1,4 @@
-"""Families of models: what their classes do that no field of `config.json` says."""
+"""Model families: properties of their classes that are not in `config.json`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vllm_runbooks.core.record_forms import AUTHORED
 
 @dataclass(frozen=True)
 class Mixture:
-    """Where a family keeps the sizes of its experts."""
+    """Fields in which a family stores the sizes of its experts."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
@@ -33,7 +33,7 @@ class Mixture:
     """Bytes of a router's weight whatever the dtype; 0: the dtype's."""
     bias: bool = False
     dense_size: str = "intermediate_size"
-    """Of the layers without experts."""
+    """Field for the layers without experts."""
     experts_name: str = "mlp.experts"
     expert_names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
     router_name: str = "mlp.gate"
@@ -42,7 +42,7 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Family:
-    """What all models of a `model_type` have in common."""
+    """Common properties of all models of a `model_type`."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
@@ -62,7 +62,7 @@ class Family:
     unread: tuple[str, ...] = ()
     """Fields that bring modules which are not counted, unless they are false or the hidden size."""
     scalars: int = 0
-    """Of each layer, beside its weights."""
+    """Number of scalars per layer, in addition to its weights."""
     positions: int | None = None
     """Rows that a learned embedding of positions has beyond the longest context; None if there is none."""
     is_gated: bool = True
@@ -71,7 +71,8 @@ class Family:
     head_bias: bool | str = False
     mixture: Mixture | None = None
     window: str = ""
-    """"all": `sliding_window` holds for every layer; "used": where `use_sliding_window` is true as well."""
+    """"all": `sliding_window` applies to every layer; "used": only if `use_sliding_window` is
+    true."""
     layer_types: str = ""
     """How kinds of layers are found: see the readers in `shape`."""
     partial_rotary: float = 1.0
@@ -79,9 +80,9 @@ class Family:
     is_multimodal_rope: bool = False
     """Rotated by place in a picture, whatever the configuration's copy shows of `mrope_section`."""
     encoder: str | None = None
-    """Family of the tower beside the text part; "unknown": there is one whose sizes are not known."""
+    """Family of the tower next to the text model; "unknown" for a tower of unknown size."""
     mtp: str = ""
-    """What surrounds the layers for speculative decoding: see `weights`."""
+    """Modules around the layers for speculative decoding: see `weights`."""
     mixer_name: str = "self_attn"
     network_name: str = "mlp"
     state_name: str = "mixer"

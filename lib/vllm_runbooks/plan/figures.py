@@ -1,4 +1,4 @@
-"""What plans say, by the names that claims and cases use."""
+"""Values of a plan, by the names that claims and cases use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLAN_FIGURES = frozenset(
 )  # fmt: skip
 
 LOW, EXPECTED, HIGH = range(3)
-"""Sides of what a plan reckons."""
+"""Indices of the low, expected and high estimate."""
 
 
 def written(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The files that start a plan's servers, and how to see afterwards that each runs as it was split."""
+"""Files that launch the servers of a plan, and checks of the split of each running server."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _servers(
 def servers(
     request: PlanningRequest, plan: Plan, *, first_port: int = fleet.FIRST_PORT
 ) -> tuple[fleet.InstancePart, ...]:
-    """What runs on each host for a plan.
+    """Servers that run on each host of a plan.
 
     Raises:
         InputError: The release has no option for the layout.
@@ -55,7 +55,7 @@ def servers(
 def confirmations(
     request: PlanningRequest, plan: Plan, *, first_port: int = fleet.FIRST_PORT
 ) -> dict[str, confirmation.Confirmation]:
-    """How to see after the start that each instance runs as it was split, by its name and host.
+    """Checks after the launch that each instance runs with the planned split, by name and host.
 
     Raises:
         InputError: The release has no option for the layout.
@@ -104,7 +104,7 @@ def _expected(request: PlanningRequest, plan: Plan) -> confirmation.Expected:
 
 
 def _available(card: PlannedRank) -> tuple[float | None, ...]:
-    """No start prints less than nothing."""
+    """Available memory in GiB, low to high, at least 0: logs never print a negative amount."""
     sides = (card.available_low_gib, card.available_gib, card.available_high_gib)
     return tuple(None if side is None else max(side, 0.0) for side in sides)
 
@@ -135,11 +135,7 @@ def _told(by_name: Mapping[str, confirmation.Confirmation], notes: Sequence[str]
 def deployed(
     request: PlanningRequest, plan: Plan, *, first_port: int = fleet.FIRST_PORT, retries_posts: bool = False
 ) -> dict[str, str]:
-    """The files that start a plan's servers and share requests among them, by name; several hosts have their own.
-
-    Raises:
-        InputError: The release has no option for it, or no image.
-    """
+    """Launch files of a plan's servers and their load balancer, by name; one set per host."""
     made = servers(request, plan, first_port=first_port)
     notes = doubts(plan)
     texts: dict[str, str] = {}
@@ -149,7 +145,7 @@ def deployed(
         mine = [part for part in made if part.node == node]
         behind = f"-{node}" if has_several else ""
         texts[f"start{behind}.sh"] = fleet.shell(mine, notes)
-        # A container does not find the Ray of its host.
+        # A container cannot find the Ray cluster of its host.
         contained = [part for part in mine if not part.joined]
         if contained:
             texts[f"compose{behind}.yaml"] = fleet.compose(contained, notes)
@@ -169,7 +165,7 @@ def deployed(
 
 
 def doubts(plan: Plan) -> tuple[str, ...]:
-    """What a plan that does not surely fit says of itself, a sentence each; none where it fits."""
+    """Reasons why a plan may not fit, a sentence each; empty if it fits."""
     if plan.fits:
         return ()
     missing = {term.name: term.source for card in plan.per_gpu for term in card.terms if term.expected_gib is None}

@@ -1,7 +1,7 @@
-"""Questions asked the other way round: what context, how many requests, which GPUs, what share of memory; ways out.
+"""Inverse queries: longest context, highest concurrency, fewest GPUs, lowest utilization; remedies.
 
-Every answer is found with the budget itself, so it holds for the start that it names. Three sides are told: the careful
-one, where the start is sure by all bands; the expected one; and the favourable one, where it may still work.
+Every answer is found by planning the budget, so it is valid for the launch it names. Each answer
+has three values: conservative (fits by all bands), expected, and best case (may still fit).
 """
 
 from __future__ import annotations
@@ -22,30 +22,31 @@ from vllm_runbooks.plan.terms import NOTHING, Band
 from vllm_runbooks.plan.weights import Ranks
 
 Make = Callable[[Mapping[str, Any]], LaunchSettings]
-"""What the start comes to with options that are given or changed, by argparse destination; None takes one away."""
+"""Settings of the launch with options added or changed, by argparse destination; None removes
+one."""
 
 _LOW, _EXPECTED, _HIGH = range(3)
 _STEP = 0.01
 _MIN_UTILIZATION = 0.02
 _ANY_LENGTH = 2**20
-"""Tokens up to which a context is looked for where the model's own longest is not known."""
+"""Upper limit in tokens of the context search if the model's own limit is unknown."""
 _ROUND_LENGTH = 256
 UNKNOWN_CONTEXT = "the model's own longest context is unknown: this is the limit by memory"
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A number by the three sides of what is not known to the byte; None if there is none, or it is not known."""
+    """A number in its conservative, expected and best case; None if unknown or nonexistent."""
 
     low: float | None
-    """By the conservative side: the start is sure to succeed with it."""
+    """Conservative value: the launch is certain to succeed with it."""
     expected: float | None
     high: float | None
     """By the best case: with more than this it cannot succeed."""
     reasons: tuple[str, ...] = ()
     budget: Budget | None = None
     sure: Budget | None = None
-    """Of the start with the careful answer, where GPUs are asked for."""
+    """Budget of the launch with the conservative answer, for a search of GPUs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +78,7 @@ class Trial:
         return budget(self.model, settings, devices, environment=self.environment, calibrate=self.calibrate)
 
     def succeeds(self, made: Budget, side: int) -> bool:
-        """Whether a start succeeds by one side."""
+        """Whether a launch succeeds in the given case."""
         if made.fits is not False:
             return bool(made.fits) or (side != _LOW and made.available is not None and made.pool is not None)
         if side != _HIGH or made.available is None or made.pool is None:
@@ -87,7 +88,7 @@ class Trial:
     def _is_refused_otherwise(self, made: Budget) -> bool:
         if made.available is not None and made.pool is not None and made.pool.fits(made.available[_EXPECTED]):
             return True
-        # With the cache's size given, what is left to judge is loading and profiling.
+        # With a fixed cache size, only loading and profiling are checked.
         plenty = max((rank.device.total.high for rank in made.ranks if rank.device.total), default=1)
         cache = replace(made.settings.cache, size=plenty * len(made.ranks))
         return self.judged(replace(made.settings, cache=cache)).fits is False
@@ -97,9 +98,10 @@ class Trial:
 
 
 def longest_context(start: Trial) -> SearchResult:
-    """The longest `max_model_len` that the start serves, at most what the model takes.
+    """Longest `max_model_len` that fits, at most the model's own limit.
 
-    The batch, the graphs and the encoder's profile may follow from the length, so each length is budgeted anew.
+    The batch, the graphs and the encoder's profile may follow from the length, so each length is
+    budgeted anew.
     """
     whole = start.of({"max_model_len": None})
     limit = whole.settings.scheduler.max_model_len or _ANY_LENGTH
@@ -131,10 +133,10 @@ def _careful(low: float | None, unit: str) -> str:
 
 
 def _longest(start: Trial, limit: int, side: int) -> int:
-    """The longest context by one side; 0: none.
+    """Longest context in one case; 0 if none fits.
 
-    Lengths are tried from the longest down by halves, as one that is longer may cost less of a batch; between the first
-    that succeeds and the one before it, the batch of either tells how far the memory reaches.
+    Lengths are halved from the longest down, because a longer one may reduce the batch. Between the
+    first that succeeds and the one before it, the batch of either determines the limit.
     """
     probes = sorted({limit, *(LONG_CONTEXT + over for over in (0, 1)), *(2**power for power in range(4, 24))})
     above = limit + 1
@@ -168,7 +170,7 @@ def _between(start: Trial, low: int, above: int, side: int) -> int:
 
 
 def highest_concurrency(start: Trial, context: int) -> SearchResult:
-    """Requests of a context that the cache holds at the same time, with `max_model_len` set to it."""
+    """Concurrent requests of `context` tokens, with `max_model_len` set to `context`."""
     made = start.of({"max_model_len": context})
     if made.blocks is None or made.pool is None:
         return SearchResult(None, None, None, made.limits, made)
@@ -188,7 +190,7 @@ def highest_concurrency(start: Trial, context: int) -> SearchResult:
 
 
 def lowest_utilization(start: Trial) -> SearchResult:
-    """The lowest `gpu_memory_utilization`, in hundredths, that the start succeeds with; the careful one is higher."""
+    """Lowest `gpu_memory_utilization` that fits, in hundredths; the conservative one is higher."""
     most = start.of({"gpu_memory_utilization": _safe(start)})
     if most.available is None or most.pool is None:
         return SearchResult(None, None, None, most.limits, most)
@@ -217,7 +219,7 @@ def _least_share(start: Trial, side: int, least: float) -> float | None:
     def works(hundredths: int) -> bool:
         return start.succeeds(start.of({"gpu_memory_utilization": hundredths / 100}), side)
 
-    # The highest may ask for more than is free, or leave too little for graphs: then one below it.
+    # The highest value may exceed the free memory or leave too little for graphs: try lower ones.
     top = next((share for share in range(high, max(low, high - 10), -1) if works(share)), None)
     if top is None:
         return None
@@ -231,7 +233,7 @@ def _least_share(start: Trial, side: int, least: float) -> float | None:
     return high / 100
 
 
-# ---- cards
+# ---- GPUs
 
 
 def _always(settings: LaunchSettings) -> Make:
@@ -239,12 +241,12 @@ def _always(settings: LaunchSettings) -> Make:
 
 
 HOST_CARDS = 8
-"""GPUs of one host where nothing is said: of those built for servers nearly all have so many."""
+"""Assumed number of GPUs per host: nearly all GPU servers have eight."""
 _MOST_CARDS = 8 * HOST_CARDS
 
 
 def on_hosts(count: int) -> tuple[str | None, ...]:
-    """The host of each of so many GPUs: none has a name where one host suffices."""
+    """Host of each GPU; unnamed if one host is enough."""
     return tuple(None if count <= HOST_CARDS else f"host{place // HOST_CARDS}" for place in range(count))
 
 
@@ -345,7 +347,7 @@ def smallest_card(
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
 ) -> Smallest:
-    """The first of several GPUs, the smallest first, that one alone suffices of."""
+    """First of several GPUs, the smallest first, that fits the model alone."""
     fitting: dict[int, Device] = {}
     last: Budget | None = None
     unknown: list[str] = []
@@ -372,21 +374,21 @@ def smallest_card(
     return Smallest(low, expected, high, tuple(reasons))
 
 
-# ---- ways out
+# ---- remedies
 
 
 @dataclass(frozen=True)
 class WayOut:
-    """A change of options with which a start that fails fits."""
+    """Changed options with which a launch that does not fit does."""
 
     changes: Mapping[str, Any]
     """By argparse destination."""
     fits: bool | None
-    """True: by all bands; None: by what is expected."""
+    """True if it fits by all bands; None if it fits by the expected values."""
     margin: Band | None
     """Bytes on the poorest GPU beyond what one request of the longest length needs; the low side is careful."""
     costs: tuple[str, ...]
-    """What each of the changes takes from the user."""
+    """Cost of each change for the user."""
     price: int
     budget: Budget
 
@@ -403,7 +405,7 @@ def margin(made: Budget) -> Band | None:
 
 _CHANGED = ("utilization", "video", "batch", "requests", "eager", "cache", "context", "image", "cards")
 _PRICES = {name: price for price, name in enumerate(_CHANGED)}
-"""The order of ways out: first what takes nothing from those who ask the model."""
+"""Order of remedies: first those without any effect on clients."""
 
 
 class _Change(NamedTuple):

@@ -1,6 +1,6 @@
-"""What a release rejects of the objects that --speculative-config and --limit-mm-per-prompt give.
+"""Values of --speculative-config and --limit-mm-per-prompt that a release rejects.
 
-Both reach the classes that judge them after the command line is read, so that no parser knows their keys.
+vLLM validates both after parsing the command line, so the parser does not know their keys.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _SHORT = (
 
 
 def speculative(options: Mapping[str, Any]) -> tuple[Any, str | None]:
-    """`--speculative-config` as the short options complete it, None if not set, and what is given twice."""
+    """Complete `--speculative-config` with its short options; None if not set.
+
+    Returns the value and the first option that is set twice.
+    """
     config = options.get("speculative_config")
     short = [(flag, key, options[dest]) for flag, dest, key in _SHORT if options.get(dest) is not None]
     if not short or not (config is None or isinstance(config, Mapping)):
@@ -36,7 +39,7 @@ def speculative(options: Mapping[str, Any]) -> tuple[Any, str | None]:
 
 
 def whole(value: Any) -> int | None:
-    """The integer that a value stands for; None: it is none."""
+    """Integer that a value represents; None if it is not an integer."""
     if isinstance(value, int):
         return int(value)
     try:
@@ -53,26 +56,31 @@ _EARLY = (
     "disable_logprobs", "disable_mqa_scorer", "acceptance_method", "posterior_threshold", "posterior_alpha",
     "disable_log_stats", "enable_chunked_prefill",
 )  # fmt: skip
-"""Keys that went while what a class does not have was dropped (0.10.2, 0.11.2): only 0.8.5 tells them from others."""
+"""Keys that were removed while unknown ones were ignored (0.10.2, 0.11.2): only 0.8.5 distinguishes
+them."""
 _CHECKED: Key = (0, 9, 2)
-"""Since when types are checked: the class was a plain one (0.8.5 config.py:15, 0.9.2 :27)."""
+"""First release that checks types: before, the class was a plain one (0.8.5 config.py:15, 0.9.2
+:27)."""
 _FORBIDS: Key = (0, 16)
-"""Since when unknown keys are rejected; from 0.9 on they were dropped (0.15.1, 0.16.0 config/utils.py)."""
+"""First release that rejects unknown keys; from 0.9 on they were ignored (0.15.1, 0.16.0
+config/utils.py)."""
 _PLAIN: Key = (0, 8, 5)
 """The release read of whose plain class every other keyword is rejected."""
 _DASHED: Key = (0, 26)
-"""Since when keys may have dashes (0.26.0 engine/arg_utils.py:1768)."""
+"""First release that accepts dashes in keys (0.26.0 engine/arg_utils.py:1768)."""
 _NEEDS: Key = (0, 11)
-"""Since when the method alone says that the model drafts for itself (0.11.0 config/speculative.py:218)."""
+"""First release in which the method alone implies self-drafting (0.11.0
+config/speculative.py:218)."""
 _ITSELF: Mapping[str, Key] = {
     "deepseek_v3": (0, 7, 3), "mimo": (0, 9), "ernie4_5_moe": (0, 10), "qwen3_next": (0, 10),
 }  # fmt: skip
 """Models that drafted for themselves before, whatever the method, by the kind of their text part (0.8.5 config.py:2302,
 0.9.2 :2604, 0.10.2 config/__init__.py:2047)."""
 _ALONE = frozenset({"ngram", "[ngram]", "ngram_gpu", "suffix", "dspark", "extract_hidden_states"})
-"""Methods that need no model of their own beside those of MTP (0.33.0 config/speculative.py:1255)."""
+"""Methods without a draft model, in addition to MTP (0.33.0 config/speculative.py:1255)."""
 _COUNTED: Key = (0, 11, 2)
-"""Since when `suffix` has a number of tokens of its own (0.11.2 config/speculative.py, `_validate_suffix_decoding`)."""
+"""First release in which `suffix` has its own number of tokens (0.11.2 config/speculative.py,
+`_validate_suffix_decoding`)."""
 
 
 def is_mtp(method: str) -> bool:
@@ -159,14 +167,15 @@ def _said(fault: json_keys.Fault) -> str:
 COUNT = 999
 """Items of a modality whose object names no count (0.11.2 config/multimodal.py:23, 0.33.0 :215)."""
 _AN_OBJECT: Key = (0, 11, 1)
-"""Since when a modality may be given an object (0.11.2 config/multimodal.py:20; 0.11.0 takes integers alone)."""
+"""First release that accepts an object per modality (0.11.2 config/multimodal.py:20; 0.11.0 only
+accepts integers)."""
 _NUMBERS: Key = (0, 9, 2)
-"""Since when its values are checked at all (0.9.2 config.py, a dictionary of integers)."""
+"""First release that checks the values (0.9.2 config.py, a dictionary of integers)."""
 _SIZE = {"optional": {"int": {"gt": 0}}}
 _ITEMS: Mapping[str, tuple[str, ...]] = {
     "image": ("width", "height"), "video": ("num_frames", "width", "height"), "audio": ("length",),
 }  # fmt: skip
-"""Keys of a modality's object beside `count` (0.33.0 config/multimodal.py:218-239)."""
+"""Keys of a modality's object in addition to `count` (0.33.0 config/multimodal.py:218-239)."""
 _CLASSES: Mapping[str, Any] = {
     name: {
         "keys": {"count": {"type": {"int": {"ge": 0}}}, **{size: {"type": _SIZE} for size in _ITEMS.get(name, ())}},
@@ -177,7 +186,7 @@ _CLASSES: Mapping[str, Any] = {
 
 
 def limited(limits: Any, release: Key, version: str) -> str | None:
-    """What of `--limit-mm-per-prompt` ends the start; None if nothing that is known."""
+    """Reason why vLLM rejects `--limit-mm-per-prompt`; None if no reason is known."""
     if release < _NUMBERS:
         return None
     if not isinstance(limits, Mapping):
@@ -200,7 +209,7 @@ def _refused_item(name: str, value: Any, *, has_objects: bool) -> str | None:
 
 
 def count(value: Any) -> int | None:
-    """Items that one modality is limited to; None: what is given is no number."""
+    """Item limit of a modality; None if the value is not a number."""
     return whole(value.get("count", COUNT) if isinstance(value, Mapping) else value)
 
 

@@ -1,8 +1,9 @@
-"""How much context the memory for keys and values holds, by the rules of a release: groups, blocks, tokens, requests.
+"""Capacity of the KV cache by the rules of a release: groups, blocks, tokens, requests.
 
-vLLM cuts the memory that is left for the cache into blocks. Layers that keep the same tokens share a block table: they
-are a group, and a request takes blocks for each group. `pool` makes the groups of layers that are given by their sizes
-alone, `rules` is what a release does differently. Everything here is exact: equal memory gives equal blocks.
+vLLM divides the memory for the cache into blocks. Layers that keep the same tokens share a block
+table: they form a group, and a request uses blocks of each group. `pool` groups layers given by
+their sizes, `rules` is the release-specific behavior. Results are exact: equal memory gives equal
+blocks.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from vllm_runbooks.plan.release_rules import rules_in
 
 
 class Kind(StrEnum):
-    """What a layer keeps of a request."""
+    """Part of a request that a layer keeps."""
 
     FULL = "full"
     """Keys and values of all tokens."""
     SLIDING = "sliding"
-    """Those of a window behind the newest token."""
+    """Keys and values of the tokens in a sliding window."""
     CHUNKED = "chunked"
-    """Those of the chunk that the newest token lies in."""
+    """Keys and values of the chunk of the newest token."""
     LATENT = "latent"
     """One compressed vector for each token (MLA), or a key of its indexer."""
     CROSS = "cross"
@@ -36,11 +37,11 @@ class Kind(StrEnum):
 
 
 class KvRefusedError(RunbooksError):
-    """The release itself rejects to start with these layers."""
+    """The release rejects these layers."""
 
 
 class KvUnknownError(RunbooksError):
-    """What the release does with these layers is not known here."""
+    """The release's behavior for these layers is unknown."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,10 @@ class KvLayer:
     key_size: int = 0
     """Values of a key, of one head and token; of a latent the whole vector."""
     value_size: int | None = None
-    """The same of a value where it differs from the key."""
+    """Values per head and token of a value vector if it differs from the key."""
     value_bytes: int = 2
     token_bytes: int | None = None
-    """Bytes that a token takes on this rank where a quantized cache packs it otherwise than sizes and bytes tell."""
+    """Bytes per token on this rank if a quantized cache uses its own packing."""
     window: int | None = None
     chunk: int | None = None
     state_bytes: int = 0
@@ -72,7 +73,7 @@ class KvLayer:
 
     @cached_property
     def content_bytes(self) -> int:
-        """What is in a block."""
+        """Bytes of the contents of a block."""
         if self.kind is Kind.STATE:
             return self.state_bytes
         token = self.token_bytes
@@ -84,13 +85,13 @@ class KvLayer:
 
     @cached_property
     def page_bytes(self) -> int:
-        """What a block takes."""
+        """Bytes of a block, padding included."""
         return self.content_bytes if self.padded_bytes is None else self.padded_bytes
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What the cache is asked to serve; tokens unless said otherwise."""
+    """Requested capacity of the cache, in tokens unless a field says otherwise."""
 
     max_model_len: int
     batched_tokens: int
@@ -113,7 +114,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class StateUse:
-    """Blocks that a request takes of a layer with a state."""
+    """Blocks of a state layer per request."""
 
     fixed: int
     by_length: bool
@@ -124,7 +125,7 @@ class StateUse:
 
 @dataclass(frozen=True)
 class KvRules:
-    """What a release does; a field's sentence says what True means."""
+    """KV cache rules of a release; field docstrings describe True."""
 
     kinds: frozenset[Kind]
     """Kinds that have a form of their own; attention of another kind keeps all its tokens."""
@@ -133,7 +134,7 @@ class KvRules:
     ignores_values: bool = False
     """Layers that keep all tokens are of one form, the first one's, even if their values have other sizes."""
     compares_pages: bool = False
-    """Layers of one kind are of one form if their blocks take the same bytes, whatever their heads are."""
+    """Layers of one kind with the same bytes per block have the same form, whatever their heads."""
     counts_blocks: bool = False
     """Concurrency counts the whole blocks of a request, not its tokens."""
     can_mix: bool = False
@@ -141,9 +142,9 @@ class KvRules:
     promoted_keep_window: bool = False
     """A windowed layer that keeps all its tokens still has its window in its form."""
     promoted_keep_values: bool = False
-    """The same with the size of its values."""
+    """Promoted layers keep the size of their values."""
     promoted_take_block: bool = False
-    """The same with the block of the layers that attend to everything."""
+    """Promoted layers use the block of the full attention layers."""
     groups_model: bool = False
     """Groups are made of the whole model, each with layers from every stage; before, each rank made its own."""
     joins_sizes: bool = False
@@ -157,7 +158,7 @@ class KvRules:
     pads: str = ""
     """Attention that cannot reach the largest page is padded to it: "" no, "stride" where its backend can, "any"."""
     falls_back: bool = False
-    """Windows beside latents, where pages cannot be made equal, keep all their tokens."""
+    """Windows next to latents whose pages cannot be unified keep all their tokens."""
     joins_alike: bool = False
     """Layers that differ only in a window that is not used are one kind."""
     widening: float = 1.0
@@ -169,20 +170,22 @@ class KvRules:
     shards: str = ""
     """Ranks that share a context: "" none, "decode", "both" (decode and prefill)."""
     sharded_tokens: str = ""
-    """The same in the printed number of tokens."""
+    """Like `shards`, for the printed number of tokens."""
     states: Mapping[str, StateUse] | None = None
-    """By `Demand.state_mode`; None: the release has no such cache."""
+    """Use of blocks by `Demand.state_mode`; None if the release has no state cache."""
     needs: str = "tokens"
-    """What a start must hold of one request of the longest length: "tokens" (blocks for all of them), "layers" (each by
-    itself, before groups are made), "first" (the blocks of the first group alone), "groups"."""
+    """What must fit at launch for one request of the longest length: "tokens" (blocks for all of
+    them), "layers" (each separately, before grouping), "first" (the blocks of the first group),
+    "groups"."""
     projects: bool = False
-    """What a rank must hold is counted by its own layers, else by those of all stages."""
+    """A rank's requirement counts only its own layers, otherwise those of all stages."""
     checks_override: bool = False
-    """The start's check believes `Demand.blocks_override`."""
+    """The launch check uses `Demand.blocks_override`."""
     sets_aside: bool = False
-    """One block is not counted in the start's check."""
+    """The launch check excludes one block."""
     prints_requests: bool = False
-    """The tokens line tells the requests that fit times their length, else the tokens of a share of the blocks."""
+    """The printed tokens are the requests that fit times their length, else the tokens of a share
+    of the blocks."""
 
 
 _ATTENTION = frozenset({Kind.FULL, Kind.LATENT})
@@ -214,9 +217,9 @@ class CacheGroup:
     forms: tuple[tuple[KvLayer, int], ...]
     """Their forms and how many of each the whole model has; several: pages of different size side by side."""
     stage_bytes: tuple[int, ...]
-    """What a block of it takes on each stage."""
+    """Bytes of a block of this group on each stage."""
     model_bytes: int
-    """The same on a rank that had all layers."""
+    """Bytes of a block on a rank with all layers."""
 
     @property
     def layers(self) -> int:
@@ -241,11 +244,11 @@ class KvPool:
 
     @cached_property
     def bytes_per_block(self) -> tuple[int, ...]:
-        """What one block takes on each stage, of all layers that are there."""
+        """Bytes per block on each stage, summed over its layers."""
         return tuple(max(group.stage_bytes[stage] for group in self.groups) for stage in range(len(self.stages)))
 
     def request_blocks(self, length: int) -> int:
-        """Blocks that one request of so many tokens takes, of all groups."""
+        """Blocks of one request of `length` tokens, summed over all groups."""
         return sum(self._blocks(group.form, length) for group in self.groups)
 
     def blocks(self, available: Sequence[int]) -> int:
@@ -287,7 +290,7 @@ class KvPool:
         return (blocks * max(group.model_bytes for group in self.groups),) * len(self.stages)
 
     def fits(self, available: Sequence[int], length: int | None = None) -> bool:
-        """Whether the start's check finds room for one request, by default of the longest length."""
+        """Whether vLLM's launch check accepts one request, by default of the longest length."""
         aside = 1 if self.rules.sets_aside else 0
         if self.rules.checks_override and self.demand.blocks_override is not None:
             available = [self.demand.blocks_override * size for size in self.bytes_per_block]
@@ -342,14 +345,14 @@ _Counts = dict[KvLayer, tuple[int, ...]]
 
 
 def pool(stages: Iterable[Mapping[KvLayer, int]], demand: Demand, by: KvRules) -> KvPool:
-    """Group a model's layers as a release does.
+    """Group the layers of a model by the rules of a release.
 
-    `stages` has for each pipeline stage the forms of one rank's layers, in order of their first layer, and how many
-    there are of each; layers that use another one's cache are not among them.
+    `stages` maps, for each pipeline stage, the forms of one rank's layers, in order of their first
+    layer, to their number. Layers that share another layer's cache are excluded.
 
     Raises:
-        KvRefusedError: The release does not start with such layers.
-        KvUnknownError: What it does with them is not known.
+        KvRefusedError: The release rejects the layers.
+        KvUnknownError: The release's behavior for the layers is unknown.
     """
     simplified = tuple(
         _remade({layer: (count,) for layer, count in stage.items()}, lambda layer: _known(layer, by))
@@ -360,7 +363,7 @@ def pool(stages: Iterable[Mapping[KvLayer, int]], demand: Demand, by: KvRules) -
     if by.groups_model or len(simplified) == 1:
         groups = _groups(_counted(*simplified), demand, by)
     else:
-        # Groups of the same form are matched, in whichever order a stage has them.
+        # Match groups of the same form in any order.
         made = [sorted(_groups(stage, demand, by), key=lambda group: repr(group.form)) for stage in simplified]
         groups = _same_on_all(made)
     plain = tuple({layer: counts[0] for layer, counts in stage.items()} for stage in simplified)

@@ -1,8 +1,8 @@
-"""The caches of a model's layers on one rank, in the form that a release gives them.
+"""KV caches of a model's layers on one rank, in the form that a release uses.
 
-`kv_layers` turns a shape and what a start asks into the layers that `kv_cache.pool` groups: heads split over the ranks,
-blocks as large as the attention backend wants them, states and attention brought to pages of one size. What cannot be
-known is named, and then there are no layers.
+`kv_layers` converts a shape and the options of a launch to the layers that `kv_cache.pool` groups:
+heads split over ranks, block sizes of the attention backend, states and attention padded to pages
+of one size. If a fact is missing, it is named and there are no layers.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from vllm_runbooks.plan.weights import VALUE_BYTES
 
 @dataclass(frozen=True)
 class CacheOptions:
-    """What decides the form of the cache beside the model and the release."""
+    """Options that decide the form of the cache, besides model and release."""
 
     max_model_len: int
     tensor_parallel: int = 1
     stage_layers: tuple[int, ...] = ()
-    """Layers of each pipeline stage; none: one stage has all."""
+    """Layers per pipeline stage; empty for a single stage."""
     cache_dtype: str = "auto"
     model_bytes: int = 2
     """Bytes of a value in the dtype that the model runs in."""
@@ -34,7 +34,7 @@ class CacheOptions:
     capability: tuple[int, int] | None = None
     """Compute capability of the GPUs; None if unknown."""
     caches_prefixes: bool | None = None
-    """`enable_prefix_caching`; None: the release decides."""
+    """`enable_prefix_caching`; None for the release's default."""
     state_dtype: str = "auto"
     recurrent_dtype: str = "auto"
     speculative_tokens: int = 0
@@ -48,7 +48,8 @@ class KvForms:
     """The layers that keep something, by stage."""
 
     stages: tuple[Mapping[KvLayer, int], ...] = ()
-    """Of one rank of each stage: forms in order of their first layer, and how many layers have each."""
+    """Layers of one rank per stage: forms in order of their first layer, with the number of
+    layers."""
     block_tokens: int = 0
     """Tokens of a block of attention, before pages are made equal."""
     state_mode: str = "none"
@@ -56,13 +57,14 @@ class KvForms:
     mixes_groups: bool = True
     """False: the release switches the hybrid cache manager off for these layers."""
     missing: tuple[str, ...] = ()
-    """What would have to be known; where there is any, `stages` is empty."""
+    """Missing facts; `stages` is empty if there are any."""
 
 
 # ---- what differs by release
 
 _PER_HEAD = {"int8_per_token_head": 1.0, "fp8_per_token_head": 1.0, "int4_per_token_head": 0.5}
-"""Bytes of a value; each head has a scale of four bytes beside its key and another beside its value."""
+"""Bytes per value, without the four-byte scales of each head: one for its key, one for its
+value."""
 _BYTES = {**VALUE_BYTES, **dict.fromkeys(("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc"), 1)}
 _PACKED_LATENT = 656
 """Bytes of a token in DeepSeek's own form of an 8-bit latent: 512 values, 4 scales, 64 rotated values of two bytes."""
@@ -96,58 +98,61 @@ _OF_NO_MATTER = frozenset(
 
 @dataclass(frozen=True)
 class LayerRules:
-    """What a release does."""
+    """Layer rules of a release."""
 
     latent: bool = False
     """Compressed latents are cached as such, not as heads."""
     latent_block: tuple[tuple[int, int], ...] = ((_ANY, 16),)
     """Tokens of a latent's block by major compute capability."""
     quantized_latent_block: tuple[tuple[int, int], ...] = ()
-    """The same for a cache of 8 bits where that differs."""
+    """Latent block sizes for an 8-bit cache, if different."""
     wide_latent_block: tuple[tuple[int, int], ...] = ()
-    """The same for a model whose heads have another unrotated part than 128 values, where that differs."""
+    """Latent block sizes for heads with an unrotated part other than 128 values, if different."""
     latent_bytes: int = 1
     """The size of a latent is rounded up to so many bytes."""
     sparse: bool = False
     """Sparse attention has its indexer's cache."""
     packs: frozenset[int] = frozenset()
-    """Major capabilities whose 8-bit latents of sparse attention take DeepSeek's own form."""
+    """Major compute capabilities whose 8-bit sparse attention latents use DeepSeek's format."""
     packs_many_heads: bool = False
-    """On major capability 10 it is taken where a rank has more than 16 heads, whatever `packs` says."""
+    """On major compute capability 10 it is used if a rank has more than 16 heads, whatever `packs`
+    says."""
     packs_auto: frozenset[int] = frozenset()
-    """Major capabilities on which it is taken where nothing is said."""
+    """Major compute capabilities that use it by default."""
     local: bool = False
     """Windows are kept in a form of their own."""
     window_block: str = "same"
-    """Blocks of windows: "same" as the others, "smallest" that the attention kernel takes."""
+    """Block size of sliding windows: "same" as the others, or the "smallest" of the attention
+    kernel."""
     inclusive_windows: frozenset[str] = frozenset()
     """Families whose windows are kept a token longer than the configuration's."""
     mixes_chunks: bool = True
     """The hybrid cache manager stays on for attention over chunks."""
     scheme_dtype: frozenset[str] = frozenset()
-    """Methods of quantization whose checkpoint decides the cache's dtype where nothing is said."""
+    """Quantization methods whose checkpoint sets the default dtype of the cache."""
     states: str = ""
-    """Blocks of attention beside states: "" there are no such models, "given" the start must name a block that is large
-    enough, "aligned" it is made so."""
+    """Attention blocks of models with states: "" unsupported; "given" the block size option must be
+    large enough; "aligned" vLLM increases it."""
     left_states: frozenset[str] = frozenset()
     """Kinds whose states the newer engine does not keep."""
     state_align: int = 16
     """Tokens that such a block is a multiple of."""
     state_align_wide: int = 16
-    """The same on capability 10.0 with heads of 256 values."""
+    """Alignment on compute capability 10.0 with heads of 256 values."""
     state_align_latent: int = 64
     state_align_cutlass: int = 64
-    """The same beside latents, where the block of capability 10 is meant for CUTLASS."""
+    """Alignment next to latents whose block on compute capability 10 is for CUTLASS."""
     state_align_given: bool = False
-    """It is a multiple of the block given, too."""
+    """Whether the block is also a multiple of the block size option."""
     state_caching: str = ""
-    """What prefix caching makes of states: "" it is switched off; "all"; "align"; "both": "all" where the model can."""
+    """States with prefix caching: "" disables caching; "all"; "align"; "both" is "all" for models
+    that support it."""
     caches_prefixes: bool = False
-    """Prefix caching is on for such models where nothing is said."""
+    """Prefix caching is on by default for such models."""
     speculative_convolutions: frozenset[str] = frozenset({"gdn"})
     """Kinds whose convolution remembers tokens that are not yet sure."""
     wide_states: frozenset[str] = frozenset()
-    """Families whose recurrent state is of four bytes where nothing is said."""
+    """Families whose recurrent state is four bytes per value by default."""
     fixed_states: frozenset[str] = frozenset({"gdn", "kda"})
     """Kinds whose recurrent state has a dtype that no option changes."""
     configured_states: bool = False
@@ -168,16 +173,17 @@ def _rules(version: str) -> LayerRules:
 
 
 class _UnknownLayerError(Exception):
-    """What is missing, in words."""
+    """A missing fact, as text."""
 
 
 def kv_layers(shape: Shape, options: CacheOptions, version: str, drafts: Sequence[Layer] = ()) -> KvForms:
-    """The caches of a model's layers on a rank of each stage; what is not known is named in the answer.
+    """KV caches of a model's layers on a rank of each stage; missing facts are in the result.
 
-    `drafts` are layers of a model of its own that drafts: the last stage runs them, and they decide nothing of others.
+    `drafts` are the layers of a separate draft model. They run on the last stage and do not affect
+    others.
 
     Raises:
-        InputError: The version is no version.
+        InputError: The version is invalid.
     """
     by = _rules(version)
     missing = tuple(name for name in shape.missing if name not in _OF_NO_MATTER)
@@ -241,19 +247,19 @@ class _LayerReader:
         return size
 
     def _token_bytes(self, heads: int, keys: int, values: int) -> int | None:
-        """Bytes of a token where a quantized cache packs it in its own way; None: sizes tell."""
+        """Bytes per token of a cache with its own packing; None if the sizes determine them."""
         value_bytes = _PER_HEAD.get(self.cache_dtype)
         if value_bytes is not None:
             return heads * (int(keys * value_bytes) + int(values * value_bytes) + 8)
         if self.cache_dtype == "nvfp4":
-            # Half a byte for each value, and a scale of one byte for every sixteen.
+            # Half a byte per value, and a one-byte scale for every sixteen values.
             return heads * (keys // 2 + keys // 16 + values // 2 + values // 16)
         return None
 
     # ---- blocks
 
     def _by_capability(self, table: Sequence[tuple[int, int]]) -> int:
-        """The row of the GPU; where all rows say the same the GPU does not matter."""
+        """Value for the GPU; if all rows agree the GPU does not matter."""
         if len({value for _, value in table}) == 1:
             return table[0][1]
         if self.asked.capability is None:
@@ -277,7 +283,7 @@ class _LayerReader:
         return least
 
     def _aligned(self, block: int, mode: str) -> tuple[int, int]:
-        """Of attention beside states: tokens of a block that has room for a state, and bytes of its page."""
+        """Tokens of an attention block large enough for a state, and bytes of its page."""
         by = self.by
         whole = next(
             m for m in self.mixers if isinstance(m, Latent) or (isinstance(m, Attention) and m.kind not in _LOCAL)

@@ -1,7 +1,8 @@
-"""Find and rank the layouts of a model on GPUs: copies of the model, and how each is split.
+"""Find and rank the parallel layouts of a model: number of replicas, and the split of each.
 
-`ways` checks memory and the fabric between the GPUs, and ranks by `LayoutChoice.rank`. What a fabric costs is told in
-words, as it is not measured; the speed is a bound from bandwidth.
+`ways` checks memory and the fabric between the GPUs, and ranks by `LayoutChoice.rank`. Costs of the
+fabric are described in text, because they are not measured; the speed is an upper bound from
+bandwidth.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from vllm_runbooks.plan.weights import VOCABULARY_PADDING, Ranks, load, round_up
 from vllm_runbooks.reading.deployment import executors
 
 Make = Callable[[Ranks, Device], LaunchSettings]
-"""What a start comes to that is split so, on GPUs whose first one is this."""
+"""Settings of a launch with this split on GPUs of which this is the first."""
 
 _FITS = {True: 0, None: 1, False: 2}
 IDLE = "GPUs stay idle"
@@ -74,7 +75,7 @@ def candidates(cards: int, prefill: int = 1) -> tuple[CopySplit, ...]:
     return tuple(sorted(splits, key=lambda split: (-split.cards, split.each, split.pipeline, split.data)))
 
 
-# ---- what a release refuses
+# ---- what a release rejects
 
 
 def illegal(
@@ -227,7 +228,7 @@ def _form(shape: Shape) -> Format | None:
     return quantization.formats[0][1] if quantization is not None and quantization.formats else None
 
 
-# ---- which cards
+# ---- placement on GPUs
 
 
 _Item = TypeVar("_Item")
@@ -262,10 +263,10 @@ def _kind(device: Device) -> tuple[object, ...]:
 
 
 def placed(devices: Sequence[Device], split: CopySplit) -> tuple[tuple[int, ...], ...]:
-    """The GPUs of each copy, rank by rank, as places in what is given.
+    """GPUs of each replica, rank by rank, as indices into `devices`.
 
-    The ranks of one tensor-parallel group are of one kind and host where there are enough such GPUs, and so are the
-    groups of one copy.
+    The ranks of one tensor-parallel group are of one kind and on one host if there are enough such
+    GPUs. The same holds for the groups of one replica.
     """
     slots = [_Slot(place, device) for place, device in enumerate(devices)]
     by_card: list[Callable[[_Slot], object]] = [
@@ -287,7 +288,7 @@ def placed(devices: Sequence[Device], split: CopySplit) -> tuple[tuple[int, ...]
 
 
 class _Fabric(NamedTuple):
-    """What the GPUs of a copy have between them."""
+    """Links between the GPUs of a replica."""
 
     slow: int
     """0: nothing that slows every token; 1: an all-reduce of more than two GPUs over PCIe; 2: one across hosts."""
@@ -448,14 +449,14 @@ class LayoutChoice:
     """The GPUs of every copy, as places in what was given."""
     why_not: tuple[str, ...] = ()
     budget: Budget | None = None
-    """Of that copy; None: it is not legal."""
+    """Budget of that replica; None if the layout is invalid."""
     reasons: tuple[str, ...] = ()
-    """What speaks for it and against it, a sentence each."""
+    """Arguments for and against the layout, a sentence each."""
     speed: Speed | None = None
     concurrency_total: float | None = None
     """Requests of the context asked for that the caches of all copies hold together, expected; None if unknown."""
     useful: float = 0.0
-    """The same, no more than `max_num_seqs` of each server."""
+    """`concurrency_total`, limited to `max_num_seqs` per server."""
     serves: bool | None = None
     slow: int = 0
     """The fabric under it; see `_Fabric`."""
@@ -463,31 +464,32 @@ class LayoutChoice:
     context: int = 0
     """Tokens of the requests that are counted; 0 if unknown."""
     is_twin: bool = False
-    """Data parallelism that does nothing which servers beside each other do not."""
+    """Whether the layout uses data parallelism without an advantage over separate servers."""
 
     @property
     def legal(self) -> bool:
-        """Whether the release starts it, as far as is known."""
+        """Whether the release accepts the layout, as far as is known."""
         return not self.why_not
 
     @property
     def fits(self) -> bool | None:
-        """Whether memory suffices for every copy."""
+        """Whether every replica has enough memory."""
         return self.budget.fits if self.budget is not None else False
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Variables that the start needs beside its options."""
+        """Environment variables that the launch needs in addition to its options."""
         parts = self.ranks.partition
         return {} if parts is None else {PARTITION: ",".join(map(str, parts))}
 
     @cached_property
     def rank(self) -> tuple[float, ...]:
-        """What the ways are ordered by, the least first.
+        """Sort key of the layouts, best first.
 
-        Legal; fits for sure, perhaps, not; serves the context; uses all GPUs; does what no simpler way does; no
-        traffic that slows every token; fewer pipeline stages, through which a request goes one after the other; more
-        requests at the same time, of those that `max_num_seqs` lets run; then the smaller groups.
+        The criteria in order: valid; certain to fit, may fit, does not fit; serves the context;
+        uses all GPUs; simplest way to the same result; no traffic that slows every token; fewer
+        pipeline stages, which a request passes one after another; more concurrent requests, limited
+        by `max_num_seqs`; smaller groups.
         """
         return (
             0 if self.legal else 1,
@@ -524,7 +526,7 @@ class _LayoutPlanner:
     network: Network
 
     def way(self, split: CopySplit, among: Sequence[int] = ()) -> LayoutChoice:
-        """One split, judged; on some of the GPUs alone, where their places are given."""
+        """Check one split, on the GPUs at the indices `among` if given."""
         ranks = replace(self.like, tensor=split.tensor, pipeline=split.pipeline, data=split.data)
         usable = among or range(len(self.devices))
         places = tuple(
@@ -631,7 +633,7 @@ def staged(
 
 
 def uneven(parts: Sequence[int]) -> str:
-    """What is said of stages that have layers as their GPUs have room."""
+    """Message for stages with unequal numbers of layers."""
     return f"{PARTITION}={','.join(map(str, parts))} gives the larger GPUs more layers: even stages fit fewer requests"
 
 
@@ -656,7 +658,7 @@ def _serves(made: Budget, context: int) -> bool | None:
 
 
 def _poverty(made: Budget) -> tuple[int, int]:
-    """What the poorest of several is found by, the most the poorest."""
+    """Sort key of replicas: the one with the least memory has the highest."""
     blocks = made.blocks.expected if made.blocks is not None else 0
     if made.fits is False and made.available is not None:
         return _FITS[made.fits], -min(made.available[1])
@@ -673,7 +675,7 @@ def _room(ranks: Ranks, copy: Sequence[Device]) -> tuple[int, ...]:
 
 
 def _shared(layers: int, room: Sequence[int]) -> tuple[int, ...]:
-    """Layers in proportion to memory, what is left over to those that it is owed most."""
+    """Divide layers in proportion to memory by largest remainder."""
     exact = [layers * size / sum(room) for size in room]
     counts = [int(share) for share in exact]
     owed = sorted(range(len(room)), key=lambda stage: counts[stage] - exact[stage])
@@ -751,7 +753,7 @@ def _explained(ranked: Sequence[LayoutChoice]) -> tuple[LayoutChoice, ...]:
     alone = [way for way in ranked if len(way.devices) == 1]
     single = next((way for way in alone if not way.idle), None)
     if single is not None and single.fits is False and any(way.fits for way in alone):
-        single = None  # one card does suffice: a larger one than theirs
+        single = None  # one GPU is enough: one larger than theirs
     explained = [replace(best, reasons=(*_merits(best, single), *best.reasons))]
     for way in ranked[1:]:
         more = tuple(_against(way, best)) if way.legal and way.fits is not False else ()

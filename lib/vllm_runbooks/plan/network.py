@@ -1,8 +1,7 @@
-"""What traffic between hosts costs at least, by what was measured of the network between them.
+"""Lower bounds on the time of traffic between hosts, from measurements of the network.
 
-Everything here is a bound from below on time, so that what is estimated with it stays a bound from above on speed: a
-message needs half a round trip and the time of its bytes, and of all that is sent only what no algorithm can leave out
-counts.
+A lower bound on time gives an upper bound on speed. A message takes half a round trip plus the
+transfer time of its bytes. Only the bytes that every algorithm must send are counted.
 """
 
 from __future__ import annotations
@@ -34,21 +33,21 @@ Network = Mapping[frozenset[str], NodeLink]
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a way to use GPUs of several hosts sends between them."""
+    """Traffic between hosts for one layout on GPUs of several hosts."""
 
     token_s: float
     """Seconds that each decoded token of one request waits for the network, at least."""
     prompt_tokens_per_s: float | None
-    """Tokens of prompts that pass the network, at most; None: its bandwidth was not measured."""
+    """Maximum prompt tokens per second over the network; None if its bandwidth was not measured."""
     remark: str
 
 
 def traffic(
     shape: Shape, ranks: Ranks, nodes: Sequence[str | None], network: Network, value_bytes: int
 ) -> Traffic | None:
-    """What one copy sends between hosts; None if nothing, or if a link that it needs was not measured.
+    """Traffic of one replica between hosts; None without traffic or if a link was not measured.
 
-    `nodes` has the host of each rank; a value of the hidden state has `value_bytes`.
+    `nodes` has the host of each rank. `value_bytes` is the size of a value of the hidden state.
     """
     width = ranks.tensor * ranks.prefill
     stages = [nodes[start : start + width] for start in range(0, len(nodes), width)][: ranks.pipeline]

@@ -1,4 +1,4 @@
-"""A start or every layout, planned: budgets as records, in GiB, with their commands linted."""
+"""Plan a launch or every layout: budgets as records, in GiB, with their commands linted."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from vllm_runbooks.plan.terms import GIB, Term
 
 
 def plan(request: PlanningRequest) -> Plan:
-    """One start as it is asked for, on the first GPUs that it needs."""
+    """Plan one launch as requested, on as many of the first GPUs as it needs."""
     check(request)
     settled = settings(request)
     devices = [Device.of(card) for card in request.cards]
@@ -139,7 +139,10 @@ _WORST_FIRST = (False, None, True)
 def _busy(
     request: PlanningRequest, settled: LaunchSettings, ranks: Sequence[RankBudget], copies: int
 ) -> dict[int, tuple[bool | None, str]]:
-    """By place the GPUs that were read and are in use: False too much, None not told, True not too much; and why."""
+    """Used GPUs of the launch by index: False if too much memory is in use, None if unknown.
+
+    True if enough memory is free. Each has a message.
+    """
     busy: dict[int, tuple[bool | None, str]] = {}
     numbers = numbers_of(request)
     for place, card in enumerate(request.cards[: len(ranks) * copies]):
@@ -169,7 +172,7 @@ def _busy(
 
 
 def _needed(settled: LaunchSettings, rank: RankBudget) -> float | None:
-    """Bytes that must be free at the start: the share, where the release looks; else what it comes to take."""
+    """Bytes that must be free at launch: the requested share if checked, else all terms."""
     if rank.requested is not None and costs.checks_free(settled) and settled.cache.size is None:
         return rank.requested.expected
     sizes = [term.band.expected for term in rank.terms if term.band is not None]
@@ -189,12 +192,13 @@ def _not_implemented(request: PlanningRequest) -> tuple[str, ...]:
 
 
 _BFLOAT16_FROM = (8, 0)
-"""Compute capability; every rank ends its start below it (v1/worker/gpu_worker.py, `_check_if_gpu_supports_dtype`)."""
+"""Minimum compute capability for bfloat16; every rank exits below it (v1/worker/gpu_worker.py,
+`_check_if_gpu_supports_dtype`)."""
 
 
 def _without_dtype(settled: LaunchSettings, devices: Sequence[Device]) -> tuple[str, ...]:
     if settled.dtype != "bfloat16" or too_old(settled, devices):
-        return ()  # a card that the release has no kernels for is refused for that
+        return ()  # a GPU without kernels in the release is rejected for that
     names = {device.name for device in devices if device.capability is not None and device.capability < _BFLOAT16_FROM}
     text = "does not support bfloat16, which this launch uses; set --dtype half"
     return tuple(f"{name} {text}" for name in sorted(names))
@@ -282,13 +286,13 @@ def _cache(made: Budget | None) -> PlannedCache:
 
 
 _SAID = frozenset({"meaning.architecture-unknown"})
-"""Rules whose finding a plan says by itself."""
+"""Rules whose findings the plan already reports."""
 
 
 def faults(
     text: str, knowledge: lint.Knowledge, request: PlanningRequest, name: str = "command.sh"
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What the release rejects of a command or file on these GPUs, and what else is wrong, a sentence each."""
+    """Errors and warnings of the linter for a command or file on these GPUs, a sentence each."""
     issues = lint.lint(text, knowledge, lint.LintRequest(name, request.release.version, request.cards)).issues
     wrong = [issue for issue in issues if issue.rule not in _SAID]
     errors = tuple(issue.message for issue in wrong if issue.severity is IssueSeverity.ERROR)
@@ -300,7 +304,7 @@ def checked(plan: Plan, knowledge: lint.Knowledge, request: PlanningRequest) -> 
     if plan.deployment is None:
         return plan
     refusals, others = faults(plan.deployment.command, knowledge, request)
-    # Cards without kernels stop the start however the command is mended.
+    # GPUs without kernels prevent the launch whatever the command.
     devices = [Device.of(card) for card in request.cards]
     unfit = too_old(settings(request), devices) if plan.fits is False else ()
     rest = (sentence for sentence in plan.limits if sentence not in unfit)
@@ -314,5 +318,5 @@ _OF_COMMAND = "the command: "
 
 
 def warnings(plan: Plan) -> tuple[str, ...]:
-    """What the linter warns of in the plan's command."""
+    """Warnings of the linter for the plan's command."""
     return tuple(limit.removeprefix(_OF_COMMAND) for limit in plan.limits if limit.startswith(_OF_COMMAND))

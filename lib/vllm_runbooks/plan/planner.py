@@ -1,4 +1,4 @@
-"""The front door for plans: a model and cards by name, options as vLLM takes them, the data found."""
+"""Planner API: a model and GPUs by name, options as in vLLM, data loaded from the catalog."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from vllm_runbooks.reading import sources
 
 
 def model(name: str) -> PlannedModel:
-    """A model by its catalog name, or by the folder that holds its config.json.
+    """Model by its catalog name, or by the folder with its config.json.
 
     Raises:
-        InputError: There is no such model or folder, or its configuration cannot be read.
+        InputError: The model or folder does not exist, or its configuration cannot be read.
     """
     folder = _folder(name)
     if folder is not None:
@@ -50,7 +50,7 @@ def is_folder(name: str) -> bool:
 
 
 def _folder(name: str) -> Path | None:
-    """The folder that a name means, by itself or by its config.json; None: it is the name of a model."""
+    """Folder of a local path or of its config.json; None for the name of a model."""
     path = Path(name)
     try:
         if path.is_dir():
@@ -95,24 +95,24 @@ def request(
     is_calibrated: bool = True,
     cards: Callable[[str], tuple[HostGpu, ...]] = host_loading.cards,
 ) -> plan_requests.PlanningRequest:
-    """What is asked, read and checked.
+    """Read and check a request.
 
     Args:
         name: The model.
-        gpus: The cards, as in `8xRTX3090` or `A100-80GB@node1,A100-80GB@node2`.
-        vllm: The release; the newest that is known by default.
-        tp: Tensor parallel size. So are the next two their own sizes; any of them given, the others are 1.
+        gpus: The GPUs, as in `8xRTX3090` or `A100-80GB@node1,A100-80GB@node2`.
+        vllm: The vLLM release; by default the newest in the catalog.
+        tp: Tensor parallel size. If any of the three sizes is given, the others default to 1.
         pp: Pipeline parallel size.
         dp: Data parallel size.
-        arguments: Further engine options as words of a command.
-        options: The same by argparse destination.
-        environment: Variables of the start.
-        calibration: A file with what the user's own starts printed.
-        is_calibrated: Whether earlier starts correct the plan at all.
-        cards: What reads the cards that are named.
+        arguments: Further engine options as command line arguments.
+        options: Further engine options by argparse destination.
+        environment: Environment variables of the launch.
+        calibration: A file with measurements of the user's own launches.
+        is_calibrated: Whether measurements of earlier launches correct the plan.
+        cards: Function that reads the named GPUs.
 
     Raises:
-        InputError: Something of it is not known, or the release refuses an option.
+        InputError: A name is unknown, or the release rejects an option.
     """
     from vllm_runbooks.plan.calibration import load
 
@@ -133,12 +133,12 @@ has_sizes = plan_reading.has_sizes
 
 
 def plan_model(name: str, gpus: str, **more: Any) -> Plan:
-    """One start on cards, its command linted; `more` is what `request` takes."""
+    """Plan one launch on GPUs and lint its command; `more` is passed to `request`."""
     return plan(request(name, gpus, **more))
 
 
 def plan_layouts(name: str, gpus: str, **more: Any) -> Layouts:
-    """Every way to use the cards, the best first; `more` is what `request` takes."""
+    """Plan every layout on the GPUs, the best first; `more` is passed to `request`."""
     return layouts(request(name, gpus, **more))
 
 
@@ -148,16 +148,16 @@ def find_plan(name: str, gpus: str, what: str, **more: Any) -> Plan:
 
 
 def plan(request: plan_requests.PlanningRequest) -> Plan:
-    """One start as it is asked for, its command linted.
+    """Plan one launch as requested and lint its command.
 
     Raises:
-        InputError: Nothing about it can be planned.
+        InputError: The request cannot be planned.
     """
     return planning.checked(planning.plan(request), knowledge.knowledge(), request)
 
 
 def staged(request: plan_requests.PlanningRequest) -> plan_requests.PlanningRequest:
-    """What is asked, with the layers of each stage that unequal cards hold most by; those that are given stand."""
+    """The request with the best split over stages for unequal GPUs; a given split is kept."""
     parts = plan_requests.stages_of(request)
     if parts is None:
         return request
@@ -165,10 +165,10 @@ def staged(request: plan_requests.PlanningRequest) -> plan_requests.PlanningRequ
 
 
 def layouts(request: plan_requests.PlanningRequest) -> Layouts:
-    """Every way to use the cards, the commands of those that fit linted.
+    """Plan every layout on the GPUs, and lint the commands of those that fit.
 
     Raises:
-        InputError: Nothing about it can be planned.
+        InputError: The request cannot be planned.
     """
     return planning.layouts(request, knowledge.knowledge())
 
@@ -191,7 +191,7 @@ def chosen(answer: Plan | Layouts) -> Plan:
     """The plan itself, or the best of the layouts.
 
     Raises:
-        InputError: None of them starts.
+        InputError: No layout can be launched.
     """
     if isinstance(answer, Plan):
         return answer
@@ -258,10 +258,10 @@ def on_nodes(
     master_port: int | None = None,
     **more: Any,
 ) -> plan_requests.PlanningRequest:
-    """Read and check a request for a cluster's nodes; `more` is what `request` takes.
+    """Read and check a request for a cluster's nodes; `more` is passed to `request`.
 
-    By default the GPUs are those that the nodes list, the release is the one that they have, and the release itself
-    joins hosts where it can (`by`: "nnodes" or "ray").
+    By default the GPUs and the release are those of the nodes, and vLLM itself joins hosts if the
+    release can (`by`: "nnodes" or "ray").
     """
     names = [node.name for node in nodes.nodes]
     release = vllm or start_files.release(nodes)
@@ -290,7 +290,7 @@ def standing(
     nodes: Cluster,
     environments: Sequence[NodeEnvironment],
 ) -> tuple[NodeFinding, ...]:
-    """What stands in the way of a plan on its nodes, though each has the environment that its files set.
+    """Problems of a plan on its nodes, assuming that each has the environment of its files.
 
     Raises:
         InputError: No layout fits, or the release has no option for it.
@@ -328,15 +328,15 @@ def files_for_nodes(
 
 
 def keep(comparison: PlanComparison, path: Path) -> int:
-    """Write what a start taught into a calibration file, beside what is there; how many rows it then holds.
+    """Add the residuals of a launch to a calibration file; returns its number of rows.
 
     Raises:
-        InputError: The file is there and is no calibration.
+        InputError: The file exists and is not a calibration file.
     """
     from vllm_runbooks.plan import calibration
 
     earlier = calibration.read(sources.read_text(str(path)), str(path)) if path.exists() else ()
-    # The same start read again replaces its rows: it is no second measurement.
+    # The same launch read again replaces its rows: it is not a second measurement.
     rows = {
         (row.source, row.release, row.gpu, row.architecture, row.term, row.tensor_parallel_size): row
         for row in (*earlier, *comparison.residuals)
@@ -346,10 +346,10 @@ def keep(comparison: PlanComparison, path: Path) -> int:
 
 
 def question(recorded: PlanQuestion) -> plan_requests.PlanningRequest:
-    """What a recorded question or a claim asks the planner, read and checked; nothing corrects the plan.
+    """Read and check the request of a recorded question or a claim, without calibration.
 
     Raises:
-        InputError: the model, a card or the release is not known.
+        InputError: The model, a GPU or the release is unknown.
     """
     subject = subject_in_catalog(recorded.model, catalog.specs())
     if subject is None:

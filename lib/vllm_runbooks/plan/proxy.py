@@ -1,7 +1,7 @@
-"""An nginx configuration in front of several servers of one model.
+"""nginx configuration for several servers of one model.
 
-Every choice that costs something if it is wrong is said in a comment of the file itself: whoever edits it later reads
-it there. Nothing of what is given goes in unless it is a host, a port or a number.
+Choices with risks are explained in comments of the generated file. Only hosts, ports and numbers of
+the input are written into it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class NginxText(Authored):
 
 @dataclass(frozen=True)
 class ProxyServer:
-    """Where one instance listens.
+    """Address of one instance.
 
     Raises:
-        InputError: The host is no name or address, or the port is none.
+        InputError: The host is not a name or address, or the port is invalid.
     """
 
     host: str
@@ -45,7 +45,7 @@ class ProxyServer:
     port: int
 
     def __post_init__(self) -> None:
-        """Refuse what nginx would read as anything but a host and a port."""
+        """Reject a host or port that nginx would parse as something else."""
         if type(self.port) is not int or not 0 < self.port <= _MAX_PORT:
             raise InputError(f"{str(self.port)[:40]!r} is not a port; use a number from 1 to {_MAX_PORT}")
         if not self.is_address and not self.is_name:
@@ -69,7 +69,7 @@ class ProxyServer:
         return is_word and len(self.host) <= _MAX_NAME and _NAME.match(self.host) is not None
 
     def __str__(self) -> str:
-        """As nginx writes it."""
+        """Format as in an nginx configuration."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
@@ -80,16 +80,17 @@ def nginx(
     retries_posts: bool = False,
     is_whole: bool = True,
 ) -> str:
-    """The configuration that shares requests among servers, each to the one with the fewest in flight.
+    """Configuration that sends each request to the server with the fewest in flight.
 
     Args:
-        servers: Where the instances listen, seen from the proxy.
-        listen: Where the proxy listens.
-        retries_posts: Whether a request that was sent to a server which then failed is sent to another one.
-        is_whole: A file for `nginx -c`; else what stands inside of `http {}`, for a folder such as conf.d.
+        servers: Addresses of the instances, seen from the proxy.
+        listen: Address of the proxy.
+        retries_posts: Whether a request is retried on another server if its server fails.
+        is_whole: Generate a file for `nginx -c`; else the contents of `http {}`, for a folder
+            such as conf.d.
 
     Raises:
-        InputError: There is no server, or one is there twice.
+        InputError: There is no server, or a server is listed twice.
     """
     if not servers:
         raise InputError("no servers given; a proxy needs at least one")

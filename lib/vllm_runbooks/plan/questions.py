@@ -37,10 +37,10 @@ _UNITS = {
 
 
 def find(request: PlanningRequest, what: Find, knowledge: lint.Knowledge, smaller: Sequence[Gpu] = ()) -> Plan:
-    """The answer to a question asked the other way round, with the plan that the conservative side of it leads to.
+    """Answer an inverse query, with the plan of its conservative answer.
 
-    Where no layout is given the best one of all is taken. For the fewest GPUs, `smaller` are other kinds of which one
-    alone may suffice, the smallest first.
+    Without a layout, the best of all is used. For the fewest GPUs, `smaller` are other kinds,
+    smallest first, of which a single GPU may be enough.
     """
     check(request)
     if what is Find.GPUS:
@@ -141,7 +141,7 @@ def _fewest(request: PlanningRequest, knowledge: lint.Knowledge, smaller: Sequen
 
 
 def _found(what: Find, unit: str, sides: tuple[float | None, ...], reasons: tuple[str, ...]) -> FindAnswer:
-    """An answer that is sure to hold where there is one, else the one that is expected; least and most beside it."""
+    """Build the answer: the conservative value, else the expected one, with its bounds."""
     careful, expected, _ = sides
     sides_known = [side for side in sides if side is not None]
     value = expected if careful is None else careful

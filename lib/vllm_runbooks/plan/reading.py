@@ -1,4 +1,4 @@
-"""What is asked of the planner, read and checked: names, sizes, options and variables to a request, and its answer."""
+"""Read and check a planning request: names, sizes, options and variables."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _DTYPES = frozenset({"bfloat16", "float16", "float32", "half", "float", "auto"})
 
 
 class PlanSources(NamedTuple):
-    """Where what a request names is looked for; each rejects, as an InputError, what is not there."""
+    """Sources for the names in a request; each raises InputError for an unknown name."""
 
     model: Callable[[str], PlannedModel]
     draft: Callable[[str], DraftModel | None]
-    """A drafting model; None: its configuration is not at hand."""
+    """Loads a draft model; None if its configuration is not available."""
     cards: Callable[[str], tuple[HostGpu, ...]]
     knowledge: Callable[[], Knowledge]
-    """Asked for where an option is rejected, and the linter says why."""
+    """Loaded to explain a rejected option with the linter."""
 
 
 def model_in_catalog(name: str, specs: Specs) -> PlannedModel:
@@ -65,10 +65,10 @@ def _near(name: str, specs: Specs) -> str:
 
 
 def told_model(name: str, text: str | bytes, *, source: str, checkpoint_bytes: int | None = None) -> PlannedModel:
-    """A model by the text of its config.json; `source` says where that lies.
+    """Model from the text of its config.json; `source` is its path.
 
     Raises:
-        InputError: The text is too large, or no model's configuration.
+        InputError: The text is too large or not a model configuration.
     """
     if len(text) > MAX_CONFIG:
         raise InputError(f"{source}: not a model configuration: larger than {MAX_CONFIG} bytes")
@@ -98,10 +98,10 @@ def read(
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
 ) -> PlanningRequest:
-    """What is asked, read and checked; `sizes` are those of `SIZES` by their short names, None where one is not given.
+    """Read and check a request; `sizes` has the short names of `SIZES`, None for unset ones.
 
     Raises:
-        InputError: Something of it is not known, or the release rejects an option.
+        InputError: A value is unknown, or the release rejects an option.
     """
     release = release_of(vllm)
     model = sources.model(name)
@@ -160,7 +160,7 @@ _AT_LEAST = {
     "max_num_seqs": 1, "block_size": 1, "num_gpu_blocks_override": 1, "kv_cache_memory_bytes": 1, "cpu_offload_gb": 0,
 }  # fmt: skip
 _MOST = 2**48
-"""No size that a start takes is larger: a typing error, or an attempt to use up time."""
+"""Upper limit of all sizes: larger ones are typing errors, or attempts to use up time."""
 
 
 def _check_numbers(options: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What a plan says: records that every output of the planner is made of. GiB are 2^30 bytes."""
+"""Records of a plan, from which all outputs of the planner are made. 1 GiB is 2^30 bytes."""
 
 from __future__ import annotations
 
@@ -12,51 +12,51 @@ from vllm_runbooks.lint.records import CommandRelease
 
 
 class Find(StrEnum):
-    """What can be asked for the other way round."""
+    """Targets of an inverse query."""
 
     CONTEXT = "context"
     """The longest context."""
     CONCURRENCY = "concurrency"
     """Requests of the whole context at the same time."""
     GPUS = "gpus"
-    """The fewest cards, or the smallest."""
+    """The fewest GPUs, or the smallest."""
     UTILIZATION = "utilization"
-    """The lowest share of the card's memory."""
+    """The lowest share of the GPU's memory."""
 
 
 @dataclass(frozen=True)
 class PlannedGpu:
-    """Cards of one kind on one host."""
+    """GPUs of one kind on one host."""
 
     name: str
     count: int
     node: str | None
     total_gib: float | None
-    """As the driver reports it, of each."""
+    """Memory of each GPU as the driver reports it."""
     source: str
 
 
 @dataclass(frozen=True)
 class PlannedTerm:
-    """One part of a card's memory; all None: not known."""
+    """One term of a GPU's memory; all amounts are None if unknown."""
 
     name: str
-    """"weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication" or "kv_cache"; "adapters" where
-    what LoRA takes is not known."""
+    """"weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication" or
+    "kv_cache"; "adapters" if LoRA's memory is unknown."""
     low_gib: float | None
     expected_gib: float | None
     high_gib: float | None
     source: str
-    """Where the amount comes from; of an unknown one what is missing."""
+    """Source of the amount; for an unknown amount the missing input."""
 
 
 @dataclass(frozen=True)
 class PlannedRank:
-    """One card."""
+    """One GPU."""
 
     gpu: str
     rank: int
-    """Of all ranks of one replica, from 0."""
+    """Among all ranks of one replica, from 0."""
     node: str | None
     total_gib: float | None
     available_gib: float | None
@@ -64,7 +64,7 @@ class PlannedRank:
     fits: bool | None
     terms: tuple[PlannedTerm, ...]
     available_low_gib: float | None = None
-    """Of what is available, on the careful side of what is not known to the byte."""
+    """Conservative estimate of the available memory."""
     available_high_gib: float | None = None
 
 
@@ -73,7 +73,7 @@ class PlannedCache:
     """The KV cache of one replica: the smallest rank decides."""
 
     gib: float | None = None
-    """Of each card, as the log prints it."""
+    """Per GPU, as the log prints it."""
     low: float | None = None
     """GiB."""
     high: float | None = None
@@ -83,15 +83,15 @@ class PlannedCache:
     tokens_low: int | None = None
     tokens_high: int | None = None
     tokens_meaning: str | None = None
-    """What they mean: "slots" or "full-length", as in a diagnosis' facts."""
+    """Meaning of the tokens: "slots" or "full-length", as in a diagnosis' facts."""
     max_concurrency: float | None = None
     """Requests of `max_model_len` tokens."""
     blocks: int | None = None
     block_tokens: int | None = None
     needed_gib: float | None = None
-    """For one request of `max_model_len` tokens, of each card."""
+    """For one request of `max_model_len` tokens, per GPU."""
     longest_context: int | None = None
-    """Tokens of the longest request that this memory serves, at most what the model takes."""
+    """Tokens of the longest request that fits, at most the model's own limit."""
 
 
 @dataclass(frozen=True)
@@ -100,24 +100,25 @@ class PlanCalibration:
 
     used: bool
     rows: tuple[str, ...] = ()
-    """What each correction rests on, a sentence each."""
+    """Source of each correction, a sentence each."""
 
 
 @dataclass(frozen=True)
 class PlannedDeployment:
-    """The start that was planned."""
+    """The planned launch."""
 
     model: str
     flags: Mapping[str, Any]
-    """Argparse destination to value, of what is given explicitly."""
+    """Explicitly given options: argparse destination to value."""
     env: Mapping[str, str | None]
     command: str
-    """For a shell, as this release takes it; linted. Of several hosts each host's own, one after the other."""
+    """Shell command in the syntax of this release, linted. For several hosts, one command per
+    host."""
 
 
 @dataclass(frozen=True)
 class ParallelLayout:
-    """How cards are used."""
+    """Parallel layout on the GPUs."""
 
     replicas: int
     tp: int
@@ -127,10 +128,10 @@ class ParallelLayout:
 
 @dataclass(frozen=True)
 class Speed:
-    """What bounds the speed of one answer; an estimate."""
+    """Estimated bound on the speed of one answer."""
 
     tokens_per_s: float
-    """At most, of one request on one replica, decoding."""
+    """Upper bound for decoding one request on one replica."""
     basis: str
     """How it was estimated, in words."""
 
@@ -141,10 +142,10 @@ class FindAnswer:
 
     quantity: Find
     value: float | str | None
-    """None: there is none, or it is not known."""
+    """None if there is none or it is unknown."""
     unit: str
     low: float | str | None
-    """On the careful side of what is not known to the byte."""
+    """Conservative estimate."""
     high: float | str | None
     reasons: tuple[str, ...]
 
@@ -157,41 +158,42 @@ class Plan:
     vllm: CommandRelease
     gpus: tuple[PlannedGpu, ...]
     fits: bool | None
-    """None: it depends on what is not known."""
+    """None if it depends on unknown inputs."""
     per_gpu: tuple[PlannedRank, ...]
     kv_cache: PlannedCache
     limits: tuple[str, ...]
-    """What decides or limits the start, a sentence each."""
+    """Reasons for the verdict or limits of the launch, a sentence each."""
     deployment: PlannedDeployment | None
     calibration: PlanCalibration
     layout: ParallelLayout | None = None
     legal: bool | None = None
-    """Of a layout: whether this release starts it."""
+    """Whether this release accepts the layout; None if the plan is not of a layout."""
     reasons: tuple[str, ...] = ()
-    """Why a layout stands where it stands, or is not legal."""
+    """Reasons for the rank of a layout, or why it is invalid."""
     speed: Speed | None = None
     total_concurrency: float | None = None
-    """Of all replicas together, requests of `max_model_len` tokens."""
+    """Requests of `max_model_len` tokens over all replicas."""
     found: FindAnswer | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What the plan settled that was not given, by argparse destination."""
+    """Defaults that the plan settled, by argparse destination."""
     missing: tuple[str, ...] = ()
-    """What the start depends on and is not known, beside terms of the memory; `limits` says so, too."""
+    """Unknown inputs of the launch, other than memory terms; `limits` reports them too."""
     lint: str = field(default="unknown", metadata=UNPRINTED)
-    """What the linter returned for the command: "passed" or "rejected"; "unknown" where it was not asked."""
+    """Result of the linter for the command: "passed" or "rejected"; "unknown" if it was not
+    linted."""
 
 
 @dataclass(frozen=True)
 class NodeStart:
-    """What is done on one node to start its part of a plan."""
+    """Launch files and settings of one node."""
 
     node: str
     address: str | None
-    """By which the others reach it; None: by its name, which has to resolve."""
+    """Address for the other nodes; None to use its name, which must resolve."""
     environment: Mapping[str, str]
-    """Its own."""
+    """Environment variables of the node."""
     files: tuple[str, ...]
-    """That belong there, by their names; each way to start it is complete in itself."""
+    """Names of the files for this node; each launch method is complete in itself."""
 
 
 @dataclass(frozen=True)
@@ -201,28 +203,29 @@ class StartFiles:
     model: str
     vllm: CommandRelease
     layout: ParallelLayout | None
-    """None: the sizes were given."""
+    """None if the sizes were given."""
     fits: bool | None
     joined_by: str
     """"nnodes" or "ray"; empty: every server stays on one host."""
     reason: str
     """Why so, in words."""
     executor: str | None
-    """Of a server as it is written: "uni", "mp" or "ray"; None: not known."""
+    """Executor of a server: "uni", "mp" or "ray"; None if unknown."""
     single_node_result: str
-    """What a start on one node would come to that is given the sizes and nothing else, in words; empty: the same."""
+    """Result of a launch on one node with the same sizes and nothing else, as text; empty if the
+    same."""
     nodes: tuple[NodeStart, ...]
     files: tuple[str, ...]
     """All of them, by their names."""
     steps: tuple[str, ...]
-    """What to do, in order, a sentence each."""
+    """Instructions in order, a sentence each."""
     notes: tuple[str, ...] = ()
-    """What is not known or was left out, a sentence each."""
+    """Unknown or omitted items, a sentence each."""
 
 
 @dataclass(frozen=True)
 class Layouts:
-    """Every way to use the cards, the best first."""
+    """Every layout on the GPUs, the best first."""
 
     model: str
     vllm: CommandRelease
@@ -232,5 +235,5 @@ class Layouts:
 
     @property
     def best(self) -> Plan | None:
-        """The best layout that starts; None if none does."""
+        """The best layout that can be launched; None if there is none."""
         return next((plan for plan in self.layouts if plan.legal and plan.fits is not False), None)

@@ -22,7 +22,7 @@ class ValueHistory:
     __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     values: Mapping[str, Any] = field(default_factory=dict)
-    """Each value by the release that it begins in, oldest first."""
+    """Each value by the first release with it, oldest first."""
     until: str = ""
     """The first release without the rule."""
 

@@ -40,7 +40,7 @@ _LAYOUT_PRICE, _CHECKPOINT_PRICE, _SHORT_PRICE, _GPUS_PRICE = -1, 7, 10, 100
 
 
 class RemedyKind(Enum):
-    """What a remedy changes."""
+    """Kind of change."""
 
     LAYOUT = "layout"
     """Nothing but parallel sizes that the user chose."""
@@ -57,7 +57,7 @@ class PlanRemedy:
     plan: Plan
     """The changed plan, its command linted; without a command if the change is a checkpoint that has no name."""
     budget: Budget
-    """Of one copy."""
+    """Budget of one replica."""
     copies: int
     kind: RemedyKind
     price: int
@@ -91,10 +91,10 @@ class PlanRemedy:
 def remedies(
     request: PlanningRequest, answer: Plan | Layouts, knowledge: lint.Knowledge, specs: Specs
 ) -> tuple[PlanRemedy, ...]:
-    """The cheapest changes with which a plan that does not fit does, one of a kind; none is known to fail.
+    """Cheapest changes that make a plan fit, one of each kind; none is known to fail.
 
-    Those that are sure come first, then those of which the linter does not warn. A plan that is not certain has only
-    changes that make it so.
+    Certain changes come first, then those without a linter warning. For a plan that may fit, only
+    changes that make it certain are listed.
     """
     if answer.fits:
         return ()
@@ -227,7 +227,7 @@ def _of_checkpoints(free: PlanningRequest, specs: Specs) -> Iterator[PlanRemedy]
             costs, price = (*remedy.costs, "some accuracy: quantized weights"), _CHECKPOINT_PRICE + remedy.price
             kind, name = RemedyKind.CHECKPOINT, checkpoint.name
             fitting.append(replace(remedy, kind=kind, price=price, costs=costs, checkpoint=name))
-    # Of those that need no change the one that loses least, of the others the one with the longest context.
+    # Without changes: least loss first; with changes: longest context first.
     yield from sorted(fitting, key=lambda remedy: -remedy.context if remedy.changes else -_weights(remedy))
     if not checkpoints:
         changed = replace(free, options={**free.options, "quantization": "fp8"})

@@ -1,4 +1,4 @@
-"""What is to be planned, and what it comes to: settings, budgets, and the ways to use the GPUs."""
+"""Planning requests and their evaluation: settings, budgets, and layouts."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ class NodePlace:
     """A host as the servers of a plan need to know it."""
 
     address: str | None = None
-    """By which the other hosts reach it; None: by its name."""
+    """Address for the other hosts; None to use its name."""
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables that it alone needs, or with a value of its own."""
+    """Variables that only this host needs, or that differ on it."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlanningRequest:
-    """What is to be planned."""
+    """A planning request."""
 
     model: PlannedModel
     cards: tuple[HostGpu, ...]
     release: CommandRelease
     options: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str | None] = field(default_factory=dict)
-    """Variables of the start; None: set where it is started, as secrets are."""
+    """Variables of the launch; None for values that are set at launch, such as secrets."""
     calibrate: Calibrate | None = None
-    """Corrects the terms by what earlier starts printed."""
+    """Corrects the terms by measurements of earlier launches."""
     replicas: int = 1
     numbers: tuple[int, ...] = ()
-    """Of each GPU its place among those of its host; none: as they were read, else counted as they stand."""
+    """Index of each GPU on its host; empty for the order of the input."""
     places: Mapping[str, NodePlace] = field(default_factory=dict)
-    """By host what is known of it beside its GPUs."""
+    """Facts of each host other than its GPUs, by host name."""
     master_port: int | None = None
-    """Where the hosts of one server meet; None: the release's default."""
+    """Rendezvous port of the hosts of one server; None for the release's default."""
     by_ray: bool | None = None
-    """Whether Ray joins hosts; None: where the release does not do it itself."""
+    """Whether Ray joins hosts; None to use Ray only if the release cannot join them itself."""
     network: Network = field(default_factory=dict)
 
     @property
@@ -70,10 +70,10 @@ class PlanningRequest:
 
 
 def release_of(version: str | None) -> CommandRelease:
-    """The release to plan for: the one given, else the newest that is known.
+    """Release to plan for: the given one, else the newest in the catalog.
 
     Raises:
-        InputError: The text is no version.
+        InputError: The text is not a version.
     """
     if version is None:
         newest = options.known_releases()[-1]
@@ -85,7 +85,7 @@ def release_of(version: str | None) -> CommandRelease:
 def settings(
     request: PlanningRequest, more: Mapping[str, Any] | None = None, *, gpu: Gpu | None = None
 ) -> LaunchSettings:
-    """What the start comes to, with further options instead of its own."""
+    """Settle the launch, with `more` overriding its options."""
     first = gpu or (request.cards[0].gpu if request.cards else None)
     options = {**request.options, **(more or {})}
     return settled_on(request.model, options, request.release.version, first, environment=request.variables)
@@ -97,10 +97,10 @@ def budget_of(request: PlanningRequest, settled: LaunchSettings, devices: Sequen
 
 
 def check(request: PlanningRequest) -> None:
-    """Refuse what nothing can be planned of.
+    """Reject a request that cannot be planned.
 
     Raises:
-        InputError: The model's layers are not known, or there is no GPU.
+        InputError: The model's layers are unknown, or there is no GPU.
     """
     shape = request.model.shape
     if not shape.pattern:
@@ -121,7 +121,7 @@ def split_as(request: PlanningRequest, ranks: Ranks, replicas: int) -> PlanningR
 
 
 def maker(request: PlanningRequest, gpus: Iterable[Gpu] = ()) -> _layouts.Make:
-    """What the start comes to, split otherwise, on other GPUs."""
+    """Build a function that settles the launch for another split on other GPUs."""
     by_name = {gpu.name: gpu for gpu in (*gpus, *(card.gpu for card in request.cards))}
 
     def make(ranks: Ranks, first: Device) -> LaunchSettings:
@@ -131,10 +131,10 @@ def maker(request: PlanningRequest, gpus: Iterable[Gpu] = ()) -> _layouts.Make:
 
 
 def ways(request: PlanningRequest) -> tuple[_layouts.LayoutChoice, ...]:
-    """Every way to use the GPUs, the best first.
+    """Every layout on the GPUs, the best first.
 
-    GPUs that were read and are too busy for the start, or of which that is not told, are left out as long as the model
-    fits without them.
+    Inspected GPUs with too little or unknown free memory are left out as long as the model fits
+    without them.
     """
     ranked: tuple[_layouts.LayoutChoice, ...] = ()
     for places in _choices(request):
@@ -186,7 +186,7 @@ def _choices(request: PlanningRequest) -> Iterator[list[int]]:
 
 
 def is_free(card: HostGpu, share: float) -> bool | None:
-    """Whether a share of a GPU's memory is free; None: it was read, and what is in use of it was not told."""
+    """Whether a share of a GPU's memory is free; None if inspected, but with unknown usage."""
     if card.number is None:
         return True
     if card.used_gib is None or card.gpu.total is None:
@@ -195,9 +195,9 @@ def is_free(card: HostGpu, share: float) -> bool | None:
 
 
 def freest_first(cards: Sequence[HostGpu]) -> tuple[HostGpu, ...]:
-    """The GPUs host by host as they come, those that were read by what is in use of them, the least first.
+    """GPUs in the order of their hosts, inspected ones by memory in use, the least first.
 
-    Those of which it is not told come behind.
+    GPUs of unknown usage come last.
     """
     nodes = list(dict.fromkeys(card.node for card in cards))
     return tuple(sorted(cards, key=lambda card: (nodes.index(card.node), *_use(card))))
@@ -215,7 +215,10 @@ def layout_of(way: _layouts.LayoutChoice) -> ParallelLayout:
 
 
 def stages_of(request: PlanningRequest) -> tuple[int, ...] | None:
-    """Layers of each stage by which unequal GPUs hold more than by even ones; None: even ones, or given ones, do."""
+    """Layers per stage if uneven stages of unequal GPUs fit more requests; None otherwise.
+
+    None also for a given split.
+    """
     ranks = settings(request).ranks
     devices = [Device.of(card) for card in request.cards[: ranks.cards]]
     if ranks.pipeline < 2 or ranks.partition is not None or len(devices) < ranks.cards:
@@ -244,7 +247,7 @@ def taking(request: PlanningRequest, way: _layouts.LayoutChoice) -> PlanningRequ
 
 
 def numbers_of(request: PlanningRequest) -> tuple[int, ...]:
-    """Of each GPU its number on its host."""
+    """Index of each GPU on its host."""
     if request.numbers:
         return request.numbers
     seen: dict[str | None, int] = {}
@@ -256,7 +259,7 @@ def numbers_of(request: PlanningRequest) -> tuple[int, ...]:
 
 
 def fewest_cards(first: HostGpu, count: int) -> tuple[HostGpu, ...]:
-    """So many GPUs of a kind, on hosts of the usual size where one does not suffice."""
+    """`count` GPUs of a kind, on hosts of the usual size if one is not enough."""
     return tuple(
         replace(first, node=node or first.node, number=None, used_gib=None) for node in inverse.on_hosts(count)
     )

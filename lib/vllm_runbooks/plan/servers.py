@@ -1,4 +1,4 @@
-"""The servers of a layout: on which GPUs each runs, and the command that starts it."""
+"""Servers of a layout: the GPUs and the launch command of each."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def _without_sizes(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def deployment_of(request: PlanningRequest, settled: LaunchSettings, replicas: int) -> PlannedDeployment | None:
-    """The first instance's start; None where this release has no option for it."""
+    """Launch of the first instance; None if this release has no option for it."""
     try:
         first = [part for part in parts(request, settled.ranks, replicas) if not part.instance]
     except InputError:
-        return None  # `plan` refuses what was given; of a layout its reasons say why
+        return None  # `plan` rejects given sizes; the reasons of a layout report it
     sizes = {dest: size for dest, size in sizes_of(settled.ranks).items() if size > 1}
     return PlannedDeployment(
         request.model.name,

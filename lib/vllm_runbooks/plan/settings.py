@@ -1,7 +1,8 @@
-"""What a start asks of memory, settled: every option with the value that the release gives it.
+"""Settled memory settings of a launch: every option with its value in the release.
 
-`settle` fills in what is not given by the rules of a release: the batch and the requests by the GPU, the longest
-context by the model, the CUDA graphs by the batch, the engine, its runner and its sampler by what they can do.
+`settle` derives unset options by the rules of a release: the batch and the requests from the GPU,
+the longest context from the model, the CUDA graphs from the batch; the engine, its runner and its
+sampler from the features they support.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _GIB = 2**30
 
 @dataclass(frozen=True)
 class SchedulerSettings:
-    """What the scheduler puts into a step; tokens unless a field says otherwise."""
+    """Settings of the scheduler, in tokens unless a field says otherwise."""
 
     max_model_len: int
     """0 if unknown."""
@@ -58,7 +59,7 @@ class CacheSettings:
 
 @dataclass(frozen=True)
 class GraphSettings:
-    """What is compiled and captured."""
+    """Settings of compilation and CUDA graph capture."""
 
     piecewise: int = 0
     full: int = 0
@@ -123,7 +124,7 @@ class LaunchSettings:
 
     version: str
     key: Key
-    """The same as numbers."""
+    """The release as numbers."""
     is_v0: bool
     utilization: float
     """`gpu_memory_utilization`, as a share of the GPU's memory."""
@@ -135,7 +136,7 @@ class LaunchSettings:
     """`--quantization`; a checkpoint's own is in the shape."""
     is_v2_runner: bool = False
     sampler: str = "sort"
-    """What finds the most likely tokens in the profiling run: "sort", "triton" or "flashinfer"."""
+    """Implementation of top-k and top-p in the profiling run: "sort", "triton" or "flashinfer"."""
     cpu_offload_bytes: int = 0
     """`--cpu-offload-gb`: bytes of weights on the host instead of each GPU."""
     cache: CacheSettings = CacheSettings()
@@ -144,7 +145,7 @@ class LaunchSettings:
     speculation: SpeculationSettings = SpeculationSettings()
     lora: LoraSettings = LoraSettings()
     missing: tuple[str, ...] = ()
-    """What would have to be known and is not."""
+    """Missing facts."""
     limits: tuple[str, ...] = ()
     """Why the release rejects these settings, a sentence each; the launch ends before memory matters."""
 
@@ -157,9 +158,10 @@ class LaunchSettings:
 _REQUESTS_OF_OLDER = 256
 """`max_num_seqs` of the older engine (0.7.2 engine/arg_utils.py:217, 0.8.5 :1501)."""
 _REQUESTS_EARLY = 1024
-"""Of the newer engine before 0.8 (0.7.2 engine/arg_utils.py:217)."""
+"""Default of V1 before 0.8 (0.7.2 engine/arg_utils.py:217)."""
 _BATCH_EARLY = {"serve": (8192, 2048), "llm": (16384, 8192)}
-"""Its batch on an H100 or H200, and on other GPUs (0.7.2 engine/arg_utils.py:1296)."""
+"""Default batch of V1 before 0.8 on an H100 or H200, and on other GPUs (0.7.2
+engine/arg_utils.py:1296)."""
 _BATCH_OF_OLDER = 2048
 _BATCH_OF_POOLING = 32768
 _BATCH_OF_MEDIA = 5120
@@ -172,7 +174,7 @@ _UNSCALED_KINDS = ("default", "su", "longrope", "llama3")
 _YARN = ("yarn", "deepseek_yarn")
 _VIDEO_FRAMES = 32
 _VIDEO_FRAME_TOKENS = 78
-"""Tokens of a video that Gemma 4 takes at most: frames, each with 70 tokens, 2 marks and 6 of its time
+"""Maximum tokens of a video in Gemma 4: frames, each with 70 tokens, 2 marks and 6 for its time
 (0.22.1 model_executor/models/gemma4_mm.py:258)."""
 _DTYPES = {name: name for name in ("bfloat16", "float16", "float32")} | {"half": "float16", "float": "float32"}
 _MODES = {"NONE": (0, 0), "PIECEWISE": (1, 0), "FULL": (0, 2), "FULL_DECODE_ONLY": (0, 1), "FULL_AND_PIECEWISE": (1, 1)}
@@ -185,12 +187,13 @@ _LORA_CHANGES = {
     "enable_mixed_moe_lora_format": "the layout of expert adapters with enable_mixed_moe_lora_format",
     "enable_moe_shared_loras": "the layout of expert adapters with enable_moe_shared_loras",
 }
-"""What is not known of LoRA's memory where an option is given."""
+"""Unknown inputs of LoRA's memory if an option is set."""
 _TRUE = ("1", "true")
 _SHARING = ((12, 1),)
-"""Capability of GPUs without memory of their own, of which NVML tells none (GB10: nvidia-smi shows [N/A])."""
+"""Capability of GPUs with unified memory, for which NVML reports none (GB10: nvidia-smi shows
+[N/A])."""
 _LARGEST_GRAPH = 65_536
-"""Tokens of a CUDA graph beyond which none is counted: a typing error must not take all time and memory."""
+"""Limit in tokens of the CUDA graph sizes: a typing error must not use up time and memory."""
 _WITHOUT_MODEL = ("", "ngram", "[ngram]", "ngram_gpu", "suffix")
 """Methods of speculation that load nothing (0.33.0 config/speculative.py:1276-1340)."""
 _SUFFIX_DEPTH = 24
@@ -203,7 +206,8 @@ _VIDEO_FAMILIES = frozenset({
 """Whose tower reads videos as well: it is loaded unless both are limited to none (0.33.0
 model_executor/models/qwen2_5_vl.py:1434, 0.11.2 :1229)."""
 _NAMED = (("eagle-", "eagle"), ("eagle3", "eagle3"), ("dflash", "dflash"), ("dspark", "dspark"))
-"""Parts of a model's name that tell how it drafts, the first decides (0.33.0 config/speculative.py:1445)."""
+"""Parts of a model's name that identify its draft method, first match wins (0.33.0
+config/speculative.py:1445)."""
 _POOLING_TASKS = ("embed", "embedding", "classify", "score", "reward", "pooling")
 
 
@@ -259,7 +263,10 @@ PARTITION = "VLLM_PP_LAYER_PARTITION"
 
 
 def partition(text: str) -> tuple[int, ...] | None:
-    """Layers of each stage, read as vLLM reads them; None: `damaged` says why (0.33.0 distributed/utils.py:217)."""
+    """Parse the layers of each stage like vLLM (0.33.0 distributed/utils.py:217).
+
+    None if invalid; `damaged` returns the error.
+    """
     try:
         parts = tuple(int(part) for part in text.split(","))
     except ValueError:
@@ -268,7 +275,7 @@ def partition(text: str) -> tuple[int, ...] | None:
 
 
 def damaged(text: str) -> str:
-    """What is wrong with such a text."""
+    """Error of an invalid partition text."""
     try:
         least = min(int(part) for part in text.split(","))
     except ValueError:
@@ -277,7 +284,10 @@ def damaged(text: str) -> str:
 
 
 def mismatch(ranks: Ranks, layers: int) -> str | None:
-    """What vLLM says of stages that do not add up (distributed/utils.py, get_pp_indices: 0.6.6 :76, 0.33.0 :220)."""
+    """Error of vLLM for stages that do not add up.
+
+    distributed/utils.py, get_pp_indices (0.6.6 :76, 0.33.0 :220).
+    """
     parts = ranks.partition
     if parts is None:
         return None
@@ -305,22 +315,23 @@ def settle(
     draft: DraftModel | None = None,
     context: str = "serve",
 ) -> LaunchSettings:
-    """Every value that a start's memory depends on; what is not known is named in `missing`.
+    """Settle every option that affects the memory of a launch; unknown ones are in `missing`.
 
     Args:
-        shape: The model, `--hf-overrides` and the like already applied.
-        options: What is given, by argparse name, converted: lengths are numbers, JSON options are mappings.
-        release: Of any form.
-        environment: Variables that are set for the start.
-        gpu_name: The first GPU's name, as the driver tells it; None if unknown. So are the next two.
-        memory_gib: Its whole memory.
-        capability: Its compute capability.
+        shape: The model, with `--hf-overrides` and the like applied.
+        options: Given options by argparse destination, converted: lengths are numbers, JSON
+            options are mappings.
+        release: The vLLM version, in any form.
+        environment: Environment variables of the launch.
+        gpu_name: The first GPU's name, as the driver reports it; None if unknown.
+        memory_gib: The first GPU's total memory; None if unknown.
+        capability: The first GPU's compute capability; None if unknown.
         config: The model's `config.json`, for the few fields that `shape` does not keep.
-        draft: The model of its own that drafts, where its configuration is at hand.
+        draft: The separate draft model, if its configuration is available.
         context: "serve" for a server, "llm" for the class LLM.
 
     Raises:
-        InputError: The release is no version.
+        InputError: The release is not a version.
     """
     facts = _known(release, context, gpu_name, memory_gib, capability)
     return _LaunchSettler(shape, options, facts, environment or {}, config or {}, draft=draft).settings()
@@ -379,7 +390,7 @@ class _LaunchSettler:
         return value if isinstance(value, int) and not isinstance(value, bool) else default
 
     def switch(self, name: str) -> bool | None:
-        """A variable that is 0 or 1; None: it is not set."""
+        """A boolean variable (0 or 1); None if not set."""
         text = self.environment.get(name)
         if text is None:
             return None
@@ -407,7 +418,7 @@ class _LaunchSettler:
             is_wide = self.shape.model_type in self.by.wide_default
             return ("bfloat16" if is_wide else "float16") if dtype in (None, "float32") else dtype
         if self.capability is None and self.shape.model_type in self.by.no_half:
-            # Any other model runs in 16 bits, in whichever form of them.
+            # Any other model runs in bfloat16 or float16.
             self.missing["compute capability of the GPU (dtype depends on it)"] = None
         has_wide = self.capability is None or self.capability >= (8, 0)
         can = [name for name, has in (("bfloat16", has_wide), ("float16", True), ("float32", True)) if has]
@@ -437,7 +448,7 @@ class _LaunchSettler:
         return int(longest * factor)
 
     def length(self) -> tuple[int, bool]:
-        """`max_model_len`, and whether the start fits it to its memory."""
+        """`max_model_len`, and whether vLLM reduces it to fit the memory."""
         requested = self.options.get("max_model_len")
         longest = self.positions()
         if requested is None or requested == -1:
@@ -528,7 +539,7 @@ class _LaunchSettler:
         return kind if named == "draft_model" and kind in ("medusa", "mlp_speculator") else named
 
     def drafting(self, speculation: _Speculation, ranks: Ranks, *, is_older: bool, is_newer_runner: bool) -> str:
-        """How the model of its own drafts where what it takes is known, else ""."""
+        """Method of a separate draft model if its memory is known, else ""."""
         method, name, draft, release = speculation.method, speculation.model, self.draft, self.known.key
         if name is None:
             return ""
@@ -561,7 +572,7 @@ class _LaunchSettler:
     def _refused_draft(
         self, draft: DraftModel, speculation: _Speculation, ranks: Ranks, *, is_newer_runner: bool
     ) -> None:
-        """Note what of a drafting model ends the start.
+        """Add the reasons why a draft model is rejected.
 
         0.16.0 config/speculative.py:713, v1/spec_decode/draft_model.py:36, config/model.py:1043.
         """
@@ -584,7 +595,7 @@ class _LaunchSettler:
             )
 
     def shortened(self, length: int, speculation: _Speculation, method: str, *, is_newer_runner: bool) -> int:
-        """The longest context beside a drafting model that takes less (0.33.0 config/vllm.py:3025)."""
+        """Longest context, limited by the draft model's (0.33.0 config/vllm.py:3025)."""
         if self.draft is None or not method or not is_newer_runner:
             return length
         requested = speculation.config.get("max_model_len")
@@ -617,7 +628,7 @@ class _LaunchSettler:
         return bool(lacking) or (not switch and bool(present & self.by.experimental))
 
     def _engine_features(self, dtype: str, speculation: _Speculation, ranks: Ranks) -> Iterator[str]:
-        """What a start does that an early newer engine could not; 0.8.5 engine/arg_utils.py:1292 and after it."""
+        """Features of a launch that an early V1 engine lacked (0.8.5 engine/arg_utils.py:1292)."""
         option, cache = self.options.get, str(self.options.get("kv_cache_dtype") or "auto")
         for name, dest, default in (
             ("logits processor", "logits_processor_pattern", None),
@@ -690,7 +701,7 @@ class _LaunchSettler:
         return by.runner_lacks.isdisjoint(self._runner_features(speculation, ranks))
 
     def _runner_features(self, speculation: _Speculation, ranks: Ranks) -> Iterator[str]:
-        """What a start does that the newer runner could not at first (0.22.1 config/vllm.py:1977 and after it)."""
+        """Features of a launch that the V2 runner lacked at first (0.22.1 config/vllm.py:1977)."""
         option = self.options.get
         if self.has_state:
             yield "state"
@@ -845,7 +856,7 @@ class _LaunchSettler:
         return int(default.value)
 
     def _largest_item(self, batch: int) -> int:
-        """Tokens of the largest item where the model attends to all of an item at once."""
+        """Tokens of the largest item for models that attend to a whole item."""
         largest = _VIDEO_FRAMES * _VIDEO_FRAME_TOKENS
         if self.shape.model_type != "gemma4" or not self.has_media or batch >= largest:
             return 0
@@ -1158,7 +1169,7 @@ def _counts(top: int, step: int) -> tuple[int, ...]:
 
 @cache
 def _sizes_of_older(requests: int) -> tuple[int, ...]:
-    """Sizes of the older engine's graphs: to the first that holds all requests (0.6.6 config.py:3163)."""
+    """Graph sizes of V0, up to the first that fits all requests (0.6.6 config.py:3163)."""
     sizes = _counts(_LARGEST_OF_OLDER, 8)
     enough = next((size for size in sizes if size >= requests), sizes[-1])
     return tuple(size for size in sizes if size <= enough)

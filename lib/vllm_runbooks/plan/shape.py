@@ -1,7 +1,7 @@
-"""What a `config.json` says that memory depends on: the layers with their sizes, experts, encoder and quantization.
+"""Memory-relevant contents of a `config.json`: layer sizes, experts, encoder and quantization.
 
-`shape` reads a configuration without guessing. What no field and no default of the model's own class says is named in
-`Shape.missing`; a reader that needs it answers "unknown".
+`shape` reads a configuration without guessing. Values that neither a field nor a default of the
+model's class gives are listed in `Shape.missing`; callers that need them report "unknown".
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ MAX_LAYERS = 10_000
 
 @dataclass(frozen=True)
 class Rope:
-    """A table of cosines and sines that vLLM keeps on the GPU, one for all layers that ask for the same."""
+    """Rotary embedding table that vLLM keeps on the GPU, shared by layers with equal parameters."""
 
     kind: str
-    """As the configuration names it: "default", "llama3", "yarn", "deepseek_yarn", "longrope", "mrope" …"""
+    """Name in the configuration: "default", "llama3", "yarn", "deepseek_yarn", "longrope", "mrope"
+    …"""
     dim: int
     """Values in a row: the part of a head that is rotated."""
     positions: int
@@ -54,10 +55,11 @@ class Attention:
     is_gated: bool = False
     gates_heads: bool = False
     input_dim: int = 0
-    """Of what it reads; 0: the hidden size."""
+    """Size of its input; 0 for the hidden size."""
     has_sinks: bool = False
     shares_cache_of: int | None = None
-    """The layer whose keys and values are used: this one has neither a cache nor projections of its own."""
+    """Layer whose keys and values are reused: this layer has no cache and no key and value
+    projections."""
     value_is_key: bool = False
     """The checkpoint has no projection of values; vLLM copies that of the keys."""
     rope: Rope | None = None
@@ -65,11 +67,11 @@ class Attention:
 
 @dataclass(frozen=True)
 class Latent:
-    """Multi-head latent attention: one compressed latent for all heads, which every rank holds whole."""
+    """Multi-head latent attention: one compressed latent for all heads, kept by every rank."""
 
     heads: int
     query_rank: int | None
-    """None: queries are not compressed."""
+    """None if queries are not compressed."""
     latent_dim: int
     rope_dim: int
     nope_dim: int
@@ -110,7 +112,8 @@ class Recurrent:
     has_norm: bool = True
     """"mamba1" norms the time step and what it chooses with, "mamba2" its output."""
     state_dtype: str | None = None
-    """What the configuration asks for (`mamba_ssm_cache_dtype`, `mamba_ssm_dtype`); None if nothing."""
+    """State dtype in the configuration (`mamba_ssm_cache_dtype`, `mamba_ssm_dtype`); None if not
+    set."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,7 @@ class Experts:
     latent: int = 0
     """Size that the hidden state is projected to before the experts and back after them; 0: none."""
     scales: int = 0
-    """Values beside the router: gemma 4's scale of inputs and of each expert."""
+    """Scalars next to the router: Gemma 4's scale of inputs and of each expert."""
 
 
 @dataclass(frozen=True)
@@ -149,15 +152,15 @@ class Layer:
     mixer: Attention | Latent | Recurrent | None
     feed_forward: Dense | Experts | None
     beside: Dense | None = None
-    """A dense network beside the experts (gemma 4)."""
+    """Dense network parallel to the experts (Gemma 4)."""
     also: Recurrent | None = None
-    """A mixer with a state beside attention (Falcon-H1) or behind it and its network (Zamba2)."""
+    """State-space mixer parallel to attention (Falcon-H1), or after it and its network (Zamba2)."""
     norms: int = 2
     scalars: int = 0
     streams: int = 0
     """Parallel hidden states (gemma 3n's AltUp)."""
     detour: int = 0
-    """Rank of a low-rank path beside attention (gemma 3n's LAuReL)."""
+    """Rank of a low-rank path parallel to attention (Gemma 3n's LAuReL)."""
     repeats: bool = False
     """Attention and network have the weights of an earlier layer (Zamba2)."""
     adapters: tuple[int, int] = (0, 0)
@@ -165,7 +168,7 @@ class Layer:
 
     @property
     def mixers(self) -> tuple[Attention | Latent | Recurrent, ...]:
-        """What mixes tokens in this layer, each with a cache of its own."""
+        """Token mixers of this layer, each with its own cache."""
         return tuple(mixer for mixer in (self.mixer, self.also) if mixer is not None)
 
 
@@ -194,12 +197,13 @@ class Quantization:
     """How the checkpoint is quantized: the first target that names a layer decides."""
 
     method: str
-    """As vLLM names it: "awq", "gptq", "fp8", "compressed-tensors", "mxfp4", "modelopt", "bitsandbytes" …"""
+    """Name in vLLM: "awq", "gptq", "fp8", "compressed-tensors", "mxfp4", "modelopt", "bitsandbytes"
+    …"""
     formats: tuple[tuple[tuple[str, ...], Format], ...] = ()
     """Names ("Linear", a module, `re:…`) and the form of what they name."""
     ignored: tuple[str, ...] = ()
     kv_cache: str | None = None
-    """"fp8" where the checkpoint asks for a quantized cache."""
+    """"fp8" if the checkpoint requests a quantized cache."""
     experts_alone: bool = False
     """Nothing but experts is quantized (MXFP4)."""
 
@@ -223,18 +227,18 @@ class PerLayerInput:
 
 @dataclass(frozen=True)
 class Shape:
-    """What memory depends on; `missing` names what the configuration does not say."""
+    """Memory-relevant sizes of a model; `missing` lists what the configuration does not define."""
 
     architecture: str | None
     model_type: str | None
     text_type: str | None
     """`model_type` of the family that the text part belongs to: a key of `families`."""
     dtype: str | None
-    """Of the checkpoint: "bfloat16", "float16", "float32"; None: not said."""
+    """Dtype of the checkpoint: "bfloat16", "float16", "float32"; None if not given."""
     hidden_size: int = 0
     vocabulary_size: int = 0
     max_positions: int | None = None
-    """As the configuration has it, no scaling counted."""
+    """As in the configuration, without scaling."""
     ties_embeddings: bool | None = None
     head_bias: bool = False
     kinds: tuple[Layer, ...] = ()
@@ -248,9 +252,9 @@ class Shape:
     """Tokens that an indexer chooses."""
     quantization: Quantization | None = None
     encoders: tuple[Encoder, ...] | None = ()
-    """None: there are some of a family that is not known."""
+    """None if an encoder's family is unknown."""
     missing: tuple[str, ...] = ()
-    """Fields and facts without which the sizes are not known; where there are any, `kinds` may be empty."""
+    """Missing fields and facts; `kinds` may be empty if there are any."""
 
     @property
     def layers(self) -> int:
@@ -276,7 +280,7 @@ class _ShapeReader:
         self.missing: dict[str, None] = {}
 
     def get(self, *names: str) -> Any:
-        """The first field that is there, else the class's default; None: neither, or null."""
+        """First field that is present, else the class's default; None for neither or null."""
         for name in names:
             if name in self.config:
                 return self.config[name]
@@ -305,7 +309,7 @@ class _ShapeReader:
         return None if self.get(*names) is None else self.number(*names)
 
     def flag(self, rule: bool | str) -> bool:  # noqa: FBT001 - the family's rule is its data
-        """What a family says outright or by a field's name."""
+        """Value of a family's rule: a constant, or the name of a boolean field."""
         if isinstance(rule, bool):
             return rule
         value = self.get(rule)
@@ -548,7 +552,7 @@ def _falcon(read: _ShapeReader, layers: int) -> Iterable[Layer]:
 
 
 def _listed(read: _ShapeReader, layers: int) -> Iterable[Layer]:
-    """Families whose class lists sliding layers only when told to: else as `_plain`."""
+    """Families whose class has sliding layers only if the configuration enables them."""
     kinds = read.config.get("layer_types")
     uses = read.get("use_sliding_window") and read.optional("sliding_window")
     if not kinds and not uses:
@@ -635,8 +639,8 @@ def _gemma4(read: _ShapeReader, layers: int) -> Iterable[Layer]:
             source = max((i for i in range(layers - shared) if kinds[i] == kind), default=None)
             mixer = replace(mixer, shares_cache_of=source)
         network = Dense(sizes[index] * (2 if wide and source is not None else 1))
-        # A norm before and after attention and network each; the experts beside it have three more, the input of the
-        # layer one.
+        # A norm before and after attention and network each; parallel experts have three more, the
+        # layer's own input one.
         norms = 4 + (3 if sparse else 0) + (1 if inputs else 0)
         yield Layer(
             mixer,
@@ -733,7 +737,7 @@ def _mamba2(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     for index, kind in enumerate(kinds):
         yield Layer(
             recurrent if kind == "linear" else attention,
-            # Without experts a network stands alone that otherwise all tokens share beside them.
+            # Without experts, the dense network that all tokens share remains alone.
             Dense(beside) if beside and not read.get("num_local_experts") else network(index),
             also=recurrent if kind == "hybrid" else None,
         )
@@ -760,7 +764,7 @@ def _jamba(read: _ShapeReader, layers: int) -> Iterable[Layer]:
 
 
 def _zamba2(read: _ShapeReader, layers: int) -> Iterable[Layer]:
-    """State spaces, in front of some of which one of a few blocks of attention and network stands."""
+    """State-space layers, some of which are preceded by a shared block of attention and network."""
     hidden, heads = read.number("hidden_size"), read.number("num_attention_heads")
     inner, count = read.number("mamba_expand") * hidden, read.number("n_mamba_heads")
     recurrent = Recurrent(
@@ -776,7 +780,7 @@ def _zamba2(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     )
     size = 2 * hidden // heads
     rope = _ropes(read)("full", size) if read.get("use_mem_rope") else None
-    # The block reads the embedding beside the hidden state.
+    # The block's input is the embedding concatenated with the hidden state.
     attention = Attention("full", heads, heads, size, size, input_dim=2 * hidden, rope=rope)
     network = Dense(read.number("intermediate_size"), bias=bool(read.get("add_bias_linear")))
     blocks, rank = read.number("num_mem_blocks"), read.number("adapter_rank")
@@ -852,7 +856,8 @@ def _short_conv(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     network = _feed_forward(read)
     size = read.optional("block_ff_dim", "intermediate_size") or 0
     if read.get("block_auto_adjust_ff_dim"):
-        # Two thirds, times a factor, rounded up: what gated networks have at the cost of one that is not.
+        # Two thirds, times a factor, rounded up: a gated network with the parameters of a plain
+        # one.
         size = int(int(2 * size / 3) * read.get("block_ffn_dim_multiplier"))
         multiple = read.number("block_multiple_of")
         size = -(-size // multiple) * multiple
@@ -923,7 +928,7 @@ def _blocks(read: _ShapeReader, layers: int) -> Iterable[Layer]:
             mixer = replace(attention, kv_heads=attention.heads // first["n_heads_in_group"])
         network = None
         if not second.get("no_op"):
-            # Two thirds of the multiple, rounded up to 256, is how the family derives its sizes.
+            # The family uses two thirds of the multiple, rounded up to 256.
             size = int(2 * second["ffn_mult"] * hidden / 3)
             network = Dense(-(-size // 256) * 256)
         yield Layer(mixer, network, norms=(mixer is not None) + (network is not None))
@@ -1113,7 +1118,7 @@ _AROUND = (
     "alignment_intermediate_size", "downsample_factor", "projector_bias", "projector_hidden_size",
     "projector_use_layernorm", "scale_factor", "spatial_merge_size", "vision_feature_layer",
 )  # fmt: skip
-"""Fields beside a tower's own that decide its sizes."""
+"""Fields outside a tower's own configuration that decide its sizes."""
 
 
 def _encoders(config: Mapping[str, Any], family: Family) -> tuple[Encoder, ...] | None:
@@ -1172,9 +1177,9 @@ def _layer_count(read: _ShapeReader) -> int:
 
 
 def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
-    """What memory depends on in a `config.json`; never raises.
+    """Read the memory-relevant sizes of a `config.json`; never raises.
 
-    With `is_partial` a field that is left out is unknown where a whole file would leave it to its class.
+    With `is_partial` a missing field is unknown; otherwise it has the default of its class.
     """
     text, inner = _merged(config)
     listed = config.get("architectures")

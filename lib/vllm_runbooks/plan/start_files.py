@@ -1,7 +1,7 @@
-"""The files that start a plan on the nodes of a cluster, each with the environment of its own node, and what to do.
+"""Launch files of a plan for the nodes of a cluster, with each node's environment and instructions.
 
-They are those of a plan (`plan.files`) and the same in containers; nothing of a node's name or address gets into one
-that is not a host's name or an address.
+The files are those of `plan.files` and the same in containers. Node names and addresses are written
+only if they are valid host names or addresses.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from vllm_runbooks.plan.settings import PARTITION
 from vllm_runbooks.reading.deployment import containers, executors, fleet
 
 WAYS = ("nnodes", "ray")
-"""What may join hosts."""
+"""Methods that join hosts."""
 _ADDRESS = "VLLM_HOST_IP"
 _VERIFY = "verify.txt"
 _PROXY = "nginx.conf"
 
 
 def places(environments: Iterable[NodeEnvironment]) -> dict[str, plan_requests.NodePlace]:
-    """What servers need to know of each node: its variables, and its address by them."""
+    """Variables and address of each node, as its servers need them."""
     by_node = {}
     for environment in environments:
         variables = dict(environment.variables)
@@ -38,7 +38,7 @@ def places(environments: Iterable[NodeEnvironment]) -> dict[str, plan_requests.N
 
 
 def network(nodes: Cluster, addresses: Mapping[str, plan_requests.NodePlace]) -> Network:
-    """What was measured between each two nodes, in the worse direction, at the addresses that are used where known."""
+    """Measurements between each two nodes, in the slower direction, for the addresses in use."""
     links: dict[frozenset[str], list[NodeConnection]] = {}
     for reach in nodes.connections or ():
         place = addresses.get(reach.target)
@@ -54,10 +54,10 @@ def network(nodes: Cluster, addresses: Mapping[str, plan_requests.NodePlace]) ->
 
 
 def cards(nodes: Cluster, specs: Specs) -> tuple[HostGpu, ...]:
-    """The GPUs of all nodes that have any, node by node, those of the head first.
+    """GPUs of all nodes, node by node, the head first.
 
     Raises:
-        InputError: None has one, or one is neither known nor told of.
+        InputError: No node has a GPU, or the GPUs of a node are unknown.
     """
     gpus = [
         card
@@ -71,10 +71,10 @@ def cards(nodes: Cluster, specs: Specs) -> tuple[HostGpu, ...]:
 
 
 def release(nodes: Cluster) -> str | None:
-    """The release of vLLM that the nodes have; None: none says.
+    """Release of vLLM on the nodes; None if no node reports one.
 
     Raises:
-        InputError: They have different ones.
+        InputError: The nodes have different releases.
     """
     versions = {
         node.name: next((packages[name] for name in VLLM_PACKAGES if name in packages), None)

@@ -23,7 +23,7 @@ class ModelTensor:
     component: str
     """"embedding", "attention", "recurrent", "mlp", "experts", "shared", "router", "norms", "head", "vision" …"""
     name: str
-    """Of the module, as a layer of the checkpoint calls it."""
+    """Module name within a layer of the checkpoint."""
     rows: int
     """Size of the output; of a vector its length."""
     columns: int = 1
@@ -33,7 +33,7 @@ class ModelTensor:
     "experts" with "column" or "row" behind a slash; "": each rank has all of it."""
     count: int = 1
     heads: int = 0
-    """Of "kv"."""
+    """Number of heads, for the split "kv"."""
     bias: bool = False
     is_linear: bool = False
     """A linear layer, which a quantization can be meant for."""
@@ -80,7 +80,7 @@ class MixerTensors(Authored):
 
 
 def evaluate(formula: int | str, size: Callable[[str], int]) -> int:
-    """What a formula of `TensorRow` comes to; `size` finds a size by its name."""
+    """Evaluate a formula of `TensorRow`; `size` looks up a size by its name."""
     if not isinstance(formula, str):
         return int(formula)
 
@@ -161,7 +161,7 @@ def _mixer_tensors(kind: str, mixer: Latent | Recurrent, hidden: int, name: str)
         sizes["query"] = mixer.query_rank or hidden
     component = "attention" if isinstance(mixer, Latent) else "recurrent"
     for tensor in tensors_of(layout.tensors, sizes.__getitem__, component):
-        # Beside the module itself what vLLM derives from it has a name of its own.
+        # vLLM's derived tensors have their own name next to the module's.
         of_module = f"{layout.prefix or name}.{tensor.name}"
         yield replace(tensor, name=tensor.name[1:] if tensor.name.startswith(".") else of_module)
 
@@ -199,7 +199,7 @@ def _experts(network: Experts, hidden: int, mixture: Mixture) -> Iterator[ModelT
 
 
 def _adapters(layer: Layer, hidden: int) -> Iterator[ModelTensor]:
-    """What a layer of Zamba2 has of its own where attention and network are a shared block's."""
+    """Tensors of a Zamba2 layer other than those of the shared block."""
     of_attention, of_network = layer.adapters
     if of_attention and isinstance(layer.mixer, Attention):
         size = layer.mixer.input_dim
@@ -213,7 +213,7 @@ def _adapters(layer: Layer, hidden: int) -> Iterator[ModelTensor]:
 
 
 def layer_tensors(layer: Layer, hidden: int, family: Family, *, inputs: int = 0) -> Iterator[ModelTensor]:
-    """The tensors of a layer; `inputs` is the size of its own input (gemma 3n and 4)."""
+    """Tensors of a layer; `inputs` is the size of its own input (Gemma 3n and 4)."""
     if layer.adapters[1]:
         yield from _adapters(layer, hidden)
     if layer.repeats:

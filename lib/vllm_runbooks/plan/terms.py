@@ -1,4 +1,4 @@
-"""Amounts of memory that are not known to the byte: low, expected and high, each with its source."""
+"""Uncertain amounts of memory: low, expected and high, each with its source."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Term:
     """One part of a GPU's memory."""
 
     name: str
-    """"weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication" or "kv_cache"; "adapters" where
-    what LoRA takes is not known."""
+    """"weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication" or
+    "kv_cache"; "adapters" if LoRA's memory is unknown."""
     band: Band | None
     """None if unknown."""
     source: str
-    """Where the amount comes from: the configuration, a release's source lines, measurements.
+    """Source of the amount: the configuration, a release's source lines, or measurements.
 
-    Of one that is not known: what is missing.
+    For an unknown amount, the missing input.
     """

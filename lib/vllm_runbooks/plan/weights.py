@@ -1,8 +1,8 @@
-"""Bytes of a model's weights on each GPU, in the layout that vLLM keeps them in.
+"""Bytes of a model's weights on each GPU, in vLLM's layout.
 
-`inventory` turns a `Shape` into its tensors, once; `load` adds up what a rank holds of them. Sizes are bytes, exact for
-the tensors that are named; where the layout depends on what is not known (the kernel of a quantized mixture, how the
-allocator rounds), `low` and `high` say how far it can be off.
+`inventory` converts a `Shape` to its tensors, once; `load` sums those of a rank. Sizes are exact
+bytes for the listed tensors. If the layout depends on unknowns (the kernel of quantized experts,
+the allocator's rounding), `low` and `high` are the bounds.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _MIB = 2**20
 VOCABULARY_PADDING = 64
 """Rows that a sharded embedding is padded to (vocab_parallel_embedding.py, DEFAULT_VOCAB_PADDING_SIZE)."""
 VALUE_BYTES: Mapping[str, int] = {"bfloat16": 2, "float16": 2, "half": 2, "float": 4, "float32": 4}
-"""Of a value, by name of the dtype."""
+"""Bytes per value, by name of the dtype."""
 
 
 Stored = tuple[tuple[ModelTensor, Format | None], ...]
-"""Tensors with the form they are stored in; None: the model's dtype."""
+"""Tensors with their storage format; None for the model's dtype."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class TensorInventory:
 
     @property
     def everything(self) -> Iterator[tuple[ModelTensor, Format | None, int]]:
-        """Each tensor with its form and how many layers have it."""
+        """Each tensor with its format and the number of layers that have it."""
         for variant in self.variants:
             for tensor, form in variant.tensors:
                 yield tensor, form, len(variant.layers)
@@ -168,7 +168,7 @@ class _Forms:
         return self.ignored.is_per_layer or any(names.is_per_layer for names, *_ in self.groups)
 
     def of(self, tensor: ModelTensor, name: str) -> Format | None:
-        """The form of a tensor; None: the model's dtype."""
+        """Format of a tensor; None for the model's dtype."""
         if not tensor.is_linear or not self.groups or self.ignored.has(name):
             return None
         for names, is_general, is_experts, form in self.groups:
@@ -177,7 +177,7 @@ class _Forms:
         return None
 
     def named(self, name: str) -> Format | None:
-        """The form of a module that is quantized only where its own name says so."""
+        """Format of a module that is quantized only if its own name is listed."""
         return next((form for names, _, _, form in self.groups if names.has(name)), None)
 
 
@@ -275,7 +275,7 @@ class Ranks:
     splits_experts: bool = False
     """`--enable-expert-parallel`: each GPU has some experts whole instead of a part of each."""
     partition: tuple[int, ...] | None = None
-    """Layers of each pipeline stage (VLLM_PP_LAYER_PARTITION); None: vLLM's own choice."""
+    """Layers of each pipeline stage (VLLM_PP_LAYER_PARTITION); None for vLLM's default."""
     encoder_data: bool = False
     """`--mm-encoder-tp-mode data`: each GPU has the whole encoder."""
     prefill: int = 1
@@ -293,7 +293,7 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What one GPU of a pipeline stage holds after loading, in bytes."""
+    """Bytes of weights on one GPU of a pipeline stage after loading."""
 
     components: Mapping[str, int]
     """"allocator" is what the allocator rounds up, "rotary" tables of cosines and sines."""
@@ -305,14 +305,16 @@ class Loaded:
 
 
 _REMAINDER = (EraValue("last"), EraValue("before last", (0, 8)))
-"""Which stages get the layers left over: distributed/utils.py get_pp_indices (0.7.3 :65-86, 0.8.5 :103-105)."""
+"""Stages that get the remaining layers: distributed/utils.py get_pp_indices (0.7.3 :65-86, 0.8.5
+:103-105)."""
 _DYNAMIC_ROWS = (EraValue("stretched"), EraValue("plain", (0, 22)))
 """Rows of the table of "dynamic": layers/rotary_embedding/dynamic_ntk_scaling_rope.py (0.21.0 :62, 0.22.1 :67)."""
 _ABSORBED = (EraValue("products"), EraValue("factors", (0, 8)))
-"""What is kept of latent attention's second projection beside it.
+"""Additional tensors kept for the second projection of latent attention.
 
-"products" of it with the projections before and behind it (attention/backends/mla/utils.py, 0.7.2 :330-394, 0.7.3
-:323-390); "factors": its two halves, views of the weight itself unless that is quantized (mla/common.py).
+"products": its products with the adjacent projections (attention/backends/mla/utils.py, 0.7.2
+:330-394, 0.7.3 :323-390); "factors": its two halves, views of the weight itself unless that is
+quantized (mla/common.py).
 """
 _SHARED_PROJECTIONS = (EraValue(True), EraValue(False, (0, 30)))
 """Whether layers that use another's cache load its projections: models/gemma4.py (0.29.0 :421, 0.30.0 :409-419)."""
@@ -352,12 +354,12 @@ def table_bytes(rope: Rope, release: Key | None, width: int) -> int:
 
 @dataclass(frozen=True)
 class _Kernel:
-    """What a kernel of MXFP4 experts pads, in values: multiples of sizes."""
+    """Padding of an MXFP4 expert kernel, in values: multiples of sizes."""
 
     hidden: int = 1
     inner: int = 1
     inputs: int = 1
-    """Of each matrix' input, its scales not counted."""
+    """Multiple for the input of each matrix, without its scales."""
     scale_rows: int = 1
     bias_width: int = 0
     """Bytes of a bias; 0: the dtype's."""
@@ -374,16 +376,17 @@ _KERNELS: Mapping[str, tuple[EraValue, ...]] = {
     "trtllm": (EraValue(_Kernel(256, 256)),),
     "none": (EraValue(_Kernel()),),
 }
-"""By kernel of MXFP4 experts.
+"""Padding by MXFP4 expert kernel.
 
-quantization/mxfp4.py (0.15.1 :277-329, :738-750), fused_moe/oracle/mxfp4.py (0.19.0 :370-399). What Triton's layout for
-Hopper pads is not in vLLM's source: inputs to 128 bytes and rows of scales to 256 follow from starts that were measured
-(gpt-oss 20B and 120B on H100, one and two GPUs: 13.47, 64.38, 32.98, from 0.19 on 7.01 GiB).
+quantization/mxfp4.py (0.15.1 :277-329, :738-750), fused_moe/oracle/mxfp4.py (0.19.0 :370-399). The
+padding of Triton's layout for Hopper is not in vLLM's source: inputs to 128 bytes and rows of
+scales to 256 follow from measured launches (gpt-oss 20B and 120B on H100, one and two GPUs: 13.47,
+64.38, 32.98, from 0.19 on 7.01 GiB).
 """
 
 
 def mxfp4_kernel(capability: tuple[int, int] | None) -> str | None:
-    """The kernel that a GPU's compute capability leads to where no variable says otherwise; None if unknown."""
+    """Default kernel for a GPU's compute capability; None if unknown."""
     if capability is None:
         return None
     if capability[0] == 9:
@@ -432,7 +435,7 @@ def on_rank(tensor: ModelTensor, ranks: Ranks) -> tuple[int, int, int]:
 
 
 def _bytes(count: int, rows: int, columns: int, form: Format | None, width: int, *, bias: bool) -> tuple[int, int]:
-    """Of the weights, and of their scales, zeros and biases."""
+    """Bytes of the weights, and of their scales, zeros and biases."""
     beside = count * rows * width if bias else 0
     if form is None:
         return count * rows * columns * width, beside
@@ -453,7 +456,7 @@ def size_on_rank(tensor: ModelTensor, ranks: Ranks, dtype: str | None) -> int:
 
 
 def checkpoint_bytes(stock: TensorInventory) -> int | None:
-    """Bytes of all tensors of a checkpoint in the form that its configuration tells, else in 16 bits; None: unknown."""
+    """Bytes of a checkpoint's tensors in its configured format, else 16 bits; None if unknown."""
     if stock.missing:
         return None
     width = VALUE_BYTES.get(stock.shape.dtype or "", 2)
@@ -465,11 +468,12 @@ def checkpoint_bytes(stock: TensorInventory) -> int | None:
 
 
 def _slack(blocks: Iterable[int]) -> int:
-    """What the allocator of torch adds to the allocations of a layer.
+    """Overhead of PyTorch's allocator for the allocations of a layer.
 
-    One of 10 MiB and more gets a segment rounded up to 2 MiB, and a rest of 1 MiB or less stays with it; one between 1
-    and 10 MiB is cut from a segment of 20 MiB, whose rest serves others (c10/cuda/CUDACachingAllocator.cpp:
-    kMinLargeAlloc, kLargeBuffer, kRoundLarge, should_split with kSmallSize).
+    An allocation of 10 MiB or more gets a segment rounded up to 2 MiB, and keeps a remainder of 1
+    MiB or less. One between 1 and 10 MiB is cut from a segment of 20 MiB, whose remainder serves
+    others (c10/cuda/CUDACachingAllocator.cpp: kMinLargeAlloc, kLargeBuffer, kRoundLarge,
+    should_split with kSmallSize).
     """
     sizes = [size for size in blocks if size > _MIB]
     small = min((size for size in sizes if size < 10 * _MIB), default=None)
@@ -486,7 +490,7 @@ def _slack(blocks: Iterable[int]) -> int:
 class _How:
     width: int
     kernel: _Kernel | None = None
-    """Of quantized experts."""
+    """Kernel of the quantized experts."""
     drops_shared: bool = False
     absorbed: str = "factors"
     runtime: tuple[Format, bool] | None = None
@@ -535,7 +539,7 @@ def _sum(tensors: Iterable[tuple[ModelTensor, Format | None]], ranks: Ranks, how
             weights, beside = _bytes(*part, form, tensor.width or how.width, bias=tensor.bias)
         sizes[tensor.component] = sizes.get(tensor.component, 0) + weights + beside
         if tensor.component in ("vision", "audio"):
-            # Of a tower all layers are counted together: what is rounded of each is left out.
+            # All layers of a tower are counted together, without rounding each allocation.
             continue
         block = tensor.fused or tensor.name
         blocks[block] = blocks.get(block, 0) + weights
@@ -624,14 +628,15 @@ def _stage(stock: TensorInventory, plan: _LoadPlan, start: int, end: int, ends: 
 
 
 _PRINTED = 1000
-"""A part of the whole by which starts that were measured print less than what is added up."""
+"""Divisor of the total: measured launches print less than the sum by up to this part."""
 _KERNEL_SHARE = 200
-"""A part of the whole that kernels of quantized layers add or leave out: what starts that were measured scatter by."""
+"""Divisor of the total: kernels of quantized layers add or omit up to this part, by the scatter of
+measured launches."""
 _UNSEEN = 400
-"""A part of the whole that small buffers can add: workspaces of kernels, scales of caches (starts that were measured
-print up to this much more)."""
+"""Divisor of the total: small buffers can add up to this part, such as workspaces of kernels and
+scales of caches (measured launches print up to this much more)."""
 _USUAL_TOKENS = 8192
-"""Tokens of a step that buffers are made for where none are told."""
+"""Tokens per step for the size of buffers if the batch is not given."""
 
 
 def load(
@@ -646,11 +651,11 @@ def load(
     with_mtp: bool = False,
     encoder_off: bool = False,
 ) -> tuple[Loaded, ...] | None:
-    """What a GPU of each pipeline stage holds; None where `stock.missing` says why it is not known.
+    """Weights on a GPU of each pipeline stage; None if `stock.missing` has the reason.
 
-    `dtype` is the one asked for (`--dtype`): without one all checkpoints load as 16 bit values, also float32.
-    `quantization` is the one asked for at start; a checkpoint's own goes before it. `tokens` is
-    `--max-num-batched-tokens`; `encoder_off`: all modalities are limited to 0.
+    `dtype` is `--dtype`: without it all checkpoints load as 16-bit values, including float32.
+    `quantization` is the option; a checkpoint's own method has priority. `tokens` is
+    `--max-num-batched-tokens`. `encoder_off` means that all modalities are limited to 0.
     """
     shape = stock.shape
     stored = shape.quantization

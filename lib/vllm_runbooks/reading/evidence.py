@@ -463,7 +463,7 @@ def load_files(
             else:
                 documents += load(name, read_case=read_case, vllm=vllm).documents
     if not documents:
-        document(empty[0])  # says that it holds nothing
+        document(empty[0])  # raises the error for an empty file
     return Evidence(tuple(documents), vllm=vllm, empty=tuple(path.name for path in empty))
 
 
@@ -479,7 +479,7 @@ def handed(name: str, raw: bytes) -> Document:
 
 @contextmanager
 def wanted_script(instead: str = NAME_A_SCRIPT) -> Iterator[None]:
-    """Ask for a script instead of a log in error messages."""
+    """Request a script instead of a log in error messages."""
     try:
         yield
     except WrongFileError as error:
@@ -494,7 +494,7 @@ def script(document: Document, where: str) -> str:
 
 
 def beginning(document: Document, most: int = MAX_SCRIPT) -> str:
-    """Beginning of a document, long enough that its reader refuses it for its size."""
+    """Beginning of a document, long enough for its reader to reject its size."""
     text, size = [], 0
     for piece in document.pieces():
         text.append(piece)

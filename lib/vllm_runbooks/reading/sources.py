@@ -33,13 +33,13 @@ def load(
     more: str = "",
     command: str = "",
 ) -> Evidence:
-    """Load evidence: a recorded case's id, its folder, or a log file; a pasted log takes precedence.
+    """Load evidence: a recorded case's id, its folder, or a log file; a pasted log has precedence.
 
-    `more` names further logs or cases, separated by commas: what is said of a recorded case then no longer applies.
-    `command` names the script or manifest that the log belongs to.
+    `more` names further logs or cases, separated by commas; the expectations of a recorded case are
+    then dropped. `command` names the script or manifest of the log.
 
     Raises:
-        InputError: no such thing, or it cannot be read.
+        InputError: The file or case does not exist or cannot be read.
     """
     check_texts(evidence=name, pasted_log=pasted, vllm=vllm, more_logs=more, command=command)
     check_release(vllm)
@@ -58,7 +58,7 @@ def _loaded(name: str, pasted: str, vllm: str | None, cases: str | Path | None, 
 
 
 def check_release(vllm: str | None) -> None:
-    """Refuse an invalid release before a log is read."""
+    """Reject an invalid release before a log is read."""
     if vllm:
         from vllm_runbooks.catalog import options
 
@@ -66,15 +66,18 @@ def check_release(vllm: str | None) -> None:
 
 
 def is_job(name: str) -> bool:
-    """Whether a folder holds an edge job that is no recorded case."""
+    """Whether a folder has an edge job that is not a recorded case."""
     folder = Path(name)
     return (folder / JOB).is_file() and not (folder / "case.yaml").is_file()
 
 
 def read_text(name: str, instead: str = _evidence.NAME_A_SCRIPT) -> str:
-    """Text of a script, a recorded case, a pack's command, or `-`; `instead` says what to name if there is none."""
+    """Text of a script, a recorded case, a pack's command, or `-`.
+
+    `instead` is the hint if there is none.
+    """
     if name != "-" and Path(name).is_file() and not Path(name).stat().st_size:
-        return ""  # a script that starts nothing, as an empty __init__.py among the files of a commit
+        return ""  # no launch, such as an empty __init__.py of a commit
     if _is_pack(name):
         return _evidence.packed_command(Path(name))
     if name != "-" and Path(name).is_dir() and not (Path(name) / "case.yaml").is_file():
@@ -91,7 +94,7 @@ def _is_pack(name: str) -> bool:
 
 
 def read_rewritable(name: str, instead: str = _evidence.NAME_A_SCRIPT) -> str:
-    """As `read_text`, for a text that is rewritten: it must be UTF-8."""
+    """Like `read_text`, for a text that is rewritten: it must be UTF-8."""
     if _is_pack(name):
         return _evidence.packed_command(Path(name))
     where = "standard input" if name == "-" else name

@@ -20,7 +20,7 @@ MAX_DEPTH = 24
 
 Location = tuple[str | int, ...]
 Problem = tuple[Location, str]
-"""Where in a file, and what is wrong there."""
+"""Location in a file, and the problem there."""
 
 
 class _GuardedParser(RoundTripParser):
@@ -134,7 +134,7 @@ def _joined(pattern: Any) -> Any:
 
 
 def named(data: Any, where: str, problems: Iterable[Problem]) -> list[str]:
-    """Problems as lines: file, line, field, what is wrong."""
+    """Format problems as lines: file, line, field, problem."""
     return [
         f"{where}:{line_of(data, location)}: {'.'.join(map(str, location)) or '(file)'}: {' '.join(problem.split())}"
         for location, problem in problems
@@ -159,7 +159,7 @@ def read_record(
 
 
 def todos(data: Any, location: Location = ()) -> Iterator[Problem]:
-    """What the scaffold left to fill in."""
+    """Placeholders of the scaffold that are not filled in."""
     if isinstance(data, Mapping):
         for key, value in data.items():
             yield from todos(value, (*location, key))

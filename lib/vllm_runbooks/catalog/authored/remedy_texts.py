@@ -21,11 +21,11 @@ UNITS = (
 )  # fmt: skip
 """Last words of the names of captures that are numbers."""
 FACTS = frozenset(field.name for field in fields(Facts))
-"""Names of what a start prints about itself."""
+"""Names of the values that a launch prints about itself."""
 _TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first", "is_last")
-"""What a condition can test, one of them each."""
+"""Subjects that a condition can test, one each."""
 _TESTED_LATE = ("argument", "fact", "capture")
-"""What is still known when remedies are chosen."""
+"""Subjects that are still available when remedies are chosen."""
 
 
 def is_known(name: str, captures: set[str]) -> bool:
@@ -57,7 +57,7 @@ def remedy_problems(remedy: RemedyText, captures: set[str], whose: str = "this s
 
 
 def condition_problems(condition: Condition, allowed: tuple[str, ...] = _TESTED) -> Iterator[tuple[str, str]]:
-    """Fields of a condition and what is wrong with each; `allowed` is what it may test."""
+    """Invalid fields of a condition, with the problem of each; `allowed` is what it may test."""
     tested = [name for name in _TESTED if getattr(condition, name)]
     if len(tested) != 1 or tested[0] not in allowed:
         yield "says", f"tests {', '.join(tested) or 'nothing'}; name one of {', '.join(allowed)}"

@@ -29,7 +29,7 @@ ADAPTERS: dict[str, TypeAdapter[Any]] = {
 VENDORS = ("nvidia", "amd")
 INTERCONNECTS = ("nvlink", "nvlink-bridge", "pcie")
 ENOUGH_LINES = 3
-"""Printed lines of a card between whose least and most its memory is taken to lie."""
+"""Number of printed lines of a GPU from which their least and most bound its memory."""
 _PLACE = r"vllm \d[\d.]*(?:post\d+)? [\w/.-]+\.py:\d+"
 _SOURCE = re.compile(rf"{_PLACE}(?: and {_PLACE})?", re.ASCII)
 """One or two files of releases with their lines."""
@@ -72,12 +72,12 @@ def _gpu_problems(table: GpuTable) -> Iterator[Problem]:
 
 
 def _totals(table: GpuTable) -> GpuTable:
-    """The table with the memory that a start will find on each card.
+    """Add to the table the memory that vLLM will find on each GPU.
 
-    What printed lines of the card show comes first; of fewer than three the band is not narrower than the widest
-    scatter that lines of one card have. Where there is none, it follows from nvidia-smi's figure, else from the size on
-    the box, times what lines of the cards that know both show of these, and is at most the whole of it, which drivers
-    under Windows show. What NVIDIA's driver keeps says nothing of others.
+    Printed lines of the GPU have priority; with fewer than three, the band is at least as wide as
+    the widest scatter of any GPU's lines. Without lines, it follows from nvidia-smi's size, else
+    from the nominal size, times the ratio on GPUs with both; it is at most the whole size, which
+    drivers under Windows report. Ratios of NVIDIA GPUs are not used for other vendors.
     """
     forms: dict[str, list[Gpu]] = {}
     for gpu in table.gpus:
@@ -162,7 +162,7 @@ def read_spec(path: Path, where: str, kind: str) -> Any:
 
 
 def kind_of(path: Path) -> str | None:
-    """What kind of specification a file is by its place and name; None: none at all."""
+    """Kind of specification of a file, by its folder and name; None if it is not one."""
     if path.absolute().parents[1].name == "models":
         return "model"
     return path.stem if path.stem in ADAPTERS and path.absolute().parent.name != "symptoms" else None

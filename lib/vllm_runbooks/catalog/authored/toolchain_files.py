@@ -20,7 +20,7 @@ _HOLE = re.compile(r"\{(\w{0,40})\}", re.ASCII)
 _OF_PATHS = frozenset(("die", "length"))
 _OF_NAMES = frozenset(("model", "prefill", "context", "width", "height", "dies", "modality", "remap"))
 _NAMED = frozenset((*(f"{what}_{kind}" for what in ("quantised", "compiled") for kind in KINDS), "converted", "dies"))
-"""What every version names."""
+"""Names that every version defines."""
 _GPU = ("needed", "advised", None)
 
 

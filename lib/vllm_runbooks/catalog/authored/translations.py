@@ -18,7 +18,7 @@ from vllm_runbooks.core.records import Facts
 
 T = TypeVar("T", Symptom, Rule)
 STAMP = "vllm-runbooks catalog translations --stamp"
-"""The command that says that a translation fits its English text."""
+"""Command that marks translations as up to date with their English text."""
 
 _COLUMNS = 118
 _CODE = re.compile(r"`([^`]+)`")
@@ -33,7 +33,7 @@ _KEPT = (
     ("name", _NAME),
     ("number", _NUMBER),
 )
-"""What a translation must hold as its English text does, and nothing else of that kind."""
+"""Elements that must be the same in a translation and its English text."""
 
 
 def unfolded(record: T) -> T:
@@ -54,7 +54,7 @@ def _tidied(texts: Any) -> Any:
 
 
 def problems(record: Symptom | Rule) -> Iterator[Problem]:
-    """What is wrong with the translations of a symptom or a rule, whatever their English texts were before."""
+    """Problems of the translations of a symptom or a rule, independent of earlier English texts."""
     for lang, translation in record.translations.items():
         location: Location = ("translations", lang)
         if lang not in LANGUAGES:
@@ -69,7 +69,7 @@ def problems(record: Symptom | Rule) -> Iterator[Problem]:
             yield (*location, "of", name), "is the digest of a missing text; remove it"
         for name, translation_pieces in translated.items():
             if name in old and name in translation.of:
-                continue  # told as stale: the English text that it was made from is not at hand
+                continue  # reported as stale: its original English text is unavailable
             pieces = english.get(name, ())
             if len(translation_pieces) != len(pieces):
                 yield (
@@ -117,11 +117,11 @@ def stale(record: Symptom | Rule) -> Iterator[Problem]:
 
 
 def stamped(path: Path, record: Symptom | Rule) -> str:
-    """The text of a file with digests that say: its translations fit the English texts of now."""
+    """Text of a file with digests that mark its translations as up to date."""
     data = read_yaml(path)
     lines = path.read_text(encoding="utf-8").split("\n")
     english = languages.texts(record)
-    # From the last one on: what is written moves what stands below.
+    # From the last one on: an insertion moves everything below it.
     for lang in sorted(record.translations, key=lambda name: -line_of(data, ("translations", name))):
         translation = record.translations[lang]
         made = ", ".join(f"{n}: {languages.digest(english[n])}" for n in languages.texts(translation) if n in english)

@@ -16,7 +16,10 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0
 
 
 def span(text: str, *, is_bare: bool = True) -> float | None:
-    """Seconds of a time such as 90s, 1.5h or 2w; None: it is none. Without a unit it is one only if `is_bare`."""
+    """Seconds of a duration such as 90s, 1.5h or 2w; None if invalid.
+
+    Without a unit it is valid only if `is_bare`.
+    """
     match = _SPAN.fullmatch(text)
     return None if match is None or not (match[2] or is_bare) else float(match[1]) * _UNITS[match[2]]
 
@@ -27,7 +30,10 @@ class Span(click.ParamType[float]):
     name = "time"
 
     def __init__(self, least: str = "0s", most: str | None = None) -> None:
-        """A time within these, which are worded as they would be given; None: of any length."""
+        """Accept durations between `least` and `most`, written as on the command line.
+
+        None means no limit.
+        """
         self.least, self.most = least, most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -92,17 +98,18 @@ _NUMBERS = {
 
 
 def number(_context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    """See that a number is one: no bound refuses `nan`."""
+    """Reject `nan`, which passes every bound."""
     if value is not None and math.isnan(value):
         raise click.BadParameter(f"nan is not a {_NUMBERS[parameter.metavar or 'S']}.")
     return value
 
 
 def value(form: str, says: str, kind: click.ParamType[Any] | None = None, **more: Any) -> Callable[[_F], _F]:
-    """An option with a value; a default is shown, and no number is `nan`.
+    """An option with a value; a default is shown, and `nan` is rejected.
 
     Args:
-        form: Its names, perhaps its parameter, and as what its value is shown, as in "-o --output out FILE".
+        form: Its names, optionally its parameter, and its metavar, as in "-o --output out
+            FILE".
         says: Its help.
         kind: Its type; by default text.
         more: Further arguments of `click.option`.

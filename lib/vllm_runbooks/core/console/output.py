@@ -75,7 +75,7 @@ def _told(stream: TextIO) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        # The reader of a pipe went away: nothing is left to say to it, and the exit status still says how it was.
+        # The reader of the pipe has exited: discard further output and keep the exit status.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

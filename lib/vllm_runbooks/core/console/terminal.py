@@ -73,7 +73,7 @@ def command_line(*words: str) -> str:
 
 @contextmanager
 def waiting(text: str) -> Iterator[None]:
-    """Say on standard error what goes on, if it takes more than a second and somebody watches."""
+    """Report on standard error what is running if it takes more than a second in a terminal."""
     if not sys.stderr.isatty():
         yield
         return

@@ -81,7 +81,10 @@ _CODE = re.compile(r"[A-Za-z_][\w.]{0,80}[(\[]")
 
 
 def find(text: str, lowered: str) -> Iterator[tuple[re.Match[str], str]]:
-    """What may be secret, as the group `value` of a match, with its kind; `lowered` is the text in small letters."""
+    """Possible secrets as the group `value` of a match, with their kind.
+
+    `lowered` is the text in lower case.
+    """
     if "pass" in lowered or "pw" in lowered:
         yield from ((match, "password") for match in _SHORT.finditer(text) if _is_password(match))
     if any(name in text for name in (*_WORDS, *_CODED)):

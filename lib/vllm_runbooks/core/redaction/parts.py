@@ -9,11 +9,14 @@ from itertools import pairwise
 from typing import Any
 
 MIN_AGAIN = 8
-"""Shortest value that is looked for wherever else it stands."""
+"""Minimum length of a value that is replaced everywhere else, too."""
 
 
 class LazyPattern:
-    """A pattern that is compiled when it is first used: most texts need few of them, and some take milliseconds."""
+    """A pattern that is compiled at first use.
+
+    Most texts need few of them, and some take milliseconds.
+    """
 
     def __init__(self, source: str, flags: int = 0) -> None:
         self._source, self._flags = source, flags

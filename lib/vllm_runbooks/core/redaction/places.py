@@ -1,8 +1,8 @@
-"""Find secrets in a text: by their form, by a name next to them, and by their value where it is known.
+"""Find secrets in a text by their form, by an adjacent name, and by known values.
 
-Found are tokens that name their issuer, values with a secret's name, credentials in headers and URLs, and private keys;
-also coloured, escaped, in base64, and wrapped over lines. Counts, hashes, UUIDs, versions and token *ids* are no
-secrets: nothing is one only because it looks random.
+The forms are tokens with a known prefix, values with a secret's name, credentials in headers and
+URLs, and private keys; also coloured, escaped, in base64, and wrapped over lines. Counts, hashes,
+UUIDs, versions and token *ids* are not secrets: looking random is not enough.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROW = 16
 _MAX_COUNT = 7
 """Digits of a count; a longer number may be a secret."""
 PART = 8
-"""Characters of such a value by which a part of it is known where a text begins or ends inside it."""
+"""Length of the part of such a value that identifies it if a text begins or ends within it."""
 
 _MIXED = r"(?=[A-Za-z0-9_-]{0,60}?\d)"
 """Ahead of a token of general form: a digit, which a word does without."""
@@ -64,7 +64,7 @@ _ISSUED = LazyPattern(
     f"{_APART}(?:" + "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _ISSUERS.items()) + ")", re.ASCII
 )
 _SK = re.compile(rf"{_APART}sk-(?P<value>[A-Za-z0-9_-]{{16,250}})", re.ASCII)
-"""A key in OpenAI's form, which models may be named in: `_is_key` tells."""
+"""A key in OpenAI's form, which may be a model name: `_is_key` decides."""
 _HOOK = LazyPattern(
     r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/bot"
     r"|/webhook/send\?key=|oapi\.dingtalk\.com/robot/send\?access_token=|open\.feishu\.cn/open-apis/bot/v2/hook/)"
@@ -117,7 +117,7 @@ _WORD = r"(?:[^\s\x00-\x1f\"',;)\]}]|[,;)\]}](?![\s\"',;)\]}]|\Z|[\w-]{1,60}[=:]
 """A value without quotes: up to a blank, or to a comma or bracket behind which the next field begins."""
 _GAP = r"[ \t]{0,8}"
 _BREAK = r"\r?\n[ \t]{1,60}(?:-[ \t]{1,4})?"
-"""A line's end behind which a value stands indented, or as a list's first item."""
+"""Line end before an indented value, or before the first item of a list."""
 _ANNOTATION = r"(?::[ \t]{0,4}(?:str|bytes|SecretStr|Optional\[(?:str|SecretStr)\])(?:[ \t]{0,4}\|[ \t]{0,4}None)?)?"
 _NAMED = LazyPattern(
     rf"(?P<name>{_SENSITIVE})"
@@ -137,7 +137,7 @@ _ITEM = re.compile(
 _MORE = re.compile(
     r"(?:[ \t]{1,8}|[ \t]{0,8}\\\r?\n[ \t]{0,40})(?P<quote>[\"']?)(?P<value>(?!-)[^\s\"'\\;|&<>`]{1,2000})"
 )
-"""One more word behind an option that takes several keys."""
+"""Additional word after an option that accepts several keys."""
 _MORE_QUOTED = re.compile(r"[\"'],\s{0,40}[\"'](?P<value>(?!-)[^\s\"'\\]{1,2000})(?=[\"'])")
 _MORE_LISTED = re.compile(
     r"[\"']?\r?\n[ \t]{1,60}-[ \t]{1,4}[\"']?(?P<value>(?!-)[^\s\"'\\:]{1,2000})(?=[\"']?[ \t]{0,8}(?:\r?\n|\Z))"
@@ -145,7 +145,7 @@ _MORE_LISTED = re.compile(
 _FAULT = re.compile(r"(?:Invalid|Missing|Expired|Unknown)\Z")
 """In front of a secret's name where both are an error's: `InvalidAuthToken: Authentication token is missing`."""
 _VERBS = frozenset({"is", "was", "not", "must", "has"})
-"""What a message says of a variable: `VLLM_API_KEY: is not set`."""
+"""Words after a variable's name in a message: `VLLM_API_KEY: is not set`."""
 _GOES_ON = re.compile(r" [a-z]{2,20}(?:[ ,.;]|\s|\Z)")
 """A sentence, behind its first word."""
 _COMMAND = re.compile(r"vllm|api_server|docker |podman |python|\$ |--model|serve ")
@@ -182,7 +182,7 @@ _MAYBE_NAMED = re.compile(
     r"|_auth|masterauth|url)(?:_base|_v?\d{1,2})?[\\\"']{0,4}(?:[\s=:%,\\\]]|\Z)",
     re.ASCII,
 )
-"""What every lower-cased text with a named secret holds: far quicker to look for than the name itself."""
+"""Parts of all named secrets in lower-cased text: much faster to search than the names."""
 _URL = LazyPattern(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20}://)"
     r"(?:(?P<user>[^\s/:@\"'<>]{0,200}):(?P<value>[^\s/@]{1,200}(?:@[^\s/@?#,;\"']{1,200}){0,3})|(?P<only>[^\s/:@]{16,300}))@",
@@ -200,10 +200,11 @@ _LOGIN = LazyPattern(
     r"|\bmysql\b[^\n]{0,100}?\s-p(?P<mysql>[^\s\"'-][^\s\"']{0,200})",
     re.ASCII,
 )
-"""Logins whose secret has no name of its own: `.netrc` and the command lines of clients."""
+"""Logins whose secret has no name: `.netrc` and the command lines of clients."""
 _REGISTRY_LOGIN = LazyPattern(rf"\b{_REGISTRY}\b(?>[^\n]{{0,80}}?\blogin\b)", re.ASCII)
 _AFTER_LOGIN = 400
-"""Characters behind a login that its password stands within, on its line or on those that a backslash joins to it."""
+"""Maximum distance of a password from its login, on the same line or on lines joined by a
+backslash."""
 _OF_LOGIN = tuple(
     LazyPattern(source, re.ASCII)
     for source in (
@@ -241,7 +242,7 @@ _TEXT = r"[bruf]{0,2}[\"'](?P<value>[^\"'\n]{1,400})[\"']"
 _FIRST = r"[\"'][^\"'\n]{0,200}[\"'],\s{0,20}"
 """A user's name, as the argument in front of the password."""
 _DEFAULT = rf"(?:[^()]|\([^()]{{0,80}}\)){{0,200}}?\bdefault[ \t]{{0,4}}=[ \t]{{0,4}}{_TEXT}"
-"""What an option has where it is not given, among its other arguments."""
+"""Default of an option, among its other arguments."""
 _IN_CODE = tuple(
     LazyPattern(source, re.ASCII | re.IGNORECASE)
     for source in (
@@ -277,7 +278,7 @@ _PEM_LINE = LazyPattern(
     r"|(?P<body>=?[A-Za-z0-9+/]{1,200}={0,2})|)(?=[ \t│|]{0,200}\r?(?:\n|\Z))",
     re.ASCII,
 )
-"""Of a private key whose end is not shown: what goes on behind its beginning, and each further line."""
+"""Private key whose end is missing: the text after its beginning, and each further line."""
 _PEM_TAIL = re.compile(r"[\s│|>]{0,8}(?P<body>[A-Za-z0-9+/]{2,200}={0,2})[ \t\r]{0,4}\n", re.ASCII)
 _PEM_LINE_REACH = 260
 """Characters within which a line of a key begins: the longest one, with its frame."""
@@ -285,7 +286,7 @@ _MAX_KEY_LINES, _SHORTEST_KEY_LINE = 400, 16
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/]{32,200}={0,2}", re.ASCII)
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,12000}={0,2}", re.ASCII)
 _UNPRINTED = re.compile(r"[\x00-\x08\x0e-\x1a\x7f\ufffd]")
-"""Of which a text in base64 holds little; random words do not."""
+"""Characters that decoded base64 text rarely contains, unlike random words."""
 _HEX = re.compile(r"[0-9a-fA-F-]+\Z|[0-9_]+\Z")
 
 _ISSUED_TRIGGERS = (
@@ -321,13 +322,14 @@ _BEFORE = 32
 _COLOUR = r"\d{0,3}(?:;\d{1,3}){0,6}m"
 _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u00ad\u200b-\u200f\u2060\ufeff"
 _CODE = LazyPattern(
-    # One set of first characters, told apart behind it: a search skips all others at once.
+    # A single set of first characters: the search skips all others.
     rf"[{_CONTROLS}%\\&\[^](?:(?<=\x1b)(?:\[[0-?]{{0,32}}[ -/]{{0,4}}[@-~]|[@-Z\\-_])"
     r"|(?<=%)(?:25){0,3}(?P<percent>[2-7][0-9A-Fa-f])"
     rf"|(?<=\\)\\{{0,2}}(?:u00(?P<unicode>[2-7][0-9A-Fa-f])|(?:u001[bB]|x1[bB]|033|e)\[{_COLOUR}|(?P<quote>[\"']))"
     rf"|(?<=&)(?P<entity>quot|apos|amp|lt|gt|#34|#39|#x27|#x22);|(?<=\[){_COLOUR}|(?<=\^)\[\[{_COLOUR}|(?<=[{_CONTROLS}]))"
 )
-"""What stands between the characters of a text, or for one of them: colours, percent signs, escapes, entities."""
+"""Separators between the characters of a text, or codes for them: colours, percent signs, escapes,
+entities."""
 _MAYBE_CODED = LazyPattern(
     rf"[{_CONTROLS}%\\&\[](?:(?<=[{_CONTROLS}])|(?<=%)[2-7][0-9A-Fa-f]|(?<=%)25|(?<=\\)[uxe0\\\"']|(?<=&)[qalg#]|(?<=\[){_COLOUR})"
 )
@@ -341,21 +343,22 @@ _TURN_OF_WEB_TOKEN = LazyPattern(
     r"[ \t│|]{0,200}\r?\n(?P<margin>[ \t│|]{0,200})(?P<rest>[A-Za-z0-9_.-]{1,2000})(?=[ \t│|]{0,200}(?:\r?\n|\Z))",
     re.ASCII,
 )
-"""The same of a web token, whose parts have dots between: a row is all that its line holds."""
+"""Like `_TURN` for a web token, whose parts are separated by dots: it fills the line."""
 _WEB_TOKEN = "eyJ"  # noqa: S105 - how its first part begins
 _OF_TURN, _MAX_MARGIN, _MIN_TURN = string.ascii_letters + string.digits + "_+/~=-", 160, 3
-"""Of the last line of a wrapped secret: its characters, and how many of them follow on how wide a margin."""
+"""Characters of the last line of a wrapped secret, the widest margin, and their least number."""
 _MARGIN = re.compile(r"[^\n]{0,160}?(?:\]|\||│|:)[ \t│|]{1,8}")
-"""What a logger or a box puts in front of every line."""
+"""Prefix of every line by a logger or a box."""
 _OBJECT = r"(?:self|args|os|config|settings|cls|kwargs|options|request|envs?|app|ctx|get_[A-Za-z_]{1,40}|getenv)"
 _SHUT = LazyPattern(
     r"<(?:[^<>\s]{1,200}|[A-Za-z_.,'/ -]{1,80}(?: at 0x[0-9a-f]{1,16})?(?<![ -]))>|\$\([^()\n]{1,200}\)"
     rf"|{_OBJECT}(?:\.[A-Za-z_]{{1,80}}|\((?:[^()\n]|\([^()\n]{{0,80}}\)){{0,200}}\)|\[[^\[\]\n]{{0,200}}\]){{1,8}}",
     re.IGNORECASE,
 )
-"""What is closed and no value: a placeholder, a shell's command, a call or an index in a line of code."""
+"""Bracketed text that is not a value: a placeholder, a shell command, a call or an index in
+code."""
 _CALLED = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){1,8}\((?:[A-Za-z_]\w{0,60}=)?\Z", re.ASCII)
-"""A method's call as far as its first quote: what is secret in it is what stands within."""
+"""A method call up to its first quote: the secret is within the quotes."""
 _ARGUMENT = re.compile(r"(?P<quote>[\"'])(?P<value>(?:\\[^\n]|(?!(?P=quote))[^\n\\]){1,4000})")
 _HARMLESS = LazyPattern(
     r"(?:none|null|nil|true|false|empty|undefined|unset|redacted|(?:not[ _-])?set|\*+|x{3,}"
@@ -367,10 +370,10 @@ _HARMLESS = LazyPattern(
     r"|your[ _-][A-Za-z _-]{0,80}|f?[\"'])\Z",
     re.IGNORECASE,
 )
-"""Values that are none: unset, masked already, a variable, a type, a line of code."""
+"""Values that are not secrets: unset, already masked, a variable, a type, a line of code."""
 _PROSE = re.compile(r"[a-z]{1,14}\Z")
 _REFERENCE = re.compile(r"\$\{?[A-Za-z0-9_]{0,80}\Z", re.ASCII)
-"""A shell's variable, named to be read: what stands behind it is no value of it, unless it is its default."""
+"""A shell variable that is read: the text after it is not its value, unless it is its default."""
 _ASSIGNED = re.compile(r"=|%3d|:(?!\Z)", re.IGNORECASE)
 _OPTION = re.compile(r"(?:(?<![\w-])|(?<=\\[nrt]))--?[\w-]{0,60}\Z", re.ASCII)
 
@@ -382,7 +385,7 @@ class Secret(NamedTuple):
     end: int
     kind: str
     begin: int
-    """Where what tells that it is one begins, its name for example."""
+    """Start of the text that identifies it as a secret, such as its name."""
 
 
 def names_secret(name: str) -> bool:
@@ -399,7 +402,7 @@ def tellings(secret: Secret, printed: str) -> list[str]:
 
 
 def key_begun(text: str) -> int | None:
-    """Start of the line of a private key that continues behind the text; None if there is none."""
+    """Start of the line of a private key that continues after the text; None if there is none."""
     begin = _PEM.match(text, max(text.rfind("-----BEGIN", max(len(text) - MAX_KEY, 0)), 0))
     if begin is None or _PEM_END.search(text, begin.end()) or text[_end_of_key(text, begin) :].strip(" \t\r\n│|"):
         return None
@@ -523,7 +526,7 @@ def _look(text: str, values: Iterable[str]) -> list[Secret]:
 
 
 def _meant(match: re.Match[str]) -> str:
-    """Character that an escape stands for; empty for a colour."""
+    """Character of an escape; empty for a colour."""
     if not match.lastgroup:
         return ""
     if match["quote"]:
@@ -659,7 +662,7 @@ def _secret(match: re.Match[str], group: int | str, kind: str) -> Secret:
 
 def _is_none(value: str) -> bool:
     if _MAYBE_CODED.search(value):
-        # A value ends in front of its last entity's semicolon; its quotes may be entities as well.
+        # A value ends before its last entity's semicolon; its quotes may be entities as well.
         value = _CODE.sub(_meant, f"{value};").rstrip(";").strip("\"'")
     if (escaped := _ESCAPED_END.search(value, max(len(value) - 20, 1))) is not None:
         value = value[: escaped.start()]
@@ -690,7 +693,7 @@ def _is_key(value: str) -> bool:
 
 
 def _start_of_key(text: str, end: int) -> int:
-    """Start of a private key whose first line is missing: all lines but the last have one length."""
+    """Start of a private key without its first line: all lines but the last have one length."""
     start, length = end, 0
     for number in range(_MAX_KEY_LINES):
         before = text.rfind("\n", max(start - _PEM_LINE_REACH, 0), max(start - 1, 0)) + 1
@@ -924,7 +927,7 @@ def _turn(text: str, end: int, of: LazyPattern = _TURN) -> int | None:
     margin = _MARGIN.match(text, start)
     after = newline + 1
     if margin and margin.end() <= end and text.startswith(margin[0], after):
-        # The same logger's or box's margin: what stands behind it goes on.
+        # The same prefix of a logger or a box: the text after it continues.
         line = text[end : newline + 1] + text[after + len(margin[0]) : after + len(margin[0]) + 2200]
         turn, shift = of.match(line), end + len(margin[0])
     else:

@@ -1,6 +1,6 @@
-"""Replace secrets in any text that leaves the library, each by a placeholder that stays the same within one run.
+"""Replace secrets in any text that leaves the library with placeholders, consistently within a run.
 
-The functions share one `Redactor`; use one of its own where placeholders and counts belong to one run.
+The functions share one `Redactor`; use a separate one if placeholders and counts belong to one run.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Windows:
 
     def __init__(self) -> None:
         self.cut = 0
-        """Where the window taken last ends and the next one begins."""
+        """End of the last window, and start of the next."""
         self._waiting: list[str] = []
         self._length = 0
 
@@ -69,8 +69,8 @@ class _Windows:
 class Redactor:
     """Replaces the secrets of one run: the same value by the same placeholder everywhere.
 
-    A value that is named once is replaced from then on also where it stands without its name; `text` and `learn` look
-    at the whole document first, so there it is replaced in front of its name too.
+    Once a value was found by its name, it is also replaced without the name; `text` and `learn`
+    read the whole document first, so earlier occurrences are replaced too.
     """
 
     def __init__(self) -> None:
@@ -82,10 +82,10 @@ class Redactor:
         """Known values: the first ones, then the others, the latest last."""
         self._first: set[str] = set()
         self._edges: Counter[str] = Counter()
-        """What known values begin and end with: a short text is quickly seen to hold none of it."""
+        """Edges of known values: a fast check that a short text has none of them."""
         self._before = ""
         self._lock = threading.RLock()
-        """A guard says its lines while another thread reads the log that it is about."""
+        """The supervisor prints lines while another thread reads the log."""
 
     def text(self, whole: str) -> str:
         """A whole text with its secrets replaced."""
@@ -118,7 +118,7 @@ class Redactor:
             return self._replaced(value, whole)
 
     def learn(self, parts: Iterable[str]) -> None:
-        """Take in the secrets of a document, so that they are replaced wherever they stand later on."""
+        """Record the secrets of a document, so that later occurrences are replaced."""
         for _ in self.watch(parts):
             pass
 
@@ -127,7 +127,7 @@ class Redactor:
             self.learn([_stem(name)])
 
     def watch(self, parts: Iterable[str]) -> Iterator[str]:
-        """Yield the parts of a document unchanged, and take in its secrets as they pass."""
+        """Yield the parts of a document unchanged, and record its secrets."""
         windows = _Windows()
         for part in parts:
             for text in windows.take(part):
@@ -294,7 +294,7 @@ def _going_on(text: str) -> str:
 
 
 def _cut(text: str, secrets: list[Secret]) -> int:
-    """Where to cut a window: at a line's end if possible, and never between a secret and its name."""
+    """Position to cut a window: if possible at a line end, never between a secret and its name."""
     cut = text.rfind("\n", _WINDOW // 2, _WINDOW) + 1 or text.rfind(" ", _WINDOW // 2, _WINDOW) + 1 or _WINDOW
     for secret in sorted(secrets, key=lambda secret: secret.end, reverse=True):
         if secret.begin < cut < secret.end:

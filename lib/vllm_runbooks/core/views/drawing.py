@@ -15,7 +15,7 @@ END = 62
 ROW, BAR = 42, 22
 HAIR = "#8886"
 MAX_ROWS = 24
-"""Bars of a picture, far more than a screen holds; what lies beyond is left to the tables."""
+"""Maximum number of bars in a chart; further rows are in the tables only."""
 LINES = ("#3f7fc1", "#c9862b", "#8a63c9", "#2f9c8f", "#d05a4e", "#8a94a0")
 
 

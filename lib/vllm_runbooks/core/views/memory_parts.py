@@ -31,14 +31,14 @@ _SUMS = {
     "rest": ("everything else, and free", "#8884", "", _DARK_INK),
     "not stated": ("not stated", "#8a939c", "|", _DARK_INK),
 }
-"""What several parts come to, where a message or a summary tells no more."""
+"""Sum of several parts, if a message or a summary does not separate them."""
 _LOOKS = PARTS | _SUMS
 _SMALL = 12
 _BAR_WIDTH, _BAR_HEIGHT = 520, 26
 
 
 def part_name(part: str) -> str:
-    """What a part is called in pictures."""
+    """Display name of a part."""
     return _LOOKS[part][0]
 
 
@@ -54,7 +54,7 @@ def segment(part: str, x: float, y: float, wide: float, high: float, *, title: s
 
 
 def swatch(part: str) -> str:
-    """The look of a part beside its row in a table."""
+    """Legend of a part next to its table row."""
     return f'<svg width="14" height="14" viewBox="0 0 14 14">{segment(part, 0.5, 0.5, 13, 13)}</svg>'
 
 

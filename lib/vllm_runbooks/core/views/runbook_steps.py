@@ -16,22 +16,22 @@ _WIDEST = "max-width:60em"
 
 @dataclass(frozen=True)
 class StepText:
-    """What a step says, in sentences; `code` in backticks."""
+    """Text of a step, in sentences; `code` in backticks."""
 
     fact: str = ""
     so: str = ""
     do: str = ""
     command: str = ""
-    """What to copy for it."""
+    """Command to copy for it."""
 
 
 def step(
     facts: StepText | Sequence[StepText | None] | None, evidence: Mapping[str, RenderedView | None]
 ) -> RenderedView:
-    """A step with its evidence, each piece folded under its name; pieces with nothing to say are left out.
+    """A step with its evidence, each piece folded under its name; empty pieces are left out.
 
     Args:
-        facts: One fact with what follows, or several; None where there is none.
+        facts: One fact with its consequences, or several; None if there is none.
         evidence: Views by their names.
     """
     texts = [facts] if isinstance(facts, StepText) else [text for text in facts or () if text is not None]

@@ -64,7 +64,7 @@ def _frame(names: tuple[str, float], longest: float, unit: str, rows: int) -> tu
 
 
 def _bar(x: float, y: float, wide: float, fill: str, title: str) -> str:
-    # A hair of the page between two parts keeps them apart.
+    # A thin gap separates adjacent parts.
     return rect(x, y, wide - 0.8 if wide > 2 else wide, BAR, fill, title=title)
 
 

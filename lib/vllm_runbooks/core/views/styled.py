@@ -17,7 +17,7 @@ from vllm_runbooks.core.views.elements import AMBER, BLUE, COLUMNS, GREEN, GREY,
 
 
 class Tone(StrEnum):
-    """What a span means. It is never the only thing that says so: words and signs stand beside it."""
+    """Meaning of a span. Words and signs always express it as well."""
 
     HEADING = "heading"
     BAD = "bad"
@@ -42,7 +42,7 @@ OUTCOME_TONES = {
     Outcome.UNKNOWN: Tone.WARN,
 }  # fmt: skip
 GROUNDS = {Tone.BAD: RED, Tone.WARN: AMBER, Tone.GOOD: GREEN, Tone.HINT: BLUE, Tone.FAINT: GREY}
-"""Colour of what says a tone in HTML: the ground of a badge, the edge of a quotation."""
+"""Colour of a tone in HTML: the background of a badge, the border of a quotation."""
 
 TextSpan = tuple[str, Tone | None]
 
@@ -89,11 +89,12 @@ def listed(items: Sequence[Words], between: str = ", ") -> Styled:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How wide things may be, in columns; None: as wide as they are."""
+    """Widths in columns; None for no limit."""
 
     prose: int = COLUMNS
     loose: int | None = None
-    """Of sentences that are one line each where they are piped, so that a program can read them by line."""
+    """Width of sentences that stay on one line when piped, so that a program can read them by
+    line."""
     table: int | None = None
 
 
@@ -101,7 +102,7 @@ class TextBlock(Protocol):
     """A piece of a view."""
 
     def lines(self, layout: Layout) -> list[Styled]:
-        """Its lines in a layout."""
+        """Lines of the block in a layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +212,7 @@ def wrapped(text: Words, width: int, indent: str, first: Words | None = None, mo
         begun = lead if number == 0 else styled(indent)
         body = line[len(str(begun)) :]
         start = whole.find(body, at)
-        if start < 0:  # the last line where there were too many
+        if start < 0:  # the last line if there were too many
             body = body.removesuffix(_ELLIPSIS)
             start = whole.find(body, at)
             lines.append(begun + words.part(start, start + len(body)) + _ELLIPSIS)

@@ -1,6 +1,6 @@
-"""The summary of an answer: what a person sees first, as one record for terminal, notebook and page.
+"""Summary of an answer, as one record for terminal, notebook and page.
 
-Colour is severity, dots are certainty, and words stand beside both.
+Colour is severity, dots are certainty, and both are also expressed in words.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ WIDEST = 100
 _STATE = 9
 _BAR = 22
 _INDENT = " " * 8
-"""Of what stands below a fix."""
+"""Indentation of the lines below a fix."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """What is wrong, or was noticed: a sentence, how certain it is, and the line that proves it."""
+    """A problem or observation: a sentence, its certainty, and the line that proves it."""
 
     sign: str
     """"✗" (wrong), "!" (notice) or "?" (unknown)."""
@@ -56,9 +56,9 @@ class Statement:
     is_whole: bool = False
     """Whether the quote is not cut at the end of its line: it is all there is to go by."""
     effect: str = ""
-    """What follows from it."""
+    """Consequence."""
     action: str = ""
-    """What to do about it; empty where the fix says so."""
+    """Action; empty if the fix describes it."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class SuggestedFix:
     checks: tuple[tuple[str, str], ...] = ()
     """Name and sign of each validation; empty if there is nothing to validate."""
     note: str = ""
-    """What the user may give to have it validated."""
+    """Input that would allow its validation."""
     is_command: bool = True
     """Whether the change is text of a command, not a sentence."""
     command: str = ""
@@ -84,7 +84,7 @@ class NamedMemory:
     name: str
     use: MemoryUse
     text: str
-    """What it comes to, in words."""
+    """Result as text."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class SummaryTable:
 
 @dataclass(frozen=True)
 class Step:
-    """What to do next, perhaps with a command."""
+    """A next step, optionally with a command."""
 
     name: str
     text: str
@@ -118,9 +118,9 @@ class Summary:
     state: str
     tone: Tone
     about: tuple[str, ...]
-    """What the answer is about, as far as known: file, release, model, GPUs."""
+    """Subject of the answer, as far as known: file, release, model, GPUs."""
     sentence: str = ""
-    """What a healthy state comes to."""
+    """Description of a healthy state."""
     statements: tuple[Statement, ...] = ()
     """The cause; without one, what was noticed."""
     fix: SuggestedFix | None = None
@@ -234,7 +234,7 @@ def _width(layout: Layout) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """What an answer is about, broken between its parts only."""
+    """Subject of an answer, with line breaks only between its parts."""
 
     parts: Sequence[str]
     first: Styled

@@ -38,7 +38,7 @@ def rendered(summary: Summary) -> RenderedView:
 
 
 def summary_html(summary: Summary) -> str:
-    """The summary as a card, without a script; text of a log is escaped."""
+    """The summary as an HTML card, without scripts; text of a log is escaped."""
     tone = GROUNDS.get(summary.tone, GREY)
     first, *rest = [escape(part) for part in summary.about] or [""]
     about = " · ".join([tag("b", first), *rest]) if first else ""

@@ -1,4 +1,4 @@
-"""Text in the columns of a terminal: a Chinese character takes two, and a line may end between any two of them."""
+"""Width of text in a terminal; a Chinese character takes two columns, with breaks anywhere."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def wrap(
 
 
 _UNIT = re.compile(rf" ?(?:[{_OPENING}]*(?:[^\s\u1100-\U0003ffff]+|[^\s])[{_CLOSING}]*)")
-"""What no line end may part: a word, or a sign of Chinese, with the signs that cling to it."""
+"""Unbreakable unit: a word, or a Chinese character, with its adjacent punctuation."""
 
 
 def _units(text: str, most: int) -> Iterator[str]:

@@ -63,7 +63,7 @@ def leftovers(names_to_remove: tuple[str, ...], form: str) -> int:
 
 
 def _summary(items: Sequence[Leftover], kept: Sequence[Leftover]) -> Summary:
-    """What is left and what was removed, what is proven first."""
+    """Remaining and removed leftovers, proven ones first."""
     gone = [f"{item.kind} {item.name}" for item in items if item not in kept]
     removed = [f"removed: {', '.join(gone)}"] if gone else []
     if not kept:

@@ -33,11 +33,11 @@ _BINDING = ("VLLM_", "NCCL_", "GLOO_", "TP_", "UCX_", "TORCH_", "RAY_")
 
 @dataclass(frozen=True)
 class Fact:
-    """Something that is told of a node in one word or a few."""
+    """A fact of a node in one or a few words."""
 
     what: str
     of: Callable[[NodeFacts], str | None]
-    """Its value; None: unknown."""
+    """Its value; None if unknown."""
 
 
 def _package(*names: str) -> Callable[[NodeFacts], str | None]:
@@ -109,7 +109,7 @@ def values(fact: Fact, nodes: Sequence[NodeFacts]) -> dict[str, str | None]:
 
 
 def differ(by_node: Mapping[str, str | None]) -> bool:
-    """Whether what is known of it is not the same everywhere."""
+    """Whether the known values differ."""
     return len({value for value in by_node.values() if value is not None}) > 1
 
 
@@ -162,7 +162,7 @@ def variables(nodes: Sequence[NodeFacts]) -> dict[str, dict[str, str | None]]:
         by_node = {
             node.name: None if node.environment is None else node.environment.get(name, "not set") for node in nodes
         }
-        # A placeholder stands for a value that only its own node has seen.
+        # A placeholder replaces a secret that is unique to its node.
         if any((value or "").startswith(_SECRET) for value in by_node.values()):
             by_node = {n: "set" if (value or "").startswith(_SECRET) else value for n, value in by_node.items()}
         if differ(by_node):

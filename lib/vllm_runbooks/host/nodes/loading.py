@@ -60,13 +60,13 @@ def _node_texts(name: str | Evidence) -> Iterator[tuple[str, str]]:
 
 
 def nodes(*snapshots: str | Evidence, model: str = "") -> CheckedCluster:
-    """Several nodes with their differences, and what a server over all of them would meet.
+    """Several nodes with their differences, and the consequences for a server over all of them.
 
-    A snapshot is a file of `cluster check --out` or `inventory -o`, a folder of such files, a recorded case, or loaded
-    evidence. `model` is the path of the model that every node must have.
+    A snapshot is a file of `cluster check --out` or `inventory -o`, a folder of such files, a
+    recorded case, or loaded evidence. `model` is the path of the model that every node must have.
 
     Raises:
-        InputError: one of them cannot be read, or holds no node.
+        InputError: A snapshot cannot be read, or has no node.
     """
     from vllm_runbooks.host import nodes as clusters
 

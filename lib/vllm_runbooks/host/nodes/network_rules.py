@@ -63,7 +63,7 @@ def ip_wrong(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 
 def ip_apart(context: ClusterRuleContext) -> Iterator[RuleHit]:
-    """A `VLLM_HOST_IP` at which nobody reaches the node, while another address of it is reached."""
+    """A `VLLM_HOST_IP` that no node reaches, while another address of the node is reachable."""
     for node in context.nodes:
         address, route = variable(node, HOST_IP), context.matrix.chosen.get(node.name)
         if address is None or address not in (addresses(node) or ()) or route is None or route.address == address:
@@ -137,7 +137,7 @@ def _selections(context: ClusterRuleContext) -> Iterator[tuple[NodeFacts, str, t
 
 
 def _hits_by_value(faults: Iterable[tuple[NodeFacts, str, str]]) -> Iterator[RuleHit]:
-    """One hit for each value, of one variable or both; a fault is a node, a variable and what is wrong with it."""
+    """One hit per value of a variable; a fault is a node, a variable and a problem."""
     by_node = grouped(((node.name, variable(node, name), wrong), name) for node, name, wrong in faults)
     yield from grouped_hits(
         (node, NodeWords(f"{_are(names)} {value} on", f", {wrong}")) for (node, value, wrong), names in by_node.items()
@@ -165,7 +165,7 @@ def interface_loopback(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 
 def interface_apart(context: ClusterRuleContext) -> Iterator[RuleHit]:
-    """Variables that select interfaces at which nobody reaches the node, while another leads to the others."""
+    """Variables that select unreachable interfaces, while another one leads to the other nodes."""
     faults = []
     for node, name, interfaces in _selections(context):
         route = context.matrix.chosen.get(node.name)
@@ -260,7 +260,7 @@ def blocked(*states: Reachability, one_way: bool = False) -> Callable[[ClusterRu
             for (state, ports, sources), blocks in by_sources.items()
         }
         for (state, ports, sources, targets), blocks in list(by_ends.items()):
-            # What was reported with the other direction is gone.
+            # Both directions are one hit.
             if by_ends.pop((state, ports, sources, targets), None) is not None:
                 yield _blocked_hit(blocks, by_ends.pop((state, ports, targets, sources), []), state, ports)
 
@@ -274,7 +274,7 @@ def _blocked_hit(
     ends = dict.fromkeys((block.target, block.address) for block in (*blocks, *back))
     places = [f"{name} at {address}" for name, address in ends]
     what = "any port that was tried" if blocks[0].is_whole else f"port{'s' * (len(ports) > 1)} {listed(ports)}"
-    # What joins them all is at fault: one node that reaches nobody, or one that nobody reaches.
+    # Report the common end: one node that reaches no other, or one that no other reaches.
     nodes = sources if len(sources) < len(targets) else targets
     if back:
         nodes = (*sources, *targets) if len(sources) == len(targets) else nodes

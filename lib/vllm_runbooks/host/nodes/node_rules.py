@@ -42,7 +42,10 @@ def differs(fact: Fact) -> Callable[[ClusterRuleContext], Iterator[RuleHit]]:
 
 
 def python(context: ClusterRuleContext) -> Iterator[RuleHit]:
-    """Versions of Python: fatal with Ray, which refuses another; other launches may work."""
+    """Python versions: a difference is fatal with Ray, which rejects it.
+
+    Other launches may work.
+    """
     has_ray = any(compared.RAY.of(node) not in (None, compared.ABSENT) for node in context.nodes)
     for hit in differs(compared.PYTHON)(context):
         yield replace(hit, severity=None if has_ray else Severity.DEGRADED)
@@ -61,7 +64,7 @@ def token(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 
 def single_node_findings(context: ClusterRuleContext) -> Iterator[RuleFinding]:
-    """Findings about a node's host alone that stand in the way of a launch there."""
+    """Findings about a single host that prevent a launch there."""
     by_text: dict[RuleFinding, list[str]] = {}
     for node, findings in context.host_findings.items():
         for finding in findings:
@@ -158,7 +161,10 @@ def clock(context: ClusterRuleContext) -> Iterator[RuleHit]:
 def low(
     limit: Callable[[HostFacts], float | None], least: float, form: str, text: str, fact: Fact
 ) -> Callable[[ClusterRuleContext], Iterator[RuleHit]]:
-    """A limit of hosts that is known and too low, `form` as it is printed within the text; below zero is no limit."""
+    """A known host limit that is too low.
+
+    `form` is its format in the text; a negative limit means no limit.
+    """
 
     def condition(context: ClusterRuleContext) -> Iterator[RuleHit]:
         limits = {node.name: limit(node.inventory.host) for node in context.nodes}

@@ -87,7 +87,7 @@ class Unread:
 
 @dataclass(frozen=True)
 class UnreadRemedy:
-    """What to do about a node that could not be asked: a row of `catalog/tables/unread_nodes.yaml`."""
+    """Action for a node that did not answer: a row of `catalog/tables/unread_nodes.yaml`."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
@@ -102,11 +102,11 @@ class Reachability(StrEnum):
     OPEN = "open"
     REFUSED = "refused"
     DROPPED = "dropped"
-    """No answer: a firewall drops it, or nobody has the address."""
+    """No answer: a firewall drops the packets, or no host has the address."""
     UNREACHABLE = "unreachable"
     """No route to the address."""
     UNKNOWN = "unknown"
-    """It could not be tried."""
+    """Not tested."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class NodeConnection:
     """"ray", "torch", "vllm", or "any" for a port that the system chose."""
     state: Reachability
     interface: str | None = None
-    """Of the source."""
+    """Interface of the source."""
     latency_ms: float | None = None
     """Median of several round trips."""
     bandwidth_mbit_s: float | None = None
@@ -159,7 +159,7 @@ class Collective:
     """An all-reduce that was run over every node."""
 
     backend: str
-    """Of `BACKENDS`."""
+    """One of `BACKENDS`."""
     size_mib: float
     limit_s: float
     ranks: tuple[RankOutcome, ...]
@@ -204,12 +204,12 @@ class Unmeasured:
 
 @dataclass(frozen=True)
 class NodeEnvironment:
-    """What a node needs in its environment for a server over all of them."""
+    """Environment variables of a node for a server over all nodes."""
 
     node: str
     variables: Mapping[str, str]
     reason: str
-    """What they are based on."""
+    """Reason for them."""
 
 
 @dataclass(frozen=True)
@@ -249,6 +249,6 @@ class NodePart:
     reason: str = ""
     """Why it is not used, or lost."""
     cpus: float | None = None
-    """CPUs for Ray; a run takes one."""
+    """CPUs for Ray; a run uses one."""
     facts: Mapping[str, Any] | None = None
     """Release of this tool, key of its catalog, Python, system and GPUs."""

@@ -64,7 +64,7 @@ _OUTCOMES = {
     ),
 }
 SELF, _ELSE_OPEN = "-", ", others open"
-"""In the matrix: a node to itself, and what stands behind the ports that are closed."""
+"""Cells of the matrix: a node to itself, and the suffix if other ports are open."""
 _DIFFERS = "differs"
 _UNKNOWN = "unknown"
 
@@ -102,7 +102,7 @@ def view(cluster: CheckedCluster) -> list[TextBlock]:
 
 
 def _head(cluster: CheckedCluster) -> Headline:
-    """The outcome; nobody should take nodes without a GPU for a cluster that serves on GPUs."""
+    """Result; nodes without a GPU are not recommended for a GPU cluster."""
     head = _OUTCOMES[cluster.ok].head
     has_none = bool(cluster.nodes) and all(compared.GPUS.of(node) == compared.NO_GPUS for node in cluster.nodes)
     return head._replace(why=f"{head.why}; no node has a GPU") if has_none else head
@@ -176,7 +176,7 @@ def _picked(cluster: CheckedCluster) -> Sequence[int]:
 
 
 def matrix(cluster: CheckedCluster) -> list[tuple[str, ...]]:
-    """From each node to each, in words: nobody should have to know what a colour means."""
+    """Reachability from each node to each as text, so that colours are not needed."""
     if not cluster.connections:
         return []
     names = [cluster.nodes[number].name for number in _picked(cluster)]
@@ -195,7 +195,7 @@ def matrix(cluster: CheckedCluster) -> list[tuple[str, ...]]:
 
 
 def _cell(attempts: Sequence[NodeConnection], address: str | None) -> str:
-    """What became of the attempts at the address that would be used, else of all."""
+    """Result of the connections to the address in use, else of all connections."""
     attempts = [attempt for attempt in attempts if attempt.address == address] or attempts
     if not attempts:
         return "not tried"
@@ -274,7 +274,7 @@ def nodes(checked: CheckedCluster | str, *, is_whole: bool = True) -> RenderedVi
     blocks: list[TextBlock] = [SentenceLines(str(head)), *map(SentenceLines, _summary(checked))]
     if rows:
         columns = ["", *_columns(checked)]
-        # A name is never broken inside of a word; a variable may be, behind its underlines.
+        # Names do not break within a word; variables may break after underscores.
         cells = [[escape(visible(row.what)).replace("_", "_<wbr>"), *map(_narrow, _marked(row))] for row in rows]
         html += elements.html_table(columns, cells, widest="none")
         blocks.append(faint_table(columns, [[visible(row.what), *_plainly(row)] for row in rows]))
@@ -320,7 +320,7 @@ def _alike(cluster: CheckedCluster) -> Iterator[str]:
 
 
 def _facts(cluster: CheckedCluster) -> Iterator[_FactRow]:
-    """Facts that are not known of all nodes, then those that differ without meaning anything."""
+    """Facts that are unknown on some nodes, then harmless differences."""
     rows = [(what, values) for what, values in _compared(cluster) if len(values) == 1 or len({*values}) > 1]
     rows += [(what, tuple(of(node) for node in cluster.nodes)) for what, of in _OWN]
     for what, values in rows:
@@ -362,7 +362,7 @@ def _marked(row: _FactRow) -> Iterator[str]:
 
 
 def reach(checked: CheckedCluster | str) -> RenderedView:
-    """Which node reaches which, in words, for a notebook."""
+    """Reachability between nodes as text, for a notebook."""
     if isinstance(checked, str):
         return RenderedView.nothing(checked)
     rows = matrix(checked)
@@ -393,7 +393,7 @@ def _way(cell: str) -> str:
 
 
 def findings(checked: CheckedCluster | str) -> RenderedView:
-    """What the nodes mean for a server over them, for a notebook."""
+    """Findings for a server over the nodes, for a notebook."""
     if isinstance(checked, str):
         return RenderedView.nothing(checked)
     unknown = _unmeasured_by_nodes(checked)
@@ -437,7 +437,7 @@ def comparison(checked: CheckedCluster | str) -> StepText | None:
 
 
 def ways(checked: CheckedCluster | str) -> StepText | None:
-    """Which nodes do not reach each other, and what that does to a launch; None without nodes."""
+    """Nodes that do not reach each other, and the effect on a launch; None without nodes."""
     if isinstance(checked, str):
         return None
     rows = matrix(checked)
@@ -472,7 +472,7 @@ def exports(cluster: CheckedCluster) -> list[tuple[str, str]]:
 
 
 def environments(checked: CheckedCluster | str) -> RenderedView:
-    """What each node needs in its environment, for a notebook."""
+    """Environment variables of each node, for a notebook."""
     if isinstance(checked, str):
         return RenderedView.nothing(checked)
     if not checked.environments:

@@ -19,13 +19,13 @@ from vllm_runbooks.host.records import KIND as HOST_KIND
 from vllm_runbooks.host.snapshots import read_fields
 
 MAX_TEXT = 64 << 20
-"""Characters of a recorded cluster; a node of it takes some ten thousand, a way between two 150. As many of ways take
-half a gigabyte of memory."""
+"""Maximum characters of a recorded cluster; a node takes about ten thousand, a connection 150. This
+many connections use half a gigabyte of memory."""
 MAX_NODES = 10_000
 _MAX_NAME = 253
 """Signs of a node's name; that of a host has no more."""
 _DERIVED = tuple({field.name for field in fields(CheckedCluster)} - {field.name for field in fields(Cluster)})
-"""What the output of `cluster check` has beside the nodes: it is reckoned anew."""
+"""Fields of `cluster check` output other than the nodes: they are recomputed."""
 _BY_FILES = "snapshots"
 _WRITE = "write it with vllm-runbooks cluster check --out FILE"
 

@@ -61,7 +61,7 @@ def _about(cluster: Cluster) -> Iterator[str]:
 
 
 def _sentences(cluster: CheckedCluster) -> Iterator[str]:
-    """What was measured without a problem."""
+    """Measurements without a problem."""
     ways = [cell for _, *cells in matrix(cluster) for cell in cells if cell != SELF]
     if ways and all(cell == Reachability.OPEN for cell in ways):
         ports = count_of(len({attempt.port for attempt in cluster.connections or ()}), "port")
@@ -79,7 +79,7 @@ def _took(run: Collective) -> str:
 
 
 def _environments(cluster: CheckedCluster) -> SuggestedFix | None:
-    """What to set on each node; None where the way between them is unknown."""
+    """Variables to set on each node; None if the routes are unknown."""
     if not cluster.environments:
         return None
     lines = []

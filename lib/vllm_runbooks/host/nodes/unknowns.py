@@ -41,13 +41,13 @@ def _has_rdma(node: NodeFacts) -> bool:
 
 
 def _is_led(context: ClusterRuleContext, node: NodeFacts) -> bool:
-    """Whether an address is known at which others reach a node; if not, there is a finding about that."""
+    """Whether an address is known at which others reach a node; if not, there is a finding."""
     way = context.matrix.chosen.get(node.name)
     return way is not None and context.matrix.is_reached(node.name, way.address) is True
 
 
 def unmeasured(context: ClusterRuleContext, *, model: str, has_failed: bool) -> Iterator[Unmeasured]:
-    """List what matters and is unknown; `has_failed` says that a collective was found to fail."""
+    """List relevant unknowns; `has_failed` means that a collective failed."""
     names = tuple(node.name for node in context.nodes)
     if len(names) + len(context.cluster.unread) < 2:
         yield Unmeasured("a second node, without which nothing is compared", names)
@@ -93,7 +93,7 @@ def _of_ways(context: ClusterRuleContext, names: tuple[str, ...]) -> Iterator[Un
 
 
 def _of_collectives(context: ClusterRuleContext, names: tuple[str, ...]) -> Iterator[Unmeasured]:
-    """Which all-reduces did not run: by Gloo, and by NCCL where every node has cards."""
+    """All-reduces that did not run: Gloo, and NCCL if every node has GPUs."""
     has_cards = all(node.inventory.gpus for node in context.nodes)
     missing: dict[tuple[str, ...], list[str]] = {}
     for backend, called in BACKENDS.items():
@@ -107,7 +107,7 @@ def _of_collectives(context: ClusterRuleContext, names: tuple[str, ...]) -> Iter
 
 
 def _why_not(context: ClusterRuleContext, called: Sequence[str]) -> str:
-    """Why the first rank that did not start did not; not that another waited for it."""
+    """Reason why the first missing rank did not start, other than waiting for another rank."""
     runs = [run for run in context.cluster.collectives or () if BACKENDS.get(run.backend) in called]
     ranks = [rank for run in runs for rank in run.ranks]
     lacking = [rank for rank in ranks if rank.state is RankState.NOT_STARTED and not rank.message.endswith(ABSENT_RANK)]

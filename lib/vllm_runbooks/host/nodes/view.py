@@ -1,4 +1,4 @@
-"""What every rule on several nodes is given, and what it returns."""
+"""Input and result of the rules on several nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ClusterRuleContext:
 
 @dataclass(frozen=True)
 class RuleHit:
-    """What a rule found on some nodes."""
+    """A finding of a rule about some nodes."""
 
     nodes: tuple[str, ...]
     text: str
@@ -46,7 +46,7 @@ class RuleHit:
 
 
 class NodeWords(NamedTuple):
-    """A sentence about a node: what stands before its name, and behind it."""
+    """A sentence about a node: the text before its name, and after it."""
 
     before: str
     behind: str

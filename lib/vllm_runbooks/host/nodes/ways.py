@@ -1,4 +1,4 @@
-"""Which node reaches which: the measured matrix, the address of each node, and the variables it needs for that."""
+"""Reachability of nodes: the measured matrix, and each node's address and network variables."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class BlockedPorts:
 
     @property
     def ports(self) -> tuple[str, ...]:
-        """Each with its use."""
+        """Ports with their uses."""
         return tuple(sorted({f"{attempt.port} ({attempt.use})" for attempt in self.reaches}))
 
 
@@ -146,16 +146,16 @@ class ReachabilityMatrix:
         return tuple(name for name in self.nodes if len([s for s in self._sources[name] if s in self.nodes]) < others)
 
     def is_reached(self, name: str, address: str) -> bool | None:
-        """Whether any node reaches another at an address; None if nobody tried."""
+        """Whether any node reaches another at an address; None if it was not tested."""
         attempts = [attempt for by_source in self._attempts(name, address) for attempt in by_source]
         return any(attempt.state is Reachability.OPEN for attempt in attempts) if attempts else None
 
     def _attempts(self, name: str, address: str) -> list[list[NodeConnection]]:
-        """What each node tried to reach another at an address."""
+        """Connection attempts of each node to another at an address."""
         return [self._tried[source, name].get(address, []) for source in self._sources[name]]
 
     def _choose(self, node: NodeFacts) -> NodeRoute | None:
-        """The best route to a node; None if none is known to lead to the others."""
+        """Best route to a node; None if none leads to the others."""
         ranked = []
         set_by = variable(node, HOST_IP)
         for number, interface in enumerate(usable_interfaces(node)):
@@ -212,7 +212,8 @@ class ReachabilityMatrix:
         route = self.chosen.get(target)
         if route is not None:
             return (route.address,) if route.address in by_address else ()
-        # Of a node that is reached nowhere: where at least a firewall answers, or swallows.
+        # For an unreachable node: the address with the most promising state, such as a firewall
+        # that answers or drops packets.
         states = {
             address: min(_LIKELY.index(attempt.state) for attempt in attempts)
             for address, attempts in by_address.items()
@@ -233,14 +234,14 @@ class ReachabilityMatrix:
                     yield attempt.bandwidth_mbit_s, attempt.source
 
     def environments(self) -> Iterator[NodeEnvironment]:
-        """What each node needs in its environment, where the route to it is known."""
+        """Environment variables of each node whose route is known."""
         for name, route in self.chosen.items():
             if route is None or not _NAME.fullmatch(route.interface):
                 continue
             others = [
                 interface.name for interface in self.nodes[name].interfaces or () if interface.name != route.interface
             ]
-            # NCCL takes a name for the beginning of one.
+            # NCCL matches interface names by prefix.
             exactly = "=" if any(other.startswith(route.interface) for other in others) else ""
             variables = {HOST_IP: route.address, NCCL: f"{exactly}{route.interface}", GLOO: route.interface}
             yield NodeEnvironment(name, variables, route.why)

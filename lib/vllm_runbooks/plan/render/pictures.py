@@ -1,6 +1,6 @@
-"""Pictures of plans: each GPU's budget, the layouts, and what was planned beside what was printed.
+"""Charts of plans: budget per GPU, layouts, and printed against planned memory.
 
-They are narrow: on a telephone the text keeps most of its size.
+They are narrow, so that text stays readable on a phone.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _MAX_LAYOUTS = 12
 
 
 def term_name(name: str) -> str:
-    """What a term is called; one that has no other name, by its own."""
+    """Display name of a term; its own name if it has no other."""
     return TERM_NAMES.get(name, name)
 
 
 def _lines_of(pieces: Sequence[str], y: float, *, room: int = int(NARROW / _LETTER)) -> tuple[str, float]:
-    """Short pieces of text, as many in a line as fit, and the height at which the last line stands."""
+    """Wrap short pieces of text into lines; returns the SVG and the height of the last line."""
     lines = [""]
     for piece in pieces:
         longer = f"{lines[-1]} · {piece}" if lines[-1] else piece
@@ -58,17 +58,17 @@ def cards(ranks: Sequence[PlannedRank]) -> list[list[PlannedRank]]:
 
 
 def cards_name(group: Sequence[PlannedRank]) -> str:
-    """What GPUs that are planned alike are called."""
+    """Display name of GPUs with the same plan."""
     first, last = group[0], group[-1]
     which = f"GPU {first.rank}" if first is last else f"GPUs {first.rank} to {last.rank}, each"
     return " · ".join(filter(None, [which, first.gpu, first.node]))
 
 
 def stacked(rank: PlannedRank, limit: float | None) -> tuple[list[PlannedTerm], PlannedTerm | None, list[PlannedTerm]]:
-    """Terms that the budget holds beside the KV cache, the KV cache, and terms that come on top of the budget.
+    """Terms within the budget, the KV cache, and terms beyond the budget.
 
-    Releases that do not subtract the CUDA graphs allocate them beyond the limit: with them the parts would add up to
-    more than it.
+    Releases that do not subtract the CUDA graphs allocate them beyond the limit, so that the sum of
+    the terms exceeds it.
     """
     order = list(PARTS)
     terms = sorted(
@@ -84,9 +84,9 @@ def stacked(rank: PlannedRank, limit: float | None) -> tuple[list[PlannedTerm], 
 
 
 def budgets(ranks: Sequence[PlannedRank], utilization: float | None) -> str:
-    """One bar for each GPU, or for GPUs that are planned alike: its terms, its memory, and the budget's limit.
+    """One bar per group of GPUs with the same plan: terms, memory, and the budget's limit.
 
-    Empty where no term is known.
+    Empty if no term is known.
     """
     groups = cards(ranks)[:MAX_ROWS]
     drawn_terms = [t for group in groups for t in group[0].terms if t.expected_gib and t.name in PARTS]
@@ -204,7 +204,7 @@ def _scale_below(reach: float, scale: float, y: float) -> str:
 
 
 def layout_name(plan: Plan) -> str:
-    """What a layout is called."""
+    """Display name of a layout."""
     layout = plan.layout
     if layout is None:
         return "as requested"
@@ -271,9 +271,9 @@ def layouts(plans: Sequence[Plan]) -> str:
 
 
 def differences(terms: Sequence[ComparedTerm]) -> str:
-    """How far each term of a start lies from its plan, in GiB: the plan's band as a bar, what was printed as a mark.
+    """Planned band of each term as a bar and the printed value as a mark, by difference in GiB.
 
-    Empty where no term has both.
+    Empty if no term has both.
     """
     rows = [
         (term.name, term.actual_gib - term.planned_gib, *_around(term, term.planned_gib))

@@ -42,23 +42,23 @@ from vllm_runbooks.plan.render import pictures as plan_pictures
 from vllm_runbooks.plan.render import words as plan_words
 
 Viewed = Plan | Layouts | PlanComparison | FindAnswer
-"""What the planner says, and these views show."""
+"""Records of the planner that these views render."""
 _FITS = {True: Tone.GOOD, False: Tone.BAD, None: Tone.WARN}
 _WORDS = {
     **{word: _FITS[fits] for fits, word in plan_words.VERDICTS.items()},
     "invalid": Tone.BAD, "off": Tone.BAD, "not compared": Tone.WARN, "as planned": Tone.GOOD,
 }  # fmt: skip
-"""What the verdict of an answer means."""
+"""Tone of each verdict."""
 TONES = {True: GREEN, False: RED, None: AMBER}
 
 
 def text(record: Viewed) -> str:
-    """What the planner says, without colors."""
+    """Render the record as text without colors."""
     return plain(view(record))
 
 
 def view(record: Viewed) -> list[TextBlock]:
-    """What the planner says, for a terminal."""
+    """Render the record for a terminal."""
     match record:
         case Plan():
             lead = [_found_view(record.found)] if record.found else []
@@ -151,7 +151,7 @@ def _compared_notes(compared: PlanComparison) -> list[list[TextBlock]]:
 
 
 def memory_view(plan: Plan) -> list[list[TextBlock]]:
-    """What each GPU holds, the KV cache and the limits, a part each."""
+    """Memory of each GPU, the KV cache and the limits, as separate blocks."""
     parts: list[list[TextBlock]] = [[_GpuTable(tuple(group))] for group in plan_pictures.cards(plan.per_gpu)]
     rows = plan_words.cache_rows(plan)
     names = [styled(f"  {name:<22}", Tone.FAINT) for name, _ in rows]
@@ -198,7 +198,7 @@ class _GpuTable:
 
 
 def ranking_view(plans: Sequence[Plan]) -> list[TextBlock]:
-    """The layouts, the best first, with why each stands where it stands."""
+    """Layouts, best first, with the reasons for the rank of each."""
     listed, same = plan_words.folded(plans)
     rows: list[TextBlock] = [_Ranked(None, None)]
     for plan in listed:
@@ -211,7 +211,7 @@ def ranking_view(plans: Sequence[Plan]) -> list[TextBlock]:
 @dataclass(frozen=True, slots=True)
 class _Ranked:
     cells: Sequence[str] | None
-    """None: the head."""
+    """None for the header."""
     tone: Tone | None
 
     def lines(self, layout: Layout) -> list[Styled]:
@@ -278,7 +278,7 @@ def _details_html(plan: Plan) -> str:
 
 
 def memory_html(plan: Plan) -> str:
-    """What each GPU holds, the KV cache and the limits, as a picture and tables."""
+    """Memory of each GPU, the KV cache and the limits, as a chart and tables."""
     parts = [plan_pictures.budgets(plan.per_gpu, plan_words.utilization(plan))]
     parts += [_card_html(group) for group in plan_pictures.cards(plan.per_gpu)]
     cache = [[escape(name), escape(value)] for name, value in plan_words.cache_rows(plan)]
@@ -308,7 +308,7 @@ def overview(plan: Plan) -> RenderedView:
 
 
 def terms(plan: Plan) -> RenderedView:
-    """Each part of a GPU's memory with where the amount comes from, and what the release settled by itself."""
+    """Memory terms with their sources, and the defaults of the release."""
     groups = plan_pictures.cards(plan.per_gpu)
     settled = [f"Not given, so settled by this release: {plan_words.settled(plan.options)}."] if plan.options else []
     html = "".join([*map(_card_html, groups), *map(remark, settled)])
@@ -358,7 +358,7 @@ _RANKED = ("layout", "fits", "context", "concurrent requests", "KV GiB per GPU")
 
 
 def illegal_html(layouts: Layouts) -> list[str]:
-    """As `illegal_view`."""
+    """HTML of `illegal_view`."""
     illegal = [plan for plan in layouts.layouts if plan.legal is False]
     return [heading("Not legal"), *(remark(plan_words.refusal(plan)) for plan in illegal)] if illegal else []
 

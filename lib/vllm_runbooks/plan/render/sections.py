@@ -53,7 +53,7 @@ def _unplanned(why: str) -> RenderedView:
 
 
 def asked(request: PlanningRequest | str) -> RenderedView:
-    """What is asked of the planner; else what is missing."""
+    """The planning request, or what it lacks."""
     if isinstance(request, str):
         return _unplanned(request)
     cards = Counter(f"{card.gpu.name}{f' on {card.node}' if card.node else ''}" for card in request.cards)
@@ -77,7 +77,7 @@ def asked(request: PlanningRequest | str) -> RenderedView:
 
 
 def memory(plan: Plan | str) -> RenderedView:
-    """What each GPU is planned to hold: answer, picture and figures, without the command."""
+    """Memory of each GPU: answer, chart and figures, without the command."""
     if isinstance(plan, str):
         return _unplanned(plan)
     lead = plans.answer_view(plan_words.headline(plan), plan)
@@ -93,17 +93,17 @@ def conclusion(plan: Plan | str) -> StepText | None:
 
 
 def summary(answer: Plan | Layouts | str, remedies: Sequence[PlanRemedy] = ()) -> RenderedView:
-    """A plan in a card: whether it fits, what it serves and its command, or the changes with which it fits."""
+    """Summary of a plan: fit, capacity and command, or the changes with which it fits."""
     if isinstance(answer, str):
         return rendered(Summary("NOT PLANNED", Tone.WARN, (), sentence_of(answer)))
     record = summaries.summarize(answer, remedies)
-    # Below it, a runbook has a step of its own for the files.
+    # In a runbook, deployment files have their own step below.
     steps = tuple(step for step in record.steps if not step.text.startswith(summaries.DEPLOY))
     return rendered(replace(record, steps=steps))
 
 
 def on_one_gpu(plan: Plan | str) -> StepText | None:
-    """What the weights leave of one GPU, and whether the model has to be split; None if nothing is planned."""
+    """KV cache memory of a single GPU, and whether to split the model; None without a plan."""
     if isinstance(plan, str):
         return None
     rank, cache = plan.per_gpu[0], plan.kv_cache
@@ -162,7 +162,7 @@ _SERVES = "room for "
 
 
 def deployment(made: Mapping[str, str], folder: str) -> StepText | None:
-    """What the files of a deployment start, and how to run them; None without files."""
+    """Contents of the deployment files, and how to run them; None without files."""
     ports = [port[1] for name in made if (port := _UNIT.fullmatch(name))]
     if not ports:
         return None
@@ -214,9 +214,9 @@ _NONE = "Not written: there is one server, and nothing to share requests among."
 
 
 def files(made: Mapping[str, str], pattern: str, otherwise: str = _NONE) -> RenderedView:
-    """Files of a deployment by a pattern of their names: the first in full, the others, which are like it, by name.
+    """Deployment files that match a pattern: the first in full, the others by name.
 
-    `otherwise` is said where there are none.
+    `otherwise` is shown if there are none.
     """
     names = [name for name in made if fnmatchcase(name, pattern)]
     if not names:
@@ -230,7 +230,7 @@ def files(made: Mapping[str, str], pattern: str, otherwise: str = _NONE) -> Rend
 
 
 def confirmations(checks: Mapping[str, Confirmation]) -> RenderedView:
-    """How to see that each instance runs as it was split; what holds of several alike is said once."""
+    """Checks that each instance runs with the planned split; shared checks are shown once."""
     plain, parts = [], []
     for lines in dict.fromkeys(check.lines for check in checks.values()):
         alike = [name for name, check in checks.items() if check.lines == lines]
@@ -285,8 +285,8 @@ class _Beside(NamedTuple):
         return [self.name, format(self.planned, self.style), format(self.printed, self.style), off]
 
 
-def compared(starts: Sequence[ServerRun], planned: Sequence[Plan | str]) -> RenderedView:
-    """Every start's plan beside what it printed; a text in place of a plan says why there is none."""
+def beside(starts: Sequence[ServerRun], planned: Sequence[Plan | str]) -> RenderedView:
+    """Every launch's plan next to its printed memory; a text is the reason for a missing plan."""
     figures_by_start = [
         _figures(start, plan) if isinstance(plan, Plan) else [] for start, plan in zip(starts, planned, strict=True)
     ]
@@ -343,7 +343,7 @@ def accuracy(starts: Sequence[ServerRun], planned: Sequence[Plan | str]) -> Step
 
 
 _CLOSE = 0.03
-"""Plans of launches that ran as their log says are at most so far off."""
+"""Largest relative difference of plans from launches that ran with the settings in their log."""
 _PLANNED_TONE = "#57606a"
 
 
@@ -367,9 +367,9 @@ def _figures(start: ServerRun, plan: Plan) -> list[_Beside]:
 
 
 def encoder(planned: Budget | str, answer: Answer) -> RenderedView:
-    """The encoder's part of the profiling run, step by step, next to the allocation that a log says failed.
+    """Steps of the encoder's profiling run, next to the failed allocation in a log.
 
-    `planned` may be why nothing is planned.
+    `planned` may be the reason for the absence of a plan.
     """
     printed = answer.root_cause.captures if answer.root_cause else {}
     if isinstance(planned, str):
@@ -411,7 +411,7 @@ def encoder(planned: Budget | str, answer: Answer) -> RenderedView:
 
 
 def ways_out(remedies: Sequence[WayOut] | str) -> RenderedView:
-    """Changes with which a start fits, those that take least from the user first, with the room that they leave."""
+    """Changes with which a launch fits, with the smallest cost first, and their free memory."""
     if isinstance(remedies, str):
         return _unplanned(remedies)
     if not remedies:

@@ -1,4 +1,4 @@
-"""What starts a plan on each node, as text."""
+"""Render the launch files of a plan's nodes as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vllm_runbooks.plan.records import StartFiles
 
 
 def view(summary: StartFiles) -> list[TextBlock]:
-    """Which files are for which node, its environment, and what to do."""
+    """Files per node, its environment, and the instructions."""
     return list(_blocks(summary))
 
 
@@ -42,7 +42,7 @@ def _blocks(summary: StartFiles) -> Iterator[TextBlock]:
 
 
 def executor(summary: StartFiles | str) -> StepText | None:
-    """What joins the nodes, and which executor vLLM uses; None without files."""
+    """Method that joins the nodes, and vLLM's executor; None without files."""
     if isinstance(summary, str):
         return None
     joined = {
@@ -57,7 +57,7 @@ def executor(summary: StartFiles | str) -> StepText | None:
 
 
 def steps(summary: StartFiles | str) -> RenderedView:
-    """What to do in which order, and what is not known; else why there is nothing to do."""
+    """Instructions in order, and unknowns; else the reason for their absence."""
     if isinstance(summary, str):
         return RenderedView.nothing(summary)
     lines = [f"{number}. {step}" for number, step in enumerate(summary.steps, 1)]

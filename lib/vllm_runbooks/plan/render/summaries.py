@@ -145,7 +145,7 @@ def _of_first_change(plans: Sequence[Plan], remedies: Sequence[PlanRemedy]) -> P
 
 
 def sentence(plan: Plan) -> str:
-    """What the plan gives, or why it does not fit."""
+    """Result of the plan, or why it does not fit."""
     lead = f"{layout_text(plan)}: " if plan.layout is not None and sum(gpu.count for gpu in plan.gpus) > 1 else ""
     if plan.fits:
         return lead + _gives(plan)
@@ -266,7 +266,7 @@ def short_command(plan: Plan) -> str:
     count = sum(gpu.count for gpu in plan.gpus)
     every = f"export CUDA_VISIBLE_DEVICES={','.join(map(str, range(count)))}"
     lines = shell_lines(plan.deployment.command)
-    # The order of the GPUs matters where they differ: their numbers mean others without it.
+    # The order of the GPUs matters if they differ: without it their indices change.
     is_uniform = len({(gpu.name, gpu.total_gib) for gpu in plan.gpus}) == 1 and PARTITION not in plan.deployment.env
     if is_uniform and every in lines and not any(line.startswith("#") for line in lines):
         lines = [line for line in lines if line not in (every, "export CUDA_DEVICE_ORDER=PCI_BUS_ID")]
@@ -336,7 +336,7 @@ def _option_text(name: str, value: Any) -> str:
 
 
 def _start(folder: str) -> Iterator[Step]:
-    """What to do with written files."""
+    """Instructions for the written files."""
     if folder:
         yield Step("Next", f"Run {folder}/start.sh, then check the servers with {folder}/verify.txt.")
 

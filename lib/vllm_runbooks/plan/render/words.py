@@ -1,4 +1,4 @@
-"""What a plan says, whatever shows it: the answer in one line, its reasons, and its figures in rows."""
+"""Texts of a plan for all outputs: the answer in one line, its reasons, and its figures in rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vllm_runbooks.plan.render import pictures as plan_pictures
 
 ANSWERS = {True: "yes", False: "no", None: "?"}
 _ROOM = {True: "enough for a request", False: "too little"}
-"""What a GPU alone has; whether the start fits is said of the plan."""
+"""Verdict for a single GPU; whether the launch fits is part of the plan."""
 VERDICTS = {True: "fits", False: "does not fit", None: "not certain"}
 _MEANINGS = {"slots": "slots of one layer group", "full-length": "tokens of full-length requests"}
 _FOUND = {
@@ -98,13 +98,13 @@ def option(plan: Plan, name: str) -> Any:
 
 
 def utilization(plan: Plan) -> float | None:
-    """The share of a GPU that the plan gives to vLLM; None where it is not known."""
+    """`gpu_memory_utilization` of the plan; None if unknown."""
     share = option(plan, "gpu_memory_utilization")
     return float(share) if isinstance(share, (int, float)) else None
 
 
 def subject(planned: Plan | Layouts) -> str:
-    """What is planned: the model, on which GPUs, for which release."""
+    """Subject of the plan: model, GPUs and release."""
     gpus = " + ".join(
         f"{gpu.count} x {gpu.name}{f' on {gpu.node}' if gpu.node else ''}"
         f" ({'memory unknown' if gpu.total_gib is None else f'{gpu.total_gib:.2f} GiB'})"
@@ -114,13 +114,13 @@ def subject(planned: Plan | Layouts) -> str:
 
 
 def release(vllm: CommandRelease) -> str:
-    """Which release's rules the plan follows."""
+    """Release whose rules the plan follows."""
     newest = ", the newest known" if vllm.source == "newest" else ""
     return f"vLLM {vllm.version}{newest}{'' if vllm.data == vllm.version else f', by the rules of {vllm.data}'}"
 
 
 def card_name(group: Sequence[PlannedRank]) -> str:
-    """GPUs that are alike, with their memory and what is left of it."""
+    """Name of identical GPUs, with their memory and the free part."""
     rank, name = group[0], plan_pictures.cards_name(group)
     total = "its memory is unknown" if rank.total_gib is None else f"{rank.total_gib:.2f} GiB"
     left = "" if rank.available_gib is None else f", {rank.available_gib:.2f} for the KV cache"
@@ -133,7 +133,7 @@ def cell(amount: float | None) -> str:
 
 
 def cache_rows(plan: Plan) -> list[tuple[str, str]]:
-    """What is known of the KV cache, and of its amount, where it is not known, what is missing."""
+    """Rows for the KV cache; if its amount is unknown, the missing inputs."""
     cache = plan.kv_cache
     if cache.gib is None:
         missing = ", ".join(plan_pictures.term_name(t.name) for t in _unknown_terms(plan))
@@ -172,7 +172,7 @@ def _between(low: float | None, high: float | None, style: str) -> str:
 
 
 def settled(options: Mapping[str, Any]) -> str:
-    """What the release settles by itself."""
+    """Defaults of the release."""
     return ", ".join(f"{name} {'unknown' if value is None else json.dumps(value)}" for name, value in options.items())
 
 
@@ -182,14 +182,14 @@ def speed(estimate: Speed) -> str:
 
 
 def calibrated(plan: Plan) -> Sequence[str]:
-    """What recorded starts the plan rests on, a sentence each."""
+    """Recorded launches that calibrate the plan, a sentence each."""
     if not plan.calibration.used:
         return ["none: from the configuration and this release's rules and constants"]
     return plan.calibration.rows or ["used; no recorded start corrects these terms"]
 
 
 def legal(layouts: Layouts) -> list[Plan]:
-    """The layouts that the release does not refuse, the best first."""
+    """Layouts that the release accepts, the best first."""
     return [plan for plan in layouts.layouts if plan.legal is not False]
 
 
@@ -239,7 +239,7 @@ def folded(plans: Sequence[Plan]) -> tuple[list[Plan], str]:
 
 
 def layout_cells(plan: Plan) -> list[str]:
-    """A layout, whether it fits, its context, its requests at once, and its KV cache."""
+    """A layout, whether it fits, its context, its max concurrency, and its KV cache."""
     cache: PlannedCache = plan.kv_cache
     at_once = plan_pictures.requests_at_once(plan)
     figures = [
@@ -269,7 +269,7 @@ def found_headline(finding: FindAnswer) -> Headline:
 
 
 def reasons(finding: FindAnswer) -> Sequence[str]:
-    """What its answer rests on, without what the answer says itself."""
+    """Reasons for the answer, without its own text."""
     return finding.reasons if finding.value is not None else finding.reasons[1:]
 
 
@@ -311,7 +311,7 @@ def compared_cells(term: ComparedTerm) -> list[str]:
 
 
 def residuals(compared: PlanComparison) -> list[str]:
-    """What is kept for calibration, a sentence for each term."""
+    """Residuals kept for calibration, a sentence per term."""
     return [
         f"{plan_pictures.term_name(kept.term)}: {kept.actual_gib:.2f} GiB where {kept.planned_gib:.2f} "
         f"were planned, vLLM {kept.release}, {kept.gpu or 'unknown GPU'}, "

@@ -251,7 +251,7 @@ class _Parser:
         self._take_over(rewritten)
         self._match(rewritten.tokens)
         if self.is_helped:
-            # The parser prints its help where it meets it, and tells of what is left over only at the end.
+            # The parser prints its help at once, but reports unknown arguments only at the end.
             self.problems = [fault for fault in self.problems if fault.kind not in ("unknown", "extra-positional")]
         else:
             self._check()
@@ -288,7 +288,7 @@ class _Parser:
         says = {"near": " ".join(near)} if near else {}
         short = max((text for text in self.grammar.short if string.startswith(text)), key=len, default=None)
         if short is not None and not string.startswith("--"):
-            # Only spellings of one letter may have their value glued to them.
+            # Only short options accept a value without a separator.
             says = {"hint": "glued", "near": f"{short}={_cut((token.text or '')[len(short) :])}"}
         self.problems.append(Problem("unknown", token.word, token.word, string, None, says))
 
@@ -433,7 +433,7 @@ class _Parser:
         self.is_open |= has_unknown
         waiting, separators = deque(run), 0
         while left and waiting:
-            # A positional takes what separates it from options along with its value.
+            # A positional also consumes the `--` that separates it from options.
             while waiting and waiting[0].text == "--" and not separators:
                 self._role(waiting.popleft(), "separator")
                 separators += 1
@@ -461,7 +461,7 @@ class _Parser:
 
     def _take_positional(self, positional: Option, token: Token, left: list[Option], *, is_lost: bool) -> None:
         if token.text is None and not token.is_made:
-            # It may be the value of the positional, or options, or nothing at all.
+            # It may expand to the positional, to options, or to nothing.
             self._role(token, "unknown")
             left.insert(0, positional)
             return

@@ -13,7 +13,7 @@ _MOST_BITS = 1024
 
 class _RefusedArguments(NamedTuple):
     dests: tuple[str, ...]
-    """Those that are explicit."""
+    """Explicitly set destinations."""
     says: Mapping[str, str]
     """`bound` in words, or the release's own `message`; `place` in its sources."""
 

@@ -16,7 +16,7 @@ class _UnknownValue:
 
 
 UNKNOWN = _UnknownValue()
-"""Stands for what can't be known, such as a command substitution."""
+"""Placeholder for an unknown value, such as a command substitution."""
 
 _MAX_ITEMS = 1000
 _MAX_TEXT = 1_000_000

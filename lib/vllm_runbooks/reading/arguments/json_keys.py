@@ -78,7 +78,7 @@ class _JsonChecker:
             if attempt.check(value, kind, path) and not attempt.faults:
                 return True
             tries.append(attempt.faults)
-        # What is told of the member that the value came closest to: its faults lie deepest.
+        # Report the faults of the closest member: its faults are the deepest.
         deepest = max(tries, key=lambda faults: max((len(fault.path) for fault in faults), default=0), default=[])
         if deepest and max(len(fault.path) for fault in deepest) > len(path):
             self.faults += deepest
@@ -109,7 +109,7 @@ class _JsonChecker:
         if name == "dict":
             if not isinstance(value, dict):
                 return self._wrong(value, path, _NAMES[name])
-            # All, not the first: every fault is told.
+            # A list, so that every fault is reported.
             return all([self.check(item, inner[1], (*path, key)) for key, item in value.items()])
         if not isinstance(value, list):
             return self._wrong(value, path, _NAMES[name])
@@ -170,7 +170,7 @@ class _JsonChecker:
 
     def _enum(self, value: Any, values: Sequence[Any], path: tuple[str | int, ...], kind: Any) -> bool:
         is_member = any(value == member and isinstance(value, bool) == isinstance(member, bool) for member in values)
-        # An enumeration of integers takes what converts to one; whether it is one is not known here.
+        # An integer enumeration accepts what converts to one of its values, which are unknown here.
         converts = isinstance(value, bool | int | float | str) and any(isinstance(member, int) for member in values)
         if "missing" in kind or is_member or (converts and _integer(value) in values):
             return True
@@ -299,7 +299,7 @@ def _integer(value: Any) -> int | None:
 
 
 _MAX_WHOLE = 2.0**63
-"""A float stands for an integer below this."""
+"""Limit below which a float represents an exact integer."""
 _MAX_DIGITS = 4300
 
 

@@ -11,7 +11,7 @@ from vllm_runbooks.reading.arguments.values import type_in_words
 
 _SEVERAL = ("+", "*")
 _NAMES_AND_PATHS = ("LoRAParserAction", "PromptAdapterParserAction")
-"""Actions that take name=path, or a JSON object."""
+"""Actions that accept name=path or a JSON object."""
 _CLASSES: Mapping[str, tuple[type, ...]] = {
     "int": (int,), "human_int": (int,), "human_int_or_auto": (int,), "float": (int, float), "str": (str,),
     "int_pairs": (Mapping,), "json_or_pairs": (Mapping,), "dataclass": (Mapping,), "json_or_str": (Mapping, str),

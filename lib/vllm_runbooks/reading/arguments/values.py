@@ -20,7 +20,7 @@ _MAX_LITERAL = 5000
 """Longest Python literal that is read; longer ones are accepted."""
 _DEEP = re.compile(r"[-+~(\[{\s]{60}")
 _LOWERED: tuple[Callable[[str], str], ...] = (str, str.lower, str.upper, lambda text: text.lower().replace("-", "_"))
-"""What unnamed conversions were found to do to a text."""
+"""Conversions of text, as observed for functions without a name."""
 _EXPECTED = {
     "int": "an integer",
     "float": "a number",
@@ -116,7 +116,7 @@ class ValueReader:
         return made
 
     def check_object(self, value: Any, cls: str, *, is_plain: bool) -> None:
-        """Check the keys of an object; a plain class takes values of any type."""
+        """Check the keys of an object; a plain class accepts values of any type."""
         objects = self.objects
         if is_plain:
             keys = objects.get(cls, {}).get("keys", {})

@@ -44,7 +44,7 @@ class Token:
 
 
 class Remark(NamedTuple):
-    """A problem that the rewriting found; `kind` and `says` as in `Problem`."""
+    """A problem found while rewriting arguments; `kind` and `says` as in `Problem`."""
 
     kind: str
     word: int
@@ -79,7 +79,10 @@ def rewrite(
     config: Mapping[str, Any] | None,
     negations: Callable[[str], bool],
 ) -> Rewritten:
-    """Rewrite the words as the release's parser does; `negations` says whether it has `--no-KEY`."""
+    """Rewrite the arguments like the release's parser.
+
+    `negations` tests whether it has `--no-KEY`.
+    """
     done = Rewritten()
     tokens = [Token(word, index) for index, word in enumerate(words)]
     if entry == "serve":
@@ -214,7 +217,7 @@ def _spelled(tokens: list[Token], features: Mapping[str, Any], done: Rewritten) 
 
 def _dashed(text: str, features: Mapping[str, Any]) -> str:
     key, equals, value = text.partition("=")
-    # The pattern of the releases begins after the first two dashes wherever they stand.
+    # The releases' pattern starts after the first two dashes, wherever they are.
     start, dot, keys = key.partition(".") if features.get("underscores") == "before_dot" else (key, "", "")
     return start.replace("_", "-") + dot + keys + equals + value
 

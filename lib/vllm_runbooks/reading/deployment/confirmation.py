@@ -22,9 +22,9 @@ class PrintedLine:
     text: str
     """Part of the line, to the letter."""
     times: int | None
-    """How often one start prints it there; None: once at least."""
+    """Number of times that a launch prints the line there; None for at least once."""
     source: str
-    """Where the release prints it: file and line of the row's first release."""
+    """Source of the line: file and line number in the row's first release."""
     expected: str = ""
     """The figures that the plan has for it."""
     needs_gpu: bool = False
@@ -41,18 +41,18 @@ class Sides(NamedTuple):
 
 @dataclass(frozen=True)
 class Expected:
-    """What the plan says that a start prints; None: the plan does not know it."""
+    """Printed values that the plan expects; None if unknown."""
 
     weights: tuple[Sides | None, ...] = ()
     """GiB on each rank of one instance."""
     available: tuple[Sides | None, ...] = ()
     """GiB for the KV cache on each rank of one instance; none where that is not printed."""
     tokens: Sides | None = None
-    """Of the cache, as the release counts them."""
+    """Capacity of the KV cache, as the release counts it."""
     concurrency: Sides | None = None
     """Requests of the longest context at the same time."""
     context: int = 0
-    """Tokens of the longest context; 0: not known."""
+    """Longest context in tokens; 0 if unknown."""
     is_older_engine: bool = False
 
 
@@ -63,7 +63,7 @@ class Look:
     what: str
     words: tuple[str, ...]
     expected: str
-    """What it says where all is well."""
+    """Expected message of a correct launch."""
     effect: str = "none (read-only)"
     undo: str = "nothing to undo"
 
@@ -75,7 +75,7 @@ class Confirmation:
     lines: tuple[PrintedLine, ...]
     looks: tuple[Look, ...]
     unknown: tuple[str, ...] = ()
-    """What cannot be told from the log of this release, and why."""
+    """Checks that the log of this release does not allow, with the reason."""
     log: str = ""
     """The file that the part's script writes."""
 
@@ -110,10 +110,10 @@ def confirmation(
     has_experts: bool | None = None,
     expected: Expected | None = None,
 ) -> Confirmation:
-    """How to verify that an instance runs with its parallel sizes, on the `place`th of its hosts.
+    """How to verify that an instance runs with its parallel sizes, on the host at index `place`.
 
-    Each host's log has the lines of its own ranks, the first host's also those of server and engine; with Ray the
-    driver prints all. Without `expected` there is no line about the cache.
+    Each host's log has the lines of its own ranks, and the first host's also those of server and
+    engine; with Ray the driver prints all. Without `expected` there is no check of the cache.
     """
     figures = expected or Expected()
     unknown: list[str] = []
@@ -138,7 +138,7 @@ class _Log(NamedTuple):
     hosts: int
     place: int
     is_own: bool
-    """Whether it holds only this host's ranks."""
+    """Whether the log has only this host's ranks."""
 
     def ranks(self, world: int) -> range:
         if not self.is_own:
@@ -182,8 +182,8 @@ def _ranks(
     copies = 1 if is_apart else split.dp
     per_copy = split.cards // split.dp
     world = per_copy * copies
-    # Which copy's first rank, or which rank of unequal hosts, is the first one of a host differs: only the very first
-    # is certain.
+    # If hosts have unequal ranks or several replicas, the first rank is certain only on the first
+    # host.
     step = 1 if row.by == "rank" else world if split.dp > 1 or not is_even else world // log.hosts
     for rank in log.ranks(world)[::step]:
         in_dp, inside = divmod(rank, per_copy)

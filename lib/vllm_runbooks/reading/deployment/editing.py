@@ -248,7 +248,7 @@ class _LaunchEditor:
             start, end = word.start, comma.end() if comma else word.end
             line, stop = self._line(start), self.text.find("\n", end)
             if stop >= 0 and not self.text[line:start].strip() and self.text[end:stop].strip() in {"", "\\"}:
-                start, end = line, stop + 1  # nothing else stands on its line
+                start, end = line, stop + 1  # the item is alone on its line
             made.append(Replacement(start, end, ""))
         if comma is None and first:  # the list ends here: its last item has no comma in JSON
             before = _COMMA.match(self.text, words[first - 1].end)
@@ -313,7 +313,7 @@ class _LaunchEditor:
         return True
 
     def _check(self, words: Sequence[Word]) -> None:
-        """Refuse words that came from the expansion of a shared one."""
+        """Reject words from the expansion of a shared one."""
         for word in words:
             same = [other for other in self.launch.words if other.start < word.end and word.start < other.end]
             if len(same) > 1 or word.end <= word.start:
@@ -441,7 +441,7 @@ class _LaunchEditor:
         body = f"env:\n{indent}- name: {name}\n{indent}  value: {quoted}\n"
         if self.is_compose:
             body = f"environment:\n{indent}  {name}: {quoted}\n"
-        # The key's own line may begin with the dash of a list: the new key takes its place, and it moves down.
+        # The key's line may begin with a list dash: the new key takes its place, and it moves down.
         return Replacement(at, at, f"{body}{indent}")
 
     def _new_python(self, name: str, value: str) -> Replacement:

@@ -67,7 +67,7 @@ def chosen(release: ReleaseData, world: int, gpus: int, *, nodes: int = 1) -> Ex
 
 
 def joining(release: ReleaseData, cards: Sequence[int], *, copies: int = 1) -> Joining:
-    """How a server over `cards` GPUs per host is joined; `copies` is its data parallel size."""
+    """Method that joins a server over `cards` GPUs per host; `copies` is its data parallel size."""
     if len(cards) < 2:
         return Joining("", "it runs on one host: Ray is not needed")
     if not release.by_dest.keys() >= _JOINING_OPTIONS:

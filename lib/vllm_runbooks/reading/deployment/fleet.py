@@ -160,7 +160,7 @@ def instances(
             listens = address or ("127.0.0.1" if is_local else host.reached)
             listen = {"host": listens, "port": port} if not at else {}
             placed = {**listen, **split.flags, **(spread[at] if spread else {}), **common, **({} if at else keys)}
-            # Nobody asks a host that only computes.
+            # A host that only computes gets no requests, so it needs no API key.
             handed = {name: value for name, value in variables.items() if name != KEY or not at}
             is_joined = len(hosts_used) > 1 and not spread
             if is_joined:
@@ -172,7 +172,7 @@ def instances(
                 **(_driver_environment(hosts_used, head or host) if is_joined else dict(host.environment)),
                 **handed,
             }
-            # Ray hands out the cards that each host of its cluster was started with.
+            # Ray assigns the GPUs that each host of its cluster was started with.
             devices = None if is_joined else host.devices
             deployment = _deployment(model, release, placed, handed, devices=devices, name=f"vllm-{port}")
             sentences = unwritten
@@ -197,7 +197,7 @@ def _driver_environment(hosts: Sequence[Host], head: Host) -> dict[str, str]:
         first[_OF_WORKERS] = pairs[0][_OF_WORKERS]
     if head.address is None:
         return first
-    # Without it Ray begins a cluster of its own where it finds none.
+    # Without the address, Ray starts its own cluster if it finds none.
     return {RAY_ADDRESS: f"{_bracketed(head.address)}:{_RAY_PORT}", **first}
 
 
@@ -339,14 +339,17 @@ def _as_read(value: Any, option: Option | None) -> Any:
 
 
 def shell(parts: Sequence[InstancePart], notes: Sequence[str] = ()) -> str:
-    """Render a script that starts the instances of one host and ends with all of them."""
+    """Render a script that launches the instances of one host and exits with all of them."""
     needed = dict.fromkeys(name for part in parts for name in references(_bare(part)))
     body = [line for part in parts for line in ("", *comments(part.unwritten), *_started(part))]
     return script(parts, notes, list(needed), body)
 
 
 def script(parts: Sequence[InstancePart], notes: Sequence[str], needed: Sequence[str], body: Sequence[str]) -> str:
-    """Render a script around lines that start programs in the background, after variables that must be set."""
+    """Render a script around lines that launch background programs.
+
+    It first checks the required variables.
+    """
     check_one_host(parts)
     lines = [
         "#!/usr/bin/env bash",
@@ -354,7 +357,7 @@ def script(parts: Sequence[InstancePart], notes: Sequence[str], needed: Sequence
         *comments(notes),
         "# Each server has its own log. When one ends, or this script is stopped, all end.",
         "set -u",
-        # Set before the first server is started: a signal that arrives between two of them ends those that run.
+        # Set before the first launch, so that a signal between two launches also ends the first.
         "trap 'kill $(jobs -p) 2>/dev/null; wait; exit 143' INT TERM",
         "# The log of an earlier launch is kept, with its time after its name.",
         'keep() { [ ! -e "$1" ] || mv "$1" "$1.$(date -r "$1" +%Y%m%d-%H%M%S)"; }',
@@ -384,7 +387,7 @@ def _bare(part: InstancePart) -> Deployment:
 
 
 def _started(part: InstancePart) -> list[str]:
-    """Start one instance in the background, its own variables before the command."""
+    """Launch one instance in the background, with its own variables before the command."""
     bare = _bare(part)
     handed = dict(bare.environment)
     pairs = part.deployment.environment

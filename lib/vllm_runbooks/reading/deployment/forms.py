@@ -38,7 +38,7 @@ FILES = {"shell": "serve.sh", "docker": "serve.sh", "compose": "compose.yaml", "
 
 
 def converted(launch: WrittenLaunch, to: str, release: ReleaseData) -> tuple[str, Deployment]:
-    """Convert a launch to another form; refuse what would be read differently."""
+    """Convert a launch to another form; raise an error if its meaning would change."""
     if launch.entry not in options.SERVERS:
         raise InputError(f"{launch.entry} does not start a server; use a file that launches one")
     deployment = Deployment.of(launch)

@@ -1,7 +1,8 @@
-"""Every launch of vLLM in a file of any kind, each word with its place: scripts, manifests, units, code, pages of text.
+"""Find every vLLM launch in a file: scripts, manifests, units, code, text pages.
 
-`read(text, name)` tells the format by name and content; `from_argv` and `from_arguments` make the same record of an
-argument vector and of the arguments that a log prints. Nothing is run, and nothing in a text makes it raise.
+Each word has its position. `read(text, name)` detects the format by name and content; `from_argv`
+and `from_arguments` build the same record from an argument vector and from the arguments that a log
+prints. Nothing is executed, and no text raises an exception.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Loos
 from vllm_runbooks.reading.shell import Trouble, Word
 
 MAX_STARTS = 1000
-"""Starts of one file that are looked at: a file of more was made to keep its reader busy."""
+"""Launches read per file; a file with more is assumed to be malicious."""
 MAX_LENGTH = 8_000_000
 _HEREDOC = re.compile(r"(?<!<)<<(-?)[ \t]*(['\"\\]?)([A-Za-z_]\w{0,60})['\"]?([^\n]*)\n")
 _DIRECTIVE = re.compile(r"#[ \t]?(?:SBATCH|PBS|BSUB|OAR|COBALT|FLUX|MSUB|SLURM|PJM)\b|#\$|#@|#!")
@@ -53,7 +54,7 @@ _CUT = re.compile(r"[ \t]\\[ \t]*#")
 _NEXT_OPTION = re.compile(r"[ \t]{0,200}--?[A-Za-z]")
 _CALL = re.compile(r"\b(?:LLM|EngineArgs|AsyncEngineArgs)\(")
 _INTEREST = re.compile(r"vllm|VLLM|LLM\(|EngineArgs|environ|run_cluster|--[A-Za-z]|[A-Z]=")
-"""What a block has that is worth reading."""
+"""Content that makes a block worth parsing."""
 _MAX_WITHIN = 4  # how deep code may stand within a word of a script within code
 _MAX_NESTED = 60  # levels of JSON
 _MAX_CALLS = 100  # calls that are looked for in code that does not parse as a whole
@@ -64,7 +65,7 @@ _TOKEN = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|[\[\]{}:,]|[^\s\[\]{}:,\"]++")
 
 @dataclass(frozen=True)
 class LaunchFile:
-    """What a file says about starts of vLLM; places are offsets in its text."""
+    """The vLLM launches of a file; positions are offsets in its text."""
 
     kind: str
     """"shell", "yaml", "unit", "python", "dockerfile", "notebook", "page", "argv" or "log"."""
@@ -73,22 +74,25 @@ class LaunchFile:
     nodes: tuple[WrittenLaunch, ...] = ()
     """Containers that join a Ray cluster: an environment, and no arguments of vLLM."""
     settings: tuple[Setting, ...] = ()
-    """Every setting of an environment variable, in order, whether a start sees it or not."""
+    """Every setting of an environment variable, in order, even if no launch sees it."""
     loose: tuple[LooseOption, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     images: tuple[Word, ...] = ()
 
     def fitted(self, edits: Iterable[Replacement]) -> tuple[Replacement, ...]:
-        """Changes of what the file says as changes of its text: those of a notebook's cells stay JSON."""
+        """Convert edits of the contents to edits of the file; notebook cells stay valid JSON."""
         return cell_edits.fitted(self.text, edits) if self.kind == "notebook" else tuple(edits)
 
     def changed(self, edits: Iterable[Replacement]) -> str:
-        """The text with changes made of what the file says."""
+        """The text of the file after edits of its contents."""
         return applied(self.text, self.fitted(edits))
 
 
 def read(text: str, name: str = "", kind: str | None = None) -> LaunchFile:
-    """Everything in a file that starts vLLM or sets its environment; `name` helps to tell the format, `kind` is it."""
+    """Find every vLLM launch and environment setting of a file.
+
+    `name` helps to detect the format; `kind` sets it.
+    """
     start = text[:MAX_LENGTH]
     # A command that is typed or pasted may be a description, as one in a page is: `<model>` is no redirection there.
     is_page = kind is None and not formats.is_named(name) and not start.startswith("#!")
@@ -135,7 +139,10 @@ def from_argv(words: Sequence[str]) -> LaunchFile:
 def from_arguments(
     arguments: Mapping[str, Any], *, entry: str = "serve", spelling: Callable[[str], str] | None = None
 ) -> WrittenLaunch:
-    """A start as a log prints its arguments (argparse destination to value); `spelling` gives an option's name."""
+    """Build a launch from the arguments that a log prints, by argparse destination.
+
+    `spelling` returns an option's name for a destination.
+    """
     spell = spelling or (lambda dest: f"--{dest.replace('_', '-')}")
     values: list[str] = []
     for dest, value in arguments.items():
@@ -410,7 +417,7 @@ def heredocs(source: Excerpt) -> Iterator[tuple[Excerpt, str, bool]]:
         command = text[text.rfind("\n", 0, match.start()) + 1 : match.end()]
         target = _TARGET.search(command)
         body = source.part(match.end(), max(end.start(), match.end()))
-        if match[1]:  # `<<-` takes the tabs away that its lines begin with
+        if match[1]:  # `<<-` strips the leading tabs of its lines
             body = body.joined(line.span(1) for line in re.finditer(r"\t*([^\n]*\n?)", body.text))
         place = end.end()
         name = (target[1] or target[2]) if target else ""

@@ -1,4 +1,4 @@
-"""Changes of a notebook's cells as its file holds them: JSON strings, each of which may be one line of a cell."""
+"""Edits of notebook cells in their file: JSON strings, each of which may be one line of a cell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _MAX_GAP = 400  # characters between two lines of a cell
 
 
 def fitted(text: str, edits: Iterable[Replacement]) -> tuple[Replacement, ...]:
-    """Changes of what a notebook's cells say, as changes of its file: JSON it stays, and a list of lines one."""
+    """Convert edits of notebook cells to edits of the file.
+
+    The file stays valid JSON, and a list of lines stays a list.
+    """
     strings = [match.span() for match in _STRING.finditer(text)]
     starts = [start for start, _ in strings]
     made = []
@@ -47,6 +50,6 @@ def _whole(text: str, at: int) -> int:
 
 
 def _gap(text: str, start: int) -> str | None:
-    """What stands in front of a string that is an item of a list; None for any other string."""
+    """Text before a string that is an item of a list; None for any other string."""
     before = _BEFORE_ITEM.search(text[max(start - _MAX_GAP, 0) : start])
     return None if before is None else before[1]

@@ -1,4 +1,4 @@
-"""Dockerfiles: what the image they describe starts, and the environment that it is given."""
+"""Dockerfiles: the command of the image, and its environment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w{0,200})(?::-([^{}]{0,400}))?\}|([A-
 
 
 def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
-    """Add what the last stage starts. A command in its exec form is taken as it is, else a shell reads it."""
+    """Add the launch of the last stage: a command in exec form as written, else shell."""
     environment: dict[str, Setting] = {}
     defaults: dict[str, str] = {}
     image: Word | None = None
@@ -57,7 +57,7 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
 
 
 def instructions(source: Excerpt) -> list[tuple[str, Excerpt]]:
-    """Each instruction with its arguments as written, continued lines and comments between them taken out."""
+    """Each instruction with its arguments as written, without line continuations and comments."""
     instructions: list[tuple[str, Excerpt]] = []
     parts: list[tuple[int, int]] = []
     for match in re.finditer(r"([^\n]*)(\n?)", source.text):
@@ -68,7 +68,7 @@ def instructions(source: Excerpt) -> list[tuple[str, Excerpt]]:
             parts += [(begin, begin + len(line) - 1), match.span(2)]
             continue
         whole = source.joined([*parts, (begin, begin + len(line))])
-        # A line end inside an instruction stands for the blank that it separates with.
+        # A line end inside an instruction becomes the blank that it represents.
         whole = Excerpt(whole.text.replace("\n", " "), whole.at)
         name = _INSTRUCTION.match(whole.text)
         if name:

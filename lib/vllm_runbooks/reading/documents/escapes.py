@@ -1,4 +1,4 @@
-"""What a letter behind a backslash stands for, as C has it and what borrowed it: Python and systemd."""
+"""Backslash escapes of C, as used by Python and systemd."""
 
 from __future__ import annotations
 

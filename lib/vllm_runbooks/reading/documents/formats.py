@@ -1,4 +1,4 @@
-"""Which format a file has, by its name, else by what stands in it."""
+"""Detect the format of a file by its name, else by its content."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _LISTED = re.compile(
     r"[|>*\u2022]|-[ \t]|\d{1,3}[.)][ \t]|\((?:EngineCore|APIServer|Worker)|(?:INFO|WARNING|ERROR)\b|#{2,6}[ \t]"
     r"|={3,}\Z|-{3,}\Z|\*{3,}\Z"
 )
-"""What begins a line of a list, a quotation, a heading or a log."""
+"""Line prefixes of a list, a quotation, a heading or a log."""
 _LABEL = re.compile(r"[A-Za-z][\w ()/-]{0,60}:(?:[ \t]|\Z)")
 _OTHER = re.compile(
     r"[\w.-]+[ \t]+:?=[ \t]|\[{1,2}[\w.:-]+\]{1,2}\Z|(?:\"\"|[\w.-]+)[ \t]*:[ \t]*[\"{\[]|[\w \"]{1,80}\{\Z|[\]}],?\Z"
 )
-"""What other languages have: TOML, HCL, JSON."""
+"""Syntax of other languages: TOML, HCL, JSON."""
 _CAPITAL = re.compile(r"[A-Z][a-z']*(?:[ \t,]+(?=[A-Za-z`(])|[.!?]?\Z)")
 _WORDS = re.compile(r"[a-z]+[ ,]+(?:[\w',`()-]{1,40}[ ,.:;]+){3}")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w{0,200}(?:\[[^\]\n]{0,80}\])?\+?=(?!=)")
@@ -59,12 +59,12 @@ def kind_of(text: str, name: str = "") -> str:
 
 
 def is_named(name: str) -> bool:
-    """Whether a file's name tells its format."""
+    """Whether the format follows from a file's name."""
     return _by_name(name) is not None
 
 
 def has_suffix(name: str) -> bool:
-    """Whether a file's name says that it is of some kind, known or not."""
+    """Whether a file's name has a suffix, known or not."""
     return re.search(r"[^/\\]\.[A-Za-z]\w{0,15}\Z", name) is not None
 
 
@@ -84,7 +84,7 @@ def by_content(text: str) -> str:
         return "python" if "python" in first else "shell"
     if first.startswith("{") and '"cells"' in head and "nbformat" in text:
         return "notebook"
-    # What a script writes to a file says nothing about the script.
+    # Text that a script writes to a file does not count.
     lines = list(_written(head))
     outer = "\n".join(lines)
     first = next((line.strip() for line in lines if line.strip() and line.lstrip()[:1] not in {"#", ";"}), "")
@@ -136,7 +136,7 @@ def _logical(text: str) -> Iterator[str]:
 
 
 def _is_script(text: str) -> bool:
-    """Whether a text is a shell script rather than a page with commands in it: what most of its lines are tells."""
+    """Whether most lines of a text are shell rather than prose with commands in it."""
     kinds = [_kind_of_line(line) for line in _logical(text) if line]
     sentences, structure = kinds.count("sentence") + kinds.count("other"), kinds.count("structure")
     if structure and sentences * 4 <= len(kinds):
@@ -145,12 +145,15 @@ def _is_script(text: str) -> bool:
 
 
 def kind_of_line(line: str) -> str:
-    """What a line of a page is by itself: see `_kind_of_line`."""
+    """Kind of a single line of a page: see `_kind_of_line`."""
     return _kind_of_line(_QUOTED.sub(' ""', line[:2000]).strip())
 
 
 def _kind_of_line(line: str) -> str:
-    """What a line is by itself: "structure" of a script, "command", "sentence", "other" (language), "" where open."""
+    """Kind of a line, "" if unclear.
+
+    "structure" of a script, "command", "sentence" or "other" (language).
+    """
     if _STRUCTURE.match(line):
         return "structure"
     if _OTHER.match(line):

@@ -26,14 +26,14 @@ _SETTING = re.compile(r"[A-Z][A-Z0-9_]{1,80}=[^\s\"'`;|&]{1,200}", re.ASCII)
 _MAX_BEFORE = 400  # characters in front of a command in which such variables are looked for
 _GLUE = re.compile(r"[^\s=(\[{,\"'][\"']--[a-z]|(?<![\w.-])\d[\d.]{0,20}--[a-z]|\\[ \t]{0,8}-{1,2}[a-z]|\d-e [A-Z]")
 _RUN_IN = re.compile(r"(?<=[\w.])(?<!models)--([a-z][a-z0-9-]{1,60})(?=[ \t=]|\\?$)")
-"""What may be an option that lost the blank in front of it."""
+"""Possible option whose preceding blank is missing."""
 _MAX_LENGTH = 4000  # characters of one such command
 _STOP = re.compile(
     r"[\w.-]{1,64}@[\w.-]{1,64}:|(?:INFO|WARNING|ERROR|DEBUG)[ :]|[\u2e80-\u9fff\uff00-\uffef]|[;|&#\n]|\d?>"
     r"|(?:docker[ ](?:exec|run|stop|rm|logs|pull|ps|save)|bash[ ]\w|curl[ ]"
     r"|ray[ ](?:status|start|stop)|nvidia-smi|nohup[ ]|export[ ])"
 )
-"""What a command ends at: a prompt, a log's line, other letters, an operator, the next command."""
+"""End of a command: a prompt, a log line, non-ASCII letters, an operator, the next command."""
 _OPTION = re.compile(r"--[A-Za-z](?:[A-Za-z0-9_.]|-(?!-))*")
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[kKmMgG](?![A-Za-z]))?")
@@ -41,7 +41,7 @@ _TAGGED = re.compile(r"([\w./-]{1,200}:v?)(\d{1,3}(?:\.\d{1,12}){3,9})\Z")
 
 
 def is_glued(text: str) -> bool:
-    """Whether a line holds a start in which words run into each other."""
+    """Whether a line has a launch with missing blanks between words."""
     return next(_regions(text), None) is not None
 
 
@@ -103,7 +103,7 @@ def _is_glued(text: str, head: re.Match[str], end: int) -> bool:
         return True
     if is_run_in:
         names |= {match[0] for match in _OPTION.finditer(text, start, end)}
-    # Names with `--` in them are common; an option of vLLM's at the end of a word is not.
+    # Names with `--` in them are common, but not with a vLLM option at the end.
     return bool(names) and not names.isdisjoint(options.load(options.known_releases()[-1]).by_string)
 
 

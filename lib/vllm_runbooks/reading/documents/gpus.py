@@ -1,4 +1,4 @@
-"""GPUs that a start is given, by its container or by variables, and those of them that it sees."""
+"""GPUs assigned to a launch by its container or by variables, and the visible ones."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from vllm_runbooks.reading.documents.starts import Gpus, Setting
 _NARROWING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 """Variables that let a program see some of the GPUs that there are for it."""
 _GIVING = ("NVIDIA_VISIBLE_DEVICES",)
-"""The variable by which a container is given GPUs where its start does not say which."""
+"""Variable that assigns GPUs to a container whose command does not."""
 VARIABLES = (*_NARROWING, *_GIVING)
 _NUMBER = re.compile(r"\d{1,4}", re.ASCII)
 
 
 def seen(environment: Mapping[str, Setting], container: Gpus | None = None) -> Gpus | None:
-    """GPUs that a start sees: what a variable leaves of those that its container is given, with the host's numbers."""
+    """GPUs visible to a launch, with the host's indices.
+
+    A variable restricts the GPUs of the container.
+    """
     named = _named(environment, _NARROWING)
     if container is None or named is None:
         return named or container or _named(environment, _GIVING)
@@ -25,8 +28,8 @@ def seen(environment: Mapping[str, Setting], container: Gpus | None = None) -> G
     if container.count is None or not all(_NUMBER.fullmatch(device) for device in devices):
         return named
     if any(int(device) >= container.count for device in devices):
-        return container  # the variable names what is not there, and says nothing
-    # Where only a number is written, it is unknown which of the host's they are.
+        return container  # the variable names a GPU that does not exist: no information
+    # If only the number of GPUs is given, their indices on the host are unknown.
     kept = tuple(container.devices[int(device)] for device in devices) if container.devices is not None else None
     return replace(named, devices=kept)
 

@@ -1,4 +1,4 @@
-"""Container images of vLLM: the release that a tag names, and which of them start a server by themselves."""
+"""vLLM container images: the release of a tag, and which of them launch a server by default."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _IMAGE = re.compile(
 _RELEASE = re.compile(r"v?(\d\.\d{1,3}\.\d{1,3}(?:\.?(?:post|rc|dev)\d{1,4}|(?:a|b)\d{1,3})?)(?![\d.])", re.ASCII)
 _TAGGED = re.compile(r"vllm[_-]v?(\d\.\d{1,3}\.\d{1,3}(?:\.?post\d{1,3}|\.?rc\d{1,3})?)(?![\d.])", re.ASCII)
 _OTHERS = {"lmcache"}
-"""Who publishes images named as vLLM's with a numbering of their own."""
+"""Publishers of images named like vLLM's with their own version numbers."""
 
 
 def has_entry_point(image: str | None) -> bool:
-    """Whether an image starts vLLM's server by itself: those that vLLM publishes as `vllm-openai…`, and copies."""
+    """Whether an image launches vLLM's server by default: `vllm-openai…`, and copies of it."""
     match = _IMAGE.match(image or "")
     return match is not None and match[2].startswith("vllm-openai")
 

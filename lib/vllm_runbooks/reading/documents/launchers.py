@@ -1,4 +1,4 @@
-"""What starts something in a container, or in one that runs, taken apart: docker, podman, kubectl, apptainer."""
+"""Parse commands that run something in a container: docker, podman, kubectl, apptainer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHORT_BOOLEAN = "Pditq"
 
 
 class ContainerLauncher(NamedTuple):
-    """Where a command starts something in a container."""
+    """Position at which a command runs something in a container."""
 
     at: int
     begin: int

@@ -1,4 +1,4 @@
-"""What the cells of a notebook hold besides Python: commands of the shell and of IPython, and other programs' texts."""
+"""Non-Python content of notebook cells: shell commands, IPython magics, and other languages."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from vllm_runbooks.reading.documents import formats, pages
 _CELL = re.compile(r"\s*%%(?P<name>\w{1,60}|!)[ \t]*(?P<words>[^\n]*)(?:\n|\Z)")
 _WORD = re.compile(r"[^\W\d]\w{0,99}")
 _SAME = frozenset(("capture", "time", "timeit", "prun", "memit", "mprun", "lprun", "debug"))
-"""What runs the rest of its cell as if it stood alone."""
+"""Magics that run the rest of the cell unchanged."""
 _MAX_DEPTH = 8  # such lines above each other
 _SHELLS = frozenset(("bash", "sh", "zsh", "ksh", "dash", "!", "sx", "system"))
 _PYTHONS = re.compile(r"python[\d.]{0,5}|pypy\d?")
-"""What runs the rest of its cell as a program of its own."""
+"""Magics that run the rest of the cell as a separate program."""
 _SHOWN = frozenset(("html", "javascript", "js", "latex", "markdown", "svg"))
-"""What shows the rest of its cell, and gives no name a meaning."""
+"""Magics that display the rest of the cell and define no names."""
 _WRITES = frozenset(("writefile", "file"))
 _KEPT = re.compile(r"--(?:out|err|proc)[ \t=]+(\w{1,100})")
 _FILE = re.compile(r"(?P<more>-a[ \t]+|--append[ \t]+)?[\"']?(?P<name>[^\s\"']{1,300})[\"']?[ \t\r]*\Z")
@@ -30,7 +30,7 @@ _ASKED = re.compile(r"(?P<head>[ \t]{0,200})%{0,2}[^\W\d][\w.*\[\]'\"]{0,200}\?{
 _MAGIC = re.compile(r"(?P<name>\w{1,60})[ \t]*")
 _OPEN = frozenset(("run", "pylab", "store", "load", "loadpy", "paste", "cpaste", "edit", "recall", "rerun", "macro"))
 _UNKNOWN = "get_ipython()"
-"""What stands for a value that a command gives: a call with an unknown result."""
+"""Placeholder for the value of a command: a call with an unknown result."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Cell:
     """Format, as of a file; "other" if it is unknown or not checked."""
     text: Excerpt
     file: str | None = None
-    """The file that it becomes; "" is a program of its own, None a part of the notebook's."""
+    """The file written by the cell; "" for a separate program, None for code of the notebook."""
     is_more: bool = False
     """Whether it is written behind what the file has."""
     names: frozenset[str] = frozenset()
-    """Those that it gives a meaning, or may give one, besides its Python."""
+    """Names that the cell defines, or may define, outside its Python code."""
 
 
 @dataclass
@@ -114,7 +114,7 @@ def lines(text: Excerpt) -> Lines:
         if mark is not None and mark["sign"] is not None and question is None:
             magic = _MAGIC.match(text.text, behind) if mark["sign"] == "%" else None
             name = magic["name"] if magic else ""
-            if magic and name == "time":  # the rest is run as it stands
+            if magic and name == "time":  # the rest runs unchanged
                 parts += [text.part(start, start + len(head)), text.part(magic.end(), stop)]
                 continue
             result.is_open |= name in _OPEN

@@ -1,4 +1,4 @@
-"""Containers of a YAML file that start vLLM: services of docker compose, containers of Kubernetes, scripts within."""
+"""Launches of vLLM in YAML files: Docker Compose services, Kubernetes containers, scripts."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _BOOLEANS = {
 }
 """Plain texts that are no text: Kubernetes still reads `yes` as its older YAML did."""
 _PLAIN = re.compile(r"[A-Za-z/][\w./@+-]{0,400}")
-"""What needs no quotes in YAML, unless it is a word with a meaning there."""
+"""Text that needs no quotes in YAML, unless it is a reserved word."""
 _FURTHER = re.compile(r"(?i)(?:extra|additional|vllm|engine|server|serve|more)_?(?:args|arguments|flags)")
-"""Keys of charts whose list is added to the arguments of a start."""
+"""Chart keys whose list is appended to the arguments of a launch."""
 _INTEREST = re.compile(r"vllm|--[a-z]|VLLM|CUDA_|NCCL_|GLOO_")
 _MAX_DOCUMENTS = 300  # documents of one stream that are read
 _MAX_NESTED = 8  # defaults within defaults (`${A:-${B:-…}}`)
 
 
 def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
-    """Add what the documents of a YAML stream start; one that is no YAML becomes a trouble."""
+    """Add the launches of a YAML stream; invalid documents become a trouble."""
     count = 0
     for document in yaml_places.documents(source):
         if not _INTEREST.search(document.text):
@@ -104,7 +104,7 @@ class _Manifest:
             self._container(values, node)
 
     def _further(self, path: tuple[str, ...], node: yaml_places.Sequence) -> None:
-        """Arguments that a chart adds to a start of its own."""
+        """Arguments that a chart appends to its own launch."""
         words = [_word(item) for item in node.items if isinstance(item, Scalar)]
         if any("vllm" in key.lower() for key in path) or programs.are_own(words):
             self.reading.loose += programs.options_of(words, "bare")
@@ -147,7 +147,7 @@ class _Manifest:
         )
         entry = self._compose_words(values.get("entrypoint"))
         words = self._compose_words(values.get("command"))
-        # An empty list, or an empty text, takes the image's own entry point away; nothing at all leaves it.
+        # An empty list or text removes the image's entry point; a missing key keeps it.
         is_own = not entry and not _is_emptied(values.get("entrypoint"))
         self._run(None if is_own else tuple(entry), tuple(words), image, around, node)
 
@@ -369,7 +369,7 @@ def _without_templates(text: Excerpt) -> Characters:
 
 
 def _is_of_arguments(node: Node | None) -> bool:
-    """Whether a command is a text, or begins with an option: it takes the place of the image's, not of its program."""
+    """Whether a command replaces the image's arguments: it is text, or begins with an option."""
     if isinstance(node, Scalar):
         return True
     return isinstance(node, yaml_places.Sequence) and any(item.value.startswith("-") for item in _scalars(node)[:1])
@@ -394,7 +394,7 @@ def _keys(node: yaml_places.Mapping) -> dict[str, tuple[int, int]]:
 
 
 def _word(scalar: Scalar) -> Word:
-    """A scalar as an argument of its own."""
+    """A scalar as a single argument."""
     if scalar.has_template:
         return Word(None, scalar.start, scalar.end, scalar.value, "template")
     quote = {"single": "'", "double": '"'}.get(scalar.style, "")
@@ -404,7 +404,10 @@ def _word(scalar: Scalar) -> Word:
 def _interpolate(
     text: Excerpt, start: int, end: int, made: Characters, reasons: list[str], *, depth: int
 ) -> int | None:
-    """Append the text with its variables replaced; the index of a `$` that compose refuses, or None."""
+    """Append the text with its variables replaced.
+
+    Returns the index of a `$` that Compose rejects, or None.
+    """
     index, bad = start, None
     whole = text.text
     while index < end:

@@ -1,7 +1,7 @@
-"""Pages of text: blocks of code in them, command lines amid the prose, options in tables and comments.
+"""Text pages: code blocks, command lines within prose, options in tables and comments.
 
-Markdown, reStructuredText, HTML and plain text, whichever mixture it is. A page is only cut up here; what a block says
-is read by whoever reads that format.
+Markdown, reStructuredText, HTML and plain text, in any mixture. A page is only split here; the
+readers of each format parse the blocks.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _VALUE = re.compile(
     r"(=|[ \t])(\"(?:[^\"\\\n]|\\.){0,400}\"|'[^'\n]{0,400}'|[A-Za-z0-9_./:{}\[\]\"',%+-]{1,400})", re.ASCII
 )
 _ENDS = re.compile(r"[ \t]*(?:\Z|\\[ \t]*\Z|[^\x00-\x7f]|[|`#),;]|--?[A-Za-z])|[ \t]{2}")
-"""What may follow a value that belongs to an option: a word of prose may not."""
+"""Text that may follow the value of an option; a word of prose may not."""
 _VARIABLE = re.compile(
     r"(?<![\w$])((?:VLLM|NCCL|GLOO|CUDA|PYTORCH|HF|RAY|TORCH|OMP|HIP)_[A-Z0-9_]{2,80})(=[^\s`|,;)]{1,200})?(?![a-z])"
 )
@@ -71,7 +71,7 @@ _CLOSES = {
     "(": re.compile(r".*\)[ \t]*\Z"),
     "{": re.compile(r"\}"),
 }
-"""What ends the part of a script that a line begins, by how that begins."""
+"""End of the part of a script, by the start of its first line."""
 _SENTENCE_ENDS = re.compile(r"[.!?](?=[ \t]|\Z)|[,;][ \t](?=[a-z])|[ \t](?:and|but|then|or)[ \t](?=[a-z])")
 _SPAN = re.compile(r"`([^`\n]{1,2000})`")
 _CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef\u3000-\u303f]")
@@ -92,8 +92,9 @@ class PageBlock:
 
     text: Excerpt
     kind: str
-    """"shell", "python", "yaml", "unit", "dockerfile", "" (to be told by its content), "skip", "prose", "command" (a
-    command line amid prose), "span" (one within a line), "cut" (a line of which the rest is not read)."""
+    """"shell", "python", "yaml", "unit", "dockerfile", "" (detected by content), "skip", "prose",
+    "command" (a command line within prose), "span" (one within a line), "cut" (a line whose rest is
+    ignored)."""
 
 
 def blocks(source: Excerpt) -> list[PageBlock]:
@@ -106,7 +107,7 @@ def blocks(source: Excerpt) -> list[PageBlock]:
 
 
 def without_prompts(source: Excerpt) -> Excerpt:
-    """What was typed in a recorded session: lines behind a prompt and those that continue them; else all lines."""
+    """Input of a recorded session: lines after a prompt and continuations; all without prompts."""
     lines = _lines(source.text)
     prompts = [_PROMPT.match(source.text[start:end]) for start, end in lines]
     if not any(prompts):
@@ -127,7 +128,7 @@ def without_prompts(source: Excerpt) -> Excerpt:
         elif text.lstrip().startswith("#") or re.match(r"[ \t]*export[ \t]", text):
             parts.append((start, stop))
         is_cut = _CUT.search(text) is not None or (not prompt and _is_empty(text))
-        # An option right below a start was meant for it, even where no backslash is left of the line's end.
+        # An option directly below a launch belongs to it, even if the backslash is missing.
         is_missed = is_start and resumed[index + 1] == "option" and not _is_empty(_next_line(source.text, end))
         goes_on = is_typed and (text.rstrip().endswith("\\") or (resumed[index + 1] != "" if is_cut else is_missed))
     return source.joined(parts)
@@ -173,7 +174,7 @@ def _without_marks(source: Excerpt, lines: Sequence[tuple[int, int]]) -> Excerpt
 
 
 def table_options(source: Excerpt) -> tuple[list[LooseOption], list[Setting]]:
-    """Options and variables that stand in the rows of tables."""
+    """Options and variables in table rows."""
     loose: list[LooseOption] = []
     settings: list[Setting] = []
     for start, end in _lines(source.text):
@@ -383,7 +384,7 @@ def _prose(source: Excerpt, lines: Sequence[tuple[int, int]]) -> list[PageBlock]
             before: list[tuple[int, int]] = []
             while rest and len(before) < _MAX_LINES and _BEFORE.match(text[slice(*rest[-1])].lstrip(" \t>")):
                 before.insert(0, rest.pop())
-            # Lines of a quotation go on without the mark where the writer was lazy.
+            # Continuation lines of a quotation may lack the quote mark.
             parts = [(_content(text, *part), part[1]) for part in before] + [(begin, _behind(text, end))]
             index += 1
             while index < len(lines) and len(parts) < _MAX_LINES:
@@ -464,7 +465,7 @@ def _mentions(line: str) -> bool:
 
 
 def _content(text: str, start: int, end: int) -> int:
-    """Where a line's content begins, behind the marks of a quotation."""
+    """Start of a line's content after its quotation marks."""
     match = re.compile(r"[ \t>]{0,40}").match(text, start, max(end, start))
     return match.end() if match else start
 
@@ -479,7 +480,7 @@ def _is_command(text: str) -> bool:
         text,
     )
     if not match:
-        return True  # a container's start, or a script's
+        return True  # a container launch, or a script
     if _CJK.match(match[1] or " ") or match[1][:1] in {"(", "`", ",", ".", ";"}:
         return False
     return not match[1] or _is_argument(match[1], match[2])
@@ -510,14 +511,15 @@ def _spans(source: Excerpt, start: int, end: int) -> Iterator[PageBlock]:
 
 
 def _without_quotes(line: str, matches: Sequence[re.Match[str]]) -> Iterator[tuple[int, int]]:
-    """Where commands without backquotes begin and end: at the latest where the next one begins."""
+    """Start and end of commands without backquotes; one ends where the next begins."""
     begins = []
     for match in matches:
         before = line[max(match.start() - 8, 0) : match.start()].rstrip(" \t")[-1:]
         if before and (before in ':\uff1a"\u201c' or _CJK.match(before)):
             begins.append((match, match[0].startswith("docker"), before == '"'))
     ends = [len(line)] * 2
-    """Where a container's start and another one end: the container is handed the command in quotes that follows."""
+    """Ends of a container's launch and of another one: the container gets the quoted command that
+    follows."""
     spans = []
     for begin, is_container, is_quoted in reversed(begins):
         limit = min(ends[not is_container], begin.start() + _MAX_SPAN)
@@ -542,7 +544,7 @@ def _is_html(text: str) -> bool:
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]{0,20})([^<>]{0,2000})>|<!--|&(#?\w{1,32});")
 _LINE_TAG = re.compile(r"p|br|div|li|tr|h[1-5]|table|ul|ol|section|article|dt|dd")
 _UNSEEN = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style", "svg")}
-"""What ends an element whose content nobody sees."""
+"""End tags of elements whose content is not displayed."""
 
 
 def _html(source: Excerpt) -> list[PageBlock]:

@@ -12,12 +12,15 @@ from vllm_runbooks.reading.shell import Word
 Characters = list[tuple[str, int]]
 """Characters, each with its place."""
 UNKNOWN = "\ufffc"
-"""Stands in a text for what is unknown."""
+"""Placeholder for unknown text."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,200})=")
 
 
 def literal(source: Excerpt, *, start: int | None = None, end: int | None = None, why: str = "") -> Word:
-    """A word whose value stands as it is in the file; `start` and `end` (offsets) take its quotes in."""
+    """A word with the same value as its text in the file.
+
+    `start` and `end` are offsets that include its quotes.
+    """
     first = source.at[0] if start is None else start
     last = source.at[len(source.text)] if end is None else end
     return Word(None if why else source.text, first, last, source.text, why, None if why else source.at[:-1])

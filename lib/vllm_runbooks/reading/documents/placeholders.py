@@ -1,4 +1,4 @@
-"""What in a description stands for something else: `<model>`, `PORT`, `{{ .Values.model }}`, `...`, `[options]`."""
+"""Placeholders in documentation: `<model>`, `PORT`, `{{ .Values.model }}`, `...`, `[options]`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OMITTED = re.compile(
     re.IGNORECASE,
 )
 _STANDS_FOR = re.compile(r"\{[A-Za-z_]\w{0,60}\}|%[A-Za-z_]\w{0,60}%|[A-Z](?:[A-Z_]{0,60}[A-Z])?")
-"""What in a page may stand for a value that is to be filled in: `{port}`, `PORT`, `N`."""
+"""Possible placeholders of a page: `{port}`, `PORT`, `N`."""
 _NAMING = re.compile(
     r"(?:.*_)?(?:N|X|NUM|INT|INTEGER|FLOAT|NUMBER|SIZE|COUNT|VALUE|PORT|HOST|MODEL|NAME|PATH|LEN|LENGTH|TP|PP|DP|KEY|TOKEN"
     r"|YOUR|GPUS?|ID|DIR|FILE|IP|ADDRESS|URL)(?:_.*)?"
@@ -26,7 +26,7 @@ _PLACEHOLDER = re.compile(r"<(?=[^\W\d_][^<>\n|&;$\"'`]{0,80}>)([^<>\n|&;$\"'`]{
 _TEMPLATE = re.compile(r"(?:\{\{|\u2983{2})[^{}\n\u2983\u2984]{1,500}(?:\}\}|\u2984{2})")
 """An expression that a template fills in, as it is written and as `yaml_places` hands it on."""
 UNKNOWN = "\ue0b2x\ue0b0"
-"""Stands in a script for an unknown part of it: `filled` makes the word unknown."""
+"""Marks an unknown part of a script: `filled` makes the word unknown."""
 _PLACEHOLDER_SIGNS = str.maketrans("<>", "\ue0b2\ue0b0")
 """Signs without a meaning, which are characters like any other to a shell."""
 
@@ -41,14 +41,14 @@ def marked(text: str, *, is_page: bool, is_within: bool) -> str:
 
 
 def filled(word: Word) -> Word:
-    """The word, unknown where what `marked` marked stands in it."""
+    """The word, with an unknown value if it has a mark of `marked`."""
     if word.value is not None and "\ue0b2" in word.value and "\ue0b0" in word.value:
         return replace(word, value=None, why="placeholder", at=None)
     return word
 
 
 def arguments(words: Sequence[Word], *, is_page: bool) -> tuple[list[Word] | None, bool]:
-    """The arguments without what stands for others, and whether anything does; None for a question for help."""
+    """Arguments without placeholders, and whether there were any; None for a request for help."""
     kept: list[Word] = []
     is_elided = False
     for index, word in enumerate(words):

@@ -1,4 +1,4 @@
-"""Which words of a command start vLLM, and what surrounds them: wrappers, containers, scripts within words."""
+"""Words of a command that launch vLLM, and their context: wrappers, containers, nested scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Loos
 from vllm_runbooks.reading.shell import Assignment, Invocation, Trouble, Word
 from vllm_runbooks.reading.shell.word_lists import word_list
 
-_MAX_WITHIN = 6  # how deep a script may stand within a word of a script, and a container's start within one's
+_MAX_WITHIN = 6  # depth of nested scripts, and of nested container launches
 _MAX_KEPT = 100  # commands kept in variables that are read
 _MAX_BEFORE = 12  # words in front of another that are looked at for the program that it is given to
 _MIN_TEXT = 8  # characters that a word with a command in it has at least
@@ -24,7 +24,7 @@ _LEAD = re.compile(
     r"([ \t>]*)(?:(?:\([\w.-]{1,60}\)[ \t]*)?"
     r"(?:\[?[\w.-]{1,64}@[^\"'\n]{1,200}[#$%]\]?|[$%\u276f\u279c]|>{3})[ \t]+|![ \t]*)?"
 )
-"""What stands in front of a line of a script in a page: the indentation or marks of a quotation, and a prompt."""
+"""Text before a line of a script in a page: indentation or quotation marks, and a prompt."""
 _FAULTS = {"unexpected-token", "unclosed-bracket", "unclosed-quote"}
 """Troubles of a text that is no shell script."""
 _HIDING = {"prompt", "command-as-names"}
@@ -55,25 +55,25 @@ _SUBSTITUTION = re.compile(
 _VARIABLE_PROGRAM = re.compile(
     r"[\"']?\$\{?\w{0,40}?(?i:(vllm)(?:_?(?:bin|cmd|exe|executable|path|command))?|(python)3?(?:_?(?:bin|cmd|exe|executable|path))?)\}?[\"']?"
 )
-"""A variable that is named for the program that it holds."""
+"""A variable named after the program it contains."""
 _NAMED = re.compile(r"(?:--[A-Za-z][\w-]{0,60}|[A-Za-z_]\w{0,60})=")
 """How a word begins that may give a command a name."""
 _START = re.compile(
     r"(?<![\w.-])vllm[ \t\\\n]{1,40}(?:serve|run-batch|bench)\b|vllm\.entrypoints\.|\bapi_server\.py\b"
     r"|\b(?:docker|podman|nerdctl)[ \t]{1,8}(?:container[ \t]{1,8})?run\b|\brun_cluster\.sh\b"
 )
-"""Where a text may hold a start."""
+"""Text that may contain a launch."""
 _OWN = ("--served-model-name", "--tensor-parallel-size", "--max-model-len", "--gpu-memory-utilization", "--model=")
-_TELLING = 2  # options of vLLM's that tell a command as its own
+_TELLING = 2  # number of vLLM options that identify a vLLM command
 
 
 def may_start(text: str) -> bool:
-    """Whether a text may hold a start of vLLM by command; cheap."""
+    """Whether a text may contain a command that launches vLLM; a cheap check."""
     return _START.search(text) is not None
 
 
 def read_script(source: Excerpt, around: Around, reading: DocumentReading) -> None:
-    """Add what a shell script starts and sets."""
+    """Add the launches and settings of a shell script."""
     text = placeholders.marked(source.text, is_page=around.is_page, is_within=bool(around.within))
     around = replace(around, language="shell")
     whole = Excerpt(text, source.at)
@@ -117,7 +117,10 @@ def _assigned(assignment: Assignment, *, is_exported: bool = True) -> Setting:
 def _environment(
     invocation: Invocation, prefix: Sequence[Setting], by_name: Mapping[str, Sequence[Setting]], around: Around
 ) -> dict[str, Setting]:
-    """What a program sees, each variable with the place that set it last; `prefix` stands in front of the command."""
+    """Environment of a program, each variable with its last assignment.
+
+    `prefix` is the assignments before the command.
+    """
     environment = dict(around.environment)
     before = {setting.name: setting for setting in prefix}
     for name, value in invocation.environment.items():
@@ -164,7 +167,7 @@ def _indented(edits: Sequence[Replacement], source: Excerpt, file: str) -> tuple
         if lead is None or indentation is None or _lead(edit.start, source, file)[1] is None:
             return ()  # the line end is written in another way
         if edit.start == edit.end == begin and edit.new_text.endswith("\n"):
-            # A line put in front of another stands in front of that one's prompt as well.
+            # A line inserted before another one also precedes its prompt.
             at = begin - len(lead)
             lines = edit.new_text.removesuffix("\n").split("\n")
             made.append(Replacement(at, at, "".join(f"{indentation[1]}{line}\n" for line in lines)))
@@ -174,7 +177,7 @@ def _indented(edits: Sequence[Replacement], source: Excerpt, file: str) -> tuple
 
 
 def _lead(offset: int, source: Excerpt, file: str) -> tuple[int, str | None]:
-    """Where the script's line of an offset begins, and what the file has before it; None if that is no line."""
+    """Start of the script line at an offset and the text before it; None if not a line."""
     begin = source.text.rfind("\n", 0, bisect_left(source.at, offset)) + 1
     if begin and file[source.at[begin - 1]] != "\n":
         return begin, None
@@ -213,7 +216,10 @@ def _read_kept(script: shell.Script, around: Around, reading: DocumentReading) -
 
 
 def read_command(words: tuple[Word, ...], around: Around, reading: DocumentReading) -> Word | None:
-    """Add what one command starts, whose words are those that a program is given; the word that is a script, if any."""
+    """Add the launch of one command, given by the words a program receives.
+
+    Returns the word that is a script, if any.
+    """
     if not words or around.depth > _MAX_WITHIN:
         return None
     first = words[0].value or ""
@@ -291,7 +297,7 @@ class _Command:
         return True
 
     def _read_code(self, index: int) -> bool:
-        """Whether `python -c CODE` stands here; hands the code on to whoever reads Python."""
+        """Whether `python -c CODE` is at this index; passes the code to the Python reader."""
         if not _is_python(self.heads[index]):
             return False
         at = index + 1
@@ -305,7 +311,7 @@ class _Command:
         return True
 
     def _begun(self, index: int) -> tuple[str, int] | None:
-        """The entry that begins at a word and how many words it takes."""
+        """The entry that begins at a word, and its number of words."""
         values, head = self.values, self.heads[index]
         following = values[index + 1 : index + 3]
         if head == "vllm" and following and not self._is_name(index):
@@ -333,7 +339,7 @@ class _Command:
         )
 
     def _with_settings(self, until: int) -> Around:
-        """What the command is run in, with the settings that wrappers (`env`, `sudo`) in front of it are given."""
+        """Context of the command, with the settings of the wrappers (`env`, `sudo`) before it."""
         words = self.words[:until] if self.heads[0] in word_list("wrappers") else ()
         settings = {
             setting.name: setting for word in words if (setting := placed_words.setting_of(word, "option")) is not None
@@ -364,7 +370,7 @@ class _Command:
             if not value.startswith(("-", "+")) or value == "-":
                 return at if is_script else None
             is_script = is_script or (not value.startswith("--") and "c" in value)
-            # `-o pipefail` takes a word, also as the end of `-euo`.
+            # `-o pipefail` has a value, also at the end of `-euo`.
             at += 2 if re.fullmatch(r"[-+][a-zA-Z]*[oO]|--(?:rcfile|init-file)", value) else 1
         return None
 
@@ -393,7 +399,7 @@ class _Command:
             self.reading.add(inner)
 
     def _node(self) -> bool:
-        """Whether this is the script that starts a node of a Ray cluster in a container; adds it."""
+        """Whether this script launches a node of a Ray cluster in a container; adds it."""
         at = next((index for index, head in enumerate(self.heads[:4]) if head == "run_cluster.sh"), None)
         if at is None or len(self.words) < at + 2:
             return False
@@ -493,14 +499,14 @@ class _Command:
         )
 
     def command_at(self) -> int | None:
-        """Where a start, or a script that may hold one, begins: at the `env` that gives it variables, if any."""
+        """Start of a launch, or of a script that may contain one, with the `env` before it."""
         for index in range(len(self.words)):
             if self._begun(index) or self._script_at(index) is not None:
                 return next((at for at in range(index) if self.heads[at] == "env"), index)
         return None
 
     def _read_inside(self, words: tuple[Word, ...]) -> None:
-        """Read the command of `docker exec [options] NAME COMMAND`: it begins where a start is found."""
+        """Read `docker exec [options] NAME COMMAND`; COMMAND begins at the first launch found."""
         first = _Command(words, replace(self.around, environment={}), self.reading).command_at()
         if first is not None:
             options = launchers.container_options(words[:first])
@@ -540,9 +546,9 @@ def run_image(
     before: tuple[Word, ...] = (),
     is_ours: bool = False,
 ) -> None:
-    """Add what a container starts; `is_ours`: it is vLLM, whatever its image and arguments."""
+    """Add the launch of a container; `is_ours` if it is vLLM regardless of image and arguments."""
     if entrypoint is not None:
-        # An empty one takes the image's own away.
+        # An empty entry point removes the image's own.
         words = (*(word for word in entrypoint if word.value != ""), *rest)
         read_command(words, replace(around, depth=around.depth + 1), reading)
         return
@@ -555,7 +561,7 @@ def run_image(
         read_command(rest, replace(around, depth=around.depth + 1), reading)
         if len(reading.starts) > count and images.has_entry_point(name) and _is_program(first):
             first_argument = [word.start for word in reading.starts[count].words[:1]]
-            # A command stands in front of its arguments; a script is one as a whole.
+            # A command precedes its arguments; a script is a single argument.
             end = next((index for index, word in enumerate(rest) if [word.start] == first_argument), len(rest))
             details = {"image": name or ""}
             reading.troubles.append(Trouble("file.entry-point-again", rest[0].start, rest[:end][-1].end, details))
@@ -578,7 +584,7 @@ def _add_start(
     *,
     prefix: tuple[Word, ...],
 ) -> None:
-    """Add a start with these arguments, unless it only asks for help; `places` are the words that it consists of."""
+    """Add a launch with these arguments, unless it only requests help; `places` are its words."""
     arguments, is_elided = placeholders.arguments(words, is_page=around.is_page)
     if arguments is None:
         return

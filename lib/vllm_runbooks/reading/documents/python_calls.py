@@ -1,6 +1,7 @@
-"""Python that starts vLLM: `LLM(…)`, engine arguments, commands handed to subprocesses, and `os.environ`.
+"""Python code that launches vLLM: `LLM(…)`, engine arguments, subprocesses, `os.environ`.
 
-The code is parsed (`ast`) and never run. Names are followed where they are given one literal in the whole file.
+The code is parsed (`ast`) and never run. Names are resolved if they are assigned one literal in the
+whole file.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ class _UnknownError(Exception):
 
 
 def read(source: Excerpt, around: Around, reading: DocumentReading) -> bool:
-    """Add what a Python text starts and sets; False where it is no Python, which is left to the caller to report."""
+    """Add the launches and settings of Python code.
+
+    Returns False for invalid Python, which the caller reports.
+    """
     try:
         text = PythonText(source)
     except NotPythonError as error:
@@ -70,7 +74,7 @@ class _Program:
         self.own = {node.name for node in self.nodes if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
         self.lists: set[int] = set()
         self.run = {id(named) for node in self.nodes if isinstance(node, ast.Call) and (named := self._run(node))}
-        """What is run by name: it is read where it is run, with the variables that it is given there."""
+        """Nodes that are executed by name; they are read at the call, with its environment."""
         self.commands: set[str] = set()
         self.assigned = {
             id(node.value): node.targets[0].id
@@ -489,7 +493,7 @@ def _string_characters(text: str, start: int, end: int) -> Characters:
 
 
 def _formatted_places(characters: Characters, node: ast.JoinedStr, pieces: list[str]) -> list[int]:
-    """Where each character of a formatted text stands; fewer where that cannot be told."""
+    """Position of each character of an f-string; fewer if unknown."""
     places: list[int] = []
     index = 0
     for part, piece in zip(node.values, pieces, strict=True):

@@ -1,4 +1,4 @@
-"""Python as text: parsed (`ast`) and never run, and where in the file each of its nodes stands."""
+"""Python as text: parsed (`ast`), never run, with the position of each node in the file."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from vllm_runbooks.core import python_trees
 from vllm_runbooks.core.excerpt import Excerpt
 
 MAX_LENGTH = 400_000
-"""Characters that are parsed; a longer file is not written by hand."""
+"""Characters that are parsed; longer files are not written manually."""
 
 
 _VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 _GRAMMAR = f"parsed as Python {_VERSION}"
 """A later release's grammar may have what this one's has not."""
 LIMITS = ("size", "grammar")
-"""What a text may be refused for that is no fault of its own: more than is read here, a later release's grammar."""
+"""Limits of the reader rather than errors of the text: its size, or the grammar of a later
+release."""
 _QUOTED = r"(?:[rR]?[fF]|[fF][rR])(?P<quote>[\"'])[^\"'\n]{0,400}\{[^{}\"'\n]{0,200}(?P=quote)[^\n]{0,400}\}"
 _LATER: tuple[tuple[tuple[int, int], re.Pattern[str]], ...] = (
     ((3, 12), re.compile(r"[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+\w{1,100}[ \t]*\[")),
@@ -26,20 +27,20 @@ _LATER: tuple[tuple[tuple[int, int], re.Pattern[str]], ...] = (
     ((3, 12), re.compile(rf"[^#\n]{{0,400}}?\b{_QUOTED}")),
     ((3, 14), re.compile(r"[^#\n]{0,400}?\b(?:[rR]?[tT]|[tT][rR])[\"']")),
 )
-"""What a line has that only a later grammar reads, with the first release that does."""
+"""Line patterns that need a later grammar, with the first release that has it."""
 
 
 class NotPythonError(Exception):
     """A text that Python cannot read."""
 
     def __init__(self, says: str, line: int | None = None, *, limit: str = "") -> None:
-        """Take what Python says, of which line (from 1), and which of `LIMITS` keeps it from being read."""
+        """Record Python's message, its line (from 1), and which of `LIMITS` was exceeded."""
         super().__init__(says)
         self.says, self.line, self.limit = says, line, limit
 
     @property
     def told(self) -> dict[str, str]:
-        """What fills a message."""
+        """Arguments of the message."""
         return {"limit": self.says, "of": self.limit} if self.limit else {"says": self.says}
 
 
@@ -69,12 +70,12 @@ class PythonText:
         return begin + bisect_left(self._columns[line], column)
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        """Where a node stands in the text."""
+        """Start and end of a node in the text."""
         start = self.index(node.lineno, node.col_offset)  # type: ignore[attr-defined]
         return start, self.index(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
 
     def places(self, node: ast.AST) -> tuple[int, int]:
-        """Where a node stands in the file."""
+        """Start and end of a node in the file."""
         start, end = self.span(node)
         return self.source.at[start], self.source.at[end - 1] + 1 if end > start else self.source.at[end]
 
@@ -112,5 +113,5 @@ def _later(text: str, line: int) -> str:
 
 
 def line_starts(text: str) -> list[int]:
-    """Where lines begin as Python counts them."""
+    """Offsets of the lines as Python counts them."""
     return [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", text))]

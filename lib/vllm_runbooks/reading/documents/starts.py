@@ -11,7 +11,7 @@ from vllm_runbooks.reading.shell import Invocation, Trouble, Word
 
 
 class Within(NamedTuple):
-    """What a command stands in, where that is not the file itself: a quoted string, a scalar."""
+    """A container of a command within the file: a quoted string or a scalar."""
 
     language: str
     """The language that it is quoted in: "shell", "compose", "yaml", "systemd", "python" or "json"."""
@@ -30,8 +30,9 @@ class Setting:
     """Offsets of the whole setting, from its name or list item to the end of its value."""
     end: int
     form: str
-    """How it is written: "assignment" (shell), "option" (of a container's start), "map" or "list" (YAML), "entry"
-    (`name:` and `value:` of Kubernetes), "unit", "python", "dockerfile", "table"."""
+    """Syntax of the setting: "assignment" (shell), "option" (of a container command), "map" or
+    "list" (YAML), "entry" (`name:` and `value:` of Kubernetes), "unit", "python", "dockerfile",
+    "table"."""
     is_exported: bool = True
     """False for a variable of the shell alone, which no program sees."""
     pair: tuple[int, int] | None = None
@@ -49,13 +50,13 @@ class Keyword:
     start: int
     end: int
     name_start: int
-    """Offset where the argument begins; that of the value where it stands without its name."""
+    """Offset of the argument's name; of its value if it has no name."""
     why: str = ""
 
 
 @dataclass(frozen=True)
 class Gpus:
-    """GPUs that a start is given, as far as they are written."""
+    """GPUs assigned to a launch, as far as the file says."""
 
     devices: tuple[str, ...] | None = None
     """Numbers or UUIDs; None where only their count is written."""
@@ -71,28 +72,30 @@ class WrittenLaunch:
     kind: str
     """"shell", "docker", "compose", "kubernetes", "systemd", "dockerfile", "python", "argv" or "log"."""
     entry: str
-    """"serve", "api_server", "image" (whatever the image starts), "LLM", "EngineArgs", "AsyncEngineArgs", "run-batch",
-    "bench latency" and such; "node": a host of a Ray cluster, which is given an environment and no arguments."""
+    """"serve", "api_server", "image" (the image's default command), "LLM", "EngineArgs",
+    "AsyncEngineArgs", "run-batch", "bench latency" and so on; "node" for a host of a Ray cluster,
+    which has an environment and no arguments."""
     words: tuple[Word, ...]
     start: int
     end: int
     prefix: tuple[Word, ...] = ()
     """The words in front: wrappers, `docker run` with its options and image, `vllm serve`."""
     environment: Mapping[str, Setting] = field(default_factory=dict)
-    """What the start sees of the settings in this document."""
+    """Settings of this document that the launch sees."""
     image: Word | None = None
     release: str | None = None
     gpus: Gpus | None = None
-    """Those that the start sees."""
+    """GPUs visible to the launch."""
     given: Gpus | None = None
-    """Those that its container is given: the start counts them from 0, and sees fewer where a variable says so."""
+    """GPUs of its container: the launch counts them from 0, and sees fewer if a variable restricts
+    them."""
     name: str = ""
     keywords: tuple[Keyword, ...] = ()
     language: str = "shell"
     """How the words are written: "shell", "compose" (a text that compose splits), "yaml", "json" or "python" (lists),
     "systemd", "glued", "argv"."""
     within: tuple[Within, ...] = ()
-    """What the words stand in, from the file inwards."""
+    """Containers of the words within the file, from the outermost inwards."""
     keys: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """In a manifest: the keys of the container, each with where its pair begins and ends."""
     is_certain: bool = True
@@ -100,21 +103,21 @@ class WrittenLaunch:
     is_reconstructed: bool = False
     """Whether blanks or line ends that a paste lost were put back."""
     is_elided: bool = False
-    """Whether `...` stands for arguments that the text leaves out."""
+    """Whether `...` replaces arguments in the text."""
     invocation: Invocation | None = None
-    """What the shell runs, where one does: background, waiting, loop."""
+    """Shell invocation, if any: background, waiting, loop."""
     container: Sequence[Word] = ()
     is_local: bool = False
 
 
 @dataclass(frozen=True)
 class LooseOption:
-    """An option that stands apart from any command."""
+    """An option outside any command."""
 
     words: tuple[Word, ...]
     """The option, and its value where one is certain."""
     where: str
-    """"bare" (a line of its own), "comment" or "table"."""
+    """"bare" (on its own line), "comment" or "table"."""
     start: int
     end: int
 
@@ -134,7 +137,7 @@ class DocumentReading:
     """The text of the file, as far as it is read."""
 
     def change_starts(self, first: int, change: Callable[[WrittenLaunch], WrittenLaunch]) -> None:
-        """Change each start from an index on."""
+        """Change each launch from an index on."""
         self.starts[first:] = map(change, self.starts[first:])
 
     def add(self, other: DocumentReading) -> None:
@@ -145,7 +148,7 @@ class DocumentReading:
 
 @dataclass(frozen=True)
 class Around:
-    """What a command is run in."""
+    """Context in which a command runs."""
 
     kind: str = "shell"
     name: str = ""
@@ -169,6 +172,6 @@ class Around:
         return {name: item.value.value for name, item in self.environment.items() if item.value.value is not None}
 
     def inside(self, word: Word) -> Around:
-        """What a script, or code, is run in that a word holds."""
+        """Context of a script or code within a word."""
         within = (*self.within, Within(self.language, word.start, word.end))
         return replace(self, within=within, depth=self.depth + 1, invocation=None)

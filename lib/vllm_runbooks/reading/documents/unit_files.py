@@ -1,4 +1,4 @@
-"""systemd units: the commands that a service starts, split by systemd's own rules, and its environment."""
+"""systemd units: the commands of a service, split by systemd's rules, and its environment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PIECE = re.compile(
 
 
 def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
-    """Add what a unit starts and sets. Settings count wherever they stand, as systemd reads the unit whole."""
+    """Add the launches and settings of a unit; a setting applies to the whole unit."""
     commands: list[tuple[str, Excerpt]] = []
     environment: dict[str, Setting] = {}
     container: dict[str, Excerpt] = {}
@@ -102,7 +102,8 @@ def _lines(source: Excerpt) -> list[Excerpt]:
         if line.lstrip().startswith(("#", ";")):
             continue
         if line.endswith("\\"):
-            # systemd puts a blank in place of the backslash and the line end: the line end itself stands for it.
+            # systemd replaces the backslash and the line end by a blank: here the line end
+            # represents it.
             parts += [(begin, end - 1), match.span(2)]
             continue
         if parts or line.strip():
@@ -203,14 +204,14 @@ def _raw(value: Excerpt, start: int, end: int) -> str:
 def _filled(
     characters: Characters, start: int, end: int, value: Excerpt, environment: Mapping[str, Setting], *, has_file: bool
 ) -> list[Word]:
-    """A word with its variables replaced: `$NAME` as a word of its own is split at blanks, `${NAME}` never is."""
+    """A word with its variables replaced: a separate `$NAME` is split at blanks, not `${NAME}`."""
     text = "".join(character for character, _ in characters)
     alone = re.fullmatch(r"\$([A-Za-z_]\w{0,200})", text, re.ASCII)
     made: Characters = []
     why, done = "", 0
     for match in _VARIABLE.finditer(text):
         if match[2] and not alone:
-            continue  # only a word of its own
+            continue  # only as a separate word
         name = match[1] or match[2]
         replacement: str | None = "$"
         if name:

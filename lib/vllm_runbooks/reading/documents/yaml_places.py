@@ -1,8 +1,9 @@
-"""YAML as nodes that know where in the file each character of each scalar stands.
+"""YAML nodes with the position in the file of each character of each scalar.
 
-Nothing is constructed: a scalar is text, whatever its tag. Aliases lead to the node itself, so a few lines may describe
-a tree without end: who walks it counts (`walk` does). A text that is no YAML, or too large or too deep to read in
-reasonable time, raises `YamlError` and nothing else.
+Nothing is constructed: a scalar is text, whatever its tag. Aliases refer to the node itself, so a
+few lines may describe an infinite tree: callers that traverse it must count (`walk` does). Invalid
+YAML, or a text too large or too deep to read in reasonable time, raises `YamlError` and nothing
+else.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ Node = Scalar | Sequence | Mapping
 
 
 def documents(source: Excerpt) -> Iterator[Excerpt]:
-    """The documents of a stream: what stands between lines that begin with `---`."""
+    """Documents of a stream: the text between lines that begin with `---`."""
     begin = 0
     for match in re.finditer(r"^(?:---(?=\s|\Z)|\.\.\.[ \t]*$)", source.text, re.MULTILINE):
         if source.text[begin : match.start()].strip():
@@ -158,12 +159,12 @@ def roots(source: Excerpt) -> list[Node]:
         at = min(getattr(error, "position", 0) or 0, len(text))
         raise YamlError(str(error).split("\n")[0][:200] or "no YAML", source.at[at]) from None
     except (ValueError, TypeError, AttributeError, AssertionError, LookupError, RecursionError, OverflowError):
-        # What the reader raises on damaged input besides its own errors.
+        # Other exceptions of the YAML library on damaged input.
         raise YamlError("no YAML", source.at[0]) from None
 
 
 def is_near_template(source: Excerpt, at: int) -> bool:
-    """Whether a template's mark stands about an offset, so that only what the template makes can be judged."""
+    """Whether a template mark is near an offset, so that only the rendered text can be checked."""
     line = source.text.count("\n", 0, bisect_left(source.at, at))
     near = source.text.split("\n")[max(line - 1, 0) : line + 2]
     return any("{{" in text or "{%" in text for text in near)
@@ -186,7 +187,7 @@ def walk(root: Node) -> Iterator[tuple[tuple[str, ...], Node]]:
 
 
 def _merged(mapping: Mapping, left: list[int]) -> Iterator[Mapping]:
-    """A mapping, then those merged into it; `left` says how many more may be looked at."""
+    """A mapping, then those merged into it; `left` is the remaining budget."""
     if left[0] <= 0:
         return
     left[0] -= 1
@@ -242,7 +243,7 @@ def _scalar(source: Excerpt, text: str, event: Any) -> Scalar:
     mark = text[start] if start < len(text) and end > start else ""
     style = {"'": "single", '"': "double", "|": "literal", ">": "folded"}.get(event.style or "", "plain")
     while style == "plain" and end > start and text[end - 1] in " \t\r\n":
-        end -= 1  # the mark of a plain scalar stands behind the line's end in some positions
+        end -= 1  # the mark of a plain scalar is sometimes after the line's end
     value = event.value
     if style in {"literal", "folded"} and mark in "|>":
         characters = _block(text, start, end, value)

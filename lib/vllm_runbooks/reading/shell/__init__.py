@@ -1,4 +1,4 @@
-"""Reads a shell script: what bash would run, word by word with places, and what is wrong with it."""
+"""Reads a shell script: the commands that bash would run, with positions, and its errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Script:
-    """What a script does."""
+    """The result of reading a script."""
 
     invocations: tuple[Invocation, ...]
     """Every program and builtin that bash runs, or would run under other circumstances, in order."""

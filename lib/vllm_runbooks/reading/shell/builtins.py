@@ -1,4 +1,4 @@
-"""What the shell's own commands do."""
+"""Shell builtins."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ def _read(shell: Shell, _fields: Sequence[Field], words: Sequence[Word], _: synt
 
 
 def _unescaped(line: Value, escaped: set[int]) -> tuple[Value, bool]:
-    """A line without the backslashes that `read` takes out; whether one at its end joins it to the next."""
+    """A line without the backslashes that `read` removes; whether it continues on the next line."""
     text = values.plain(line) or ""
     pieces: list[ValuePiece] = []
     size = last = place = 0

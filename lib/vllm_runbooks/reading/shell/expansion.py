@@ -1,4 +1,7 @@
-"""What bash computes with text: patterns, arithmetic, braces and fields. Pure, and linear but where said otherwise."""
+"""Bash's text operations: patterns, arithmetic, braces and fields.
+
+Pure, and linear unless noted.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,7 @@ def _pattern_tokens(
 
 
 def _ends(tokens: Iterable[_PatternToken], text: str, starts: set[int]) -> set[int]:
-    """Where in a text a pattern ends that begins at one of some places."""
+    """End positions of a pattern in a text that begins at one of `starts`."""
     for token in tokens:
         if not starts:
             break
@@ -102,7 +105,7 @@ def _group_ends(group: _ExtGlob, text: str, starts: set[int]) -> set[int]:
 
 
 class GlobPattern:
-    """A glob pattern: signs with whether each is quoted. A text is matched in one pass over all places at once."""
+    """A glob pattern: characters with whether each is quoted. Matches a text in one pass."""
 
     def __init__(
         self, signs: Iterable[tuple[str, bool]], *, ignores_case: bool = False, takes_groups: bool = False
@@ -114,7 +117,7 @@ class GlobPattern:
         self.is_literal = not ignores_case and all(isinstance(token, str) and token != _STAR for token in self._tokens)
 
     def work(self, text: str) -> int:
-        """About how many steps it takes to match a text."""
+        """Approximate number of steps to match a text."""
         return 4 * len(text) * (1 + len(self._tokens) // 32) * (1 + len(text) * 16 * self._has_groups)
 
     @property
@@ -269,7 +272,7 @@ class Calculator:
             elif match[2]:
                 token = _Token("name", match[2], (match[3] or "")[1:-1])
             elif match[4] in ("++", "--") and not is_after_name and not _NAMES.match(text, place):
-                # `+++N` is `+ ++N`: a doubled sign stands before a name or after one.
+                # `+++N` is `+ ++N`: a double sign is before or after a name.
                 token = _Token("sign", match[4][0])
                 place -= 1
             else:
@@ -598,7 +601,7 @@ class _Braces:
         return [f"{number:0{width}d}" for number in numbers]
 
 
-# Text that builtins make and take apart
+# ---- text that builtins make and split
 
 _ESCAPES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|([0-7]{1,4})|([abeEfnrtv\\\"']))")
@@ -618,7 +621,10 @@ def unescaped(text: str) -> str:
 
 
 def formatted(template: str, arguments: Sequence[str]) -> tuple[str, bool]:
-    """What `printf` makes of a template, and whether all numbers are some. Raises Unreadable where it is uncertain."""
+    """Output of `printf` for a template, and whether all numbers are valid.
+
+    Raises Unreadable if uncertain.
+    """
     left = deque(arguments)
     made: list[str] = []
     bad: list[str] = []
@@ -746,7 +752,10 @@ _REGEX_CLASSES = {
 
 
 def search(pieces: Iterable[tuple[str, bool]], text: str, *, ignores_case: bool = False) -> list[str] | None:
-    """The whole and each group of what `[[ =~ ]]` matches, None if nothing. Raises Unreadable if that may take long."""
+    """The match and each group of `[[ =~ ]]`, None without a match.
+
+    Raises Unreadable if it may take long.
+    """
     made: list[str] = []
     opened: list[int] = []
     repeats = 0

@@ -69,7 +69,7 @@ def _assign_before(shell: Shell, command: syntax.Simple, assigned: list[Assignme
 
 
 def hide_assigned(shell: Shell) -> dict[str, Variable | None]:
-    """Take away what is assigned before the command: only the first command of a substitution there sees it."""
+    """Hide assignments before the command from all but the first command of a substitution."""
     hidden: dict[str, Variable | None] = {}
     for name, (before, assigned) in shell.assigning.items():
         if shell.state.variables.get(name) is assigned:

@@ -1,4 +1,4 @@
-"""What those programs print that do nothing else."""
+"""Output of programs that only print."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vllm_runbooks.reading.shell.values import Field, Value, ValuePiece
 
 
 def printed(shell: Shell, name: str | None, fields: Sequence[Field]) -> Value:
-    """What a program prints, where it does nothing else."""
+    """Output of a program that only prints."""
     arguments = [tuple(item.pieces) for item in fields]
     # echo and printf print what they get, whatever it depends on.
     is_passing = name in ("echo", "printf")

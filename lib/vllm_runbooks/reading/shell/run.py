@@ -1,8 +1,8 @@
-"""What bash would run of a script, word by word, worked out from its tree; nothing is executed.
+"""Determine the commands that bash would run, from the syntax tree; nothing is executed.
 
-The premise: the script runs without arguments, with nothing set from outside that it does not set itself, and the
-programs that it calls succeed. What also depends on something else (a variable from outside, a program's answer, a
-file) is marked, and both sides of a condition on it are read. Rounds, words and text are bounded.
+Assumptions: the script has no arguments, no variables are set from outside, and the programs it
+calls succeed. Values that depend on anything else (an outside variable, a program's output, a file)
+are marked, and both branches of a condition on them are read. Loops, words and text are bounded.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NOT_FOUND = 127
 
 
 def run(tree: syntax.Syntax, inherited: Mapping[str, str]) -> ScriptRun:
-    """Everything that bash runs of a script, and what stands behind the place where it gives up."""
+    """All commands that bash runs of a script, and the text after the point where it stops."""
     shell = Shell(inherited, _run_items)
     try:
         _run_script(shell, tree.lines)
@@ -281,7 +281,7 @@ def _redirected_input(shell: Shell, redirection: syntax.Redirection) -> Input:
 
 @dataclass
 class _Branches:
-    """What those branches of an `if` come to that may be taken or not."""
+    """Outcome of the branches of an `if` that may or may not run."""
 
     states: list[State] = field(default_factory=list)
     signals: list[Signal] = field(default_factory=list)
@@ -448,7 +448,7 @@ def _run_turn(shell: Shell, go: Callable[[], Signal | None]) -> tuple[bool, Sign
 
 
 def _loop_signal(signal: Signal) -> Signal | None:
-    """What a signal from a loop's body is for those around the loop."""
+    """Signal of a loop's body as seen by the enclosing loops."""
     if signal.kind in ("break", "continue"):
         return Signal(signal.kind, signal.levels - 1) if signal.levels > 1 else None
     return signal
@@ -683,7 +683,7 @@ def _call(shell: Shell, body: syntax.Command, fields: Sequence[Field], command: 
 
 
 def _run_inner_shell(shell: Shell, fields: Sequence[Field]) -> bool:
-    """Run `bash -c 'script'`, or `bash` that reads what it is given; whether the script is known."""
+    """Run `bash -c 'script'`, or `bash` reading its input; returns whether the script is known."""
     texts = [values.plain(tuple(item.pieces)) or "" for item in fields]
     index = 1
     while index < len(texts) and re.fullmatch(r"[-+](?!-\Z)(?![A-Za-z]*c)\S*", texts[index]):

@@ -29,7 +29,7 @@ SUCCESS, FAILURE, WANTING = Status(0), Status(1), Status(1, "given")
 
 
 class Signal(NamedTuple):
-    """What ends a list of commands before its end."""
+    """Reason for which a list of commands ends early."""
 
     kind: str
     levels: int = 1
@@ -91,13 +91,13 @@ class Shell:
     """How the script ends for want of something from outside."""
     input: Input = field(default_factory=lambda: Input(None))
     output: list[ValuePiece] | None = None
-    """What has been printed, where it is captured."""
+    """Captured output."""
     sure: tuple[int, int] = (0, 0)
     """`conditional` and `background` where the capture began."""
     getopts_place: tuple[int, int] = (0, 1)
     """The argument of `getopts` that comes next, and the place in it."""
     signs: dict[str, ValuePiece] = field(default_factory=dict)
-    """Characters that stand in a nested script for its unknown parts."""
+    """Characters that represent the unknown parts of a nested script."""
     answer: Status | None = None
     """The status of the last substitution."""
     returned: Status | None = None

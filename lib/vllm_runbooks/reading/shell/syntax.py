@@ -20,7 +20,7 @@ _MOST_RESUMED = 200  # faults after which reading resumes on the next line
 
 
 class SyntaxFault(Exception):  # noqa: N818 - what bash calls an error of syntax is an ordinary answer here
-    """What bash cannot read: `kind`, from which index to which, and details."""
+    """A syntax error of bash: `kind`, start and end index, and details."""
 
     def __init__(self, kind: str, start: int, end: int, **says: str) -> None:
         super().__init__(kind)
@@ -48,11 +48,11 @@ class ParameterNode(NamedTuple):
     is_length: bool = False
     is_indirect: bool = False
     is_beside_list: bool = False
-    """A list, `$@`, stands in the same quotes: where both are empty, there is no argument."""
+    """Whether a list, `$@`, is in the same quotes: if both are empty, there is no argument."""
 
 
 class Substitution(NamedTuple):
-    """The output of commands, `$(…)`, backticks; or a file that stands for them, `<(…)` (`is_file`)."""
+    """Output of commands, `$(…)` or backticks; or a file with it, `<(…)` (`is_file`)."""
 
     script: tuple[Item, ...]
     quoted: bool
@@ -108,7 +108,7 @@ class Redirection(NamedTuple):
     operator: str
     target: WordNode
     body: Callable[[], Excerpt | None]
-    """Asked when the script has been read: the body stands below the line."""
+    """Called after the script is read, because the body is below the line."""
     is_literal: bool
     descriptor: str
     """The number before the sign; empty: standard input or output."""
@@ -229,9 +229,9 @@ class Syntax(NamedTuple):
     """A script as far as bash reads it, what it would not read, and what the lines look like. Indexes of the text."""
 
     lines: tuple[tuple[Item, ...], ...]
-    """What bash reads before it gives up, in the pieces in which it reads and runs it."""
+    """Lines that bash reads before it stops, in the pieces in which it reads and runs them."""
     rest: tuple[tuple[Item, ...], ...]
-    """What can be read of the lines after the first fault: bash never comes there."""
+    """Readable lines after the first error, which bash never reaches."""
     faults: tuple[SyntaxFault, ...]
     commands: tuple[Simple, ...]
     """Every simple command of the text itself, in order. Their places, as all places of nodes, are of the file."""
@@ -371,12 +371,12 @@ class _SyntaxReader:
         return True
 
     def notes(self) -> tuple[list[Any], ...]:
-        """What is collected on the way, and taken back where a second try is made."""
+        """Collected notes, restored before a second attempt."""
         places = (self.comments, self.quotes, self.documents, self.lists)
         return (self.commands, self.fresh_lines, self.continuations, self.broken, *places, self._pending)
 
     def _try_arithmetic(self, begun: int) -> Parts | None:
-        """What stands between `((` and `))`; None, and nothing is read, where it is no arithmetic."""
+        """Text between `((` and `))`; None, without reading anything, if it is not arithmetic."""
         if not self.text.startswith("((", self.index) or begun in self._no_arithmetic:
             return None
         place, depth, sizes = self.index, self.depth, [len(notes) for notes in self.notes()]
@@ -397,7 +397,7 @@ class _SyntaxReader:
         return WordNode(tuple(parts), *self._span(start, end), self.text[start:end])
 
     def _missing(self, begun: int, opener: str, closer: str) -> SyntaxFault:
-        """What stands in place of what should close something: nothing, or something else."""
+        """Error for a missing closing sign, or another sign in its place."""
         return _unclosed(begun, opener, closer) if self.index >= len(self.text) else self._unexpected()
 
     def _take(self, pattern: re.Pattern[str]) -> str:
@@ -409,7 +409,7 @@ class _SyntaxReader:
         return match[0]
 
     def _skip(self, sign: str) -> bool:
-        """Skip a sign; whether it stands here."""
+        """Skip a sign; returns whether it was there."""
         is_there = self.text.startswith(sign, self.index)
         self.index += len(sign) * is_there
         return is_there
@@ -916,10 +916,11 @@ class _SyntaxReader:
         return self._word(parts, start, self.index)
 
     def parts(self, kind: str, opened: int) -> Parts:
-        """The parts of a word up to where it ends.
+        """Parts of a word up to its end.
 
-        `kind` says where: a "word", a "double" quote, a "brace" (`${X:-…`, "quoted-brace" within a double quote), its
-        pieces up to `/` ("slash") or `:` ("colon"), its "index"), a "subscript", a "document", a "regex" of `[[ =~ ]]`.
+        `kind` is the context that ends it: a "word", a "double" quote, a "brace" (`${X:-…`,
+        "quoted-brace" within a double quote), its pieces up to `/` ("slash") or `:` ("colon"), its
+        "index"), a "subscript", a "document", a "regex" of `[[ =~ ]]`.
         """
         parts: list[Part] = []
         text, size = self.text, len(self.text)
@@ -968,7 +969,7 @@ class _SyntaxReader:
         return tuple(parts)
 
     def _special_parts(self, kind: str, sign: str, *, quoted: bool) -> Sequence[Part] | None:
-        """What a character begins that means something within a word; None for an ordinary one."""
+        """Parts that begin with a special character; None for an ordinary one."""
         if sign == "$":
             return self._dollar(quoted=quoted)
         if sign == "`":
@@ -1199,7 +1200,7 @@ class _SyntaxReader:
         return (self.parts("quoted-brace" if quoted and not is_pattern else "brace", begun),)
 
     def _bad_braced(self, begun: int, *, quoted: bool) -> Part:
-        """What bash calls a bad substitution, at the time it runs: skipped up to its bracket."""
+        """A bad substitution, an error at run time: skipped up to its closing bracket."""
         self.parts("quoted-brace" if quoted else "brace", begun)
         self.index += 1
         self.depth -= 1
@@ -1298,7 +1299,7 @@ def _ansi_code(code: re.Match[str]) -> str:
 
 
 _CLOSERS = {"regex": ")", "subscript": "]", "index": "]", "arithmetic": ")", "step": ")"}
-"""What closes a bracket within a kind of parts."""
+"""Closing bracket by kind of parts."""
 _QUOTING = frozenset({"double", "document", "quoted-brace", "arithmetic", "step"})
 """Kinds of parts in which characters are quoted."""
 _KINDS: dict[str, tuple[re.Pattern[str], str]] = {

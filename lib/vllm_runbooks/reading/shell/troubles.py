@@ -1,7 +1,8 @@
-"""What in a shell script bash reads otherwise than intended, with the edits that fix it.
+"""Mistakes in a shell script that bash accepts or misreads, with the edits that fix them.
 
-Two passes: signs that no shell knows (typographic quotes and dashes, blanks that are none, carriage returns, prompts),
-then, on the text with these fixed, what is wrong with its lines and words. So one round of edits fixes both.
+Two passes: first characters that no shell knows (typographic quotes and dashes, non-breaking
+spaces, carriage returns, prompts), then errors in lines and words of the corrected text. One round
+of edits fixes both.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def _fixed(source: Excerpt, edits: Sequence[Replacement]) -> Excerpt:
 
 
 class Spans:
-    """Stretches of a text, asked whether one of them holds an index."""
+    """Ranges of a text, with lookup by index."""
 
     def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
         self._starts: list[int] = []
@@ -137,7 +138,7 @@ class Spans:
                 self._ends.append(end)
 
     def around(self, index: int) -> tuple[int, int] | None:
-        """The stretch that holds an index."""
+        """The range that includes an index."""
         place = bisect_right(self._starts, index) - 1
         return (self._starts[place], self._ends[place]) if place >= 0 and index < self._ends[place] else None
 
@@ -234,7 +235,7 @@ def _prompts(text: str, literal: Spans) -> Iterator[Trouble]:
 
 
 class _Break(NamedTuple):
-    """Where a command is cut that goes on below."""
+    """Position where a command is interrupted and continues below."""
 
     kind: str
     start: int
@@ -244,7 +245,7 @@ class _Break(NamedTuple):
 
 
 class _Gap(NamedTuple):
-    """What lies between a break and the next line with something on it."""
+    """Text between a break and the next non-empty line."""
 
     comments: tuple[tuple[int, int], ...]
     content: int
@@ -329,7 +330,7 @@ def _cut_lines(text: str, tree: syntax.Syntax, comments: Mapping[int, int]) -> I
 
 
 def _before(text: str, index: int) -> int:
-    """Where the blanks, and the lines with nothing but a backslash, before a backslash begin."""
+    """Start of the blanks, and of lines with only a backslash, before a backslash."""
     while True:
         place = index
         while place and text[place - 1] in " \t":
@@ -387,7 +388,7 @@ def _gap(text: str, cut: _Break) -> _Gap:
 
 
 def _goes_on(text: str, cut: _Break, gap: _Gap, head: int) -> bool:
-    """Whether what stands after a break belongs to the command before it."""
+    """Whether the text after a break belongs to the command before it."""
     if gap.content >= len(text):
         return False
     if _OPTION.match(text, gap.content):
@@ -541,7 +542,7 @@ def _globs(word: syntax.WordNode) -> bool:
 
 
 def _json_end(text: str, begin: int, words: Sequence[syntax.WordNode], place: Place) -> int | None:
-    """Where the JSON value ends that begins here; None if it is none."""
+    """End of the JSON value that begins here; None if there is none."""
     for word in words:
         end = place(word.end)
         piece = text[begin:end]
@@ -558,11 +559,12 @@ def _json_end(text: str, begin: int, words: Sequence[syntax.WordNode], place: Pl
 
 
 def _unwatched(done: ScriptRun) -> Iterator[Trouble]:
-    """Programs started in the background that nothing waits for."""
+    """Background programs that the script does not wait for."""
     seen: set[int] = set()
     head = None
     for invocation in done.invocations:
-        # Options that are run as a program are the rest of a command that was cut: it is that one which is started.
+        # A command that begins with an option is the rest of an interrupted command, which is the
+        # launch.
         head = invocation if head is None or not (invocation.words[0].value or "").startswith("-") else head
         program = head.words[0].value or "?"
         if program.rpartition("/")[2] in word_list("prepares-or-prints"):

@@ -1,4 +1,4 @@
-"""What the reader of shell scripts hands out and works with: words, assignments, invocations; values in pieces."""
+"""Types of the shell reader: words, assignments, invocations, and values in pieces."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Word:
     raw: str
     why: str = ""
     at: Sequence[int] | None = None
-    """Offset in the file of each character of the value; None where some do not stand in the file."""
+    """Offset in the file of each character of the value; None if some are not in the file."""
     expands: frozenset[str] = frozenset()
-    """What of "glob", "brace", "tilde", "parameter" and "command" stands in it unquoted."""
+    """Unquoted expansions: "glob", "brace", "tilde", "parameter" and "command"."""
 
     @property
     def excerpt(self) -> Excerpt | None:
@@ -52,14 +52,16 @@ class Invocation:
     words: tuple[Word, ...]
     assignments: tuple[Assignment, ...]
     environment: Mapping[str, str | None]
-    """What the script itself exports, with the assignments before the command; None for an unknown value."""
+    """Exported variables of the script, with the assignments before the command; None for an
+    unknown value."""
     start: int
     end: int
     is_background: bool = False
     is_waited: bool = False
-    """Whether the script later waits for what it started in the background, or uses its process id or a trap."""
+    """Whether the script later waits for the background process, or uses its process id or a
+    trap."""
     is_conditional: bool = False
-    """Whether it runs depends on what the script does not say."""
+    """Whether the command only runs under an unknown condition."""
     is_reached: bool = True
     """Whether bash comes here when nothing is set from outside and programs succeed."""
     is_nested: bool = False
@@ -71,7 +73,7 @@ class Invocation:
 
 @dataclass
 class ScriptRun:
-    """What running a script gives."""
+    """Result of running a script."""
 
     invocations: list[Invocation] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)
@@ -103,13 +105,13 @@ class Variable:
     is_readonly: bool = False
     case: str = ""
     target: str = ""
-    """The variable that a reference, `declare -n`, stands for."""
+    """Variable to which a reference, `declare -n`, refers."""
     owner: object = None
     """The state that the elements belong to: until it is copied, they may be changed in place."""
 
     @property
     def first_key(self) -> int | str:
-        """The key of the element that the name alone stands for."""
+        """Key of the element to which the plain name refers."""
         return "0" if self.is_map else 0
 
     @property
@@ -174,7 +176,7 @@ def unknowable(why: str) -> Value:
 
 
 def several(why: str) -> Value:
-    """An element of a list that stands for an unknown number of unknown ones."""
+    """An element of a list that represents an unknown number of unknown elements."""
     return (*unknowable(why), ValuePiece("", None, "\0many"))
 
 
@@ -214,7 +216,7 @@ def without_start(value: Iterable[ValuePiece], size: int) -> Value:
 
 
 class Input:
-    """What a command reads: a value, from its beginning on; None if unknown."""
+    """Input of a command: a value from its beginning on; None if unknown."""
 
     def __init__(self, value: Value | None) -> None:
         self.why = "input" if value is None else reason(value)
@@ -224,7 +226,10 @@ class Input:
         self.place = 0
 
     def take(self, delimiter: str, most: int | None = None) -> tuple[Value | None, bool]:
-        """What stands before the next delimiter, or so many characters; and whether it came to that before the end."""
+        """Text before the next delimiter or of at most `most` characters.
+
+        Also returns whether the delimiter or the number was reached.
+        """
         if self._text is None:
             return None, False
         start, end, size = self.place, self._text.find(delimiter, self.place), len(delimiter)
@@ -359,7 +364,7 @@ def assignment_word(node: syntax.AssignmentNode) -> syntax.WordNode:
 
 
 def merged(variable: Variable, other: Variable, why: str) -> Variable:
-    """What other states of a variable have in common."""
+    """Common part of two states of a variable."""
     common = _common(variable, other, why)
     if variable.is_exported == other.is_exported and variable.export_doubt == other.export_doubt:
         return common
@@ -367,7 +372,7 @@ def merged(variable: Variable, other: Variable, why: str) -> Variable:
 
 
 def _common(variable: Variable, other: Variable, why: str) -> Variable:
-    """What other values of a variable have in common, from the beginning."""
+    """Common prefix of two values of a variable."""
     if variable == other:
         return variable
     if variable.elements is not None and other.elements is not None and not variable.is_map:
@@ -400,7 +405,7 @@ def is_unset(value: Value) -> bool:
 
 
 def is_several(value: Value) -> bool:
-    """Whether this element stands for an unknown number of elements."""
+    """Whether this element represents an unknown number of elements."""
     return bool(value) and value[-1].why == "\0many"
 
 
@@ -438,7 +443,7 @@ def cased(value: Value, case: str) -> Value:
 
 
 def glued(pieces: Sequence[ValuePiece]) -> Value:
-    """The same value with fewer pieces: those without a doubt are joined where they meet."""
+    """The same value with adjacent certain pieces joined."""
     glued: list[ValuePiece] = []
     run: list[ValuePiece] = []
 
@@ -465,7 +470,7 @@ def glued(pieces: Sequence[ValuePiece]) -> Value:
 
 
 def as_element(item: Field) -> Value:
-    """An argument as an element of a list; one that may be none or several says so."""
+    """An argument as an element of a list, marked if it may be none or several."""
     value = tuple(piece._replace(quoted=False) for piece in item.pieces)
     return (*value, ValuePiece("", None, "\0many")) if item.is_many or (item.is_absent and item.pieces) else value
 

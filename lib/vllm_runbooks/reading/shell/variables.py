@@ -103,7 +103,7 @@ def special_value(shell: Shell, name: str) -> Value | None:
 
 
 def resolved_name(shell: Shell, name: str) -> str:
-    """The variable that a name stands for: `declare -n` makes references."""
+    """Variable to which a name refers: `declare -n` makes references."""
     for _ in range(8):
         variable = shell.state.variables.get(name)
         if variable is None or not variable.target:
@@ -301,7 +301,7 @@ def evaluate(shell: Shell, text: str) -> int | None:
 
 
 def as_integer(shell: Shell, value: Value) -> Value:
-    """What a variable with the attribute `-i` makes of a value."""
+    """Value of a variable with the attribute `-i`."""
     text = values.plain(value)
     if text is None:
         return value

@@ -1,4 +1,4 @@
-"""Words by which readers tell what something is: the lists of `catalog/tables/word_lists.yaml`."""
+"""Word lists for the readers, from `catalog/tables/word_lists.yaml`."""
 
 from __future__ import annotations
 

@@ -160,7 +160,10 @@ def expand_pieces(shell: Shell, parts: syntax.Parts, *, assigns: bool = False) -
 def expand_pattern(
     shell: Shell, parts: syntax.Parts, *, is_tested: bool = False, ignores_case: bool = True
 ) -> GlobPattern | None:
-    """A pattern, None if unknown: with groups in `[[ ]]` (`is_tested`), of any case where an option says so."""
+    """A pattern, None if unknown.
+
+    It has groups in `[[ ]]` (`is_tested`), and ignores case if an option says so.
+    """
     signs: list[tuple[str, bool]] = []
     for piece in expand_pieces(shell, parts):
         if piece.text is None:
@@ -172,7 +175,7 @@ def expand_pattern(
 
 
 def run_commands_in(shell: Shell, parts: syntax.Parts) -> None:
-    """Run the commands that stand in a word."""
+    """Run the commands within a word."""
     if any(isinstance(part, syntax.Substitution) for part in parts):
         expand_value(shell, parts)
 
@@ -192,7 +195,7 @@ def calculate(shell: Shell, parts: syntax.Parts, *, is_fatal: bool = True) -> tu
         shell.arithmetic_outside |= outside
         if not is_fatal or not shell.arithmetic_outside:
             raise Skip from None
-        # Bash skips the rest of the line, for want of a variable: it is read all the same.
+        # Bash skips the rest of the line if a variable is missing: it is read all the same.
         shell.lost, shell.reached = shell.lost or shell.copied(), False
     shell.arithmetic_why = shell.arithmetic_why or values.reason(value)
     return number, outside or shell.arithmetic_outside
@@ -319,7 +322,7 @@ def _put_parameter(shell: Shell, part: syntax.ParameterNode, out: Splitter) -> N
         return
     value = _applied(shell, part, old)
     if part.operator and part.operator not in _DEFAULTS and (part.operator[0] not in "#%" or values.plain(old or ())):
-        # Nothing that is left of a value is an argument even beside a list.
+        # An empty value adds no argument, even next to a list.
         part = part._replace(is_beside_list=False)
     _put(shell, value, part, out)
 
@@ -347,7 +350,7 @@ def _put(shell: Shell, value: Value, part: syntax.ParameterNode, out: Splitter) 
     many = values.is_several(value)
     pieces = [piece for piece in value if piece.why != "\0many"]
     if part.quoted or not out.splits:
-        # Nothing is no argument beside a list, nor where it stands for elements that vanish.
+        # An empty value is no argument next to a list, or if it represents elements that vanish.
         vanishes = values.is_unset(value) if part.is_beside_list else many and values.plain(value) == ""
         quoted = part.quoted and not vanishes
         for piece in pieces:
@@ -574,7 +577,10 @@ def _put_argument(
 
 
 def _is_escape(parts: syntax.Parts, index: int) -> bool:
-    """Whether a backslash stands here in double quotes that escapes what follows, though it is kept."""
+    """Whether a backslash here escapes the next character within double quotes.
+
+    The backslash is kept.
+    """
     part, before = parts[index] if index >= 0 else None, parts[index - 1] if index > 0 else None
     if not isinstance(part, syntax.Literal) or not part.quoted or part.text != "\\":
         return False
@@ -661,7 +667,7 @@ def _replaced(shell: Shell, part: syntax.ParameterNode, pattern: GlobPattern, va
         return values.unknowable(values.reason(template))
 
     def replacement(start: int, end: int) -> Value:
-        """What is put in place of a stretch: a `&` that is not quoted stands for it."""
+        """Replacement of a range: an unquoted `&` refers to the range."""
         made: list[ValuePiece] = []
         for piece in template:
             place = 0

@@ -1,4 +1,4 @@
-"""Log lines to one record per launch: the catalog tells what each line means."""
+"""Parse log lines into one record per launch; the catalog defines the meaning of each line."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class _LogReader:
         if self.wrapped and draft:
             draft.arguments = pairs("".join(self.wrapped))
         if self.shown_launch and draft and not (draft.shown_launch or draft.arguments or draft.config):
-            draft.shown_launch = self.shown_launch  # the command is told after the log
+            draft.shown_launch = self.shown_launch  # the command is below the log
         starts = [
             draft.record(release)
             for draft in self.drafts
@@ -187,7 +187,7 @@ class _LogReader:
         draft = self.draft
         is_usual = draft is not None and draft.has_logged and not (formats or self.shown_launch)
         if draft and is_usual and line.region == draft.region and line.process in draft.processes:
-            return draft  # nothing by which a new start shows
+            return draft  # no sign of a new launch
         if draft is None or self._begins_anew(draft, line, [line_format for line_format, _ in formats]):
             self._close()
             if draft and not draft.is_log:  # figures that prose quotes in front of the log
@@ -251,7 +251,7 @@ class _LogReader:
             depth, captured = place
         captures = {name: redact_text(value) for name, value in {**captured, **match.groups}.items()}
         traceback = message.traceback if message else None
-        # What stands further down in an exception's words is quoted with the line that they begin in.
+        # Text further down in an exception's message is quoted with the line of its beginning.
         start = match.start if match.start < len(line.text) else 0
         quote = log_lines.quote(self.file, line, start, match.end)
         draft.note_hit(
@@ -382,7 +382,7 @@ def _captured(patterns: tuple[str, ...], path: str, function: str) -> dict[str, 
 
 @cache
 def _frame_pattern(pattern: str) -> tuple[re.Pattern[str], str]:
-    """Compile a frame pattern; the sign says whether it includes file (":") or path ("/")."""
+    """Compile a frame pattern; the sign is ":" if it includes the file, "/" for the path."""
     return re.compile(pattern), "/" if "/" in pattern else ":" if ":" in pattern.replace("(?:", "") else ""
 
 

@@ -1,4 +1,4 @@
-"""What the lines of a launch add up to: release, arguments, timeline, figures by rank, outcome."""
+"""Combine the lines of a launch: release, arguments, timeline, figures by rank, outcome."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class LaunchDraft:
         if line.level is not None:
             self.last = line
         place = line.process.place
-        # A library's own words, without a pid, are of no process that is known.
+        # A library's own message, without a pid, belongs to no known process.
         is_told = line.level is not None or place[0] is not None
         if is_told and (place in self.wrote or len(self.wrote) < _MAX_PROCESSES):
             self.wrote[place] = line.number
@@ -301,7 +301,7 @@ def _outcome(draft: LaunchDraft, tracebacks: tuple[Traceback, ...]) -> tuple[Out
     first = {event: quotes[0] for event, quotes in draft.events.items()}
     last = {event: quotes[-1] for event, quotes in draft.events.items()}
     ready = first.get("ready") or first.get("wrapper_ready")
-    if ready is None:  # a server opens its door when its engine is ready; a script has none
+    if ready is None:  # a server opens its port when its engine is ready; a script has none
         ready = first.get("opening" if _is_server(draft) else "engine_ready")
     stopping = first.get("stopping")
     ended = _ending(draft, tracebacks, ready)
@@ -309,7 +309,7 @@ def _outcome(draft: LaunchDraft, tracebacks: tuple[Traceback, ...]) -> tuple[Out
         return Outcome.FAILED, ended
     signs = (quote.line for quote in (last.get("served"), stopping, ready, last.get("goes_on")) if quote)
     moved = max((*draft.progress.values(), *signs), default=0)
-    if "hung" in last and last["hung"].line > moved:  # whoever watched the processes saw it, for as long as it takes
+    if "hung" in last and last["hung"].line > moved:  # reported by a watcher of the processes
         return Outcome.HUNG, last["hung"]
     waits = [quote for quote in draft.events.get("waiting", []) if quote.line > moved]
     waited = [draft.waited.get(waits[index].line) for index in (0, -1)] if len(waits) >= 2 else []

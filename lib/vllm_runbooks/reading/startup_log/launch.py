@@ -16,7 +16,7 @@ from vllm_runbooks.core.printed import literal, masked, pairs
 MAX_LENGTH = 16_000
 _MAX_LINES = 200
 _MAX_WORD = 1000
-"""Longest word: shlex takes quadratic time."""
+"""Longest word: shlex is quadratic."""
 
 _PROMPT = re.compile(
     r"(?:\([\w.-]{1,60}\) ?)?(?:[\w.-]{1,64}@[\w.-]{1,64}[^#$%>\n]{0,120}|\+{1,3}|>{1,3}|)\s{0,3}[#$%>+] ?(?=\S)",

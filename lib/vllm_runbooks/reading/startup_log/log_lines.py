@@ -1,6 +1,6 @@
-"""Split a text of any shape into log lines with process, time, source line and message.
+"""Split any text into log lines with process, time, source line and message.
 
-Reads piece by piece and holds only a block of lines.
+Reads in pieces and keeps only a block of lines in memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HEAD = 200_000
 _MAX_PROCESSES = 4096
 MAX_QUOTE = 400
 _REDACTED = 4096
-"""Characters after a quote's start, and 256 before it, that are searched for secrets."""
+"""Characters after a quote's start, in addition to 256 before it, that are searched for secrets."""
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,512}(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -190,7 +190,7 @@ class LogLine(NamedTuple):
 
     @property
     def has_prefix(self) -> bool:
-        """Whether it says who wrote it."""
+        """Whether the line names its writer."""
         return self.has_header or self.process != _NOBODY
 
     def place(self, offset: int = 0) -> tuple[int, int]:
@@ -213,7 +213,10 @@ class LogLine(NamedTuple):
 
 
 def quote(file: int, line: LogLine, start: int = 0, end: int = 0) -> Quote:
-    """Quote a line, secrets replaced, from its beginning, or from `start` if `end` would be cut off."""
+    """Quote a line with secrets replaced.
+
+    The quote starts at the beginning, or at `start` if `end` would be cut off.
+    """
     text = line.text
     first = len(text) - len(text.lstrip()) if end <= MAX_QUOTE else start
     before = max(first - 256, 0)
@@ -375,7 +378,7 @@ def _parts_of(number: int, column: int, line: str) -> list[_Chunk]:
 
 
 def _cut(text: str, after: int) -> int:
-    """Where to cut a line that is too long: before a log header, else after a blank."""
+    """Position at which to split a long line: before a log header, else after a blank."""
     if after:
         return after
     glued = [match.start() for match in _GLUED.finditer(text, MAX_LINE // 2, MAX_LINE)]
@@ -547,7 +550,7 @@ _PAGE_GAP = 3
 
 
 _GLUED_LOG = 4
-"""As many headers after prose on one line are a log without line ends; fewer are a quote."""
+"""Log headers after prose on one line that make it a log without line ends; fewer are a quote."""
 
 
 def _only_log(lines: Iterator[LogLine]) -> Iterator[LogLine]:

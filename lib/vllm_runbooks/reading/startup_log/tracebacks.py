@@ -14,7 +14,7 @@ from vllm_runbooks.reading.startup_log import log_lines
 from vllm_runbooks.reading.startup_log.log_lines import LogLine
 
 MAX_TRACEBACKS = 200
-"""Of more, the first and the last half are kept: the last one may have ended the launch."""
+"""Beyond this number, the first and the last half are kept: the last may have ended the launch."""
 _MAX_THREADS = 4096
 _MAX_CHAIN = 20
 _MAX_FRAMES = 200
