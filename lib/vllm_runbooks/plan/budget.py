@@ -655,7 +655,7 @@ class _GpuBudget:
             f"'{{\"{encoder.modality}\": 0}}'",
         )
 
-    def _judge_cache(self, mine: _Problems) -> None:
+    def _check_cache(self, mine: _Problems) -> None:
         """Check whether one request of the longest length fits into the KV cache."""
         if self.groups is None or self.available is None:
             return

@@ -285,7 +285,7 @@ class _Beside(NamedTuple):
         return [self.name, format(self.planned, self.style), format(self.printed, self.style), off]
 
 
-def beside(starts: Sequence[ServerRun], planned: Sequence[Plan | str]) -> RenderedView:
+def compared(starts: Sequence[ServerRun], planned: Sequence[Plan | str]) -> RenderedView:
     """Every launch's plan next to its printed memory; a text is the reason for a missing plan."""
     figures_by_start = [
         _figures(start, plan) if isinstance(plan, Plan) else [] for start, plan in zip(starts, planned, strict=True)
