@@ -724,7 +724,7 @@ def test_every_command_that_is_advised_is_of_the_table_and_says_how_it_is_undone
     _, out, _ = run(capsys, *host.told["ask"], "--explain")
     flat = " ".join(out.split())
 
-    assert "docker pull registry.example.com:5000/tools/quantise:v1.2: fetches an image onto docker's disk" in flat
+    assert "docker pull registry.example.com:5000/tools/quantise:v1.2: downloads an image" in flat
     assert "to undo it: docker image rm registry.example.com:5000/tools/quantise:v1.2" in flat
     for row in load_table("edge10_host_findings", FindingText).values():
         assert list(host_commands.unknown(f"{row.do} {row.effect}")) == []

@@ -295,7 +295,7 @@ def test_migrating_names_what_moves(capsys: pytest.CaptureFixture[str], tmp_path
         "from": 0.9,
         "to": 0.92,
         "explicit": True,
-        "note": "The server takes a larger or smaller part of each GPU's memory.",
+        "note": "vLLM uses a larger or smaller share of each GPU's memory.",
     }
     assert "--swap-space" not in found["fixed"]
     assert "--gpu-memory-utilization 0.9" in found["fixed"]
