@@ -200,12 +200,13 @@ Phi SeedOss                                | 7 9 32
 Olmo2                                      | 7 9 26
 Olmo3 HunYuanDenseV1                       | 7 9 29
 """
-"""Architectures, and the releases 0.x whose room for adapters of a tied model is another than that of the one before.
+"""Architectures, and the releases 0.x that changed the adapter memory of a tied model.
 
-7 to 8 do not count it for sure; 9 is the first behind 0.8.5, which does. Where embedding and head have them, what is
-around the words went with 0.12; Mistral has lost those ends, Qwen 3 has them since 0.16, whose tied head was wrapped as
-a second embedding until 0.28. Classes that gave way to the Transformers backend are not known from then on
-(`embedding_modules` in model_executor/models/ of each release, registry.py).
+Releases 7 to 8 may not count it; 9 is the first after 0.8.5, which does. Padding of adapters on
+embedding and head was removed in 0.12; Mistral lost these adapters, Qwen 3 has them since 0.16,
+and its tied head was wrapped as a second embedding until 0.28. Classes replaced by the Transformers
+backend are unknown from then on (`embedding_modules` in model_executor/models/ of each release,
+registry.py).
 """
 
 

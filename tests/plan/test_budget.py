@@ -166,7 +166,7 @@ FAR = {"gpt-oss-120b-h100": "its weights fill the card: 0.45 % of them is a tent
 
 @in_one_test("off", measured.caches(), ids=lambda off: off.start.id)
 def test_the_cache_memory_matches(off: Off) -> None:
-    """If the GPU's total is known, the cache is within 5 %."""
+    """The cache is within 5 %, for GPUs with known total memory."""
     assert abs(off.error) <= 0.05 or off.start.id in FAR
 
 
@@ -324,9 +324,9 @@ def test_an_unknown_gpu_is_named() -> None:
 
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.full)])
 def test_every_model_has_a_budget_or_a_reason(step: int) -> None:
-    """All models of the catalog, on cards of five kinds and releases of five ages: a budget, or why there is none.
+    """Every catalog model on five kinds of GPUs and five releases: a budget or a reason.
 
-    By default every seventh of these, among which each model, card and release is.
+    By default one in seven of the combinations, which include each model, GPU and release.
     """
     tried = list(product(catalog().texts, CARDS, RELEASES))[::step]
     assert [len({each[at] for each in tried}) for at in range(3)] == [len(catalog().texts), len(CARDS), len(RELEASES)]
@@ -570,8 +570,8 @@ def test_gpus_below_the_minimum_capability_are_named(
     assert [each.partition(" (")[0] for each in found] == list(said)
 
 
-def test_files_tell_what_a_configuration_does_not() -> None:
-    """Headers of 10 GiB of files, on two cards of two stages: 2.5 GiB each, 0.98 to 1.25 of it, less what is off."""
+def test_weight_files_complete_a_configuration() -> None:
+    """10 GiB of files on two GPUs as two stages: 2.5 GiB each, 0.98 to 1.25 of it."""
     of = subject("strange", {"architectures": ["MadeUp"], "model_type": "made_up"}, checkpoint_bytes=10 * GIB)
     told = {"max_model_len": 1024, "tensor_parallel_size": 2, "pipeline_parallel_size": 2}
     for off in (0, 1):
@@ -587,8 +587,8 @@ def test_files_tell_what_a_configuration_does_not() -> None:
     assert budget(of, quantised, [sized(24)] * 4).ranks[0].terms[0].band is None
 
 
-def test_weights_on_the_host_are_not_on_the_card() -> None:
-    """`--cpu-offload-gb` takes its bytes off, and never below nothing."""
+def test_offloaded_weights_are_not_on_the_gpu() -> None:
+    """`--cpu-offload-gb` subtracts its bytes, never below zero."""
     plain, off, far = (
         planned("Qwen/Qwen3-8B", "0.19.0", {"max_model_len": 1024, "cpu_offload_gb": size}, "A100-80GB")
         .ranks[0]
@@ -601,16 +601,16 @@ def test_weights_on_the_host_are_not_on_the_card() -> None:
     assert far.band == (0, 0, 0)
 
 
-def test_certain_reasons_go_before_open_ones() -> None:
-    """What stops the start first, then what is not known."""
+def test_certain_reasons_precede_open_ones() -> None:
+    """First what ends the launch, then unknown facts."""
     found = small(kv_cache_memory_bytes=1024, dtype="int4")
     assert found.fits is False
     assert found.limits[0].startswith("the KV cache is too small")
     assert found.limits[1:] == ("unknown: the dtype int4",)
 
 
-def test_a_card_is_what_the_catalog_knows_of_it() -> None:
-    """Name, memory in bytes, host, capability, fabric and bandwidth; of a card without a total its absence is said."""
+def test_a_gpu_has_the_facts_of_the_catalog() -> None:
+    """Name, bytes, host, capability, interconnect and bandwidth; a missing total is reported."""
     (card_,) = catalog().gpus("A100-80GB-SXM@a")
     found = Device.of(card_)
     assert (found.name, found.node, found.capability) == ("A100-80GB-SXM", "a", (8, 0))
@@ -622,16 +622,16 @@ def test_a_card_is_what_the_catalog_knows_of_it() -> None:
     assert Device.of(other).total_source == "unknown: how much of it the driver reserves"
 
 
-def test_a_model_of_the_catalog_is_read_by_any_of_its_names() -> None:
-    """A folder's name will do; what is in no catalog is none."""
+def test_a_catalog_model_is_found_by_any_of_its_names() -> None:
+    """A folder's name is enough; a model outside the catalog is not found."""
     found = budgets.subject_in_catalog("/models/Qwen3-8B", catalog())
     assert found is not None
     assert (found.name, found.is_partial) == ("Qwen/Qwen3-8B", catalog().file("Qwen/Qwen3-8B").is_partial)
     assert budgets.subject_in_catalog("someone/else", catalog()) is None
 
 
-def test_the_model_that_drafts_is_looked_for_by_its_name() -> None:
-    """In either form of the option; a name that is none is not looked for."""
+def test_the_draft_model_is_found_by_its_name() -> None:
+    """In both forms of the option; a malformed name is not looked up."""
     of, asked_for = subject("tiny", _TINY), []
 
     def find(name: str) -> None:

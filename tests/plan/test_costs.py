@@ -1,4 +1,4 @@
-"""Memory of a launch beside weights and cache, compared with printed figures."""
+"""Memory of a launch in addition to weights and cache, compared with printed figures."""
 
 from __future__ import annotations
 
@@ -719,9 +719,10 @@ _VALUES = 128 * 128_256 * 4
 def test_the_samplers_tensors_are_counted_by_their_rows(
     version: str, more: dict[str, object], factors: tuple[float, float, float], extra: int
 ) -> None:
-    """Beside the logits' tensors live cuBLAS' workspace, the hidden states and those of the sampled rows, twice.
+    """Logits, cuBLAS' workspace, hidden states, and those of the sampled rows twice.
 
-    A workspace is 8.125 MiB, 32 MiB from Hopper on (ATen/cuda/CublasHandlePool.cpp); small tensors add 16 MiB at most.
+    A workspace is 8.125 MiB, 32 MiB from Hopper on (ATen/cuda/CublasHandlePool.cpp); small tensors
+    add 16 MiB at most.
     """
     settings = _settings(version, 128, 128, **more)
     found = costs.activation(_model(_LLAMA), settings, is_last=True, capability=_HOPPER).band

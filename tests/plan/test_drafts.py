@@ -247,9 +247,9 @@ _CHANGED: list[tuple[str, Mapping[str, Any], str, frozenset[str] | None, str]] =
     ("a head that all share", {**_MEDUSA, "truncated_vocab_size": 100, "original_lm_head": True,
      "medusa_fc_bias": True, "num_hidden_layers": 2}, "medusa", None, "9:164864 33:0"),
 ]  # fmt: skip
-"""What a draft loads, and from which release 0.x on; 0: not known.
+"""What a draft loads, and from which release 0.x on; 0: unknown.
 
-Those of 0.11, 0.16 and 0.32 were measured (above); the rest follows by hand: an embedding or a head of 512 words is
+Those of 0.11, 0.16 and 0.32 were measured (above); the rest is calculated: an embedding or a head of 512 words is
 512 x 128 x 2 bytes, the map of as many 512 x 8, a table of 64 places 64 x 32 x 2; a layer's biases of 128 + 2 x 64
 values are 512 bytes in each of two layers; a norm of three states 3 x 128 x 2; a fourth state brings 128 x 128 x 2 to
 the projection, and five norms of 128 more; Medusa's two blocks 128 x 128 x 2 and heads of 100 or 512 words; with a

@@ -1093,7 +1093,7 @@ def test_both_branches_of_an_undecided_condition_are_read(text: str) -> None:
 
 
 def told(text: str) -> str:
-    """What is known about each `v`, and whether bash reaches it.
+    """Known arguments of each `v`, and whether bash reaches it.
 
     `maybe` before the arguments: undecided; `else`: not reached if nothing is set from outside;
     `lost`: the script then ends before it.
