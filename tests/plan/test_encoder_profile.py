@@ -430,13 +430,13 @@ LAYERS: dict[tuple[str, str], str] = {
     ("llama-4-scout", "0.16.0"): "qkv 3P 3D, wide 4P 3D+3P, turned 4P 3D+7P, net w 4D, net w 4D+w",
     ("gemma-4-26b", "0.22.1"): "gate W 4D, act W 4D+W, up W 4D+2W, product W 4D+3W",
 }
-"""Tensors that a tower's layer allocates and that are alive then: values per patch on one of two GPUs.
+"""Tensors allocated by a tower's layer and then alive: values per patch on one of two GPUs.
 
 D is the tower's width, W its network's (GLM's: that of the text part), P and w the halves of a GPU,
-T the output of three taps: four patches a token. From the layers' `forward` in models/qwen2_vl.py, qwen2_5_vl.py (MLP: 0.9.2 :190,
-0.10.2 :237; attention: 0.12.0), qwen3_vl.py, glm4_1v.py, siglip.py and mllama4.py of the releases, gemma 4's of
-transformers; `apply_rotary_pos_emb_vision` (0.10.2 :275, 0.11.0 :383, 0.12.0 :286). A norm of PyTorch's own
-keeps its input alive: two more of D.
+T the output of three taps: four patches a token. From the layers' `forward` in models/qwen2_vl.py,
+qwen2_5_vl.py (MLP: 0.9.2 :190, 0.10.2 :237; attention: 0.12.0), qwen3_vl.py, glm4_1v.py, siglip.py
+and mllama4.py of the releases, gemma 4's of transformers; `apply_rotary_pos_emb_vision` (0.10.2
+:275, 0.11.0 :383, 0.12.0 :286). A norm of PyTorch's own keeps its input alive: two more of D.
 """
 WIDTHS = {
     "qwen2-vl-7b": (1280, 4 * 1280), "qwen2.5-vl-7b": (1280, 3420), "qwen3-vl-8b": (1152, 4304),

@@ -183,7 +183,7 @@ def test_containers_share_the_hosts_network_and_list_their_gpus() -> None:
 
 
 def test_settings_of_one_host_are_not_copied_by_rays_driver() -> None:
-    """vLLM's driver copies NCCL_ variables to workers, so `ray start` sets the interfaces."""
+    """The driver copies NCCL_ variables to workers, so `ray start` sets the interfaces."""
     _, made, told = written(vllm="0.16.0", by="ray")
     serving = made["start-node1.sh"]
 

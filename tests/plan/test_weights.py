@@ -164,8 +164,9 @@ zai-org/GLM-5.2 753329940480
 zai-org/GLM-5.2-FP8 753329940480 s
 zai-org/GLM-5.3 753329940480
 """
-"""Published counts (PyPI llmfit 1.1.17, hf_models.json, parameters_raw: what the Hub counts in the files); the last
-letters name what the count leaves out: s scales, c biases of the choice of experts, m layers for speculative decoding."""
+"""Published counts (PyPI llmfit 1.1.17, hf_models.json, parameters_raw: what the Hub counts in the files).
+A last letter names what the count leaves out: s scales, c biases of the choice of experts,
+m layers for speculative decoding."""
 
 EXPLAINED = {
     "Qwen/Qwen3-0.6B": (155_582_464, "the files hold a head beside the tied embedding"),
