@@ -627,7 +627,7 @@ def test_a_healthy_fact_has_no_finding(host: Inventory) -> None:
 
 
 def test_unknown_facts_are_listed_and_have_no_finding() -> None:
-    """A GPU of which nothing is known, not even the name."""
+    """A GPU without any known fact, not even its name."""
     found = inspected(card(3), card(5))
 
     assert found.findings == ()
@@ -968,7 +968,7 @@ def test_a_gpu_is_chosen_by_its_trend_and_its_neighbours(
 
 
 def test_a_watch_without_a_suitable_gpu_exits_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With a message, and the GPUs of which too little is known."""
+    """With a message, and the GPUs with too few known facts."""
     path = series(tmp_path, {0: (70000.0, 100.0), 1: (None, None)})
 
     status, out, _ = run(capsys, "inventory", "--watch", "--gpu-memory", path)
