@@ -991,7 +991,7 @@ def test_a_fix_without_room_is_on_the_next_line() -> None:
 
 
 def test_a_line_is_shown_without_its_secrets() -> None:
-    """Carets mark what is left visible next to a secret, and a secret itself."""
+    """Carets mark visible text next to a secret, and a hidden secret itself."""
     found = checking.lint_text(
         "vllm serve m --host 127.0.0.1 --api-key sesame-open-22 --max-modle-len 1 # sesame-open-22\n", vllm="0.19.0"
     )
