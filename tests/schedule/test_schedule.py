@@ -1152,7 +1152,7 @@ def utc_now() -> datetime:
 
 
 def test_times_during_a_run_are_skipped_without_a_wake_up(nights: Nights) -> None:
-    """systemd starts no second wake-up; the result is the same as with one."""
+    """Under systemd no second wake-up starts; the result is the same as with one."""
     nights.job = replace(nights.job, at="*/10 * * * *")
     nights.come_to("pass", seconds=0.1)
     ends = utc("2026-05-01T01:12")
