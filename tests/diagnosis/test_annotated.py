@@ -1,4 +1,4 @@
-"""The log with its lines marked: what decides is there and told from noise, and the rest is folded away."""
+"""The annotated log: decisive lines are marked, noise is labelled, the rest is folded."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ def _long(lines: int) -> str:
 
 
 def test_the_cause_and_the_noise_are_marked_by_words() -> None:
-    """Each line is told from the others without its colour: by a word, in the page as in the terminal."""
+    """Each line has a word in addition to its color, in the page and in the terminal."""
     evidence = sources.load("tiny-cpu-worker-killed-loading")
     answer = diagnosing.diagnose(evidence)
     shown = annotated.log(answer, evidence.documents)
     assert answer.root_cause
     first = answer.root_cause.evidence[0]
     assert f"> {first.line:>6}  " in shown.plain
-    assert "▼ notice: Engine process died" in shown.plain  # the cause stands in another log
+    assert "▼ notice: Engine process died" in shown.plain  # the cause is in another log
     assert "[harmless] (EngineCore pid=8329) WARNING" in shown.plain
     assert ">notice</span>" in shown.html
     assert ">harmless</span>" in shown.html
 
 
 def test_a_long_log_gives_a_small_view() -> None:
-    """Two megabytes become some kilobytes, with the cause, its number in the file, and what was left out counted."""
+    """Two megabytes become some kilobytes, with the cause, its line number and omitted counts."""
     text = _long(4_800)
     assert len(text) > 2_000_000
     shown = _view(sources.paste(text))
@@ -67,8 +67,8 @@ def test_a_long_log_gives_a_small_view() -> None:
     assert len(shown.html) < 40_000
 
 
-def test_what_is_counted_as_left_out_is_placed() -> None:
-    """The places behind the counts are there for views, and in no document: neither printed nor in its schema."""
+def test_omitted_lines_have_a_place() -> None:
+    """Views have the places of the counts; documents and schemas do not."""
     answer = diagnosing.diagnose(sources.load("tiny-cpu-worker-killed-loading"))
     places = [line for line in answer.left_out if line.role is Role.BENIGN]
     assert len(places) == answer.hidden["benign"] == 20
@@ -77,21 +77,21 @@ def test_what_is_counted_as_left_out_is_placed() -> None:
     assert "LeftOut" not in schemas()["diagnose.json"]["$defs"]
 
 
-def test_each_start_and_each_file_is_named() -> None:
-    """Where a log holds several starts, or several logs are one start, the view says which is which."""
+def test_each_launch_and_each_file_is_named() -> None:
+    """For several launches in a log, and for several logs of one launch."""
     shown = _view(sources.load("gpt-oss-gemma-a100-four-starts"))
     assert "▼ start: 2 of 4: running\n>     70  " in shown.plain
     two = Evidence((Document("head.log", BUSY), Document("worker.log", BUSY)))
     assert [name for name in ("head.log", "worker.log") if name in _view(two).plain] == ["head.log", "worker.log"]
 
 
-def test_nothing_to_mark_says_so() -> None:
+def test_a_log_without_marks_says_so() -> None:
     """A log without a symptom is not shown as an empty box."""
     assert "No marked lines" in _view(sources.paste("INFO 11-20 08:03:55 [a.py:1] hello")).plain
 
 
-def test_a_log_that_can_be_read_once_shows_its_quotations() -> None:
-    """Of a pipe the lines that were quoted are shown, since the rest is gone."""
+def test_a_log_from_a_pipe_shows_its_excerpts() -> None:
+    """A pipe cannot be read again, so only the quoted lines are available."""
     evidence = sources.paste(BUSY)
     answer = diagnosing.diagnose(evidence)
     assert BUSY in annotated.log(answer, (Document("pipe", lambda: iter(())),)).plain
@@ -105,7 +105,7 @@ def test_a_log_that_can_be_read_once_shows_its_quotations() -> None:
     ],
 )
 def test_no_secret_of_the_log_is_shown(secret: str, context: str) -> None:
-    """A line beside the cause may hold a secret, on its own or as part of a key over several lines."""
+    """A line next to the cause may contain a secret, or a part of a key over several lines."""
     text = f"{context.format(secret)}\n{BUSY}\nINFO 11-20 08:03:56 [a.py:2] again {secret}"
     shown = _view(sources.paste(text))
     assert BUSY in shown.plain
@@ -113,7 +113,7 @@ def test_no_secret_of_the_log_is_shown(secret: str, context: str) -> None:
 
 
 def test_hostile_lines_are_text() -> None:
-    """What a log says is never markup, and no control character of it reaches a terminal."""
+    """Log text is never markup, and no control character reaches a terminal."""
     hostile = "<img src=x onerror=alert(1)> <script>alert(1)</script> \x1b]0;title\x07 \u202e\"'>"
     shown = _view(sources.paste(f"{hostile}\n{BUSY} {hostile}\n{hostile}"))
     assert BUSY in shown.plain
@@ -123,23 +123,23 @@ def test_hostile_lines_are_text() -> None:
     assert "\u202e" not in shown.plain + shown.html
 
 
-def test_the_site_lets_the_view_through() -> None:
-    """Nothing of the view is taken out of a page: tones, words and folds stay."""
+def test_the_site_keeps_the_view() -> None:
+    """Sanitizing a page removes neither tones nor words nor folds."""
     shown = _view(sources.load("qwen-a100-shared-gpu-race"))
     cleaned = markup.clean_html(shown.html)
     assert cleaned.count("border-left:4px solid #cf222e;background:#cf222e1c") == shown.html.count("4px solid #cf222e;")
 
 
-def test_a_long_line_shows_what_was_quoted_of_it() -> None:
-    """Of a line of a hundred kilobytes the words that decide are shown, wherever in it they stand."""
+def test_a_long_line_shows_its_excerpt() -> None:
+    """Of a line of a hundred kilobytes the decisive words are shown, wherever they are."""
     evidence = sources.paste("INFO 11-20 08:03:55 [a.py:1] " + "x" * 5000 + f" {BUSY}")
     answer = diagnosing.diagnose(evidence)
     assert answer.root_cause
     assert answer.root_cause.evidence[0].text[:60] in annotated.log(answer, evidence.documents).plain
 
 
-def test_render_offers_it() -> None:
-    """The view is one of `render`'s."""
+def test_render_exports_it() -> None:
+    """The view is part of `render`."""
     evidence = sources.paste(PEER)
     answer = replace(diagnosing.diagnose(evidence), findings=(), root_cause=None, first_error=None, left_out=())
     assert render.annotated.log(answer, evidence.documents).plain.startswith("No marked lines")

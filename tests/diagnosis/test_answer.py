@@ -1,4 +1,4 @@
-"""Findings become one answer: remedies whose values follow from what is set, several logs, restarts, verdicts."""
+"""Findings become one answer: computed remedies, several logs, restarts, verdicts."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_value_follows_from_the_present_one(value: Any, present: Any, wanted: 
     assert found == (wanted if wanted is None or wanted == [] else [("x", wanted)])
 
 
-def test_a_remedy_needs_what_it_names() -> None:
+def test_a_remedy_needs_its_inputs() -> None:
     """Without it, it is not offered; a title with an unknown value neither."""
     assert offered(change(1, needs=("modality",)), {}) is None
     assert offered(RemedyText("do not send {modality}", "cost"), {}) is None
@@ -112,13 +112,13 @@ def test_a_remedy_needs_what_it_names() -> None:
     ]
 
 
-def test_a_fact_stands_in_for_an_argument() -> None:
+def test_a_fact_replaces_an_argument() -> None:
     """The context, for instance, is printed also where no argument is."""
     assert offered(change({"lower_to": 8192}, "max_model_len"), {}) == [("max_model_len", 2048)]
 
 
-def test_no_cause_no_remedy() -> None:
-    """And what is not known is said as such."""
+def test_without_a_cause_there_is_no_remedy() -> None:
+    """The answer says that the cause is unknown."""
     found = diagnose("words\n")
 
     assert (found.outcome, found.root_cause, found.remedies, found.starts) == (Outcome.UNKNOWN, None, (), ())
@@ -127,7 +127,7 @@ def test_no_cause_no_remedy() -> None:
 
 
 def test_the_first_log_with_a_cause_explains_the_others() -> None:
-    """Wherever it stands among the files; ranks that only lost a peer are counted."""
+    """For any order of files; ranks that only lost a peer are counted."""
     lost = "RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:4123"
     found = diagnose(WRAPPED, lost, NO_BLOCKS)
 
@@ -138,7 +138,7 @@ def test_the_first_log_with_a_cause_explains_the_others() -> None:
     assert found.first_error is None
 
 
-def test_without_a_cause_in_any_log_the_first_stand_in_answers() -> None:
+def test_without_a_cause_the_first_notice_answers() -> None:
     """And the first unexplained error of any of them is shown."""
     unknown = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: something else\n'
     found = diagnose(WRAPPED, unknown + WRAPPED)
@@ -153,8 +153,8 @@ def test_two_healthy_logs_are_healthy() -> None:
     assert diagnose(READY, NO_BLOCKS).outcome is Outcome.FAILED
 
 
-def test_a_refused_request_is_the_cause_only_where_nothing_failed() -> None:
-    """In one of several logs of a healthy deployment it is; beside a failure it is not."""
+def test_a_rejected_request_is_the_cause_only_without_a_failure() -> None:
+    """It is in one of several logs of a healthy deployment, but not next to a failure."""
     refused = (
         "ERROR 11-20 08:00:00 [serving.py:1] This model's maximum context length is 512 tokens. "
         "However, your request has 600 input tokens.\n"
@@ -178,8 +178,8 @@ def too_long(need: str, have: str) -> str:
     )
 
 
-def test_no_way_out_is_offered_that_the_logs_own_figures_refute() -> None:
-    """Half of what is needed is not enough where less than half is there."""
+def test_no_fix_contradicts_the_figures_of_the_log() -> None:
+    """Halving is not offered if less than half is available."""
     near, far = titles(too_long("4.0", "2.0")), titles(too_long("4.0", "1.0"))
     tokens = (
         "ValueError: The model's max seq len (32768) is larger than the maximum number of tokens "
@@ -193,8 +193,8 @@ def test_no_way_out_is_offered_that_the_logs_own_figures_refute() -> None:
         assert title not in titles(f"{tokens} (2048).")
 
 
-def test_a_share_is_not_offered_where_the_size_was_set() -> None:
-    """On a CPU the log says so."""
+def test_a_share_is_not_offered_if_the_size_was_set() -> None:
+    """A log of a CPU server says so."""
     said = "INFO 11-20 08:00:00 [cpu_worker.py:260] Explicitly set (1.0/11.71) GiB for KV cache on node 0.\n"
     size = (
         "ERROR 11-20 08:00:00 [core.py:1] ValueError: Available memory on node 0 (10.04/11.71 GiB) on kv cache "
@@ -208,7 +208,7 @@ def test_a_share_is_not_offered_where_the_size_was_set() -> None:
     assert titles(size).startswith("Lower the explicit KV cache size")
 
 
-def test_a_share_is_not_computed_from_what_another_process_weighs() -> None:
+def test_a_share_is_not_computed_from_another_processs_memory() -> None:
     """That wording's budget is not a share of the whole memory."""
     line = "ValueError: Free memory on device cuda:0 (5.01/23.56 GiB) on startup is less than {} (0.9, 11.2 GiB)."
     own = diagnose(line.format("desired GPU memory utilization"))
@@ -222,8 +222,8 @@ def test_a_share_is_not_computed_from_what_another_process_weighs() -> None:
 UNEXPLAINED = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: something else\n'
 
 
-def test_what_a_healthy_log_holds_is_no_cause_of_anothers_failure() -> None:
-    """The error that the failed one shows stays in sight, wherever it stands among the files."""
+def test_a_finding_in_a_healthy_log_does_not_explain_another_log() -> None:
+    """The failed log's error stays visible, for any order of files."""
     refused = (
         "ERROR 11-20 08:00:00 [serving.py:1] This model's maximum context length is 512 tokens. "
         "However, your request has 600 input tokens.\n"
@@ -248,8 +248,8 @@ def test_what_a_healthy_log_holds_is_no_cause_of_anothers_failure() -> None:
         ((), "unknown"),
     ],
 )
-def test_several_logs_end_as_the_most_telling_of_them(outcomes: tuple[str, ...], together: str) -> None:
-    """A headless node's log just ends; what the server's own log proves stands."""
+def test_several_logs_have_the_most_informative_outcome(outcomes: tuple[str, ...], together: str) -> None:
+    """A headless node's log merely ends; the server's log decides."""
     starts = [
         dataclasses.replace(diagnosing.read(sources.load("tiny-cpu-served"))[-1], outcome=Outcome(o)) for o in outcomes
     ]
@@ -257,8 +257,8 @@ def test_several_logs_end_as_the_most_telling_of_them(outcomes: tuple[str, ...],
     assert several_logs._outcome(starts) is Outcome(together)
 
 
-def test_a_notice_beside_an_unexplained_error_points_to_it() -> None:
-    """The whole output is at hand: nobody has to be sent for it."""
+def test_a_notice_next_to_an_unexplained_error_points_to_it() -> None:
+    """The whole output is available, so no one is asked for it."""
     for found in (diagnose(UNEXPLAINED + WRAPPED), diagnose(WRAPPED, UNEXPLAINED)):
         assert cause(found).symptom == "engine.dead_wrapper"
         assert cause(found).do_first.startswith("Start with the first unexplained error")
@@ -267,7 +267,7 @@ def test_a_notice_beside_an_unexplained_error_points_to_it() -> None:
 
 
 def test_facts_of_several_logs_complete_each_other() -> None:
-    """The smallest KV cache bounds all ranks; what one log does not know another may."""
+    """The smallest KV cache limits all ranks; missing facts come from other logs."""
     one = "INFO 11-20 08:00:00 [kv_cache_utils.py:1087] GPU KV cache size: 1,000 tokens\n"
     two = one + "INFO 11-20 08:00:00 [gpu_worker.py:298] Available KV cache memory: 3.50 GiB\n"
     facts = diagnose(one, two).facts
@@ -280,8 +280,8 @@ def test_facts_of_several_logs_complete_each_other() -> None:
     assert diagnose(READY, one).facts.weights_gib is None
 
 
-def test_the_cause_of_the_try_before_stands_in_for_a_start_that_is_cut_off() -> None:
-    """A supervisor starts it again and again, and the log ends in the middle."""
+def test_a_truncated_launch_has_the_cause_of_the_previous_attempt() -> None:
+    """A supervisor restarts it, and the log ends in the middle."""
     banner = "INFO 11-20 08:00:00 [api_server.py:1] vLLM API server version 0.11.0\n" + ARGUMENTS + "\n"
     engine = "INFO 11-20 08:00:05 [core.py:93] Initializing a V1 LLM engine (v0.11.0) with config: model='m'\n"
     cut = 'Traceback (most recent call last):\n  File "/x/core.py", line 3, in f\n    raise ValueError(\n'
@@ -296,15 +296,15 @@ def test_the_cause_of_the_try_before_stands_in_for_a_start_that_is_cut_off() -> 
 
 
 def test_the_findings_of_all_logs_are_listed_once() -> None:
-    """The cause first, then by severity; what was left out is added up."""
+    """The cause first, then by severity; omitted counts are added."""
     found = diagnose(f"{NO_BLOCKS}\n{WRAPPED}\n", f"{PORT}\n{WRAPPED}\n", f"{PORT}\n")
 
     assert [f.symptom for f in found.findings] == ["kv.no_blocks", "port.in_use"]
     assert found.hidden == {"wrapper": 2}
 
 
-def test_a_start_that_is_not_there_is_refused() -> None:
-    """It says how many there are."""
+def test_a_missing_launch_is_rejected() -> None:
+    """The message has the number of launches."""
     assert answer(Evidence((Document("a.log", PORT),)), shelf(), knowledge.knowledge, start=1).outcome is Outcome.FAILED
     with pytest.raises(InputError, match="start 2: the log has one launch; choose one of them"):
         answer(Evidence((Document("a.log", PORT),)), shelf(), knowledge.knowledge, start=2)
@@ -343,10 +343,8 @@ def test_the_verdict_on_any_text(text: str, verdict: Verdict, reason: str) -> No
         ({"findings": ["dist.one_host"]}, "finding dist.one_host: expected, not found"),
     ],
 )
-def test_the_verdict_on_a_case_is_whether_the_answer_is_the_expected_one(
-    expect: dict[str, Any], difference: str | None
-) -> None:
-    """Only what the case names is compared."""
+def test_a_case_passes_if_the_answer_is_the_expected_one(expect: dict[str, Any], difference: str | None) -> None:
+    """Only fields in the case are compared."""
     line = "ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already in use"
     found = diagnosis_expected.verdict(diagnose(f"{PORT}\n{line}\n"), case(**expect))
 
@@ -371,10 +369,10 @@ def test_a_healthy_case_passes_without_a_cause() -> None:
         ("lower_by", 0.05, 0.9, 0.85), ("lower_by", 0.05, 0.11, 0.06), ("lower_by", 0.05, 0.1, None),
          ("lower_by", 0.05, None, None),
         ("lower_by", 0.05, "0.9", None), ("lower_by", 0.05, True, None), ("lower_by", 0.00005, 0.9, 0.9),
-        # Lower to an amount, then to the half of what is there.
+        # Lower to an amount, then to half of the available one.
         ("lower_to", 64, 256, 64), ("lower_to", 64, None, 64), ("lower_to", 64, 64, 32), ("lower_to", 64, 3, 1),
          ("lower_to", 64, 1, None),
-        # Raise to an amount, then to twice what is there.
+        # Raise to an amount, then to twice the available one.
         ("raise_to", 64, 32, 64), ("raise_to", 64, None, 64), ("raise_to", 64, 64, 128), ("raise_to", 64, 65.5, 131),
         ("at_least", 64, 32, 64), ("at_least", 64, None, 64), ("at_least", 64, 64, None), ("at_least", 64, 65, None),
         # A quotient of two figures, rounded down; neither next to nothing nor all.
@@ -385,8 +383,8 @@ def test_a_healthy_case_passes_without_a_cause() -> None:
         ("share", "a/0", None, None),
     ],
 )  # fmt: skip
-def test_a_step_from_the_present_value(step: str, amount: Any, present: Any, value: Any) -> None:
-    """What is written for this start; nothing, where there is no better value or none is known."""
+def test_a_step_from_the_current_value(step: str, amount: Any, present: Any, value: Any) -> None:
+    """The new value for this launch; none if there is no better or no known one."""
     captures = {"a": "2", "b": "3", "c": "0.1", "d": "6.9", "e": "100", "f": "5.9", "x": "many", "0": "0"}
     arguments = {} if present is None else {"n": present}
     text = RemedyText("t", "c", (Edit("set", "n", {step: amount}),))
@@ -404,29 +402,29 @@ def test_a_step_from_the_present_value(step: str, amount: Any, present: Any, val
         (Edit("remove", "n"), {}, [Edit("remove", "n")]), (Edit("set", "n", "{size}"), {}, [Edit("set", "n", 4096)]),
         (Edit("set", "n", "{size}"), {"n": 4096}, None), (Edit("set", "n", "{name}"), {}, [Edit("set", "n", "x")]),
          (Edit("set", "n", "{none}"), {}, []),
-        # A key of an object: beside those that are there, in whatever form the log writes them.
+        # A key of an object: next to existing ones, in the form of the log.
         (Edit("set", "n", {"{name}": 1}), {}, [Edit("set", "n", {"x": 1})]),
          (Edit("set", "n", {"a": 1}), {"n": {"b": 2}}, [Edit("set", "n", {"b": 2, "a": 1})]),
         (Edit("set", "n", {"a": 1}), {"n": '{"b": 2}'}, [Edit("set", "n", {"b": 2, "a": 1})]),
          (Edit("set", "n", {"a": 1}), {"n": {"a": 1}}, None),
         (Edit("set", "n", {"a": 1}), {"n": "b=2"}, []), (Edit("set", "n", {"a": 1}), {"n": [2]}, []),
         (Edit("set", "n", {"lower_to": 1, "a": 2}), {}, [Edit("set", "n", {"lower_to": 1, "a": 2})]),
-        # A fact stands for an argument that is not told.
+        # A fact replaces an argument that the log does not print.
         (Edit("set", "max_model_len", {"lower_to": 64}), {}, [Edit("set", "max_model_len", 64)]),
     ],
 )  # fmt: skip
-def test_an_edit_with_the_start_s_values(
+def test_an_edit_with_the_values_of_a_launch(
     authored: Edit, arguments: dict[str, Any], expected: list[Edit] | None
 ) -> None:
-    """None where all edits would change nothing; one whose value is not known is left out."""
+    """None if no edit changes anything; an edit with an unknown value is left out."""
     captures = {"size": "4,096", "name": "x"}
     made = remedies._remedy(RemedyText("t", "c", (authored,)), captures, Facts(max_model_len=100), arguments)
 
     assert (None if made is None else list(made.edits)) == expected
 
 
-def test_a_remedy_says_nothing_that_is_not_known() -> None:
-    """Its title, its cost and what it needs are known, and nothing contradicts it."""
+def test_a_remedy_has_only_known_values() -> None:
+    """Title, cost and requirements are known, and nothing contradicts it."""
 
     def made(**more: Any) -> Any:
         text = RemedyText(**{"title": "t {a}", "cost": "c", "edits": (Edit("set", "n", 1),), **more})
@@ -450,8 +448,8 @@ def test_a_remedy_says_nothing_that_is_not_known() -> None:
         (None, None),
     ],
 )
-def test_gpus_that_a_start_leaves_are_a_hint(gpus: str | None, said: str | None) -> None:
-    """Where they are known, and what the start takes is known from its command; never a guess."""
+def test_unused_gpus_are_a_hint(gpus: str | None, said: str | None) -> None:
+    """If they and the GPUs of the command are known, never from a guess."""
     evidence = sources.load("autoglm-3090-video-oom")
     found = diagnosing.diagnose(evidence, gpus=gpus).findings
     told = [finding.explanation for finding in found if finding.symptom == "dist.gpus_unused"]
@@ -460,8 +458,8 @@ def test_gpus_that_a_start_leaves_are_a_hint(gpus: str | None, said: str | None)
     assert all(said in each for each in told if said)
 
 
-def test_how_many_gpus_a_log_takes_is_not_guessed() -> None:
-    """A log that tells no parallel size, without its command."""
+def test_the_number_of_gpus_of_a_log_is_not_guessed() -> None:
+    """The log prints no parallel size, and there is no command."""
     evidence = dataclasses.replace(sources.load("autoglm-3090-video-oom"), command=None)
     symptoms = {finding.symptom for finding in diagnosing.diagnose(evidence, gpus="8xRTX3090").findings}
 
@@ -500,7 +498,7 @@ def test_memory_now_and_with_a_fix_is_corrected_alike(monkeypatch: pytest.Monkey
 
 
 def test_a_fix_is_read_and_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command once, each fix and what is shown of it once, however many modules look at them."""
+    """The command and each shown fix once, for any number of modules that use them."""
     checked: list[str] = []
     check = linted_text.LintedText.__init__
 

@@ -1,4 +1,4 @@
-"""A document's statements are judged by computation: right, wrong, or unknown where the record does not say."""
+"""A document's claims are evaluated: right, wrong, or unknown if the record lacks a fact."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def lookup(**known: Any) -> Callable[[str, int | str | None], Any]:
         ("total > 90 and nothing > 1", False),
     ],
 )
-def test_expressions_are_computed(expression: str, value: Any) -> None:
-    """Arithmetic, comparisons in a row, logic that stops where it is decided, and names of one start or another."""
+def test_expressions_are_evaluated(expression: str, value: Any) -> None:
+    """Arithmetic, chained comparisons, short-circuit logic, and names of the launches."""
     names = lookup(total=80.0, total2=60.0, word="fp8", eager=True)
 
     assert expressions.faults(expression) == []
@@ -94,7 +94,7 @@ def test_expressions_are_computed(expression: str, value: Any) -> None:
         ("1e308 * 1e308 // 2", "cannot be computed"),
     ],
 )
-def test_what_cannot_be_known_is_said(expression: str, said: str) -> None:
+def test_an_unknown_value_is_reported(expression: str, said: str) -> None:
     """A missing name is named; words and numbers are not mixed."""
     with pytest.raises(LookupError, match=r"not in this log|cannot be computed") as caught:
         expressions.compute(expression, lookup(total=80.0, word="fp8"))
@@ -110,8 +110,8 @@ def test_what_cannot_be_known_is_said(expression: str, said: str) -> None:
         "1j", "total is 1", "~total", "total @ total", "total in 'x'", "start1.a.b",
     ],
 )  # fmt: skip
-def test_nothing_but_arithmetic_is_computed(expression: str) -> None:
-    """No call, no attribute but a start's, no power: an authored file computes, it does not run."""
+def test_only_arithmetic_is_evaluated(expression: str) -> None:
+    """No calls, powers or foreign attributes: an authored file cannot run code."""
     (fault,) = expressions.faults(expression)
 
     assert fault.startswith(("contains", "is not an expression"))
@@ -119,8 +119,8 @@ def test_nothing_but_arithmetic_is_computed(expression: str) -> None:
         expressions.compute(expression, lookup(total=1))
 
 
-def test_an_expression_has_a_length() -> None:
-    """What is longer is computed in parts."""
+def test_an_expression_has_a_maximum_length() -> None:
+    """Longer ones must be split."""
     assert expressions.faults("1 + " * 200 + "1") == [
         "is longer than 300 characters; compute a part of it under figures"
     ]
@@ -128,7 +128,7 @@ def test_an_expression_has_a_length() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.text(max_size=120) | st.text("()+-*/.<>= andornotstart123'\"xy", max_size=120))
-def test_any_text_is_judged_without_a_crash(text: str) -> None:
+def test_any_text_is_evaluated_without_a_crash(text: str) -> None:
     """It is an expression, or it is named as none."""
     if not expressions.faults(text):
         try:
@@ -169,8 +169,8 @@ def judged(*starts: ServerRun, **more: Any) -> CheckedClaim:
     return result
 
 
-def test_a_verdict_follows_from_the_record() -> None:
-    """The same claim is right of one start, wrong of another, and unknown where the figure is missing."""
+def test_a_verdict_follows_the_record() -> None:
+    """One claim is right for one launch, wrong for another, and unknown without the figure."""
     small, large = start(facts=Facts(weights_gib=13.72)), start(facts=Facts(weights_gib=48.5))
 
     assert [judged(s).verdict for s in (small, large, start())] == [Truth.RIGHT, Truth.WRONG, Truth.UNKNOWN]
@@ -180,8 +180,8 @@ def test_a_verdict_follows_from_the_record() -> None:
     assert judged(small, large, right_if="start1.weights_gib < start2.weights_gib").verdict is Truth.RIGHT
 
 
-def test_names_are_looked_up_in_their_order() -> None:
-    """Figures, then what is given, facts, settings, and what a line printed; the largest of several."""
+def test_names_are_looked_up_in_order() -> None:
+    """Figures, inputs, facts, settings, printed values; the largest of several."""
     one = start(
         facts=Facts(max_model_len=128),
         arguments={"max_model_len": 1, "enforce_eager": True},
@@ -206,8 +206,8 @@ def test_a_capture_of_the_root_cause_is_a_number() -> None:
     assert (result.verdict, result.because) == (Truth.RIGHT, "698.00 MiB")
 
 
-def test_what_must_hold_for_the_log_to_decide() -> None:
-    """Without it the verdict is unknown, whatever the rest says."""
+def test_a_precondition_decides_whether_a_verdict_is_possible() -> None:
+    """Without it the verdict is unknown."""
     blocks, nothing = start(facts=Facts(kv_cache_blocks=9)), start()
     more = {"only_if": "known(kv_cache_blocks)", "right_if": "1 == 1"}
 
@@ -224,8 +224,8 @@ def test_one_choice_that_makes_it_right_is_enough() -> None:
     assert judged(start(), right_if="gpu_memory_utilization < lost", **more).verdict is Truth.UNKNOWN
 
 
-def test_credit_is_given_only_where_nothing_else_differs() -> None:
-    """Two settings that differ prove nothing about one; those of the server's front do not count."""
+def test_an_effect_is_attributed_only_if_nothing_else_differs() -> None:
+    """Two different settings prove nothing about one; options of the API server do not count."""
     plain = start(arguments={"port": 1, "dtype": "a", "x": 1})
     fp8 = start(arguments={"port": 2, "dtype": "a", "quantization": "fp8"})
     more: dict[str, Any] = {"right_if": "1 == 1", "credit": Credit("quantization", [1, 2])}
@@ -238,7 +238,7 @@ def test_credit_is_given_only_where_nothing_else_differs() -> None:
     assert judged(plain, **more).undecided == "launches 1 and 2 are not in this log"
 
 
-def test_lines_are_quoted_from_the_words_that_find_them() -> None:
+def test_lines_are_quoted_by_their_words() -> None:
     """The first line that holds them, secrets and control characters gone; words that are nowhere are left out."""
     text = "one\nHF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz012345 weights \x1b[31m13.72\nweights again"
     result = judged(start(), text=text, quotes=["weights", "nowhere"])
@@ -247,8 +247,8 @@ def test_lines_are_quoted_from_the_words_that_find_them() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_claims_of_a_case_come_out_as_written(name: str) -> None:
-    """Every shipped claim is judged as it says, gives a reason, and quotes the case or says what was asked instead."""
+def test_the_claims_of_a_case_have_their_recorded_verdicts(name: str) -> None:
+    """Each has its verdict, a reason, and a quote or the other source."""
     evidence = sources.load(name)
     results = diagnosing.check_claims(evidence)
 
@@ -291,8 +291,8 @@ def test_known_mistakes_of_the_documents_are_caught(
     assert number is None or number in result.figures.values()
 
 
-def test_claims_follow_the_record_not_the_file() -> None:
-    """With other figures in the log the same claims come out the other way."""
+def test_claims_are_evaluated_on_the_record() -> None:
+    """With other figures in the log the verdicts are reversed."""
     evidence = sources.load("qwen-a100-shared-gpu-race")
     calm = evidence.documents[0].text.replace("41.640380859375", "38.5").replace("41.19354248046875", "78.0")
     changed = replace(evidence, documents=(Document("startup.log", calm),))
@@ -309,8 +309,8 @@ def test_claims_follow_the_record_not_the_file() -> None:
     assert next(c for c in results if c.id == "cache-tokens-measure-requests").verdict is Truth.UNKNOWN
 
 
-def test_a_case_fails_by_a_claim_that_comes_out_otherwise() -> None:
-    """The verdict names the claim, what was expected and what came out; one that was not judged as well."""
+def test_a_case_fails_if_a_claim_has_another_verdict() -> None:
+    """The failure names claim, expectation and result, and claims without a verdict."""
     case = Case("mine", "t", "s", ["a.log"], Expectation(claims=["a", "b", "c"]))
     result = judged(start(facts=Facts(weights_gib=48.5)))
     found = diagnosing.diagnose(sources.paste("words"))
@@ -322,7 +322,7 @@ def test_a_case_fails_by_a_claim_that_comes_out_otherwise() -> None:
     assert verdict.reason == "claim a: expected right, got wrong; claim b: expected, not checked"
 
 
-def test_a_log_of_ones_own_has_no_claims() -> None:
+def test_your_own_log_has_no_claims() -> None:
     """They belong to the recorded case, and the runbook says so."""
     assert diagnosing.check_claims(sources.paste("words")) == ()
     assert render.claims.table(()).plain.startswith("No claims to check")
@@ -385,7 +385,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_claims_are_read_with_their_case(folder: Path) -> None:
-    """They lie beside it, and a file of claims can be checked by itself."""
+    """They are next to it, and their file can be checked separately."""
     case = case_files.read_case(folder / "case.yaml")
     authoring.check_file(folder / "claims.yaml")
 
@@ -458,8 +458,8 @@ def test_a_case_compares_exactly_its_claims(folder: Path, case: str, text: str |
     assert said in str(caught.value)
 
 
-def test_a_misspelt_figure_is_named(folder: Path) -> None:
-    """With those that there are, before anything is planned."""
+def test_a_misspelt_figure_is_reported(folder: Path) -> None:
+    """With the existing ones, before any plan."""
     text = CLAIMS.replace("given:", "cards: {mine: {card: RTX3090}}\ngiven:")
     (folder / "claims.yaml").write_text(text.replace("right_if: free_gib > 1", "right_if: mine.memory > 1"))
 
@@ -473,14 +473,14 @@ QUESTION = PlanQuestion(MODEL, "2xRTX3090", "0.16.0", tp=2, options={"max_model_
 
 
 def asked(claim_: Claim, **tables: Any) -> CheckedClaim:
-    """A claim on what no log shows, judged with the shipped catalog."""
+    """A claim without a log, evaluated with the shipped catalog."""
     case = Case("mine", "t", "s", [], Expectation(), claims=Claims("d", [claim_], **tables))
     (result,) = diagnosing.check_claims(Evidence((), case))
     return result
 
 
-def test_a_plan_answers_by_its_figures() -> None:
-    """Its cards, its parts and its cache; half of 1,543,714,304 parameters in two bytes are 1.44 GiB."""
+def test_a_plan_supplies_its_figures() -> None:
+    """GPUs, parts and cache; half of 1,543,714,304 parameters in two bytes are 1.44 GiB."""
     said = claim(
         figures={"each_gib": "two.weights_gib", "all_gib": "one.weights_gib", "cards": "two.cards"},
         right_if="two.fits and two.tp == 2 and abs(each_gib - 1.44) < 0.02 and all_gib > 1.9 * each_gib",
@@ -496,7 +496,7 @@ def test_a_plan_answers_by_its_figures() -> None:
     )
 
 
-def test_an_option_of_a_plan_is_shown_as_it_was_given() -> None:
+def test_an_option_of_a_plan_is_shown_as_written() -> None:
     """A name in Chinese stays one."""
     question = replace(QUESTION, options={"served_model_name": "千问"})
 
@@ -505,14 +505,14 @@ def test_an_option_of_a_plan_is_shown_as_it_was_given() -> None:
     assert result.basis == (f'planned: {MODEL} on 2xRTX3090, tensor parallel 2, vLLM 0.16.0, served_model_name "千问"',)
 
 
-def test_without_sizes_the_best_layout_answers() -> None:
-    """As on the command line: a small model is copied to both cards."""
+def test_without_sizes_the_best_layout_is_used() -> None:
+    """As on the command line: a small model is replicated on both GPUs."""
     said = claim(right_if="best.fits and best.replicas == 2 and best.tp == 1 and best.total_concurrency > 2")
 
     assert asked(said, plans={"best": replace(QUESTION, tp=None)}).verdict is Truth.RIGHT
 
 
-def test_what_the_low_and_the_high_side_decide_differently_is_unknown() -> None:
+def test_a_threshold_inside_the_range_is_unknown() -> None:
     """A threshold between them decides nothing; one outside of them does."""
     evidence = planner.question(QUESTION)
     assert evidence.cards[0].gpu.name == "RTX3090"
@@ -542,23 +542,23 @@ def test_what_the_low_and_the_high_side_decide_differently_is_unknown() -> None:
         ({"vllm": "x"}, "two cannot be planned: "),
     ],
 )
-def test_what_cannot_be_planned_is_unknown_and_says_why(change: dict[str, Any], said: str) -> None:
-    """In the planner's own words, never as a verdict."""
+def test_an_impossible_plan_is_unknown_with_a_reason(change: dict[str, Any], said: str) -> None:
+    """In the planner's words, and never as a verdict."""
     result = asked(claim(right_if="two.fits"), plans={"two": replace(QUESTION, **change)})
 
     assert result.verdict is Truth.UNKNOWN
     assert result.undecided.startswith(said)
 
 
-def test_nobody_to_ask_leaves_it_open() -> None:
-    """Claims can be judged without a planner; those that need one are unknown then."""
-    (result,) = claims.check(Claims("d", [claim(right_if="two.fits")], plans={"two": QUESTION}), None, (), Evidence(()))
+def test_without_a_planner_the_verdict_is_open() -> None:
+    """Only claims that need a plan are unknown."""
+    (result,) = claims.judge(Claims("d", [claim(right_if="two.fits")], plans={"two": QUESTION}), None, (), Evidence(()))
 
     assert (result.verdict, result.undecided) == (Truth.UNKNOWN, "two cannot be planned: no planner is available")
 
 
-def test_cards_answer_whether_they_exist() -> None:
-    """With their size and what they compute, from the catalog."""
+def test_gpus_are_looked_up_in_the_catalog() -> None:
+    """With memory and compute capability."""
     cards = {
         "there": GpuReference("RTX3090"),
         "never": GpuReference("A100-48GB"),
@@ -580,8 +580,8 @@ def test_cards_answer_whether_they_exist() -> None:
 SHOWN_BY_0_16 = "rank 1 in world size 4 is assigned as DP rank 0, PP rank 0"
 
 
-def test_lines_answer_whether_a_release_prints_them() -> None:
-    """With other numbers in them as well; a line that nobody searched for is unknown, not missing."""
+def test_lines_are_looked_up_in_a_release() -> None:
+    """With any numbers; a line without a recorded search is unknown, not missing."""
     told = claims_file.read_claims(folders.cases_dir() / "plan-autoglm-8x3090" / "claims.yaml").lines
     lines = {
         **told,
@@ -594,8 +594,8 @@ def test_lines_answer_whether_a_release_prints_them() -> None:
     assert asked(claim(right_if="new.printed"), lines=lines).undecided == "printed of new is unknown"
 
 
-def test_every_shipped_line_was_searched_for() -> None:
-    """In the sources of its release: a verdict never rests on a search that was not made."""
+def test_every_shipped_line_has_a_recorded_search() -> None:
+    """In the sources of its release, so that every verdict rests on one."""
     lines = [
         line
         for path in folders.cases_dir().glob("*/claims.yaml")
@@ -616,7 +616,7 @@ def test_every_shipped_line_was_searched_for() -> None:
     ],
 )
 def test_a_line_becomes_a_pattern(line: str, pattern: str) -> None:
-    """What is filled in when it is printed may be anything, the words are to the letter."""
+    """Placeholders match anything, other words match exactly."""
     assert sites.wording(line) == pattern
 
 
@@ -639,8 +639,8 @@ def question(folder: Path, text: str = PLAN_CASE) -> Evidence:
     return sources.load(str(folder))
 
 
-def test_a_recorded_question_is_answered_as_expected(tmp_path: Path) -> None:
-    """It fits, the best layout and the figures of its cards; 1,543,714,304 parameters in two bytes are 2.88 GiB."""
+def test_a_recorded_question_has_the_expected_answer(tmp_path: Path) -> None:
+    """Fit, best layout and figures; 1,543,714,304 parameters in two bytes are 2.88 GiB."""
     evidence = question(tmp_path / "mine")
     assert evidence.case is not None
     assert evidence.case.plan is not None
@@ -656,7 +656,7 @@ def test_a_recorded_question_is_answered_as_expected(tmp_path: Path) -> None:
         diagnosing.diagnose(evidence)
 
 
-def test_a_question_that_is_answered_otherwise_fails_with_both_answers(tmp_path: Path) -> None:
+def test_another_answer_fails_with_both_answers(tmp_path: Path) -> None:
     """The verdict names each difference."""
     text = PLAN_CASE.replace("fits: true", "fits: false").replace("{replicas: 2}", "{tp: 2}").replace("2.88", "1.4")
     case = question(tmp_path / "mine", text).case
@@ -672,8 +672,8 @@ def test_a_question_that_is_answered_otherwise_fails_with_both_answers(tmp_path:
     )
 
 
-def test_a_plan_of_ones_own_passes_where_it_fits() -> None:
-    """One that does not says what decides."""
+def test_your_own_plan_passes_if_it_fits() -> None:
+    """Otherwise the limiting fact is named."""
     small = planner.planned(replace(QUESTION, gpus="2xRTX3090", options={"max_model_len": 10_000_000}))
     large = planner.planned(
         PlanQuestion("zai-org/AutoGLM-Phone-9B", "RTX3060-12GB", "0.16.0", tp=1, options={"max_model_len": 4096})
@@ -731,8 +731,8 @@ def spoken(*starts: ServerRun) -> dict[str, tuple[bool | None, str]]:
     return {c.figure: (c.may, c.why) for c in comparison.comparable(starts)}
 
 
-def test_like_starts_may_be_compared_in_everything() -> None:
-    """One setting apart, the same context, tokens of one meaning, nothing downloaded."""
+def test_similar_launches_may_be_compared() -> None:
+    """One different setting, equal context, equal token meaning, no download."""
     found = spoken(full(1), full(2))
 
     assert [may for may, _ in found.values()] == [True] * 5
@@ -741,7 +741,7 @@ def test_like_starts_may_be_compared_in_everything() -> None:
     assert spoken(full(1), full(1))["generation in tokens/s"][1] == "launches 1 and 2 have the same settings"
 
 
-def test_what_may_not_be_compared_is_said_with_its_numbers() -> None:
+def test_an_invalid_comparison_has_a_reason_with_numbers() -> None:
     """Slots of another model, another context, a download, two settings, no busy interval."""
     slots = full(1, kv_cache_tokens_meaning="slots", kv_cache_tokens=93936, max_concurrency=6.96, model="n",
                  max_concurrency_tokens=131072)  # fmt: skip
@@ -761,7 +761,7 @@ def test_what_may_not_be_compared_is_said_with_its_numbers() -> None:
     )
 
 
-def test_what_is_not_printed_leaves_the_comparison_open() -> None:
+def test_a_missing_figure_leaves_the_comparison_open() -> None:
     """Unknown is not no."""
     bare = start()
     found = spoken(full(1), bare)
@@ -773,8 +773,8 @@ def test_what_is_not_printed_leaves_the_comparison_open() -> None:
     assert render.starts.comparable([]).plain == "The log has no vLLM launch."
 
 
-def test_slots_are_compared_between_starts_of_one_model_alone() -> None:
-    """And between those that mean the same; the first start that prints slots is the example."""
+def test_slots_are_compared_only_between_launches_of_one_model() -> None:
+    """And only with equal meaning; the first launch with slots is the reference."""
     slots = {
         "kv_cache_tokens_meaning": "slots",
         "kv_cache_tokens": 20_000,
@@ -797,8 +797,8 @@ def test_slots_are_compared_between_starts_of_one_model_alone() -> None:
     assert spoken(full(1, kv_cache_tokens_meaning=None), other)["KV cache in tokens"][0] is False
 
 
-def test_concurrency_is_compared_for_requests_of_one_length() -> None:
-    """The lengths are told in order; one that is missing leaves it open."""
+def test_concurrency_is_compared_at_equal_lengths() -> None:
+    """Lengths are listed in order; a missing one leaves the comparison open."""
 
     def told(*lengths: tuple[int | None, int | None]) -> tuple[bool | None, str]:
         return spoken(

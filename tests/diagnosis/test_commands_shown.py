@@ -28,7 +28,7 @@ CASES = [path.parent.name for path in sorted(folders.cases_dir().glob("*/case.ya
 
 
 def prose(path: Path) -> str:
-    """What a page says: of a notebook its cells, outputs left out."""
+    """The text of a page, or of a notebook's cells without outputs."""
     text = path.read_text("utf-8")
     if path.suffix == ".ipynb":
         return "\n\n".join(
@@ -44,12 +44,12 @@ def errors(text: str, vllm: str | None = None) -> list[tuple[int, str, str]]:
 
 @in_one_test("path", PAGES, ids=lambda path: path.name)
 def test_a_page_shows_no_wrong_command(path: Path) -> None:
-    """Neither in a block nor in a sentence, for the newest release that is known."""
+    """In blocks and sentences, checked for the newest release."""
     assert errors(prose(path)) == []
 
 
 def test_bad_examples_are_recognised() -> None:
-    """They are cut out before a page is judged, and would be found otherwise."""
+    """They are removed before a page is checked, and would otherwise be found."""
     page = "a\n\n```bash bad\nvllm serve m --max-modle-len 1\n```\n\nb\n"
 
     assert BAD.sub("", page) == "a\n\n\n\nb\n"
@@ -57,13 +57,13 @@ def test_bad_examples_are_recognised() -> None:
 
 
 def shown() -> Iterator[tuple[str, str, str | None, str]]:
-    """Every command that the answer to a recorded case offers: case, title, release, command."""
+    """Every command in the answers to recorded cases: case, title, release, command."""
     for case in CASES:
         evidence = sources.load(case)
         if evidence.case is not None and evidence.case.kind is CaseKind.JOB:
-            continue  # what its steps print is no start of vLLM
+            continue  # its steps launch no vLLM
         if evidence.case is not None and evidence.case.kind is CaseKind.NODES:
-            continue  # what is to be done about nodes is told in words
+            continue  # steps on nodes are sentences
         if evidence.case is not None and evidence.case.kind is CaseKind.SERVER:
             found = probe_checking.health(evidence)
             ways = (way for finding in found.findings for way in finding.changes)
@@ -80,7 +80,7 @@ def shown() -> Iterator[tuple[str, str, str | None, str]]:
 
 
 def printed_ways_out(notebook: Path) -> Iterator[str]:
-    """The commands among the ways out that an executed runbook prints."""
+    """The commands of the fixes that an executed runbook prints."""
     cells = json.loads(notebook.read_text("utf-8"))["cells"]
     outputs = [output for cell in cells for output in cell.get("outputs", ()) if "data" in output]
     for output in outputs:
@@ -91,8 +91,8 @@ def printed_ways_out(notebook: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_every_way_out_that_is_a_command_has_been_checked() -> None:
-    """By the linter, for the release of the log: each holds a start of vLLM, and nothing in it is wrong."""
+def test_every_fix_with_a_command_is_checked() -> None:
+    """By lint for the log's release: each launches vLLM without issues."""
     offered = list(shown())
 
     assert {"autoglm-3090-video-oom", "single-gpu-oom.ipynb"} <= {case for case, *_ in offered}
@@ -102,8 +102,8 @@ def test_every_way_out_that_is_a_command_has_been_checked() -> None:
         assert (case, title, wrong, len(found.deployments)) == (case, title, [], 1)
 
 
-def test_symptoms_and_rules_show_none_outside_of_examples() -> None:
-    """What they say in words names options; a command stands in an example, where it is judged."""
+def test_symptoms_and_rules_have_commands_only_in_examples() -> None:
+    """Sentences name options; commands are in examples, which are checked."""
     said = [
         text
         for rule in knowledge.knowledge().rules.values()

@@ -111,8 +111,8 @@ PEER = symptom("dist.peer_lost", role=Role.CONSEQUENCE, look_in=LookIn("the erro
 NOISE = symptom("engine.exit_noise", role=Role.BENIGN, severity=Severity.HINT)
 
 
-def test_the_first_cause_wins_over_wrappers_lost_peers_and_noise() -> None:
-    """Wherever in the text they stand."""
+def test_the_first_cause_precedes_wrappers_lost_peers_and_noise() -> None:
+    """For any order in the text."""
     found = diagnose(
         start(
             hit("engine.dead_wrapper", 1), hit("dist.peer_lost", 2), hit("engine.exit_noise", 3), hit("oom.weights", 9)
@@ -126,8 +126,8 @@ def test_the_first_cause_wins_over_wrappers_lost_peers_and_noise() -> None:
     assert found.hidden == {"benign": 1, "consequence": 1, "wrapper": 1}
 
 
-def test_of_two_causes_the_earlier_one_wins_and_the_other_is_only_possible() -> None:
-    """What fails afterwards is most often a consequence."""
+def test_the_earlier_of_two_causes_is_the_answer() -> None:
+    """The later one is usually a consequence, and is listed as possible."""
     found = diagnose(start(hit("port.in_use", 5), hit("oom.weights", 4)), shelf(CAUSE, OTHER))
 
     assert [(f.symptom, f.level) for f in found.findings] == [
@@ -148,8 +148,8 @@ def test_an_error_that_the_process_survived_does_not_win() -> None:
 
 
 @pytest.mark.parametrize("lines", [(3, 7), (7, 3)])
-def test_a_stand_in_is_the_answer_where_no_cause_is_in_the_text(lines: tuple[int, int]) -> None:
-    """It says what to look for and where, and is never confirmed; a consequence tells more than a notice of an end."""
+def test_a_notice_is_the_answer_without_a_cause(lines: tuple[int, int]) -> None:
+    """It says what to look for, is never confirmed, and ranks below a consequence."""
     found = diagnose(start(hit(PEER.id, lines[0]), hit(WRAPPER.id, lines[1])), shelf(WRAPPER, PEER))
 
     assert found.root_cause is not None
@@ -157,8 +157,8 @@ def test_a_stand_in_is_the_answer_where_no_cause_is_in_the_text(lines: tuple[int
     assert found.root_cause.look_in == PEER.look_in
 
 
-def test_a_symptom_may_stand_for_others_on_its_line() -> None:
-    """One that says more replaces what it names, whatever knows the place better; elsewhere both stay."""
+def test_a_symptom_may_replace_others_on_its_line() -> None:
+    """A more specific one replaces those it names; on other lines both stay."""
     precise = replace(OTHER, instead_of=(CAUSE.id,))
     hits = (hit(CAUSE.id, 4, depth=7), hit(OTHER.id, 4), hit(CAUSE.id, 9))
     found = diagnose(start(*hits), shelf(CAUSE, precise))
@@ -166,7 +166,7 @@ def test_a_symptom_may_stand_for_others_on_its_line() -> None:
     assert [(f.symptom, f.evidence[0].line) for f in found.findings] == [(OTHER.id, 4), (CAUSE.id, 9)]
 
 
-def test_a_finer_symptom_is_preferred_where_it_knows_the_place_as_well() -> None:
+def test_a_more_specific_symptom_is_preferred_at_an_equal_place() -> None:
     """a.b.c refines a.b; where a.b alone knows the place, it stays."""
     finer = replace(CAUSE, id=f"{CAUSE.id}.finer")
 
@@ -178,8 +178,8 @@ def test_a_finer_symptom_is_preferred_where_it_knows_the_place_as_well() -> None
     assert named(3, -2) == [CAUSE.id]
 
 
-def test_a_stand_in_is_only_possible_while_an_exception_is_unexplained() -> None:
-    """The exception that no symptom knows is shown: it may be the cause."""
+def test_a_notice_is_only_possible_with_an_unexplained_exception() -> None:
+    """The unknown exception is shown, as it may be the cause."""
     found = diagnose(start(hit("engine.dead_wrapper", 9), tracebacks=(traceback(2),)), shelf(WRAPPER))
 
     assert found.root_cause is not None
@@ -187,8 +187,8 @@ def test_a_stand_in_is_only_possible_while_an_exception_is_unexplained() -> None
     assert found.first_error == quote(2)
 
 
-def test_a_cause_after_an_unexplained_exception_is_not_confirmed() -> None:
-    """One that stands after it changes nothing; neither does one that was ignored or survived."""
+def test_a_cause_after_an_unexplained_exception_is_unconfirmed() -> None:
+    """A later, ignored or survived exception does not matter."""
     before = (traceback(2),)
     after = (traceback(20), traceback(1, ignored=True), traceback(3, SERVER), Traceback(ENGINE, (), logged=True))
 
@@ -214,7 +214,7 @@ def test_a_cause_after_an_unexplained_exception_is_not_confirmed() -> None:
     ],
 )
 def test_levels(change: dict[str, Any], outcome: Outcome, level: Level) -> None:
-    """Confirmed is an exception or an error line, at a known place, of a start that ended."""
+    """Confirmed needs an exception or error line, at a known place, of a launch that ended."""
     found = diagnose(start(hit("oom.weights", 4, **change), outcome=outcome), shelf(CAUSE))
 
     assert found.findings[0].level is level
@@ -229,7 +229,7 @@ def test_a_cause_that_sends_the_reader_elsewhere_is_never_confirmed(*, unknown: 
     assert diagnose(start(hit("oom.weights", 4)), shelf(elsewhere)).findings[0].level is level
 
 
-def test_a_healthy_start_has_no_root_cause_but_a_request_that_cannot_be_served() -> None:
+def test_a_healthy_launch_has_a_cause_only_for_an_unserved_request() -> None:
     """Fatal findings are then degraded and only possible."""
     overflow = symptom("api.context_overflow", severity=Severity.DEGRADED)
     hits = (hit("oom.weights", 4), hit("api.context_overflow", 5))
@@ -243,7 +243,7 @@ def test_a_healthy_start_has_no_root_cause_but_a_request_that_cannot_be_served()
     assert [(f.severity, f.level) for f in quiet.findings] == [(Severity.DEGRADED, Level.POSSIBLE)]
 
 
-def test_what_a_client_wrote_is_no_failure_of_a_healthy_server() -> None:
+def test_client_text_is_not_a_failure_of_a_healthy_server() -> None:
     """Request logs quote anything, at level INFO."""
     found = diagnose(start(hit("oom.weights", 4, level="INFO"), outcome=Outcome.RUNNING), shelf(CAUSE))
 
@@ -296,8 +296,8 @@ def test_figures_of_two_ranks_are_never_mixed() -> None:
     assert found.findings[0].explanation == "It asked for 20.00 MiB. It is so."
 
 
-def test_a_sentence_without_its_figure_is_left_out() -> None:
-    """Nothing is said with a hole in it."""
+def test_a_sentence_with_a_missing_figure_is_left_out() -> None:
+    """No sentence has a gap."""
     found = diagnose(start(hit("oom.weights", 4)), shelf(CAUSE)).findings[0]
 
     assert (found.explanation, found.do_first) == ("It is so.", "Look.")
@@ -330,7 +330,7 @@ def test_a_sentence_without_its_figure_is_left_out() -> None:
     ],
 )
 def test_conditions(condition: Condition, *, holds: bool | None) -> None:
-    """Each says yes, no, or that the text does not tell."""
+    """Each is true, false, or unknown."""
     arguments = {"tensor_parallel_size": 1, "model": "m", "limit_mm_per_prompt": {"image": 0}}
     captures = {"gpu": "0", "need_gib": "16.0", "have_gib": "4.0", "no_gib": "0.0"}
     weights = hit("oom.weights", 4, captures=captures, phase="load")
@@ -348,8 +348,8 @@ def test_a_condition_on_arguments_is_unknown_where_none_are_shown() -> None:
     assert (found.matched, found.unknown) == ((), ("c",))
 
 
-def test_what_speaks_against_a_cause_makes_it_possible_only() -> None:
-    """And lets another one win that nothing speaks against."""
+def test_contrary_evidence_makes_a_cause_only_possible() -> None:
+    """A cause without contrary evidence ranks before it."""
     doubtful = replace(CAUSE, conditions=(Condition("c", outcome=("ready",)),))
     found = diagnose(start(hit("oom.weights", 1), hit("port.in_use", 9)), shelf(doubtful, OTHER))
 
@@ -359,8 +359,8 @@ def test_what_speaks_against_a_cause_makes_it_possible_only() -> None:
     ]
 
 
-def test_a_hint_with_something_against_it_is_possible() -> None:
-    """Hints are confirmed otherwise, wherever they stand."""
+def test_a_hint_with_contrary_evidence_is_possible() -> None:
+    """Other hints are confirmed, anywhere in the text."""
     hint = symptom("dist.one_host", severity=Severity.HINT)
     against = replace(hint, conditions=(Condition("c", outcome=("ready",)),))
 
@@ -398,7 +398,7 @@ def test_evidence_is_the_deciding_line_its_companions_and_then_repetitions() -> 
     assert [q.line for q in found.evidence] == [9, 2, 10, 11, 12, 13]
 
 
-def test_a_companion_alone_is_no_finding() -> None:
+def test_a_companion_alone_is_not_a_finding() -> None:
     """It adds to a symptom that was found."""
     assert diagnose(start(hit("oom.weights", 2, signature=-1)), shelf(CAUSE)).findings == ()
 
@@ -414,7 +414,7 @@ def test_a_companion_alone_is_no_finding() -> None:
         ({}, Facts(), None),
     ],
 )
-def test_values_are_said_with_their_unit(captures: dict[str, str], facts: Facts, said: str | None) -> None:
+def test_values_have_their_unit(captures: dict[str, str], facts: Facts, said: str | None) -> None:
     """Two decimals at most, bytes in GiB when they are many."""
     assert value_of("need", captures, facts) == said
 
@@ -430,7 +430,7 @@ def test_values_are_said_with_their_unit(captures: dict[str, str], facts: Facts,
         ("no_fact", None),
     ],
 )
-def test_facts_are_said_with_their_unit(name: str, said: str | None) -> None:
+def test_facts_have_their_unit(name: str, said: str | None) -> None:
     """An unknown one has no words."""
     facts = Facts(weights_gib=13.72, kv_cache_tokens=798624, model="m", gpu_memory_utilization=0.90)
 
@@ -442,7 +442,7 @@ def test_facts_are_said_with_their_unit(name: str, said: str | None) -> None:
     ("phase", "is_found", "unknown"), [("serve", True, ()), ("profile", False, ()), (None, True, ("c",))]
 )
 def test_a_phase_can_be_required(phase: str | None, *, is_found: bool, unknown: tuple[str, ...]) -> None:
-    """The deciding line's own; where the text shows none it is not known, and nothing is refused."""
+    """The phase of the deciding line; without one it is unknown and excludes nothing."""
     late = replace(CAUSE, conditions=(Condition("c", phase=("warm_up", "serve"), required=True),))
     found = diagnose(start(hit("oom.weights", 4, phase=phase)), shelf(late)).findings
 
@@ -458,15 +458,15 @@ def test_a_required_capture_must_be_there() -> None:
     assert diagnose(start(hit("oom.weights", 4, captures={"gpu": "0"})), shelf(resting)).findings
 
 
-def test_a_hint_with_a_condition_unknown_is_only_possible() -> None:
-    """It is said all the same: the reader may know."""
+def test_a_hint_with_an_unknown_condition_is_only_possible() -> None:
+    """It is still listed."""
     unsure = symptom("dist.one_host", severity=Severity.HINT, conditions=(Condition("c", fact="weights_gib"),))
 
     assert diagnose(start(hit("dist.one_host", 1)), shelf(unsure)).findings[0].level is Level.POSSIBLE
 
 
-def test_a_wrapper_that_repeats_a_workers_words_does_not_place_them() -> None:
-    """The parent's frames are the parent's: the worker's place wins, and without the worker's log there is none."""
+def test_a_wrapper_that_repeats_a_worker_does_not_place_the_error() -> None:
+    """The worker's frames give the place; without the worker's log there is none."""
     encoder, run, unplaced = symptom("oom.multimodal_encoder"), symptom("oom.profile_run"), symptom("oom.unplaced")
     figures = {"tried_mib": "20.00", "free_mib": "3.00"}
     parent = [
@@ -485,8 +485,8 @@ def test_a_wrapper_that_repeats_a_workers_words_does_not_place_them() -> None:
     assert [f.symptom for f in diagnose(start(*parent), catalog).findings] == ["oom.unplaced"]
 
 
-def test_a_notice_stands_in_also_where_its_process_shut_down_in_order() -> None:
-    """Lines of a server that is ending are no proof that it went on."""
+def test_a_notice_counts_even_if_its_process_shut_down_cleanly() -> None:
+    """Shutdown messages do not prove that the server continued."""
     given = start(hit("engine.dead_wrapper", 4, process=SERVER), progress={1: 6})
     found = diagnose(given, shelf(WRAPPER))
 
@@ -495,8 +495,8 @@ def test_a_notice_stands_in_also_where_its_process_shut_down_in_order() -> None:
     assert diagnose(replace(given, outcome=Outcome.UNKNOWN), shelf(WRAPPER)).root_cause is None
 
 
-def test_a_logged_line_is_not_sure_of_an_end_that_another_process_met() -> None:
-    """What a server logs of a request may quote any error; the engine's unexplained exception stands behind it."""
+def test_a_logged_error_is_uncertain_if_another_process_ended() -> None:
+    """A server may log any error of a request; the engine's unexplained exception follows it."""
     logged = hit("oom.weights", 4, process=SERVER, traceback=None)
     alone = diagnose(start(logged), shelf(CAUSE))
     before_another = diagnose(start(logged, tracebacks=(traceback(9),)), shelf(CAUSE))
@@ -520,14 +520,12 @@ def levels(given: ServerRun, *symptoms: Symptom) -> list[tuple[str, Level]]:
         ({11: 9}, 4, Level.CONFIRMED),
     ],
 )
-def test_a_process_that_goes_on_behind_its_error_has_survived_it(
-    progress: dict[int, int], line: int, level: Level
-) -> None:
-    """Its own progress counts, and only behind the line."""
+def test_a_process_that_continues_has_survived_its_error(progress: dict[int, int], line: int, level: Level) -> None:
+    """Only its own progress after the line counts."""
     assert levels(start(hit(CAUSE.id, line), progress=progress), CAUSE) == [(CAUSE.id, level)]
 
 
-def test_what_shows_no_process_is_one_process() -> None:
+def test_lines_without_a_process_are_one_process() -> None:
     """Its progress is noted under number 0."""
     nobody = Process(None)
     logged = hit(CAUSE.id, 4, process=nobody)
@@ -540,7 +538,7 @@ def test_what_shows_no_process_is_one_process() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "winner"),
     [
-        # Of two causes: the one that nobody survived, that no client wrote, that stands first, that lies deepest.
+        # Of two causes: the one not survived, not from a client, first, innermost.
         ({"line": 9}, {"line": 3, "process": SERVER}, "one"),
         ({"line": 9}, {"line": 3, "level": "INFO"}, "one"),
         ({"line": 9}, {"line": 3, "level": "DEBUG"}, "one"),
@@ -562,8 +560,8 @@ def test_causes_are_ranked(one: dict[str, Any], other: dict[str, Any], winner: s
     assert levels(start(hit("a", 3), hit("b.c", 3)), symptom("a"), symptom("b.c"))[0][0] == "b.c"
 
 
-def test_a_wrapper_gives_way_to_what_follows_from_another_failure() -> None:
-    """Only where the start ended, or its process did not go on; a healthy start has no stand-in."""
+def test_a_wrapper_ranks_below_a_consequence() -> None:
+    """Only if the launch ended or its process stopped; a healthy launch has no notice."""
     hits = (hit(WRAPPER.id, 3), hit(PEER.id, 5))
 
     assert [found for found, _ in levels(start(*hits), WRAPPER, PEER)] == [PEER.id]
@@ -576,8 +574,8 @@ def test_a_wrapper_gives_way_to_what_follows_from_another_failure() -> None:
     }
 
 
-def test_what_a_cause_quotes_is_no_second_fault() -> None:
-    """A degraded finding on the line of a fatal one's companion is left out; elsewhere it is told."""
+def test_text_quoted_by_a_cause_is_not_a_second_error() -> None:
+    """A degraded finding on the line of a fatal one's companion is left out."""
     degraded = symptom("kv.small", severity=Severity.DEGRADED)
     companion = hit(CAUSE.id, 7, signature=-1)
 
@@ -590,8 +588,8 @@ def test_what_a_cause_quotes_is_no_second_fault() -> None:
     ]
 
 
-def test_findings_come_by_severity() -> None:
-    """Fatal ones, then degraded ones, then hints, wherever they stand."""
+def test_findings_are_sorted_by_severity() -> None:
+    """Fatal, degraded, hints, for any order in the text."""
     kinds = [symptom(f"x.{name}", severity=name) for name in (Severity.HINT, Severity.DEGRADED, Severity.FATAL)]
     found = diagnose(start(*(hit(kind.id, number) for number, kind in enumerate(kinds, 1))), shelf(*kinds))
 
@@ -603,7 +601,7 @@ def test_findings_come_by_severity() -> None:
     ("change", "level"),
     [
         ({}, Level.CONFIRMED),
-        # What makes a degraded finding doubtful; an unknown condition does not, as it does of a hint.
+        # What makes a degraded finding uncertain; an unknown condition does so only for a hint.
         ({"level": "INFO"}, Level.POSSIBLE), ({"level": None, "traceback": None}, Level.CONFIRMED),
     ],
 )  # fmt: skip
@@ -615,8 +613,8 @@ def test_levels_of_a_degraded_finding(change: dict[str, Any], level: Level) -> N
         assert levels(start(hit("kv.small", 4, **change)), degraded) == [("kv.small", expected)]
 
 
-def test_a_symptom_of_another_group_claims_nothing() -> None:
-    """On one line both are told; of one group the one that knows the place better, in one message or by its figures."""
+def test_symptoms_of_other_groups_stay() -> None:
+    """On one line both are listed; within a group the better place, message or figures decide."""
     deep, other = symptom("oom.deep"), symptom("port.other")
     given = (hit(CAUSE.id, 4), hit("oom.deep", 4, depth=3, signature=1), hit("port.other", 4))
 
@@ -686,7 +684,7 @@ def test_of_a_signal_only_an_earlier_failure_counts() -> None:
     ],
 )  # fmt: skip
 def test_bounds_of_a_condition(condition: Condition, captures: dict[str, str], expected: bool | None) -> None:  # noqa: FBT001
-    """Both ends belong to it; what is no number is not known."""
+    """Both limits are included; a value that is not a number is unknown."""
     assert holds(condition, captures, Facts(), {}) is expected
 
 

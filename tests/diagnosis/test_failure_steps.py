@@ -22,8 +22,8 @@ def _with_captures(**captures: str) -> Answer:
     return replace(answer, root_cause=replace(answer.root_cause, captures=captures))
 
 
-def test_the_failure_names_its_line_and_what_to_do_first() -> None:
-    """The place is that of the deciding line; why and what first are the symptom's own words."""
+def test_the_failure_has_its_line_and_the_first_action() -> None:
+    """The deciding line, and the symptom's cause and first action."""
     answer = _diagnosed("autoglm-3090-video-oom")
     cause = answer.root_cause
     assert cause is not None
@@ -35,7 +35,7 @@ def test_the_failure_names_its_line_and_what_to_do_first() -> None:
     assert (text.so, text.do) == (cause.explanation, cause.do_first)
 
 
-def test_a_server_that_came_up_has_no_step_of_failure() -> None:
+def test_a_running_server_has_no_failure_steps() -> None:
     """Nothing failed, nothing is to be fixed or verified."""
     answer = _diagnosed("tiny-cpu-served")
     assert [step(answer) for step in (steps.failure, steps.memory, steps.verification)] == [None] * 3
@@ -53,19 +53,19 @@ def test_a_server_that_came_up_has_no_step_of_failure() -> None:
     ],
     ids=["other-processes", "fragmentation", "too-large"],
 )  # fmt: skip
-def test_who_held_the_memory_decides_what_follows(captures: dict[str, str], words: str) -> None:
+def test_the_owner_of_the_memory_decides_the_step(captures: dict[str, str], words: str) -> None:
     """Other processes, fragments and a model that is too large need different fixes."""
     text = steps.memory(_with_captures(**captures))
     assert text is not None
     assert words in text.so
 
 
-def test_a_message_without_figures_has_no_step_of_memory() -> None:
-    """What the log does not state is not said."""
+def test_a_message_without_figures_has_no_memory_step() -> None:
+    """Figures that the log does not print are not shown."""
     assert steps.memory(_with_captures()) is None
 
 
-def test_the_first_fix_comes_with_its_command_and_cost() -> None:
+def test_the_first_fix_has_its_command_and_cost() -> None:
     """The command is the changed launch, to copy."""
     answer = _diagnosed("autoglm-3090-video-oom")
     text = steps.fixes(answer)
@@ -75,16 +75,16 @@ def test_the_first_fix_comes_with_its_command_and_cost() -> None:
     assert steps.fixes(replace(answer, remedies=())) is None
 
 
-def test_a_log_of_another_runbook_says_which() -> None:
-    """The card of a runbook names the one for this cause, and is silent in that one."""
+def test_a_log_of_another_runbook_names_it() -> None:
+    """A runbook links to the one for this cause, unless it is that one."""
     answer = _diagnosed("autoglm-3090-video-oom")
     other, same = (answers.summary(answer, runbook=name).html for name in ("multi-node-ray", "single-gpu-oom"))
     assert '<a href="single-gpu-oom.ipynb">' in other
     assert "<a " not in same
 
 
-def test_the_verification_has_both_ways() -> None:
-    """What proves the cause is done, what refutes it is known beforehand."""
+def test_the_verification_confirms_or_rules_out() -> None:
+    """The cause is proven so, or ruled out by the named observation."""
     answer = _diagnosed("qwen-a100-shared-gpu-race")
     cause = answer.root_cause
     assert isinstance(cause, Finding)

@@ -1,4 +1,4 @@
-"""A growing log is answered for while it grows: on standard error on the way, on standard output at its end."""
+"""A growing log has interim answers on standard error and the final one on standard output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def follow(name: str, *more: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-def test_a_pipe_is_answered_for_at_every_pause_and_at_its_end() -> None:
+def test_a_pipe_has_an_answer_at_every_pause_and_at_its_end() -> None:
     """The line on standard error names place and phase; the one document on standard output is the last answer."""
     lines = LOG.read_text("utf-8").splitlines(keepends=True)
     running = follow("-", "--format", "json")
@@ -49,7 +49,7 @@ def test_a_pipe_is_answered_for_at_every_pause_and_at_its_end() -> None:
 
 @pytest.mark.slow
 def test_a_file_is_followed_until_the_user_interrupts(tmp_path: Path) -> None:
-    """What is appended counts; Ctrl-C brings the answer, not a traceback."""
+    """Appended lines count; Ctrl-C prints the answer without a traceback."""
     log = tmp_path / "startup.log"
     text = FAILED.read_text("utf-8")
     log.write_text(text[: len(text) // 4], encoding="utf-8")
@@ -76,10 +76,10 @@ def test_a_file_is_followed_until_the_user_interrupts(tmp_path: Path) -> None:
         (["--follow", "nowhere.log"], "nowhere.log: cannot be read: No such file"),
     ],
 )
-def test_what_cannot_be_followed_is_refused(
+def test_input_that_cannot_be_followed_is_rejected(
     arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In one line, with nothing on standard output."""
+    """In one line, with no output."""
     from vllm_runbooks import cli
 
     assert cli.run(["diagnose", *arguments]) == 2
@@ -89,7 +89,7 @@ def test_what_cannot_be_followed_is_refused(
     assert printed.err.count("\n") == 1
 
 
-def test_a_pipe_without_text_is_refused() -> None:
+def test_a_pipe_without_text_is_rejected() -> None:
     """As an empty file is."""
     running = follow("-")
     _, heard = running.communicate("", timeout=30)
@@ -99,7 +99,7 @@ def test_a_pipe_without_text_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_following_a_whole_log_answers_as_reading_it_does() -> None:
+def test_following_a_whole_log_gives_the_same_answer() -> None:
     """The pieces in which a text arrives change nothing."""
     started = time.monotonic()
     running = follow("-", "--format", "json")

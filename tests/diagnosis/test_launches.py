@@ -1,4 +1,4 @@
-"""Several launches in one summary, and what the steps of their runbook state."""
+"""Several launches in one summary, and the steps of their runbook."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def answer(case: Evidence) -> Answer:
 
 
 def test_launches_are_side_by_side_in_the_summary(four: list[ServerRun], answer: Answer, case: Evidence) -> None:
-    """A row each with its figures, then what may be compared; a column with one value for all is left out."""
+    """A row per launch, then the valid comparisons; a column with equal values is left out."""
     lines = render.launches.summary(four, answer, case).plain.splitlines()
 
     assert lines[0] == "4 LAUNCHES   startup.log · vLLM 0.19.0 · GPU with 79.25 GiB"
@@ -81,8 +81,8 @@ def test_differences_name_the_settings_and_the_closest_pair(four: list[ServerRun
     assert "noise" in same.so
 
 
-def test_the_budget_is_filled_by_every_launch(four: list[ServerRun], case: Evidence) -> None:
-    """What is used of the budget, by launch; nothing where a figure is missing."""
+def test_the_budget_of_every_launch(four: list[ServerRun], case: Evidence) -> None:
+    """The used part per launch; none if a figure is missing."""
     step = render.launches.budget(four, case)
 
     assert step is not None
@@ -90,8 +90,8 @@ def test_the_budget_is_filled_by_every_launch(four: list[ServerRun], case: Evide
     assert render.launches.budget(four) is None
 
 
-def test_the_slowest_startup_names_its_longest_phase(four: list[ServerRun]) -> None:
-    """And the fastest; a load that was a download is not comparable."""
+def test_the_slowest_startup_has_its_longest_phase(four: list[ServerRun]) -> None:
+    """So has the fastest; a load with a download is not comparable."""
     step = render.launches.startup(four)
 
     assert step is not None
@@ -116,8 +116,8 @@ def test_throughput_is_the_highest_printed_rate(four: list[ServerRun]) -> None:
     assert render.launches.throughput([replace(four[0], facts=Facts())]) is None
 
 
-def test_the_plan_is_measured_by_what_was_printed(four: list[ServerRun], case: Evidence) -> None:
-    """The farthest of all figures; one that is far off means that something else ran."""
+def test_the_plan_is_compared_with_printed_figures(four: list[ServerRun], case: Evidence) -> None:
+    """The largest deviation counts; a large one means that something else ran."""
     plans = plan_evidence.starts(case)
     step = render.plan_sections.accuracy(four, plans)
     off = [replace(four[0], facts=replace(four[0].facts, kv_cache_gib=30.0)), *four[1:]]

@@ -1,4 +1,4 @@
-"""The steps of the runbook on any log: each about the log that it is given, with its evidence."""
+"""The steps of the runbook on any log, each about this log and with its evidence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def log(name: str, lang: str | None = None) -> DiagnosedLog:
 
 
 def test_the_steps_of_a_failed_launch_have_facts_and_evidence() -> None:
-    """What failed with the log, the fix, how to verify it, and which runbook goes on."""
+    """What failed, the fix, how to verify it, and the next runbook."""
     case, steps = log("autoglm-3090-video-oom"), rb.render.log_steps
 
     assert "▼ cause" in steps.failure(case).plain
@@ -32,7 +32,7 @@ def test_a_healthy_log_needs_no_runbook() -> None:
 
 
 def test_a_cause_leads_to_the_most_specific_observation() -> None:
-    """With the command for it where there is no runbook."""
+    """With its command if there is no runbook."""
     text = rb.render.entrances.leading(rb.entrances(), log("tiny-cpu-port-in-use").answer)
 
     assert text.fact == "This is “The port or address is already in use”."

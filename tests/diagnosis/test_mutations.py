@@ -1,4 +1,4 @@
-"""Recorded logs, damaged at random: whatever a text has become, reading it ends, soon and without an exception."""
+"""Randomly damaged logs are read quickly and without an exception."""
 
 from __future__ import annotations
 
@@ -99,14 +99,14 @@ def glue(log: bytes, chance: random.Random) -> bytes:
 
 
 def encode(log: bytes, chance: random.Random) -> bytes:
-    """The same text in another encoding, or taken for one."""
+    """Encode the text differently, or declare a wrong encoding."""
     text = log.decode("utf-8", "replace")
     encoding = chance.choice(("utf-16", "utf-16-le", "gb18030", "utf-8-sig", "mojibake"))
     return log.decode("latin-1").encode("utf-8") if encoding == "mojibake" else text.encode(encoding)
 
 
 def shuffle(log: bytes, chance: random.Random) -> bytes:
-    """Lines out of order: what has several writers and no lock."""
+    """Lines out of order, as from several writers without a lock."""
     lines = log.splitlines(keepends=True)
     for _ in range(len(lines) // 4):
         one, two = chance.randrange(len(lines)), chance.randrange(len(lines))
@@ -115,7 +115,7 @@ def shuffle(log: bytes, chance: random.Random) -> bytes:
 
 
 def read(raw: bytes) -> str | None:
-    """The text, or None where the bytes are refused as no text."""
+    """The text, or None if the bytes are rejected as binary."""
     with contextlib.suppress(InputError):
         return evidence.decode(raw, "damaged.log")
     return None
@@ -150,7 +150,7 @@ def test_damaged_logs_are_read(count: int, capsys: pytest.CaptureFixture[str]) -
             told["refused"] += 1
             continue
         spent = MOST_SECONDS
-        for _ in range(3):  # what shares the machine's caches costs processor time as well
+        for _ in range(3):  # other users of the machine's caches cost processor time as well
             begun = time.process_time()
             answer = diagnosing.diagnose(Evidence((Document("damaged.log", read(raw) or ""),)), catalog=shelf)
             json.loads(render.to_json(answer))

@@ -1,4 +1,4 @@
-"""Logs of one start over several nodes tell together what none tells alone; so does `ray status` beside them."""
+"""Logs of one launch on several nodes, and `ray status`, are diagnosed together."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def later(text: str, seconds: int) -> str:
     return re.sub(r"(?P<day>11-21) (?P<time>\d\d:\d\d:\d\d)", moved, text)
 
 
-def test_each_log_is_told_by_its_node() -> None:
-    """The head names no rank of its own; the other node says which it is."""
+def test_each_log_is_named_by_its_node() -> None:
+    """The head prints no rank; the other node prints its number."""
     found = diagnose(recorded("two-nodes-served", "node0.log"), recorded("two-nodes-served", "node1.log"))
 
     assert found.nodes is not None
@@ -90,8 +90,8 @@ def test_a_clock_that_is_off_is_seen(seconds: int) -> None:
     )
 
 
-def test_a_second_between_two_clocks_is_no_note() -> None:
-    """The ranks do not print the moment at the same instant: so little says nothing of their clocks."""
+def test_a_second_between_two_clocks_has_no_note() -> None:
+    """Ranks print at slightly different times, so this proves no clock difference."""
     found = diagnose(
         recorded("two-nodes-rank-killed", "node0.log"), later(recorded("two-nodes-rank-killed", "node1.log"), 1)
     )
@@ -101,8 +101,8 @@ def test_a_second_between_two_clocks_is_no_note() -> None:
     assert found.notes == ()
 
 
-def test_a_log_that_is_not_here_is_asked_for() -> None:
-    """Of both nodes; where all is well nothing is said."""
+def test_a_missing_log_is_requested() -> None:
+    """Of both nodes; not if all is well."""
     head, other = (recorded("two-nodes-rank-killed", f"node{rank}.log") for rank in (0, 1))
     without_other, without_head = diagnose(head), diagnose(other)
 
@@ -120,8 +120,8 @@ def test_a_log_that_is_not_here_is_asked_for() -> None:
     assert json.loads(render.to_json(without_other))["nodes"]["missing"] == [1]
 
 
-def test_a_rank_that_wrote_nowhere_is_asked_for() -> None:
-    """Where no log says of which node it is."""
+def test_the_log_of_a_silent_rank_is_requested() -> None:
+    """If no log prints its node."""
     leader = (
         "(EngineCore pid=3) INFO 11-21 20:38:00 [multiproc_executor.py:153] DP group leader: node_rank=0, "
         "node_rank_within_dp=0, master_addr=10.20.0.1, mq_connect_ip=10.20.0.1 (local), world_size=4, "
@@ -135,7 +135,7 @@ def test_a_rank_that_wrote_nowhere_is_asked_for() -> None:
 
 
 def test_the_first_failure_by_a_clock_that_is_ahead() -> None:
-    """By its own clock it comes later than what happened to the other node a minute afterwards."""
+    """Its clock is ahead, so the other node's later consequence seems earlier."""
     found = diagnose(*(recorded("two-nodes-clock-ahead", f"node{rank}.log") for rank in (0, 1)))
 
     assert found.nodes is not None
@@ -144,8 +144,8 @@ def test_the_first_failure_by_a_clock_that_is_ahead() -> None:
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_the_first_failure_counts_whichever_log_is_named_first(*, swapped: bool) -> None:
-    """By the clocks as far as they are known to agree: here the second node's is a minute ahead."""
+def test_the_first_failure_counts_in_any_order_of_logs(*, swapped: bool) -> None:
+    """Clock differences are corrected: here the second node is a minute ahead."""
     one = MET.format(pid=7, rank=0, time="20:30:00") + FAILED.format(pid=7, time="20:31:00", words=NO_BLOCKS)
     two = MET.format(pid=8, rank=1, time="20:31:00") + FAILED.format(pid=8, time="20:31:20", words=DISK)
     logs = (two, one) if swapped else (one, two)
@@ -153,7 +153,7 @@ def test_the_first_failure_counts_whichever_log_is_named_first(*, swapped: bool)
     assert cause(diagnose(*logs)).symptom == "storage.disk_full"
 
 
-def test_without_a_common_moment_the_logs_are_taken_as_they_are_given() -> None:
+def test_without_a_common_event_logs_keep_their_order() -> None:
     """Clocks of two hosts prove nothing against each other."""
     one = joins(0) + FAILED.format(pid=7, time="20:41:00", words=NO_BLOCKS)
     two = joins(1, pid=8) + FAILED.format(pid=8, time="20:40:20", words=DISK)
@@ -162,8 +162,8 @@ def test_without_a_common_moment_the_logs_are_taken_as_they_are_given() -> None:
     assert cause(diagnose(two, one)).symptom == "storage.disk_full"
 
 
-def test_a_log_that_just_stops_where_its_rank_waits() -> None:
-    """No line of it is an error. What goes on, or has no other rank, is none."""
+def test_a_log_that_stops_while_its_rank_waits() -> None:
+    """It has no error. A log that continues, or without other ranks, is not reported."""
     waits = diagnose(joins(0))
 
     assert (waits.outcome, cause(waits).symptom) == (Outcome.UNKNOWN, "dist.peer_lost.waiting")
@@ -172,13 +172,13 @@ def test_a_log_that_just_stops_where_its_rank_waits() -> None:
 
 
 def test_all_ranks_wait_for_each_other() -> None:
-    """Only both logs tell that nobody is missing; with a third rank somebody may be."""
+    """Only both logs prove that no rank is missing; a third rank could be."""
     assert cause(diagnose(joins(0), joins(1))).symptom == "dist.peer_lost.no_meeting"
     assert cause(diagnose(joins(0, size=3), joins(1, size=3))).symptom == "dist.peer_lost.waiting"
 
 
-def test_a_rank_that_stands_in_two_logs_is_one_where_it_printed_the_same() -> None:
-    """Ray hands a worker's lines to its driver as well; two nodes with one number print theirs at different times."""
+def test_a_rank_in_two_logs_is_one_if_it_printed_the_same() -> None:
+    """Ray copies worker lines to the driver; two nodes with one number print at different times."""
     worker = joins(0, pid=7)
     again = worker.replace("20:38:00", "20:38:04")
 
@@ -196,8 +196,8 @@ def test_ranks_that_wait_at_different_places() -> None:
     assert "ranks 0 at 10.20.0.1:29601; ranks 1 at 10.20.0.1:29602" in found.explanation
 
 
-def test_a_process_that_fell_silent_has_vanished_only_where_nothing_else_explains_it() -> None:
-    """A log with an error of its own has the cause; one that is not there may have it."""
+def test_a_silent_process_has_vanished_only_without_another_explanation() -> None:
+    """A log with its own error has the cause; a missing log may have it."""
     head = recorded("two-nodes-rank-killed", "node0.log")
     other = recorded("two-nodes-rank-killed", "node1.log")
 
@@ -223,7 +223,7 @@ STATUS = recorded("ray-gpus-short", "ray-status.txt")
     ],
 )  # fmt: skip
 def test_the_resource_that_ray_lacks_is_named(usage: str, demand: str, told: tuple[str, ...]) -> None:
-    """The amount asked for, what the cluster has of it, and what is free; older headings are read as well."""
+    """Requested, total and free amount; headings of older releases are read too."""
     text = re.sub(r" 0\.0/2\.0 CPU", f" {usage}", STATUS)
     text = re.sub(r" \{'CPU'.*", f" {demand}", text)
     for heading in ("Pending Demands:", "Total Demands:", "Demands:"):
@@ -234,8 +234,8 @@ def test_the_resource_that_ray_lacks_is_named(usage: str, demand: str, told: tup
         assert found.captures["nodes"] == "2"
 
 
-def test_a_bundle_is_bound_to_a_node_that_the_cluster_may_not_have() -> None:
-    """Where all that is listed suffices; `ray status` lists no node's own resource, so that none is said to lack."""
+def test_a_bundle_bound_to_a_possibly_missing_node() -> None:
+    """All listed resources are enough; `ray status` lists no node's own resource."""
     bound = "{'GPU': 1.0, 'node:10.0.0.9': 0.001} * 1, {'GPU': 1.0} * 1 (PACK): 1+ pending placement groups"
     found = cause(diagnose(re.sub(r" \{'CPU'.*", f" {bound}", STATUS.replace(" 0.0/2.0 CPU", " 0.0/2.0 GPU"))))
 
@@ -243,8 +243,8 @@ def test_a_bundle_is_bound_to_a_node_that_the_cluster_may_not_have() -> None:
     assert found.captures == {"node_ip": "10.0.0.9"}
 
 
-def test_a_status_in_which_nothing_waits_has_no_cause() -> None:
-    """What it shows is said; a demand that the cluster can serve is none that is short."""
+def test_a_status_without_waiting_tasks_has_no_cause() -> None:
+    """It is summarized; a demand that the cluster can meet is not a shortage."""
     quiet = re.sub(r" \{'CPU'.*", " (no resource demands)", STATUS)
     served = re.sub(r" \{'CPU'.*", " {'CPU': 1.0} * 2 (PACK): 1+ pending placement groups", STATUS)
 
@@ -255,8 +255,8 @@ def test_a_status_in_which_nothing_waits_has_no_cause() -> None:
     assert "存活的节点：2" in diagnose(quiet, lang="zh").notes[0]
 
 
-def test_a_start_on_one_host_of_a_ray_cluster_is_told() -> None:
-    """With the executor mp; a start that names its nodes uses them without Ray."""
+def test_a_launch_on_one_host_of_a_ray_cluster_is_reported() -> None:
+    """With the executor mp; a launch that lists its nodes uses them without Ray."""
     said = "The executor of this launch is mp: it uses only the server's own host, not the Ray cluster."
     quiet = re.sub(r" \{'CPU'.*", " (no resource demands)", STATUS)
     alone = diagnose(recorded("qwen-2x24gb-mp-glued", "startup.log"), quiet)
@@ -290,11 +290,11 @@ Usage:
 Demands:
  (no resource demands)
 """
-"""Of two nodes with five GPUs, 42 minutes after the last line of the log beside which it stands."""
+"""Two nodes with five GPUs, 42 minutes after the last line of the log."""
 
 
-def test_a_cluster_of_which_no_gpu_is_in_use_is_told() -> None:
-    """With what it has, what the start takes, and how much later it was asked; nothing where one is in use."""
+def test_a_cluster_with_all_gpus_idle_is_reported() -> None:
+    """With its GPUs, the launch's GPUs and the delay; not if one is in use."""
     log, status = recorded("qwen-2x24gb-mp-glued", "startup.log"), IDLE
     (idle,) = (f for f in diagnose(log, status).findings if f.symptom == "ray.cluster_idle")
 
@@ -313,8 +313,8 @@ def test_nodes_of_different_releases_are_named() -> None:
     assert "The nodes run different vLLM releases: node 0: 0.32.0; node 1: 0.31.0." in found.notes
 
 
-def test_a_status_that_is_no_ones_breaks_nothing() -> None:
-    """Numbers that are none, shapes without end, and headings alone."""
+def test_a_malformed_status_is_harmless() -> None:
+    """Invalid numbers, deep nesting, and headings alone."""
     begin = "======== Autoscaler status: now ========\n"
     hostile = begin + "Total Usage:\n 1.2.3/4 GPU\n 1/2..2 CPU\nTotal Demands:\n {'GPU': 1e9e9} * 2: 1 pending x\n"
     long = begin + "Usage:\n 0.0/1.0 GPU\nDemands:\n" + " {'GPU': 1.0} * 2 (PACK): 1+ pending placement groups\n" * 5000
@@ -341,8 +341,8 @@ HEADLESS = (
 )
 
 
-def test_a_node_that_only_computes_asks_for_the_first_ones_log() -> None:
-    """It says no number of its own; that it is not the first is certain. More ranks are not advised by an option."""
+def test_a_headless_node_requests_the_heads_log() -> None:
+    """It prints no number, but is certainly not the first; no option is suggested."""
     words = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB."
     full = FAILED.format(pid=7, time="20:40:00", words=words)
     found = diagnose(HEADLESS + joins(1) + full)
@@ -358,16 +358,16 @@ def test_a_node_that_only_computes_asks_for_the_first_ones_log() -> None:
     )
 
 
-def test_a_clock_of_a_node_without_a_number_is_told_by_its_file() -> None:
-    """The log is known by its name."""
+def test_a_clock_of_an_unnumbered_node_is_named_by_its_file() -> None:
+    """The log's name identifies it."""
     one = MET.format(pid=7, rank=0, time="20:30:00") + FAILED.format(pid=7, time="20:31:00", words=NO_BLOCKS)
     two = HEADLESS + MET.format(pid=8, rank=1, time="20:31:00")
 
     assert any(note.startswith("The clock of 1.log differs by +60 s") for note in diagnose(one, two).notes)
 
 
-def test_cards_of_one_host_are_not_spoken_of_where_each_host_has_one() -> None:
-    """No traffic goes between two cards there."""
+def test_peer_gpus_are_not_mentioned_with_one_gpu_per_host() -> None:
+    """There is no traffic between GPUs of one host."""
     watchdog = (
         "[rank0]:[E1121 20:50:00.1 ProcessGroupNCCL.cpp:685] [Rank 0] Watchdog caught collective operation timeout\n"
     )

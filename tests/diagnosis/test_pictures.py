@@ -1,4 +1,4 @@
-"""Pictures show what was printed, stay inside their frame, and hold no markup of a log."""
+"""Pictures show printed figures, stay inside their frame, and contain no markup of a log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from vllm_runbooks.plan.render import pictures as plan_pictures
 from vllm_runbooks.reading import sources
 
 HOSTILE = "</text><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"
-# What the site lets through, so that a picture looks the same there: `core.markup._ATTRIBUTES`.
+# The attributes that the site allows, so that pictures look the same there:
+# `core.markup._ATTRIBUTES`.
 SHAPE = {"x", "y", "x1", "y1", "x2", "y2", "width", "height", "d", "fill", "stroke", "stroke-width", "opacity"}
 ALLOWED = {
     "svg": {"width", "height", "viewBox", "role", "style"}, "title": set(), "rect": SHAPE, "line": SHAPE, "path": SHAPE,
@@ -64,8 +65,8 @@ def drawings(starts: list[ServerRun]) -> list[str]:
     ]
 
 
-def test_pictures_are_well_formed_and_hold_nothing_that_runs(four: list[ServerRun]) -> None:
-    """Whatever a log calls its model, a picture is XML of a few shapes with a few attributes."""
+def test_pictures_are_well_formed_and_passive(four: list[ServerRun]) -> None:
+    """For any model name a picture is XML with a few shapes and attributes."""
     for svg in drawings([hostile(start) for start in four]):
         root = ET.fromstring(display.visible(svg))  # noqa: S314 - our own text, of a known size
         for element in root.iter():
@@ -94,8 +95,8 @@ def test_text_takes_the_colour_of_the_page(four: list[ServerRun]) -> None:
         assert set(re.findall(r'<text [^>]*fill="([^"]+)"', svg)) <= {"currentColor", "#fff", "#111"}
 
 
-def test_one_scale_makes_time_lines_comparable(four: list[ServerRun]) -> None:
-    """The longest start fills the scale, and the others are as much shorter as they were."""
+def test_timelines_have_a_common_scale(four: list[ServerRun]) -> None:
+    """The longest launch fills the scale."""
     svg = start_pictures.timelines(four)
     rows: dict[str, float] = {}
     for x, y, wide in re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="22', svg):
@@ -106,8 +107,8 @@ def test_one_scale_makes_time_lines_comparable(four: list[ServerRun]) -> None:
     assert [round(379 * length / max(lengths)) for length in lengths] == pytest.approx([121, 60, 84, 379], abs=2)
 
 
-def test_the_budget_is_marked_where_the_gpu_is_known(four: list[ServerRun]) -> None:
-    """Utilisation times the GPU's memory; without the GPU there is no mark and nothing that is left over."""
+def test_the_budget_is_marked_if_the_gpu_is_known(four: list[ServerRun]) -> None:
+    """Utilization times GPU memory; without the GPU there is neither a mark nor a remainder."""
     assert start_pictures.memories(four, [79.25] * 4).count('stroke="currentColor"') == 4
     assert "everything else" in start_pictures.memories(four, [79.25] * 4)
     unknown = start_pictures.memories(four, [None] * 4)
@@ -115,8 +116,8 @@ def test_the_budget_is_marked_where_the_gpu_is_known(four: list[ServerRun]) -> N
     assert "everything else" not in unknown
 
 
-def test_hollow_points_were_not_busy_throughout(four: list[ServerRun]) -> None:
-    """A start of two busy lines with an idle end has no filled point; one of long requests has nearly all filled."""
+def test_hollow_points_were_partly_idle(four: list[ServerRun]) -> None:
+    """A launch of two busy lines with an idle end has no filled point; long requests fill most."""
     filled = [start_pictures.throughputs([start]).count('<path d="M') for start in four]
     hollow = [len(re.findall(r'a4 4[^"]*" fill="none"', start_pictures.throughputs([start]))) for start in four]
 
@@ -124,7 +125,7 @@ def test_hollow_points_were_not_busy_throughout(four: list[ServerRun]) -> None:
     assert hollow == [3, 1, 3, 3]
 
 
-def test_what_is_not_there_is_not_drawn(four: list[ServerRun]) -> None:
+def test_missing_figures_have_no_picture(four: list[ServerRun]) -> None:
     """An empty text, and in the runbook a sentence."""
     bare = replace(four[0], facts=Facts(), timeline=(), throughput=())
     idle = replace(bare, throughput=(Throughput(1, 0.0, 0.0, 0, 0, None),))
@@ -142,8 +143,8 @@ def test_what_is_not_there_is_not_drawn(four: list[ServerRun]) -> None:
     assert render.starts.settings([bare, bare]).plain == "The launches have the same printed settings."
 
 
-def test_many_starts_are_cut_to_what_a_screen_holds(four: list[ServerRun]) -> None:
-    """A supervisor leaves hundreds of starts in a file; the tables have them all."""
+def test_many_launches_are_cut_to_a_screen(four: list[ServerRun]) -> None:
+    """A supervisor writes hundreds of launches to a file; the tables have all of them."""
     assert start_pictures.timelines(four * 100).count(">1 gpt") + len(start_pictures.timelines(four * 100)) < 60_000
     assert start_pictures.timelines(four * 100).count('opacity="0.72">eager') <= drawing.MAX_ROWS
     assert start_pictures.throughputs(four * 100).count('stroke-width="2" />') == 6
@@ -153,15 +154,15 @@ def test_many_starts_are_cut_to_what_a_screen_holds(four: list[ServerRun]) -> No
     ("model", "shown"),
     [("google/gemma-4-26B-A4B", "3 gemma-4-26B-A4B"), ("/models/tiny/", "3 tiny"), (None, "3"), ("x" * 60, None)],
 )
-def test_a_start_is_called_by_its_models_own_name(four: list[ServerRun], model: str | None, shown: str | None) -> None:
-    """The last part of it, short enough for the room beside a bar."""
+def test_a_launch_is_named_by_its_model(four: list[ServerRun], model: str | None, shown: str | None) -> None:
+    """The last part of the name, cut to the room next to a bar."""
     called = start_pictures.label(replace(four[0], facts=Facts(model=model)), 3)
 
     assert called == shown or (len(called) == 21 and called.endswith("…"))
 
 
-def test_a_start_that_tells_nothing_of_itself_is_called_by_its_number(four: list[ServerRun]) -> None:
-    """One line beside its bar, and no budget that is not printed."""
+def test_a_launch_without_facts_is_named_by_its_number(four: list[ServerRun]) -> None:
+    """One line next to its bar, and no budget without a printed one."""
     bare = replace(four[0], facts=Facts(weights_gib=13.72), arguments={})
     svg = start_pictures.memories([bare], [24.0])
 
@@ -170,7 +171,7 @@ def test_a_start_that_tells_nothing_of_itself_is_called_by_its_number(four: list
     assert 'stroke="currentColor"' not in svg
 
 
-def test_starts_of_one_model_are_told_apart(four: list[ServerRun]) -> None:
+def test_launches_of_one_model_are_distinguished(four: list[ServerRun]) -> None:
     """By quantisation, eager mode and budget."""
     assert [start_pictures.distinction(start) for start in four] == [
         "mxfp4 · util 0.65", "eager · util 0.9", "fp8 · util 0.65", "util 0.95",
@@ -178,8 +179,8 @@ def test_starts_of_one_model_are_told_apart(four: list[ServerRun]) -> None:
     assert len(start_pictures.distinction(hostile(four[0]))) == 24
 
 
-def test_tables_say_what_the_pictures_show(four: list[ServerRun]) -> None:
-    """Every figure of the pictures stands beside them in numbers, and what is unknown stays empty."""
+def test_tables_have_the_figures_of_the_pictures(four: list[ServerRun]) -> None:
+    """Every figure is also a number, and an unknown one is empty."""
     evidence = sources.load("gpt-oss-gemma-a100-four-starts")
 
     assert "load the weights              68 s               11 s" in render.starts.timelines(four).plain
@@ -212,8 +213,8 @@ def raced(evidence: Evidence, old: str = "", new: str = "") -> Answer:
     return diagnosing.diagnose(sources.paste(text))
 
 
-def test_the_race_is_shown_with_the_logs_own_numbers(race: Evidence) -> None:
-    """Free before and after, what was freed, and the budgets where the case or the caller knows the GPU."""
+def test_the_race_has_the_figures_of_the_log(race: Evidence) -> None:
+    """Free memory before and after, the difference, and budgets if the GPU is known."""
     shown = render.starts.free_memory(raced(race), race)
 
     assert re.search(r"freed during profiling +\+0\.45", shown.plain)
@@ -228,7 +229,7 @@ def test_the_race_is_shown_with_the_logs_own_numbers(race: Evidence) -> None:
     assert len({len(line) for line in given.plain.splitlines()}) == 1, "the numbers stand to the right"
 
 
-def test_the_race_is_a_fact_with_what_follows(race: Evidence) -> None:
+def test_the_race_has_facts_and_consequences(race: Evidence) -> None:
     """Free memory before and after, that another process released the rest, and which utilization is left."""
     step = render.starts.profiling(raced(race), race)
 
@@ -245,16 +246,16 @@ def test_the_race_is_a_fact_with_what_follows(race: Evidence) -> None:
     assert render.starts.profiling(video) == render.steps.failure(video)
 
 
-def test_other_failures_have_no_race_to_show(race: Evidence) -> None:
-    """Older wordings, other causes and healthy starts: a sentence instead of a picture."""
+def test_other_failures_have_no_race_picture(race: Evidence) -> None:
+    """Older messages, other causes and healthy launches have a sentence instead."""
     said = "The log has no free memory before and after profiling."
 
     assert render.starts.free_memory(raced(race, "Initial free memory", "Once")).plain == said
     assert render.starts.free_memory(diagnosing.diagnose(sources.load("tiny-cpu-served"))).plain == said
 
 
-def test_further_logs_are_set_beside_the_first() -> None:
-    """Starts of several files and cases are read in the order in which they were named; no case is judged."""
+def test_further_logs_are_shown_next_to_the_first() -> None:
+    """Launches of several files and cases keep their order, and no case is checked."""
     folder = folders.cases_dir()
     names: dict[str, Any] = {n: str(folder / n / "startup.log") for n in ("tiny-cpu-served", "tiny-cpu-port-in-use")}
     first, second = names.values()
@@ -318,7 +319,7 @@ COMPARED = (
 
 
 def plans() -> list[str]:
-    """Every picture of a plan, of what fits, what does not and what is unknown."""
+    """Every picture of a plan: fitting, too large and unknown."""
     wide = replace(GPT_OSS, gpu="an accelerator with a name that is far too long", node="in a rack far away")
     sizeless = replace(GPT_OSS, total_gib=None, available_gib=None, terms=(*GPT_OSS.terms, term("x", 1)))
     return [
@@ -364,8 +365,8 @@ def test_pictures_of_plans_stay_inside_their_frame(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_pictures_of_plans_pass_the_sites_cleaning(number: int) -> None:
-    """They hold only what pages let through, so that nothing of them is lost there."""
+def test_pictures_of_plans_pass_sanitizing(number: int) -> None:
+    """They contain only elements that pages allow."""
     svg = plans()[number]
     root = ET.fromstring(svg)  # noqa: S314 - our own text, of a known size
 
@@ -377,8 +378,8 @@ def test_pictures_of_plans_pass_the_sites_cleaning(number: int) -> None:
         assert kept.count(attribute) == svg.count(attribute), attribute
 
 
-def test_names_in_pictures_of_plans_are_no_markup() -> None:
-    """Cards, settings and terms are called as the user calls them."""
+def test_names_in_pictures_of_plans_are_escaped() -> None:
+    """GPUs, settings and terms have the user's names."""
     odd = replace(GPT_OSS, gpu=HOSTILE, node=HOSTILE, terms=(*GPT_OSS.terms, term(HOSTILE, 1.0)))
     for svg in (
         plan_pictures.budgets([odd], 0.65),
@@ -397,7 +398,7 @@ def widths(svg: str) -> dict[str, float]:
 
 
 def test_a_budget_is_drawn_to_scale() -> None:
-    """The weights take 13.72 of 79.25 GiB of the bar, the KV cache 36.56, and the limit stands at 0.65 of it."""
+    """Weights are 13.72 of 79.25 GiB, the KV cache 36.56, and the limit is at 0.65."""
     svg = plans()[0]
     whole = drawing.NARROW - 2
 
@@ -423,8 +424,8 @@ def test_uncertainty_is_a_whisker_before_the_kv_cache() -> None:
     assert "before the KV cache" not in plan_pictures.budgets([UNKNOWN], 0.9)
 
 
-def test_cuda_graphs_stand_where_the_release_takes_them() -> None:
-    """Behind the limit where they are not subtracted from the budget, else before the KV cache."""
+def test_cuda_graphs_are_placed_by_the_release() -> None:
+    """After the limit if the budget does not include them, else before the KV cache."""
     later = replace(GPT_OSS, available_gib=35.87)
 
     assert [term.name for term in plan_pictures.stacked(GPT_OSS, 51.51)[2]] == ["cuda_graphs"]
@@ -434,8 +435,8 @@ def test_cuda_graphs_stand_where_the_release_takes_them() -> None:
     assert "on top" not in plan_pictures.budgets([later], 0.65)
 
 
-def test_what_does_not_fit_goes_beyond_its_card() -> None:
-    """By how much is said, and what is unknown stands in words instead of a bar."""
+def test_a_plan_too_large_exceeds_its_gpu() -> None:
+    """The excess is a number, and unknown terms are words instead of bars."""
     svg = plans()[2]
 
     assert "3.97 too much" in svg
@@ -450,8 +451,8 @@ def test_what_does_not_fit_goes_beyond_its_card() -> None:
     )
 
 
-def test_equal_cards_are_one_bar() -> None:
-    """Eight cards that are planned alike need one; two that differ need two."""
+def test_equal_gpus_are_one_bar() -> None:
+    """Eight GPUs with equal plans need one bar; two different ones need two."""
     eight = [replace(GPT_OSS, rank=rank) for rank in range(8)]
 
     assert plan_pictures.budgets(eight, 0.65).count('height="30.0" fill="none"') == 1
@@ -469,13 +470,13 @@ def luminance(colour: str) -> float:
 
 
 def contrast(one: str, other: str) -> float:
-    """As the guidelines for accessible pages reckon it: 1 is none."""
+    """The contrast ratio of the accessibility guidelines: 1 is none."""
     dark, light = sorted((luminance(one), luminance(other)))
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_terms_are_told_apart_without_colour() -> None:
-    """In grey each has a lightness or a hatch of its own, and figures stand out from the bars that they stand on."""
+def test_terms_are_distinguished_without_color() -> None:
+    """In gray each has its own lightness or hatch, and figures contrast with their bars."""
     looks = {}
     for name in memory_parts.PARTS:
         swatch = memory_parts.swatch(name)
@@ -519,7 +520,7 @@ def test_differences_lie_within_the_band_or_outside() -> None:
 
 
 def listed(svg: str) -> list[str]:
-    """What a picture draws, in its order, a line each: places and sizes, then how it looks and what it says."""
+    """The elements of a picture in order, one line each: places, sizes, style and text."""
     root = ET.fromstring(svg)  # noqa: S314 - our own text, of a known size
     said = [f"{root.get('viewBox')}: {root.findtext('title')}"]
     for shape in root:
@@ -550,7 +551,7 @@ def body(parts: str) -> list[str]:
 
 
 def a_start(start: ServerRun, model: str | None = None, **more: Any) -> ServerRun:
-    """A start of which nothing is known but what is given."""
+    """A launch with only these facts."""
     facts = Facts(model=model, **more.pop("facts", {}))
     return replace(start, **{"facts": facts, "arguments": {}, "timeline": (), "throughput": (), **more})
 
@@ -566,18 +567,18 @@ def phase(name: str, clock: float | None, printed: float | None = None) -> Phase
         (5.9, 6, 1), (0.3, 6, 0.05), (0.031, 6, 0.01), (4, 4, 1), (4.1, 4, 2), (1000, 5, 200), (0, 6, 2e-10),
     ],
 )  # fmt: skip
-def test_ticks_stand_at_round_distances(longest: float, ticks: int, step: float) -> None:
+def test_ticks_have_round_distances(longest: float, ticks: int, step: float) -> None:
     """One, two or five of a power of ten: the least of which no more than so many fit, also where nothing is long."""
     assert drawing.tick_step(longest, ticks) == pytest.approx(step, rel=1e-9)
 
 
-def test_six_ticks_are_meant_where_none_are_named() -> None:
-    """A sixth of the length, made round."""
+def test_six_ticks_are_the_default() -> None:
+    """A sixth of the length, rounded."""
     assert [drawing.tick_step(longest) for longest in (12, 12.1)] == [2, 5]
 
 
-def test_an_axis_numbers_its_ticks_from_nothing_to_the_longest() -> None:
-    """The unit stands at the first one only, and a tick at the very end is drawn."""
+def test_an_axis_numbers_its_ticks_from_zero() -> None:
+    """Only the first has the unit, and a tick at the very end is drawn."""
     assert body(drawing.axis(10, "s", left=20, right=120, top=5, bottom=50)) == [
         "line 20,5 20,50 1", "11 at 20,66 middle faint: 0 s", "line 40,5 40,50 1", "11 at 40,66 middle faint: 2",
         "line 60,5 60,50 1", "11 at 60,66 middle faint: 4", "line 80,5 80,50 1", "11 at 80,66 middle faint: 6",
@@ -628,8 +629,8 @@ def test_a_stacked_bar_clips_its_parts_and_repeats_its_colours() -> None:
     assert svg.startswith('<svg width="520" height="26" viewBox="0 0 520 26" role="img">')
 
 
-def test_shapes_and_words_say_where_they_stand() -> None:
-    """Tenths of a pixel; a bar is never narrower than nothing; what is said is escaped."""
+def test_shapes_and_texts_have_their_places() -> None:
+    """Tenths of a pixel; no bar has a negative width; text is escaped."""
     assert drawing.rect(1, 2, -3, 4, "#fff") == '<rect x="1.0" y="2.0" width="0.0" height="4.0" fill="#fff"></rect>'
     assert drawing.rect(1, 2, 3, 4, "#fff", title="a<").endswith('width="3.0" height="4.0" fill="#fff"><title>a&lt;'
                                                                  "</title></rect>")  # fmt: skip
@@ -644,10 +645,11 @@ def test_shapes_and_words_say_where_they_stand() -> None:
     )
 
 
-def test_time_lines_are_drawn_to_the_pixel(four: list[ServerRun]) -> None:
-    """127 s in 508 pixels: four a second. The log's clock goes before what was printed; two pixels leave no hair.
+def test_timelines_are_drawn_to_the_pixel(four: list[ServerRun]) -> None:
+    """127 s in 508 pixels: four per second, with gaps of two pixels.
 
-    A start without times keeps its number, and a phase that took nothing is not in the legend.
+    The log's clock precedes printed durations. A launch without times keeps its number, and an
+    empty phase is not in the legend.
     """
     long = a_start(
         four[0], "org/alpha", facts={"quantization": "fp8", "gpu_memory_utilization": 0.9},
@@ -674,7 +676,7 @@ def test_time_lines_are_drawn_to_the_pixel(four: list[ServerRun]) -> None:
 
 
 def test_phases_have_their_names_and_fills(four: list[ServerRun]) -> None:
-    """Each has a name of its own and a colour of its own, in the order of a start."""
+    """Each has its own name and color, in the order of a launch."""
     names = ("configure", "engine", "load", "encoder", "compile", "profile", "kv_cache", "capture", "warm_up", "serve")
     start = a_start(four[0], timeline=tuple(phase(name, 10) for name in reversed(names)))
     lines = listed(start_pictures.timelines([start]))
@@ -690,8 +692,8 @@ def test_phases_have_their_names_and_fills(four: list[ServerRun]) -> None:
     assert bars == fills[::-1]
 
 
-def test_a_picture_has_at_most_its_rows(four: list[ServerRun]) -> None:
-    """24 bars, counting only what has one; points to the 600th periodic line, and lines of the first six starts."""
+def test_a_picture_has_a_maximum_of_rows(four: list[ServerRun]) -> None:
+    """24 bars, only of launches with data; points up to the 600th line, lines of six launches."""
     timed = a_start(four[0], "m", timeline=(phase("load", 5),))
     sized = a_start(four[0], "m", facts={"weights_gib": 5.0})
     bare = a_start(four[0], "m")
@@ -712,9 +714,10 @@ def test_a_picture_has_at_most_its_rows(four: list[ServerRun]) -> None:
 
 
 def test_memory_is_drawn_to_the_pixel(four: list[ServerRun]) -> None:
-    """127 GiB in 508 pixels: four a GiB. A figure stands in a bar of more than 44 pixels, what exceeds its card is cut.
+    """127 GiB in 508 pixels: four per GiB.
 
-    The mark is the budget, at most the whole card; a card of unknown size has no mark and ends where its parts do.
+    Bars of more than 44 pixels contain a figure, and excess is cut. The mark is the budget, at most
+    the whole GPU; a GPU of unknown size has no mark and ends with its parts.
     """
     starts = [
         a_start(four[0], "a", facts={"weights_gib": 10.0, "kv_cache_gib": 11.0, "cuda_graph_gib": 0.5,
@@ -750,7 +753,7 @@ def test_memory_is_drawn_to_the_pixel(four: list[ServerRun]) -> None:
     ]  # fmt: skip
 
 
-def test_the_largest_stack_is_the_scale_where_no_gpu_is_known(four: list[ServerRun]) -> None:
+def test_the_largest_stack_is_the_scale_without_a_gpu(four: list[ServerRun]) -> None:
     """All its parts together fill it."""
     start = a_start(four[0], "a", facts={"weights_gib": 100.0, "kv_cache_gib": 27.0})
     said = listed(start_pictures.memories([start], [None]))
@@ -762,7 +765,7 @@ def test_the_largest_stack_is_the_scale_where_no_gpu_is_known(four: list[ServerR
 
 
 def test_throughput_is_drawn_to_the_pixel(four: list[ServerRun]) -> None:
-    """44 tokens/s in 220 pixels: five each; four lines in 668: 167 each, and half of that in front of the first."""
+    """44 tokens/s in 220 pixels: five each; four lines in 668: 167 each, after half a step."""
     first = a_start(
         four[0], "org/alpha", arguments={"enforce_eager": True},
         throughput=tuple(
@@ -789,7 +792,7 @@ def test_throughput_is_drawn_to_the_pixel(four: list[ServerRun]) -> None:
     ]  # fmt: skip
 
 
-def test_a_tick_stands_at_the_very_highest_rate(four: list[ServerRun]) -> None:
+def test_a_tick_is_at_the_highest_rate(four: list[ServerRun]) -> None:
     """Four steps of ten reach forty."""
     start = a_start(four[0], throughput=(Throughput(1, 0.0, 40.0, 1, 0, None),))
     said = listed(start_pictures.throughputs([start]))
@@ -799,9 +802,9 @@ def test_a_tick_stands_at_the_very_highest_rate(four: list[ServerRun]) -> None:
 
 
 def test_free_memory_is_drawn_to_the_pixel() -> None:
-    """127 GiB in 508 pixels; half a GiB that was freed takes four of them, and budgets stand from low to high.
+    """127 GiB in 508 pixels; half a GiB of freed memory has four; budgets are sorted.
 
-    A budget of the whole GPU is drawn, one beyond it is not.
+    A budget of the whole GPU is drawn, a larger one is not.
     """
     budgets = {"b": 100.0, "a": 63.5, "over": 127.1, "all": 127.0}
 
@@ -863,10 +866,10 @@ def test_a_name_has_room_for_twenty_one_letters(four: list[ServerRun], model: st
         (None, True, None, "eager"), (None, "yes", 0.95, "util 0.95"), (None, False, None, ""),
     ],
 )  # fmt: skip
-def test_a_distinction_has_room_for_twenty_four_letters(
+def test_a_label_has_room_for_twenty_four_letters(
     four: list[ServerRun], quantization: str | None, eager: object, utilization: float | None, said: str
 ) -> None:
-    """Quantisation, eager mode where it is known to be on, and the budget, also one of nothing."""
+    """Quantization, eager mode if on, and the budget, even if zero."""
     start = a_start(
         four[0], facts={"quantization": quantization, "gpu_memory_utilization": utilization},
         arguments={} if eager is None else {"enforce_eager": eager},
@@ -901,9 +904,10 @@ def alone(**terms: float | None) -> PlannedRank:
 
 
 def test_budgets_are_drawn_to_the_pixel() -> None:
-    """Terms stand in one order, two pixels leave no hair, nothing has no bar, and figures that have no room go below.
+    """Terms have a fixed order and gaps of two pixels; zero has no bar; long figures go below.
 
-    The graphs would exceed the limit by their own size, so they lie behind the KV cache; the limit is half the card.
+    The graphs would exceed the limit by their own size, so they are after the KV cache; the limit
+    is half the GPU.
     """
     assert without_hatches(listed(plan_pictures.budgets([EIGHT, BESIDE], 0.5))) == [
         (
@@ -938,8 +942,8 @@ def test_budgets_are_drawn_to_the_pixel() -> None:
     ]  # fmt: skip
 
 
-def test_a_card_of_unknown_size_has_no_frame_and_no_limit() -> None:
-    """Its parts are the scale; a term that is not known is a word below, and there is no whisker."""
+def test_a_gpu_of_unknown_size_has_no_frame_and_no_limit() -> None:
+    """Its parts are the scale; an unknown term is a word below, and there is no whisker."""
     rank = replace(
         EIGHT, total_gib=None, available_gib=4.75,
         terms=(term("weights", 50.0, 49.0, 51.0), term("activation", None), term("kv_cache", 4.75), term("odd", 3.0)),
@@ -959,8 +963,8 @@ def test_a_card_of_unknown_size_has_no_frame_and_no_limit() -> None:
     ]  # fmt: skip
 
 
-def test_the_scale_reaches_to_the_most_that_terms_may_take() -> None:
-    """109.5 GiB in 438 pixels; the card ends at half of them, and the excess over its limit is said."""
+def test_the_scale_includes_the_upper_ends_of_the_terms() -> None:
+    """109.5 GiB in 438 pixels; the GPU ends in the middle, and the excess is a number."""
     rank = replace(EIGHT, available_gib=None, fits=False, terms=(term("weights", 100.0, 90.0, 109.5),))
 
     assert listed(plan_pictures.budgets([rank], 0.5))[3:-7] == [
@@ -989,7 +993,7 @@ def test_the_scale_reaches_to_the_most_that_terms_may_take() -> None:
 def test_a_whisker_is_at_least_five_pixels_inside_the_frame(
     low: float | None, high: float | None, ends: tuple[str, str] | None
 ) -> None:
-    """Around the middle of what it shows; one that is unknown at both ends is not drawn."""
+    """Around the middle of its range; one with two unknown ends is not drawn."""
     rank = replace(EIGHT, terms=(PlannedTerm("weights", low, 10.0, high, ""),))
     tracks = [line for line in listed(plan_pictures.budgets([rank], None)) if line.startswith("path")]
 
@@ -1006,7 +1010,7 @@ def test_a_whisker_is_at_least_five_pixels_inside_the_frame(
         ("encoder", 40.0, None, "encoder profile 40.00"), ("kv_cache", 0.0, None, None),
     ],
 )  # fmt: skip
-def test_figures_stand_where_they_have_room(name: str, gib: float, inside: str | None, below: str | None) -> None:
+def test_figures_are_placed_by_their_room(name: str, gib: float, inside: str | None, below: str | None) -> None:
     """Name and amount, else the amount, else a line below the bar; only of the two that readers look for."""
     others = {} if name == "weights" else {"weights": 0.25}
     said = listed(plan_pictures.budgets([alone(**others, **{name: gib})], None))
@@ -1016,8 +1020,8 @@ def test_figures_stand_where_they_have_room(name: str, gib: float, inside: str |
     assert lines == " · ".join(filter(None, ["weights 0.25" if others else "", below]))
 
 
-def test_a_line_of_figures_holds_sixty_eight_letters() -> None:
-    """One more letter goes to the next line."""
+def test_a_line_of_figures_has_sixty_eight_letters() -> None:
+    """A longer one continues on the next line."""
     fits = listed(plan_pictures.budgets([alone(activation=0.75, encoder=10.0, non_torch=10.0)], None))
     more = listed(plan_pictures.budgets([alone(activation=10.0, encoder=10.0, non_torch=10.0)], None))
     whole = "activation peak 0.75 · encoder profile 10.00 · outside PyTorch 10.00"
@@ -1037,14 +1041,14 @@ def test_a_line_of_figures_holds_sixty_eight_letters() -> None:
      (61.75, "11 at 426.6,130 middle faint: 60"), (20.25, "11 at 433.6,130 end faint: 20")],
 )  # fmt: skip
 def test_the_last_number_of_a_scale_stays_in_the_frame(total: float, last: str) -> None:
-    """Within twelve pixels of the edge it stands before its tick."""
+    """Within twelve pixels of the edge it is before its tick."""
     said = listed(plan_pictures.budgets([replace(alone(activation=1.0), total_gib=total)], None))
 
     assert said[-1] == last
 
 
-def test_a_budget_has_at_most_its_rows_and_letters() -> None:
-    """24 bars; a card's name is cut after its 46th letter."""
+def test_a_budget_has_a_maximum_of_rows_and_letters() -> None:
+    """24 bars; a GPU's name is cut after its 46th letter."""
     ranks = [replace(alone(weights=1.0 + n), rank=n) for n in range(25)]
     said = listed(plan_pictures.budgets(ranks, None))
 
@@ -1060,15 +1064,15 @@ def test_a_budget_has_at_most_its_rows_and_letters() -> None:
         ({"available_gib": 1.0}, 2), ({"fits": None}, 2), ({"terms": ()}, 2),
     ],
 )  # fmt: skip
-def test_cards_are_alike_in_all_but_their_number(change: dict[str, Any], count: int) -> None:
-    """Each other difference parts them, and so does a different card between them."""
+def test_grouped_gpus_differ_only_in_their_number(change: dict[str, Any], count: int) -> None:
+    """Any other difference separates them, and so does a different GPU between them."""
     assert [len(group) for group in plan_pictures.cards([EIGHT, replace(EIGHT, **change)])] == [2 // count] * count
     three = plan_pictures.cards([EIGHT, BESIDE, EIGHT])
     assert [group[0].rank for group in three] == [0, 1, 0]
     assert plan_pictures.cards([]) == []
 
 
-def test_cards_that_are_planned_alike_have_one_name() -> None:
+def test_gpus_with_equal_plans_have_one_name() -> None:
     """The first and the last of them, the kind and the host."""
     eight = [replace(EIGHT, rank=rank, node="n1") for rank in range(8)]
 
@@ -1119,8 +1123,8 @@ def test_graphs_lie_beyond_a_limit_that_the_parts_exceed(
         ("kv_cache", "#6fc4b6", None),
     ],
 )  # fmt: skip
-def test_hatches_are_lines_six_pixels_apart(name: str, fill: str, track: str | None) -> None:
-    """Upwards, downwards, both, upright or level, each within its square of thirteen pixels."""
+def test_hatches_are_lines_at_six_pixels(name: str, fill: str, track: str | None) -> None:
+    """Up, down, both, vertical or horizontal, each in its square of thirteen pixels."""
     swatch = memory_parts.swatch(name)
 
     assert listed(swatch) == [
@@ -1146,7 +1150,7 @@ def test_hatches_follow_a_narrow_bar() -> None:
 
 
 def test_layouts_are_drawn_to_the_pixel() -> None:
-    """The best of a column takes 78 pixels, half of it half; what does not fit is no measure for the others."""
+    """The best of a column has 78 pixels, half of it half; layouts that do not fit do not count."""
     rows = [
         planned(Layout(1, 2, 1, 1), 10.0, 1000, 2.0),
         planned(Layout(1, 1, 2, 1), 5.0, None, 0.0, fits=None),
@@ -1176,8 +1180,8 @@ def test_layouts_are_drawn_to_the_pixel() -> None:
     assert plan_pictures.layouts([]) == ""
 
 
-def test_a_column_with_one_value_for_all_layouts_is_left_out() -> None:
-    """The context of all that fit is the same here: it tells nothing about which to choose."""
+def test_a_column_with_equal_values_is_left_out() -> None:
+    """All fitting layouts have the same context here, which is no criterion."""
     rows = [planned(Layout(1, 2, 1, 1), 10.0, 1000, 2.0), planned(Layout(1, 1, 2, 1), 5.0, 1000, 3.0)]
     none = planned(Layout(1, 1, 1, 2), 1.0, 10, 0.0, fits=False)
 
@@ -1235,8 +1239,8 @@ def test_differences_are_drawn_to_the_pixel() -> None:
     ("actual", "said"),
     [(10.504, "within"), (10.506, "outside"), (9.496, "within"), (9.494, "outside"), (10.5, "within"), (9.5, "within")],
 )
-def test_a_band_ends_half_a_hundredth_behind_its_figures(actual: float, said: str) -> None:
-    """What is printed as the same hundredth is within."""
+def test_a_range_ends_half_a_hundredth_beyond_its_figures(actual: float, said: str) -> None:
+    """A value that rounds to the same hundredth is inside."""
     svg = plan_pictures.differences([ComparedTerm("weights", 10.0, 9.5, 10.5, actual, "")])
 
     assert f", {said} the plan&#x27;s band of -0.50 to +0.50" in svg

@@ -1,4 +1,4 @@
-"""Policies: steps that are offered to who asks for them by name, never for a cause that they cannot help against."""
+"""Policies: optional steps requested by name, except for causes that they cannot fix."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def shares(found: Answer) -> list[tuple[str, bool]]:
 
 
 def test_the_ladder_is_not_offered_for_the_race() -> None:
-    """The recorded case of the document that recommends it: the reason is shown instead of its steps."""
+    """The recorded case of the document that recommends it: the reason replaces the steps."""
     evidence = sources.load("qwen-a100-shared-gpu-race")
     plain, asked = diagnosing.diagnose(evidence), diagnosing.diagnose(evidence, policy=LADDER)
     (note,) = asked.notes
@@ -72,8 +72,8 @@ def test_the_ladder_is_not_offered_for_the_race() -> None:
 
 
 @pytest.mark.parametrize("text", [FREE % "60.0", CAPTURE], ids=["free memory", "CUDA graphs"])
-def test_the_steps_are_commands_that_passed_the_linter(text: str) -> None:
-    """Where other processes, or what comes after the KV cache, lack room: in their order, behind the remedies."""
+def test_the_steps_are_linted_commands(text: str) -> None:
+    """If other processes or later allocations need memory: in order, after the remedies."""
     plain, asked = diagnose(text, policy=""), diagnose(text)
 
     assert plain.remedies
@@ -97,10 +97,10 @@ def test_the_steps_are_commands_that_passed_the_linter(text: str) -> None:
         (CAPTURE, "0.5", [("0.5", True)], "step 1 of 2, skipped: it would change nothing."),
     ],
 )
-def test_no_step_is_offered_that_the_logs_own_figures_refute(
+def test_no_step_contradicts_the_figures_of_the_log(
     text: str, share: str, offered: list[tuple[str, bool]], said: str
 ) -> None:
-    """Nor one that would raise what it is to lower; a note says which is left out, and why."""
+    """Nor raises a value that it should lower; a note has the reason for each omission."""
     found = diagnose(text, share=share)
 
     assert shares(found) == offered
@@ -123,8 +123,8 @@ def test_where_it_cannot_help_the_reason_is_shown(text: str, said: str) -> None:
     assert said in " ".join(found.notes)
 
 
-def test_what_it_is_not_known_to_help_against_is_said() -> None:
-    """The steps were asked for, so they are there."""
+def test_uncertain_help_is_noted() -> None:
+    """The steps were requested, so they are shown."""
     found = diagnose(PORT)
 
     assert len(steps(found)) == 2
@@ -133,16 +133,16 @@ def test_what_it_is_not_known_to_help_against_is_said() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [path.parent.name for path in sorted(SOURCE.parents[1].glob("cases/*/startup.log"))])
-def test_it_is_never_offered_by_itself(case: str) -> None:
-    """No recorded case names it, or notes anything but whose log is missing, unless it is asked for."""
+def test_a_policy_is_only_offered_on_request(case: str) -> None:
+    """No recorded case has one in its answer or notes, except about missing logs."""
     found = diagnosing.diagnose(sources.load(case))
 
     assert found.notes == () or found.nodes is not None
     assert LADDER not in answers.text(found)
 
 
-def test_a_policy_is_asked_for_by_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """An unknown name is one line with those that are known, before any log is read; help and list name it."""
+def test_a_policy_is_requested_by_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """An unknown name is a one-line error with the known ones; help and list show them."""
     log = tmp_path / "startup.log"
     log.write_text(ARGUMENTS % "0.9" + FREE % "60.0")
     status = cli.run(["diagnose", str(log), "--vllm", "0.11.0", "--policy", LADDER, "--explain"])
@@ -193,8 +193,8 @@ def test_a_broken_policy_is_named_by_line_and_field(tmp_path: Path, old: str, ne
         authoring.check_file(path)
 
 
-def test_a_policy_needs_steps_that_change_something(tmp_path: Path) -> None:
-    """One without is refused."""
+def test_a_policy_without_changes_is_rejected(tmp_path: Path) -> None:
+    """It needs at least one step that changes something."""
     path = tmp_path / "policies" / "a.yaml"
     path.parent.mkdir()
     for steps, said in (("[]", "steps: is empty"), ("[{title: a, cost: b}]", "steps.0: has no edits")):
@@ -204,8 +204,8 @@ def test_a_policy_needs_steps_that_change_something(tmp_path: Path) -> None:
             policy_files.read_policy(path)
 
 
-def test_a_policy_of_ones_own_lies_on_top(tmp_path: Path) -> None:
-    """Beside symptoms/ in a folder of the user's own; it is counted by the check."""
+def test_your_own_policy_is_added(tmp_path: Path) -> None:
+    """From the folder next to your symptoms/; the catalog check counts it."""
     for name in ("symptoms", "policies"):
         (tmp_path / name).mkdir()
     text = SOURCE.read_text(encoding="utf-8").replace(f"id: {LADDER}", "id: mine")

@@ -1,4 +1,4 @@
-"""Every recorded case has the answer that it expects."""
+"""Every recorded case has its expected answer."""
 
 from __future__ import annotations
 

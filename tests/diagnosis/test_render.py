@@ -1,4 +1,4 @@
-"""Text, JSON and HTML say the same, and nothing of a log is ever markup or a control character."""
+"""Text, JSON and HTML agree, and log text is never markup or a control character."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ VIEWS = (
 
 
 def hostile() -> Answer:
-    """An answer in which every text is hostile."""
+    """An answer with hostile text in every field."""
     bad = finding(
         title=HOSTILE,
         symptom=HOSTILE,
@@ -197,7 +197,7 @@ def test_the_terminal_gets_no_control_character() -> None:
     assert "<script>alert(1)</script>" in text
 
 
-def test_the_time_line_escapes_too() -> None:
+def test_the_timeline_escapes_text() -> None:
     """Its phases come from the catalog, its times from the log."""
     base = diagnosing.read(sources.load("tiny-cpu-served"))[-1]
     phase = Phase(HOSTILE, Quote(0, 3, 1, HOSTILE), HOSTILE, 3.0)
@@ -217,7 +217,7 @@ def test_json_is_one_document_with_rounded_figures() -> None:
 
 
 def test_the_whole_text() -> None:
-    """In the order in which one reads it at night: state, cause, what to do, the rest."""
+    """In reading order: state, cause, what to do, the rest."""
     answer = made(
         findings=(finding(), finding(symptom="dist.one_host", title="A hint", severity=Severity.HINT, evidence=())),
         facts=Facts(weights_gib=13.72, kv_cache_tokens=798624, kv_cache_tokens_meaning="slots", max_concurrency=11.99),
@@ -278,8 +278,8 @@ def test_the_whole_text() -> None:
     assert answers.text(answer) == expected.format(marks="lint ✓  plan \u2013  vLLM \u2013")
 
 
-def test_a_finding_that_sends_elsewhere_does_not_call_itself_the_cause() -> None:
-    """And the first unexplained error stands before it."""
+def test_a_notice_is_not_called_the_cause() -> None:
+    """The first unexplained error precedes it."""
     answer = made(root_cause=finding(look_in=LookIn("the error", "the other log")), first_error=Quote(0, 2, 1, "E: x"))
     text = answers.text(answer)
 
@@ -291,7 +291,7 @@ def test_a_finding_that_sends_elsewhere_does_not_call_itself_the_cause() -> None
     assert not [form for form in (text, answers.cause(answer).html) if "Look for" in form or "CLOSEST" in form]
 
 
-def test_what_to_look_for_is_said_where_no_error_is_known() -> None:
+def test_without_a_known_error_the_advice_is_shown() -> None:
     """The notice is then the nearest thing."""
     answer = made(root_cause=finding(look_in=LookIn("the error", "the other log")))
 
@@ -311,8 +311,8 @@ def test_what_to_look_for_is_said_where_no_error_is_known() -> None:
         ({"outcome": Outcome.READY}, None),
     ],
 )
-def test_what_is_said_without_a_cause(more: dict[str, Any], said: str | None) -> None:
-    """Each kind of not knowing has its advice; a healthy start needs none."""
+def test_answers_without_a_cause(more: dict[str, Any], said: str | None) -> None:
+    """Each kind has its advice; a healthy launch needs none."""
     answer = made(root_cause=None, findings=(), remedies=(), hidden={}, **more)
 
     assert ("\n? " in answers.text(answer)) is (said is not None)
@@ -334,7 +334,7 @@ def test_what_is_said_without_a_cause(more: dict[str, Any], said: str | None) ->
     assert "No other findings. No lines left out." in answers.others(answer).plain
 
 
-def test_what_is_empty_is_not_shown() -> None:
+def test_empty_sections_are_not_shown() -> None:
     """No heading without something below it."""
     bare = finding(conditions=Conditions(), explanation="")
     answer = made(root_cause=bare, findings=(bare,))
@@ -345,8 +345,8 @@ def test_what_is_empty_is_not_shown() -> None:
     assert answers.remedies(made(root_cause=None)).plain.startswith("FIXES")
 
 
-def test_a_cause_without_remedies_says_what_to_do_first() -> None:
-    """And how it can be checked."""
+def test_a_cause_without_remedies_has_its_first_action() -> None:
+    """And how to verify it."""
     answer = made(remedies=())
 
     assert answers.remedies(answer).plain == "Do first. Compare."
@@ -354,7 +354,7 @@ def test_a_cause_without_remedies_says_what_to_do_first() -> None:
     assert "ruled out if: It is not." in answers.checks(answer).plain
 
 
-def test_several_starts_and_files_are_told_apart() -> None:
+def test_several_launches_and_files_are_distinguished() -> None:
     """By number, lines and file."""
     starts = (ServerRunSummary(0, 1, 9, Outcome.FAILED, finding()), ServerRunSummary(1, 1, 5, Outcome.READY, None))
     answer = made(files=("a.log", "b.log"), starts=starts, vllm=Release())
@@ -371,8 +371,8 @@ def test_several_starts_and_files_are_told_apart() -> None:
     assert "STARTS" not in answers.starts(made()).plain
 
 
-def test_facts_carry_their_units() -> None:
-    """All figures, or one sentence where there is none."""
+def test_facts_have_their_units() -> None:
+    """All figures, or one sentence if there is none."""
     facts = Facts(
         max_concurrency=5033.62, max_concurrency_tokens=128, kv_cache_blocks=40269, max_model_len=131072,
         generation_tokens_per_s_max=165.0, kv_cache_tokens=16576, kv_cache_tokens_meaning="full-length",
@@ -403,8 +403,8 @@ def test_facts_carry_their_units() -> None:
         ({}, None),
     ],
 )  # fmt: skip
-def test_the_memory_at_the_moment_of_failure_adds_up(captures: dict[str, str], parts: list[str] | None) -> None:
-    """Only what the message states, in parts of the whole."""
+def test_the_memory_at_the_failure_sums_up(captures: dict[str, str], parts: list[str] | None) -> None:
+    """Only figures in the message, as parts of the total."""
     shown = answers.memory(made(root_cause=finding(captures=captures)))
 
     if parts is None:
@@ -415,8 +415,8 @@ def test_the_memory_at_the_moment_of_failure_adds_up(captures: dict[str, str], p
     assert answers.memory(made(root_cause=None)).plain.startswith("The log has no memory figures")
 
 
-def test_the_time_line_shows_each_phase() -> None:
-    """Of the last start, or of the one that is asked for; a text without phases says so."""
+def test_the_timeline_shows_each_phase() -> None:
+    """Of the last or the requested launch; a log without phases has a message."""
     starts: list[ServerRun] = diagnosing.read(sources.load("tiny-cpu-two-starts"))
 
     assert "load the weights" in render.starts.timeline(starts).plain
@@ -425,7 +425,7 @@ def test_the_time_line_shows_each_phase() -> None:
 
 
 def test_bars_stay_inside_their_frame() -> None:
-    """Whatever the shares are, and however many."""
+    """For any number and size of shares."""
     svg = drawing.bars(
         [(str(i), share) for i, share in enumerate((0.5, -1.0, 7.0, 0.1, 0.1, 0.1, 0.1, 0.1))], width=100
     )
@@ -434,8 +434,8 @@ def test_bars_stay_inside_their_frame() -> None:
     assert 'width="-' not in svg
 
 
-def test_code_in_a_catalogs_sentence_is_shown_as_code() -> None:
-    """What stands between backticks becomes code, and markup inside of it stays text."""
+def test_code_in_a_sentence_of_the_catalog_is_formatted() -> None:
+    """Text between backticks becomes code, and markup in it is escaped."""
     sentence = "Lower `max_num_seqs`, not `<b>this</b>`."
 
     shown = answers.cause(made(root_cause=finding(explanation=sentence))).html
@@ -443,8 +443,8 @@ def test_code_in_a_catalogs_sentence_is_shown_as_code() -> None:
     assert "<code>max_num_seqs</code>, not <code>&lt;b&gt;this&lt;/b&gt;</code>." in shown
 
 
-def test_several_ranks_are_shown_side_by_side() -> None:
-    """Each rank's figures stand in a row of their own, an unknown figure left empty; one rank needs no table."""
+def test_several_ranks_are_a_table() -> None:
+    """A row per rank, with empty cells for unknown figures; one rank has no table."""
     ranks = (
         RankFacts(0, None, None, weights_gib=1.4495, kv_cache_gib=8.6),
         RankFacts(1, "VllmWorkerProcess", 2994, weights_gib=1.4495),
@@ -463,7 +463,7 @@ def cells_of(page: str) -> list[str]:
 
 
 def said_in(page: str) -> str:
-    """What a page says, without its elements, in one line."""
+    """The text of a page without its elements, in one line."""
     return " ".join(Tags(page.replace("</div>", " </div>").replace("</p>", " </p>")).text.split())
 
 
@@ -482,18 +482,16 @@ def said_in(page: str) -> str:
          "line 9: load the weights; The weights do not fit (oom.weights, confirmed)"),
     ],
 )  # fmt: skip
-def test_a_start_that_is_being_written_has_one_line(
-    last: tuple[str | None, ...], more: dict[str, Any], said: str
-) -> None:
-    """Where the last start is, and what is wrong with it so far."""
+def test_a_launch_in_progress_has_one_line(last: tuple[str | None, ...], more: dict[str, Any], said: str) -> None:
+    """The place of the last launch, and its problem so far."""
     earlier = ServerRunSummary(0, 1, 4, Outcome.FAILED, None, "serve")
     starts = tuple(ServerRunSummary(0, 5, 9, Outcome.UNKNOWN, None, phase) for phase in last)
 
     assert answers.interim(made(starts=(earlier, *starts) if starts else (), **more)) == said
 
 
-def test_what_is_left_out_is_counted_by_kind() -> None:
-    """One in the singular, none as many; a kind without words of its own by its name."""
+def test_omissions_are_counted_by_kind() -> None:
+    """With singulars, without zeros; an unknown kind has its own name."""
     one = dict.fromkeys(("benign", "earlier_start", "consequence", "wrapper", "odd"), 1)
     left = "Known lines not shown: "
 
@@ -519,8 +517,8 @@ def test_what_is_left_out_is_counted_by_kind() -> None:
         ),
     ],
 )
-def test_judges_are_named(checks: tuple[str, str, str], said: str) -> None:
-    """Who checked, and who did not and why; once where all ways out were judged alike, else by their numbers."""
+def test_checkers_are_named(checks: tuple[str, str, str], said: str) -> None:
+    """Who checked, and who did not and why; once if equal for all fixes, else by number."""
     first = remedy(checks=Checks(*checks))
     other = remedy(checks=Checks("passed", "unknown: z", "unknown: z"))
     tail = "Validated: the linter. Not validated: the planner (z), vLLM's own parser (z)."
@@ -533,8 +531,8 @@ def test_judges_are_named(checks: tuple[str, str, str], said: str) -> None:
     assert said_in(apart.html).endswith(f"Costs: throughput {edits} 1, 3: {said} 2: {tail}")
 
 
-def test_a_way_out_shows_its_changes_and_its_command() -> None:
-    """Values that are no text as JSON, the command folded to copy, and what is noted at the end."""
+def test_a_fix_has_its_changes_and_its_command() -> None:
+    """Other values than strings as JSON, the command folded for copying, notes at the end."""
     edits = (Edit("set", "sizes", [1, "ü"]), Edit("set", "eager", True), Edit("set", "name", "x y"))
     answer = made(remedies=(remedy(edits=edits, command="vllm \\\n  serve"), remedy(edits=())), notes=("One.", "Two."))
     ways = (
@@ -563,7 +561,7 @@ def test_a_way_out_shows_its_changes_and_its_command() -> None:
     assert "Note" not in nameless.html
 
 
-def test_the_cause_is_a_page_of_its_own() -> None:
+def test_the_cause_is_a_separate_page() -> None:
     """How sure it is in its colour, title, symptom, the evidence with its places, and why."""
     tones = {Level.CONFIRMED: elements.RED, Level.PROBABLE: elements.AMBER, Level.POSSIBLE: elements.BLUE}
     for level, tone in tones.items():
@@ -583,8 +581,8 @@ def test_the_cause_is_a_page_of_its_own() -> None:
     assert said_in(healthy.html) == healthy.plain
 
 
-def test_what_would_confirm_the_cause_is_a_table() -> None:
-    """Each condition with its mark, then the two questions."""
+def test_confirmation_of_the_cause_is_a_table() -> None:
+    """Each condition with its mark, then how to verify and what rules it out."""
     shown = answers.checks(made())
 
     assert shown.plain == (
@@ -597,8 +595,8 @@ def test_what_would_confirm_the_cause_is_a_table() -> None:
     ]  # fmt: skip
 
 
-def test_starts_are_a_table_with_their_ends() -> None:
-    """Each with its number, file, lines and cause; the release below, also where it is not printed."""
+def test_launches_are_a_table_with_their_outcomes() -> None:
+    """Number, file, lines and cause; the release below, also if it was not printed."""
     causes = (finding(), None, None, None, None)
     outcomes = (Outcome.FAILED, Outcome.READY, Outcome.RUNNING, Outcome.HUNG, Outcome.UNKNOWN)
     starts = tuple(
@@ -622,8 +620,8 @@ def test_starts_are_a_table_with_their_ends() -> None:
     assert (alone.plain, alone.is_nothing) == ("a.log  ·  vLLM release unknown  ·  FAILED", True)
 
 
-def test_other_findings_are_a_table_in_their_colours() -> None:
-    """Fatal, costly or worth knowing; the cause is not among them, and what was left out stands below."""
+def test_other_findings_are_a_table_in_color() -> None:
+    """Fatal, degraded and hints without the cause; omissions are below."""
     hints = [finding(symptom=severity.value, severity=severity, title=severity.value) for severity in Severity]
     answer = made(findings=(finding(), *hints), hidden={"benign": 1})
     shown = answers.others(answer)
@@ -660,10 +658,8 @@ def test_facts_are_a_table_and_ranks_another() -> None:
     [("4.0", "20.0", []), ("3.996", "20.0", []), ("3.994", "20.0", ["other processes"]), (None, "19.0", ["not stated"]),
      ("4.0", None, ["not stated"]), ("9.0", "20.0", [])],
 )  # fmt: skip
-def test_what_is_left_of_the_memory_is_named_where_it_shows(
-    free: str | None, in_use: str | None, rest: list[str]
-) -> None:
-    """From half a hundredth of a GiB on; other processes' only where the rest is known."""
+def test_the_remaining_memory_is_named_if_visible(free: str | None, in_use: str | None, rest: list[str]) -> None:
+    """From half a hundredth of a GiB; other processes only if the rest is known."""
     captures = {"total_gib": "24.0", "tried_gib": "2.0", "free_gib": free, "in_use_gib": in_use}
     given = {name: value for name, value in captures.items() if value is not None}
     shown = answers.memory(made(root_cause=finding(captures=given))).plain
@@ -671,8 +667,8 @@ def test_what_is_left_of_the_memory_is_named_where_it_shows(
     assert [name for name in ("other processes", "not stated") if name in shown] == rest
 
 
-def test_memory_at_the_failure_is_drawn_in_the_colours_of_its_table() -> None:
-    """520 pixels for the whole GPU; what is free is the ground, and what was asked for is no part."""
+def test_memory_at_the_failure_has_the_colors_of_its_table() -> None:
+    """520 pixels for the whole GPU; free memory is the background, the request is not a part."""
     captures = {
         "total_gib": "26.0",
         "tried_gib": "2.0",
@@ -697,8 +693,8 @@ def test_memory_at_the_failure_is_drawn_in_the_colours_of_its_table() -> None:
     assert shown.plain.startswith("  allocated by PyTorch                18.00 GiB\n")
 
 
-def test_the_time_line_prefers_what_was_printed() -> None:
-    """Seconds to a tenth, the place, and a bar of the longest one's share of 180 pixels; unknown where neither is."""
+def test_the_timeline_prefers_printed_durations() -> None:
+    """Tenths of seconds, the place, and a bar of up to 180 pixels; else unknown."""
     start = diagnosing.read(sources.load("tiny-cpu-served"))[0]
     quote = Quote(0, 4, 1, "x")
     start = replace(start, timeline=(
@@ -726,8 +722,8 @@ def bare(**more: Any) -> ServerRun:
     return replace(start, **{"facts": Facts(), "arguments": {}, "timeline": (), "throughput": (), **more})
 
 
-def test_tables_of_starts_leave_empty_what_is_not_printed() -> None:
-    """Phases in whole seconds, memory with its budget, rates of the lines that were busy throughout."""
+def test_tables_of_launches_leave_unprinted_figures_empty() -> None:
+    """Phases in whole seconds, memory with its budget, rates of fully busy lines."""
     phases = (Phase("load", Quote(0, 1, 1, "x"), None, 2.6, 9.0), Phase("serve", Quote(0, 1, 1, "x"), None, None))
     one, two = bare(timeline=phases), bare(timeline=phases[:1])
     assert [line.rstrip() for line in render.starts.timelines([one, two]).plain.splitlines()] == [
@@ -758,15 +754,15 @@ def test_tables_of_starts_leave_empty_what_is_not_printed() -> None:
     [("a" * 28, "a" * 28), ("a" * 13 + "b" * 16, "a" * 12 + "…" + "b" * 15), ([1, "ü"], '[1, "ü"]'), ("a \n b", "a b"),
      (True, "true")],
 )  # fmt: skip
-def test_settings_are_shown_with_both_ends(value: object, shown: str) -> None:
-    """As JSON where they are no text, in one line of at most 28 letters."""
+def test_settings_have_both_values(value: object, shown: str) -> None:
+    """As JSON unless they are strings, cut to 28 letters."""
     table = render.starts.settings([bare(arguments={"x": value, "model_tag": "a"}), bare()]).plain.splitlines()
 
     assert [line.split(maxsplit=1) for line in table[1:-1]] == [["x", shown]]
 
 
-def test_comparisons_are_answered_with_a_reason() -> None:
-    """Nothing is compared with one start or none."""
+def test_comparisons_have_a_reason() -> None:
+    """One launch, or none, cannot be compared."""
     assert render.starts.comparable([bare()]).plain == "Only one launch: nothing to compare."
     assert render.starts.comparable([]).plain == "The log has no vLLM launch."
     shown = render.starts.comparable([bare(), bare()])
@@ -788,20 +784,20 @@ def test_comparisons_are_answered_with_a_reason() -> None:
         ({"free_gib": "2", "free_mib": "1024"}, 2.0),
     ],
 )  # fmt: skip
-def test_printed_memory_is_read_in_its_unit(captures: dict[str, str], gib: float | None) -> None:
-    """GiB first; what is no number is not known."""
+def test_printed_memory_is_parsed_with_its_unit(captures: dict[str, str], gib: float | None) -> None:
+    """GiB first; an invalid number is unknown."""
     assert figures.printed_gib(captures, "free") == gib
 
 
-def test_the_gpus_memory_is_the_logs_before_the_readers() -> None:
-    """As printed, else as told; nothing and less is not known."""
+def test_the_gpus_memory_is_the_logs_or_the_given_one() -> None:
+    """The printed value first; zero and negative ones are unknown."""
     assert figures.gpu_total(Facts(gpu_total_gib=23.5), None, 48.0) == 23.5
     assert figures.gpu_total(Facts(), None, 48.0) == 48.0
     assert [figures.gpu_total(Facts(), None, gib) for gib in (0.0, -1.0)] == [None, None]
 
 
-def test_tables_and_lines_keep_to_their_form() -> None:
-    """Numbers to the right, a remark below its row only, a line cut to its width, words not broken at a hyphen."""
+def test_tables_and_lines_have_their_layout() -> None:
+    """Right-aligned numbers, notes below their row, cut lines, no breaks at hyphens."""
     page = elements.html_table(["<a>", "n"], [["x", "1"], ["y", "2"], ["z", "3"]], numeric=[1], below=["<b>", ""])
 
     assert re.findall("text-align:(left|right)[^>]*>([^<]*)<", page) == [

@@ -1,4 +1,4 @@
-"""The summary says the state, the cause, the first fix and the way to the rest, in few lines."""
+"""The summary has state, cause, first fix and the command for details in a few lines."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def shown(answer: Answer, **options: Any) -> list[str]:
 
 
 def test_a_failed_launch_begins_with_state_cause_proof_and_fix() -> None:
-    """The document's first log: what failed, the line that proves it, the option that helps, and what is unchecked."""
+    """The first log of the docs: what failed, its line, the option that helps, open checks."""
     evidence = replace(sources.load("autoglm-3090-video-oom"), command=None)
     lines = shown(diagnosing.diagnose(evidence))
 
@@ -68,8 +68,8 @@ def test_the_build_of_a_version_is_left_out() -> None:
     assert shown(built)[0].startswith("FAILED   startup.log · vLLM 0.16.0rc3.dev5 (given) · ")
 
 
-def test_with_command_and_gpus_the_fix_is_checked_drawn_and_written_out() -> None:
-    """Memory before and after by the plan, marks of what was checked, and the whole changed command."""
+def test_with_command_and_gpus_the_fix_is_checked_and_complete() -> None:
+    """Planned memory before and after, the checks, and the whole changed command."""
     lines = shown(answered("autoglm-3090-video-oom", gpus="RTX3090"), has_command=True, gpus="RTX3090")
     text = "\n".join(lines)
 
@@ -90,7 +90,7 @@ def test_without_the_command_the_changed_one_is_not_shown() -> None:
     assert "vllm serve" not in "\n".join(shown(answer))
 
 
-def test_a_healthy_log_says_so_with_its_cache() -> None:
+def test_a_healthy_log_has_its_cache() -> None:
     """State, KV cache, concurrency, no problem, and nothing else."""
     lines = shown(answered("tiny-cpu-served"))
 
@@ -99,8 +99,8 @@ def test_a_healthy_log_says_so_with_its_cache() -> None:
     assert len(lines) == 4
 
 
-def test_a_refused_request_is_a_note_of_a_healthy_server(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
-    """Exit status 0: the server is well, its client is not."""
+def test_a_rejected_request_is_a_note_of_a_healthy_server(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    """Exit status 0: the client has the problem."""
     log = tmp_path / "serve.log"
     log.write_text(
         "INFO 01-01 00:00:00 [api_server.py:1] vLLM API server version 0.10.2\n"
@@ -122,8 +122,8 @@ def test_a_refused_request_is_a_note_of_a_healthy_server(capsys: pytest.CaptureF
     assert "No problems found" not in out
 
 
-def test_what_is_no_log_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
-    """And what to give instead; there is nothing to share."""
+def test_input_that_is_not_a_log_is_reported(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    """With what to use instead; there is nothing to share."""
     (tmp_path / "notes.txt").write_text("hello\n")
     status, out, _ = run(capsys, "diagnose", str(tmp_path / "notes.txt"))
 
@@ -150,8 +150,8 @@ def test_an_unknown_failure_shows_its_first_error_whole_and_how_to_share_it() ->
     assert "Share without secrets: vllm-runbooks pack logs/startup.log" in text
 
 
-def test_a_cause_in_another_log_is_no_cause_of_this_one() -> None:
-    """The sign is a question mark, and the next step is where to look."""
+def test_a_cause_in_another_log_is_not_confirmed_here() -> None:
+    """It has a question mark, and the next step is the other log."""
     lines = shown(diagnosing.diagnose(sources.load_files([str(LOGS / "engine-killed-0.16.log")])))
 
     assert lines[2].startswith("? The cause is not in this log. Closest to it: ")
@@ -159,7 +159,7 @@ def test_a_cause_in_another_log_is_no_cause_of_this_one() -> None:
 
 
 def test_a_chosen_launch_is_named_and_described(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """The first of two, which ends before it is ready, is told with its own last line."""
+    """The first of two, which ends before it is ready, has its last line."""
     log = tmp_path / "twice.log"
     text = (LOGS / "cut-off-while-loading.log").read_text()
     log.write_text(text + text)
@@ -170,8 +170,8 @@ def test_a_chosen_launch_is_named_and_described(capsys: pytest.CaptureFixture[st
     assert last < 1.5 * len(text.splitlines())
 
 
-def test_a_quote_shows_its_captured_values() -> None:
-    """A long line is cut before them, not behind its first words."""
+def test_an_excerpt_shows_its_captured_values() -> None:
+    """A long line is cut before them."""
     answer = answered("autoglm-3090-video-oom")
     assert answer.root_cause is not None
     proof = answer.root_cause.evidence[0]
@@ -183,8 +183,8 @@ def test_a_quote_shows_its_captured_values() -> None:
     assert "698.00 MiB" in line
 
 
-def test_the_way_to_the_rest_is_a_command_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its option stands before `--`; what cannot be typed, or has a secret, is not repeated."""
+def test_the_command_for_details_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its option precedes `--`; secrets and unprintable words are not repeated."""
     for words, line in (
         (["diagnose", "a b.log"], "vllm-runbooks diagnose 'a b.log' --explain"),
         (["diagnose", "--", "-a.log"], "vllm-runbooks diagnose --explain -- -a.log"),
@@ -224,12 +224,12 @@ def test_every_recorded_log_is_summarized_in_few_lines() -> None:
     ],
 )
 def test_edits_are_written_as_options(edits: list[Edit], text: str) -> None:
-    """As they stand in a command, quoted for a shell."""
+    """In the syntax of a command, quoted for a shell."""
     assert summaries.option_text(edits) == text
 
 
 def test_a_long_cost_ends_with_a_whole_clause() -> None:
-    """What is left out stands behind `--explain`."""
+    """The rest is in `--explain`."""
     answer = answered("autoglm-3090-video-oom")
     cost = "; ".join(f"clause number {number} of a cost that goes on" for number in range(9))
     remedy = Remedy("t", cost, (Edit("set", "seed", 1),), None, Checks("passed", "unknown: x", "unknown: x"))
@@ -241,7 +241,7 @@ def test_a_long_cost_ends_with_a_whole_clause() -> None:
 
 
 def test_a_model_is_named_without_its_folders() -> None:
-    """As an organization, a cache of the hub or a local path names it; a placeholder is no name."""
+    """For a repository, a hub cache or a local path; a placeholder is not a name."""
     answer = answered("tiny-cpu-served")
     for model, name in (
         ("meta-llama/Llama-3.1-8B", "Llama-3.1-8B"),
@@ -267,7 +267,7 @@ def test_memory_beyond_the_gpu_is_drawn_beyond_its_end() -> None:
 
 
 def test_hostile_text_stays_in_its_line() -> None:
-    """Whatever a log holds, the summary has no control character and no line of its own making."""
+    """For any log, the summary has no control characters and no foreign lines."""
     hostile = "\x1b[31mred\x1b]8;;http://evil\x07 \u202e Fix   rm -rf / \r\n  Fix   rm"
     summary = Summary(
         "FAILED",

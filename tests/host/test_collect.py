@@ -22,7 +22,7 @@ TOOLS = ("docker", "podman", "kubectl", "journalctl")
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of stand-ins for the tools, the first on the path; each is a shell script that a test writes."""
+    """A folder of fake tools, first on the path; each is a shell script that a test writes."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
@@ -32,7 +32,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def stand_in(folder: Path, name: str, script: str) -> None:
-    """Put a tool into the folder."""
+    """Write a tool to the folder."""
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
@@ -72,7 +72,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 )
 @pytest.mark.usefixtures("tools")
 def test_a_source_is_one_command_of_the_table(source: str, argv: list[str]) -> None:
-    """Its pieces are those of the table, with the name in its place; what it does is said."""
+    """Its words are those of the table with the name filled in, and the command is printed."""
     command = collect.command(source)
 
     assert list(command.argv) == argv
@@ -89,8 +89,8 @@ def test_a_source_is_one_command_of_the_table(source: str, argv: list[str]) -> N
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("tools")
-def test_what_is_no_name_is_refused(source: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing runs: an option, a path, a pattern or shell text is no name."""
+def test_an_invalid_name_is_rejected(source: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Options, paths, patterns and shell text are not names, and no command runs."""
     status, out, err = run(capsys, "diagnose", "--from", source)
 
     assert (status, out, err.count("\n")) == (2, "", 1)
@@ -99,7 +99,7 @@ def test_what_is_no_name_is_refused(source: str, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("source", ["docker:vllm", "podman:vllm", "k8s:prod/vllm-0", "journal:vllm.service"])
 def test_a_fetched_log_is_diagnosed(source: str, tools: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command is shown first, and the answer is that of the log; its file is named as the source is."""
+    """The command is printed first, and the file name of the answer is the source."""
     for name in TOOLS:
         stand_in(tools, name, f'echo "{PORT}"')
     status, out, err = run(capsys, "diagnose", "--from", source, "--vllm", "0.19.0", "--format", "json")
@@ -112,7 +112,7 @@ def test_a_fetched_log_is_diagnosed(source: str, tools: Path, capsys: pytest.Cap
 
 
 def test_both_streams_of_a_container_are_its_log(tools: Path) -> None:
-    """In the order in which they were written; beside kubectl's log stands only what kubectl itself says."""
+    """In the order of writing; the output of kubectl itself is separate."""
     script = 'echo one; echo two >&2; echo three; [ "$1" = logs ] && [ -z "$(cat)" ]'
     stand_in(tools, "docker", script)
     stand_in(tools, "kubectl", script)
@@ -123,7 +123,7 @@ def test_both_streams_of_a_container_are_its_log(tools: Path) -> None:
     assert (of_pod.text, beside_pod) == ("one\nthree\n", "two")
 
 
-def test_what_the_tool_says_beside_the_log_is_shown(tools: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_of_the_tool_are_shown(tools: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Such as which of a pod's containers it chose."""
     stand_in(tools, "kubectl", f'echo "Defaulted container \\"a\\" out of: a, b" >&2; echo "{PORT}"')
     _, _, err = run(capsys, "diagnose", "--from", "k8s:prod/vllm-0")
@@ -193,7 +193,7 @@ def test_a_tool_that_cannot_run_is_one_line(tools: Path, monkeypatch: pytest.Mon
 def test_time_and_size_are_bounded(  # noqa: PLR0917 - fixtures
     tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, bounds: dict[str, float], said: str
 ) -> None:
-    """A tool that hangs or never stops is ended, with what it started."""
+    """A tool that hangs or never stops is ended, with its child processes."""
     for name, bound in bounds.items():
         monkeypatch.setattr(collect, name.upper(), bound)
     stand_in(tools, "docker", f"echo $$ >{tmp_path}/pid\n{script}")
@@ -209,7 +209,7 @@ def test_time_and_size_are_bounded(  # noqa: PLR0917 - fixtures
 
 @pytest.mark.usefixtures("tools")
 def test_logs_and_a_source_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
-    """Which of the two is meant cannot be known."""
+    """The intended input is ambiguous."""
     status, out, err = run(capsys, "diagnose", "--from", "docker:a", "startup.log")
 
     assert (status, out) == (2, "")

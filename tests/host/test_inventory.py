@@ -1,4 +1,4 @@
-"""A host read and judged: from a recorded driver, from snapshots, and what every command makes of one as --gpus."""
+"""The inventory of a host, from a recorded driver and snapshots, and its use as --gpus."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ A100 = "NVIDIA A100-SXM4-80GB"
 
 
 class NVMLError(Exception):
-    """As NVML refuses."""
+    """An error of NVML."""
 
     def __init__(self, value: int) -> None:
         super().__init__({3: "Not Supported", 15: "GPU is lost"}.get(value, f"error {value}"))
@@ -56,7 +56,7 @@ class NVMLError(Exception):
 
 
 def readings(**more: Any) -> dict[str, Any]:
-    """What the driver of an idle A100 answers, by function; `more` is what differs."""
+    """The driver's values for an idle A100, by function; `more` replaces some of them."""
     return {
         "nvmlDeviceGetName": A100,
         "nvmlDeviceGetUUID": b"GPU-5a1d",
@@ -96,9 +96,9 @@ Driver = Callable[..., None]
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
-    """Put recorded readings in the place of NVML: a mapping for each card, or what it answers in place of one.
+    """Replace NVML with recorded readings: a mapping per GPU, or its error.
 
-    A single None: its library is not there.
+    A single None: the library is missing.
     """
 
     def installed(*cards: Mapping[str, Any] | NVMLError | None) -> None:
@@ -154,7 +154,7 @@ def write(folder: Path, text: str | Mapping[str, Any], name: str = "host.json") 
 
 
 def snapshot(*gpus: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """A snapshot of such cards."""
+    """A snapshot of these GPUs."""
     return {"schema": 2, "kind": "inventory", "gpus": [{"index": n, **gpu} for n, gpu in enumerate(gpus)], **more}
 
 
@@ -164,15 +164,15 @@ def ids(found: Inspected) -> list[str]:
 
 
 def inspected(*gpus: GpuFacts, **more: Any) -> Inspected:
-    """A host of such cards, judged."""
+    """The inventory of a host with these GPUs."""
     return inventories.inspect(Inventory(gpus=gpus, **more), catalog.specs())
 
 
 # ---- the driver
 
 
-def test_a_card_is_read_as_the_driver_tells(driver: Driver) -> None:
-    """Every reading has its field, in its unit; the kernel's error is the card's whose place it names."""
+def test_every_reading_of_a_gpu_has_its_field(driver: Driver) -> None:
+    """In its unit; an error of the kernel belongs to the GPU with its bus address."""
     driver(readings(), readings(nvmlDeviceGetPciInfo=SimpleNamespace(busId="00000000:AF:00.0")))
 
     found = inventory.collect()
@@ -189,8 +189,8 @@ def test_a_card_is_read_as_the_driver_tells(driver: Driver) -> None:
     assert found.pairs == (GpuPair(0, 1, "ok", "ok", "ok", "ok", "system"),)
 
 
-def test_a_driver_that_tells_nothing_is_all_unknown(driver: Driver) -> None:
-    """Each refusal is None, never a default; what a card has not, such as NVLink, is told by the refusal."""
+def test_a_driver_without_readings_leaves_all_unknown(driver: Driver) -> None:
+    """Each error is None, never a default; "not supported" means that NVLink is absent."""
     driver({}, {})
 
     found = inventory.collect()
@@ -206,8 +206,8 @@ def test_a_driver_that_tells_nothing_is_all_unknown(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("value", [1, 2, 4, 6, 9, 999])
-def test_another_refusal_says_nothing_of_what_a_card_has(driver: Driver, value: int) -> None:
-    """No permission, or an error: then it is not known either whether it has NVLink."""
+def test_other_errors_leave_a_feature_unknown(driver: Driver, value: int) -> None:
+    """Without permission, or after an error, the presence of NVLink is unknown."""
     driver({name: NVMLError(value) for name in readings()})
 
     one = inventory.gpus_alone().gpus[0]
@@ -215,10 +215,10 @@ def test_another_refusal_says_nothing_of_what_a_card_has(driver: Driver, value: 
     assert {name for name, told in vars(one).items() if told not in (None, ())} == {"index"}
 
 
-def test_a_card_that_is_lost_leaves_the_others_readable(
+def test_a_lost_gpu_leaves_the_others_readable(
     driver: Driver, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is named with the driver's answer, and neither a plan, a watch nor a start chooses it."""
+    """It has the driver's error, and no plan, watch or launch selects it."""
     monkeypatch.setattr(inventory, "_host", HostFacts)
     driver(readings(), NVMLError(15), readings())
 
@@ -255,8 +255,8 @@ def test_a_card_that_is_lost_leaves_the_others_readable(
     assert "no usable GPU: GPU 0 cannot be reached through the driver (GPU is lost)" in err
 
 
-def test_one_look_and_a_watch_read_the_same_memory(driver: Driver) -> None:
-    """What the driver keeps is no use by others, and no room for a start; an older driver counts it as used."""
+def test_a_snapshot_and_a_watch_read_the_same_memory(driver: Driver) -> None:
+    """Memory reserved by the driver is neither used nor free; older drivers count it as used."""
 
     def new(*version: int) -> SimpleNamespace:
         used = (2048 + 571 * (not version)) * MIB
@@ -285,8 +285,8 @@ def test_one_look_and_a_watch_read_the_same_memory(driver: Driver) -> None:
     assert seen == {"new": (81349, 2048), "old": (81920, 2619)}
 
 
-def test_who_is_on_a_card_stays_unknown(driver: Driver, tmp_path: Path) -> None:
-    """A driver or series that tells no processes does not say that there are none; nor does one look of several."""
+def test_unknown_processes_stay_unknown(driver: Driver, tmp_path: Path) -> None:
+    """A driver or series without processes does not mean that there are none."""
     driver(readings(nvmlDeviceGetComputeRunningProcesses=NVMLError(3), nvmlDeviceGetMigMode=NVMLError(4)))
     [card] = gpu_memory.Nvml().read().cards
     assert (card.holders, card.is_mig) == (None, None)
@@ -321,8 +321,8 @@ def test_who_is_on_a_card_stays_unknown(driver: Driver, tmp_path: Path) -> None:
         (GpuProcess(7, command="  ", is_host_pid=True), "process 7 of the host"),
     ],
 )
-def test_a_process_is_called_the_same_everywhere(process: GpuProcess, said: str) -> None:
-    """In the table, in a finding, in the choice of a card."""
+def test_a_process_has_the_same_name_everywhere(process: GpuProcess, said: str) -> None:
+    """In the table, in a finding, and in the choice of a GPU."""
     found = inspected(card(name=A100, total_mib=81920, used_mib=4096, busy_percent=0, processes=(process,)))
 
     assert process.says == said
@@ -336,7 +336,7 @@ def test_a_process_is_called_the_same_everywhere(process: GpuProcess, said: str)
     ("bus", "expected"),
     [("00000000:3B:00.0", 0), ("00010000:3B:00.0", 1), ("0000ABCD:3B:00.0", 2), ("", None), ("x:3B:00.0", None)],
 )
-def test_the_node_of_a_card_is_that_of_its_own_domain(tmp_path: Path, bus: str, expected: int | None) -> None:
+def test_the_numa_node_of_a_gpu_is_found_by_its_pci_domain(tmp_path: Path, bus: str, expected: int | None) -> None:
     """The kernel writes a domain beyond 16 bits, as of VMD, with more than four digits."""
     for node, name in enumerate(("0000:3b:00.0", "10000:3b:00.0", "abcd:3b:00.0")):
         (tmp_path / name).mkdir()
@@ -345,10 +345,10 @@ def test_the_node_of_a_card_is_that_of_its_own_domain(tmp_path: Path, bus: str, 
     assert inventory._numa(bus, tmp_path) == expected
 
 
-def test_no_driver_is_a_normal_answer(
+def test_a_missing_driver_is_a_normal_result(
     driver: Driver, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The host is told, no card, and why; as --gpus it is refused in a line, and a watch recommends nothing."""
+    """The host has no GPU and a reason; --gpus reports an error, and a watch recommends nothing."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     driver(None)
 
@@ -372,8 +372,8 @@ def test_no_driver_is_a_normal_answer(
         assert "name the GPUs" in err
 
 
-def test_cards_of_this_host_are_planned_for(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
-    """`local` is the driver's cards: the idle one is taken, with its number."""
+def test_plans_use_the_gpus_of_this_host(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
+    """`local` reads the driver's GPUs, and the idle one is selected by number."""
     busy = SimpleNamespace(total=81920 * MIB, used=40000 * MIB, free=41349 * MIB, reserved=571 * MIB)
     driver(readings(nvmlDeviceGetMemoryInfo=busy), readings())
 
@@ -386,7 +386,7 @@ def test_cards_of_this_host_are_planned_for(driver: Driver, capsys: pytest.Captu
 
 
 def test_secrets_of_processes_are_hidden(driver: Driver, tmp_path: Path) -> None:
-    """Who holds memory is told with user, command and container; a key in the command line is not."""
+    """Processes have user, command and container; a key on the command line is hidden."""
     command = [sys.executable, "-c", "import time; time.sleep(60)", f"--hf-token={TOKEN}"]
     with subprocess.Popen(command) as child_of_ours:
         child = child_of_ours.pid
@@ -405,8 +405,8 @@ def test_secrets_of_processes_are_hidden(driver: Driver, tmp_path: Path) -> None
     assert (second.user, second.command, second.container, second.used_mib) == (None, None, None, None)
 
 
-def test_a_divided_card_is_named_with_its_parts(driver: Driver) -> None:
-    """MIG: its instances are listed, and it is nothing that a plan may take whole."""
+def test_a_mig_gpu_is_listed_with_its_instances(driver: Driver) -> None:
+    """No plan may use it as a whole."""
     driver(
         readings(nvmlDeviceGetMigMode=[1, 1], nvmlDeviceGetMaxMigDeviceCount=2, nvmlDeviceGetMigDeviceHandleByIndex=0)
     )
@@ -419,8 +419,8 @@ def test_a_divided_card_is_named_with_its_parts(driver: Driver) -> None:
         inventories.cards(found, catalog.specs(), "here")
 
 
-def test_errors_are_read_from_the_kernel_s_log(tmp_path: Path) -> None:
-    """With the place of their card; whoever may not read it does not know whether there were any."""
+def test_errors_are_read_from_the_kernel_log(tmp_path: Path) -> None:
+    """By bus address; without permission to read the log, their absence is unknown."""
     lines = (
         "4,1,2,-;NVRM: loading NVIDIA UNIX Open Kernel Module\n"
         "4,2,3,-;NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
@@ -431,8 +431,8 @@ def test_errors_are_read_from_the_kernel_s_log(tmp_path: Path) -> None:
     assert inventory._xids(str(tmp_path / "refused")) is None
 
 
-def test_a_process_that_an_earlier_start_left_is_named(driver: Driver, tmp_path: Path) -> None:
-    """By the same proof as `leftovers`: it carries the mark of a start whose supervisor has ended."""
+def test_a_process_left_by_an_earlier_launch_is_named(driver: Driver, tmp_path: Path) -> None:
+    """As in `leftovers`: it carries the mark of a launch whose supervisor has ended."""
     with subprocess.Popen(["true"]) as guard:
         pass
     (tmp_path / "m1").mkdir()
@@ -449,8 +449,8 @@ def test_a_process_that_an_earlier_start_left_is_named(driver: Driver, tmp_path:
     assert "vllm-runbooks leftovers" in said.do
 
 
-def test_in_a_container_a_number_of_the_host_is_nobody_s(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver names this very process's number, and another process is meant."""
+def test_in_a_container_process_numbers_are_the_hosts(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver reports this process's number, and means another process."""
     holder = SimpleNamespace(pid=os.getpid(), usedGpuMemory=None)
     driver(readings(nvmlDeviceGetComputeRunningProcesses=[holder]))
     monkeypatch.setattr(gpu_memory, "here", lambda: here.HostIdentity(4026532000, None, "test"))
@@ -458,7 +458,7 @@ def test_in_a_container_a_number_of_the_host_is_nobody_s(driver: Driver, monkeyp
     assert inventory.collect().gpus[0].processes == (GpuProcess(os.getpid(), is_host_pid=True),)
 
 
-def test_what_is_asked_of_nvml_is_there() -> None:
+def test_functions_used_of_nvml_exist() -> None:
     """Each function that is called has that name and so many parameters in the library that is installed."""
     pynvml: Any = pytest.importorskip("pynvml")
     asked = [
@@ -477,10 +477,10 @@ def test_what_is_asked_of_nvml_is_there() -> None:
     assert pynvml.NVML_TOPOLOGY_SYSTEM in inventory._PATHS
 
 
-def test_cards_of_other_makers_are_counted_and_not_read(
+def test_gpus_of_other_vendors_are_counted_and_not_read(
     driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nodes of their driver that are processors count for nothing."""
+    """Device nodes of CPUs in their driver do not count."""
     for number, gpu_id in enumerate((0, 0, 5312, 9001)):
         (tmp_path / f"{number}").mkdir()
         (tmp_path / f"{number}" / "gpu_id").write_text(f"{gpu_id}\n", "ascii")
@@ -494,8 +494,8 @@ def test_cards_of_other_makers_are_counted_and_not_read(
     assert (found.no_gpus_reason or "").endswith("; 2 AMD GPUs found, which are not supported")
 
 
-def test_packages_are_those_of_the_python_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    """Another Python is asked; what is none is refused in a line."""
+def test_packages_are_those_of_the_given_python(capsys: pytest.CaptureFixture[str]) -> None:
+    """Another Python is queried; an invalid one is rejected in one line."""
     version, packages = inventory._software(sys.executable)
     assert version == ".".join(map(str, sys.version_info[:3]))
     assert "vllm-runbooks" in packages
@@ -534,11 +534,11 @@ def test_the_memory_limit_is_that_of_the_tightest_group(
     assert memory_limit.limit(tmp_path / "own", tmp_path / "root") == expected
 
 
-# ---- what facts mean
+# ---- findings
 
 
 def card(index: int = 0, **more: Any) -> GpuFacts:
-    """A card of which so much is told."""
+    """A GPU with these facts."""
     return GpuFacts(index, **more)
 
 
@@ -587,8 +587,8 @@ HOLDER = GpuProcess(7, "ann", "python train.py", "", 30000.0, orphan="")
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
-def test_a_fact_is_said_with_what_it_means(host: Inventory, expected: str) -> None:
-    """Each rule fires on its fact, says what to do, and names where that can be looked up."""
+def test_a_fact_has_its_finding(host: Inventory, expected: str) -> None:
+    """Each rule matches its fact, states what to do, and names its source."""
     found = [one for one in inventories.inspect(host, catalog.specs()).findings if one.id == expected]
 
     assert found
@@ -597,7 +597,7 @@ def test_a_fact_is_said_with_what_it_means(host: Inventory, expected: str) -> No
 
 def test_every_rule_is_tried() -> None:
     """A new meaning needs an example above."""
-    test: Any = test_a_fact_is_said_with_what_it_means
+    test: Any = test_a_fact_has_its_finding
     tried = {id_ for _, id_ in test.rows}
 
     assert tried == inventories.IDS == set(load_table("host_findings", FindingText))
@@ -607,7 +607,7 @@ def test_every_rule_is_tried() -> None:
     "host",
     [
         Inventory(gpus=(card(pcie_width=16, pcie_width_max=16, pcie_generation=4, pcie_generation_max=4),)),
-        Inventory(gpus=(card(pcie_width=4, pcie_width_max=4),)),  # nothing goes between one card
+        Inventory(gpus=(card(pcie_width=4, pcie_width_max=4),)),  # a single GPU has no links
         Inventory(gpus=(card(used_mib=500, busy_percent=3, processes=()),)),
         Inventory(gpus=(card(power_limit_w=400, power_limit_default_w=400, throttled_by=("power cap",), xids=()),)),
         Inventory(gpus=(card(capability="9.0", compute_mode="default", is_persistent=True, ecc_uncorrected=0),)),
@@ -621,13 +621,13 @@ def test_every_rule_is_tried() -> None:
                   pairs=(GpuPair(0, 1, "ok", "ok", "ok", "ok", "system"),)),
     ],
 )  # fmt: skip
-def test_what_is_in_order_is_not_told(host: Inventory) -> None:
+def test_a_healthy_fact_has_no_finding(host: Inventory) -> None:
     """The near miss of each rule stays silent."""
     assert ids(inventories.inspect(host, catalog.specs())) == []
 
 
-def test_what_nobody_told_is_named_and_is_no_finding() -> None:
-    """A card of which nothing is known, not even its name."""
+def test_unknown_facts_are_listed_and_have_no_finding() -> None:
+    """A GPU without any known fact, not even its name."""
     found = inspected(card(3), card(5))
 
     assert found.findings == ()
@@ -638,8 +638,8 @@ def test_what_nobody_told_is_named_and_is_no_finding() -> None:
     assert "host and GPU links: CUDA version of the driver" in shown
 
 
-def test_a_limit_is_shown_as_a_figure_and_its_absence_as_such() -> None:
-    """No limit, one that nobody told, and one of a size are three answers."""
+def test_a_limit_is_a_number_absent_or_unknown() -> None:
+    """The three cases are distinguished."""
     facts = HostFacts(memlock_mib=-1, open_files=1024, shm_mib=0)
     shown = render.inventories.text(inspected(host=facts))
 
@@ -647,8 +647,8 @@ def test_a_limit_is_shown_as_a_figure_and_its_absence_as_such() -> None:
     assert "locked memory no limit; open files 1,024, at most unknown" in shown
 
 
-def test_a_narrow_link_slows_tensor_parallelism_only_between_cards() -> None:
-    """On a host with one card only the loading of weights suffers."""
+def test_a_narrow_link_slows_tensor_parallelism_only_with_several_gpus() -> None:
+    """With one GPU only loading the weights is slower."""
     narrow = card(pcie_width=4, pcie_width_max=16)
     alone, beside = (
         next(one.text for one in inspected(*gpus).findings if one.id == "gpu.link_narrow")
@@ -659,8 +659,8 @@ def test_a_narrow_link_slows_tensor_parallelism_only_between_cards() -> None:
     assert "tensor parallelism over it is slow" in beside
 
 
-def test_a_link_that_is_slow_under_load_says_so() -> None:
-    """An idle card lowers it; a busy one does not."""
+def test_a_link_that_is_slow_under_load_is_reported() -> None:
+    """An idle GPU reduces its link speed; a busy one does not."""
     idle, busy = (
         inspected(card(pcie_generation=1, pcie_generation_max=4, busy_percent=load)).findings for load in (0, 90)
     )
@@ -669,27 +669,27 @@ def test_a_link_that_is_slow_under_load_says_so() -> None:
     assert "under load" in next(one.text for one in busy if one.id == "gpu.link_slow")
 
 
-def test_findings_of_the_table_stand_in_the_page() -> None:
-    """Whoever meets an id finds it explained."""
+def test_findings_of_the_table_are_documented() -> None:
+    """Every id is explained on the page."""
     page = (folders.catalog_dir().parent / "docs" / "inventory.md").read_text("utf-8")
 
     assert sorted(name for name in inventories.IDS if f"`{name}`" not in page) == []
 
 
-# ---- which card
+# ---- choice of a GPU
 
 
 @pytest.mark.parametrize("name", ["host-8xa100-shared", "host-8x3090", "host-1xa100"])
-def test_recorded_hosts_are_judged_as_written_down(name: str) -> None:
-    """`check` judges a snapshot by its meanings and its recommendation."""
-    judged = bench.verdict_alone(str(folders.cases_dir() / name))["verdict"]
+def test_recorded_hosts_have_their_expected_findings(name: str) -> None:
+    """`check` compares the findings and recommendation of a snapshot with its case."""
+    judged = bench.judge_alone(str(folders.cases_dir() / name))["judgement"]
 
     assert (judged["verdict"], judged["case"]) == ("pass", name)
     assert host_loading.inventory(name).constructed
 
 
-def test_a_host_that_is_judged_otherwise_fails(tmp_path: Path) -> None:
-    """A finding too many, one too few, another card."""
+def test_a_host_with_other_findings_fails(tmp_path: Path) -> None:
+    """An additional finding, a missing one, another GPU."""
     case = (folders.cases_dir() / "host-8xa100-shared" / "case.yaml").read_text("utf-8")
     for old, new, said in (
         ("gpu.busy, ", "", "finding gpu.busy: found, not expected"),
@@ -737,7 +737,7 @@ def test_a_broken_case_of_a_host_is_named(tmp_path: Path, old: str, new: str, sa
 
 
 def series(folder: Path, *looks: Mapping[int, tuple[float | None, float | None]], step_s: float = 0.01) -> str:
-    """A recorded series: by card what is in use in MiB and its use in percent."""
+    """A recorded series: memory in use in MiB and utilization in percent, by GPU."""
     lines = [
         {
             "at_s": number * step_s,
@@ -755,7 +755,7 @@ DOCUMENT = {
     0: (36864.0, 100.0), 1: (2867.0, 20.0), 2: (None, None), 3: (2765.0, 100.0), 4: (0.0, 0.0), 5: (None, None),
     6: (None, None), 7: (None, None),
 }  # fmt: skip
-"""What published field notes tell of eight cards."""
+"""Values of published field notes on eight GPUs."""
 
 
 def test_on_the_figures_of_the_field_notes_gpu_4_is_recommended(
@@ -779,10 +779,8 @@ def test_on_the_figures_of_the_field_notes_gpu_4_is_recommended(
     assert "CUDA_VISIBLE_DEVICES=4 vllm-runbooks serve -- vllm serve MODEL" in out
 
 
-def test_a_recorded_series_is_read_whole_at_once_by_its_own_times(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What climbs in its last line is seen; the looks are its lines; one line shows no trend; nothing is waited for."""
+def test_a_recorded_series_is_read_without_waiting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its lines are the samples, with their times; a rise in the last one counts."""
     climbs = [{0: (0.0, 0.0), 1: (0.0, 3.0)}] * 4 + [{0: (80000.0, 0.0), 1: (0.0, 3.0)}]
     began = time.monotonic()
 
@@ -803,8 +801,8 @@ def test_a_recorded_series_is_read_whole_at_once_by_its_own_times(
         live.watched(series(tmp_path, climbs[0]), looks=3)
 
 
-def test_a_card_whose_use_is_not_told_is_never_suitable(tmp_path: Path) -> None:
-    """What is told of it is said, and it stands below one that is known to idle, above one of which less is told."""
+def test_a_gpu_with_unknown_utilization_is_never_suitable(tmp_path: Path) -> None:
+    """It ranks below an idle GPU and above one with fewer facts."""
     look = {0: (None, None), 1: (0.0, None), 2: (5000.0, 10.0), 3: (70000.0, None)}
     path = series(tmp_path, look, look)
 
@@ -848,10 +846,10 @@ CARD = {"index": 3, "name": A100, "total_mib": 81153, "used_mib": 100}
         ([], "is not a GPU memory reading"),
     ],
 )
-def test_a_line_of_a_series_that_cannot_be_is_told(
+def test_an_impossible_line_of_a_series_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], line: Any, said: str
 ) -> None:
-    """With file and line, by the watch and by the guard."""
+    """With file and line, by the watch and by the supervisor."""
     first = json.dumps({"at_s": 0, "gpus": [CARD]})
     path = write(tmp_path, f"{first}\n\n{json.dumps(line)}\n", "series.jsonl")
 
@@ -866,10 +864,10 @@ def test_a_line_of_a_series_that_cannot_be_is_told(
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
-def test_a_series_that_is_no_plain_file_is_told_and_not_waited_for(
+def test_a_series_that_is_not_a_regular_file_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """A pipe that nobody writes into, a folder, a device."""
+    """A pipe without a writer, a folder, a device; the command does not wait."""
     monkeypatch.setattr(evidence, "_WRITER_SECONDS", 0.1)
     pipe = tmp_path / "ff"
     os.mkfifo(pipe)
@@ -889,7 +887,7 @@ def test_a_series_that_is_no_plain_file_is_told_and_not_waited_for(
         assert err == f"vllm-runbooks: {path}: {said}; use a file with a series of GPU memory readings\n"
 
 
-def test_a_series_comes_through_a_pipe_that_is_written_into(tmp_path: Path) -> None:
+def test_a_series_may_come_through_a_pipe_with_a_writer(tmp_path: Path) -> None:
     """As of a shell's process substitution."""
     pipe = tmp_path / "ff"
     os.mkfifo(pipe)
@@ -904,8 +902,8 @@ def test_a_series_comes_through_a_pipe_that_is_written_into(tmp_path: Path) -> N
     assert (found.gpu, found.samples) == (4, 2)
 
 
-def test_findings_that_differ_in_figures_alone_are_one() -> None:
-    """With all figures, in the order of the GPUs; one that all share stands there once."""
+def test_findings_that_differ_only_in_figures_are_one() -> None:
+    """With all figures in the order of the GPUs; a common one appears once."""
     found = host_loading.inventory(SHARED)
 
     [taken] = [one for one in found.findings if one.id == "gpu.memory_taken"]
@@ -915,8 +913,8 @@ def test_findings_that_differ_in_figures_alone_are_one() -> None:
     assert render.inventories.text(found).count("inventory --watch before the launch") == 1
 
 
-def test_a_snapshots_case_names_its_cards(capsys: pytest.CaptureFixture[str]) -> None:
-    """By its id, also of a named host; what is no case stays a GPU that is not known, and a GPU's name is a GPU."""
+def test_the_case_of_a_snapshot_names_its_gpus(capsys: pytest.CaptureFixture[str]) -> None:
+    """By its id, also of a recorded host; another word is a GPU's name, or unknown."""
     assert [card.number for card in host_loading.cards("host-8xa100-shared")] == [*range(8)]
     assert {card.node for card in host_loading.cards("host-8xa100-shared@n1,A100-80GB@n2")} == {"n1", "n2"}
     status, _, err = run(capsys, "plan", "Qwen/Qwen3-8B", "--gpus", "host-8xa100-shared")
@@ -958,7 +956,7 @@ def test_a_gpu_is_chosen_by_its_trend_and_its_neighbours(
     expected: int | None,
     said: str,
 ) -> None:
-    """What moves, computes or lacks room is not taken; what is not told never beats what is known."""
+    """GPUs with changes, load or too little memory are excluded; unknown ranks below known."""
     clock = iter(n * 0.01 for n in range(50))
     source = gpu_memory.Recorded(Path(series(tmp_path, *looks)), clock=lambda: next(clock))
     readings = [source.read() for _ in looks]
@@ -969,8 +967,8 @@ def test_a_gpu_is_chosen_by_its_trend_and_its_neighbours(
     assert said in " ".join(one.reason for one in found.ranked)
 
 
-def test_a_watch_without_a_suitable_gpu_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It says so, and of what too little is told."""
+def test_a_watch_without_a_suitable_gpu_exits_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a message, and the GPUs with too few known facts."""
     path = series(tmp_path, {0: (70000.0, 100.0), 1: (None, None)})
 
     status, out, _ = run(capsys, "inventory", "--watch", "--gpu-memory", path)
@@ -980,7 +978,7 @@ def test_a_watch_without_a_suitable_gpu_ends_with_1(tmp_path: Path, capsys: pyte
     assert "Memory or use of GPU 1 is unknown" in out
 
 
-def test_one_look_says_that_it_shows_no_trend() -> None:
+def test_a_single_sample_has_no_trend() -> None:
     """A snapshot can be ranked, too."""
     found = host_loading.inventory(SHARED).recommendation
 
@@ -991,8 +989,8 @@ def test_one_look_says_that_it_shows_no_trend() -> None:
 # ---- a snapshot as --gpus
 
 
-def test_a_snapshot_is_taken_by_every_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """The linter, the planner, a diagnosis, another form, another release."""
+def test_a_snapshot_is_accepted_by_every_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """By lint, plan, diagnose, convert and migrate."""
     script = write(tmp_path, "vllm serve Qwen/Qwen3-8B --host 127.0.0.1 --dtype bfloat16\n", "launch.sh")
     old = write(tmp_path, snapshot({"name": "Tesla T4", "total_mib": 15360, "capability": "7.5"}))
     assert "bfloat16" in run(capsys, "lint", script, "--gpus", old)[1]
@@ -1005,10 +1003,10 @@ def test_a_snapshot_is_taken_by_every_command(capsys: pytest.CaptureFixture[str]
     assert {one["node"] for one in json.loads(out)["gpus"]} == {"node1", "node2"}
 
 
-def test_what_inventory_prints_is_a_snapshot(
+def test_the_output_of_inventory_is_a_snapshot(
     driver: Driver, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Both the file that -o writes and the JSON on standard output; read again they say the same."""
+    """The file of -o and the JSON on standard output; both have the same content when read."""
     driver(readings(), readings())
     path = tmp_path / "here.json"
 
@@ -1025,7 +1023,7 @@ def test_what_inventory_prints_is_a_snapshot(
     assert out.startswith('{\n  "schema": 2,')
 
 
-def test_a_snapshot_comes_from_standard_input(
+def test_a_snapshot_may_come_from_standard_input(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As `-`."""
@@ -1034,8 +1032,8 @@ def test_a_snapshot_comes_from_standard_input(
     assert "CUDA_VISIBLE_DEVICES=4 " in run(capsys, "inventory", "-")[1]
 
 
-def test_what_nvidia_smi_prints_is_read(tmp_path: Path) -> None:
-    """CSV with a head line, with and without units; what it does not support is not told."""
+def test_output_of_nvidia_smi_is_read(tmp_path: Path) -> None:
+    """CSV with a header, with and without units; unsupported fields are unknown."""
     text = (
         "index, name, memory.total [MiB], memory.used [MiB], utilization.gpu [%], compute_cap, temperature.gpu\n"
         "0, NVIDIA A100-SXM4-80GB, 81920 MiB, 36864 MiB, 100 %, 8.0, 61\n"
@@ -1052,8 +1050,8 @@ def test_what_nvidia_smi_prints_is_read(tmp_path: Path) -> None:
     assert (first.number, first.used_gib, second.number, second.used_gib) == (0, 36.0, 1, None)
 
 
-def test_a_card_that_the_catalog_does_not_know_is_planned_with_its_memory(tmp_path: Path) -> None:
-    """As the driver reports it, less what it keeps; without that, no plan can be made."""
+def test_a_gpu_outside_the_catalog_is_planned_with_its_memory(tmp_path: Path) -> None:
+    """As reported by the driver, minus its reserve; without it, no plan is possible."""
     known = {"name": "Weird 9000", "total_mib": 49152, "reserved_mib": 512, "used_mib": 0, "capability": "9.0"}
     path = write(tmp_path, snapshot(known))
 
@@ -1074,12 +1072,12 @@ def test_a_card_that_the_catalog_does_not_know_is_planned_with_its_memory(tmp_pa
 
 
 def cards_of(*used: float | None) -> tuple[HostGpu, ...]:
-    """Cards of which so many GiB are in use."""
+    """GPUs with this many GiB in use."""
     return tuple(HostGpu(catalog.specs().gpu("A100-80GB"), None, number, size) for number, size in enumerate(used))
 
 
-def test_a_plan_counts_what_is_in_use_on_the_cards_that_it_takes(tmp_path: Path) -> None:
-    """A start that asks for more than is free does not fit, with the card and the way out named."""
+def test_a_plan_counts_memory_in_use(tmp_path: Path) -> None:
+    """A launch that requests more than the free memory does not fit; GPU and fix are named."""
     path = write(tmp_path, snapshot({"name": "A100-80GB", "used_mib": 36864}, {"name": "A100-80GB", "used_mib": 2867}))
 
     both = planner.plan_model("Qwen/Qwen3-8B", path, tp=2)
@@ -1096,8 +1094,8 @@ def test_a_plan_counts_what_is_in_use_on_the_cards_that_it_takes(tmp_path: Path)
     assert one.deployment.env["CUDA_VISIBLE_DEVICES"] == "1"
 
 
-def test_a_card_of_which_its_use_is_not_told_leaves_the_answer_open(tmp_path: Path) -> None:
-    """It is neither taken for idle nor for busy, and one that is known to idle goes before it."""
+def test_unknown_memory_in_use_leaves_the_answer_open(tmp_path: Path) -> None:
+    """The GPU counts neither as idle nor as busy, and an idle one ranks before it."""
     path = write(tmp_path, snapshot({"name": "A100-80GB"}, {"name": "A100-80GB", "used_mib": 0}))
 
     assert planner.plan_model("Qwen/Qwen3-8B", path, tp=1).fits is True
@@ -1133,8 +1131,8 @@ def test_exactly_the_share_is_enough(
     assert (found.is_enough, found.free, found.most) == (is_enough, free, most)
 
 
-def test_all_who_reckon_the_share_agree(tmp_path: Path) -> None:
-    """The meaning of a host, the choice of a card, the plan's choice, the plan and the check before a start."""
+def test_all_estimates_of_the_share_agree(tmp_path: Path) -> None:
+    """Finding, choice of a GPU, plan, and the check before a launch."""
     share = room.usual_share()
     assert share is not None
     for used, is_enough in ((81920 * (1 - share) - 1, True), (81920 * (1 - share) + 1, False)):
@@ -1168,15 +1166,15 @@ def test_all_who_reckon_the_share_agree(tmp_path: Path) -> None:
         } == {is_enough}
 
 
-def test_free_cards_come_first_host_by_host() -> None:
-    """The least in use, then those of which it is not told; cards that were named stay where they are."""
+def test_free_gpus_are_first_host_by_host() -> None:
+    """Least memory in use first, unknown ones last; explicitly listed GPUs keep their order."""
     assert [card.number for card in requests.freest_first(cards_of(9.0, None, 0.0, 3.0))] == [2, 3, 0, 1]
     named = catalog.specs().gpus("A100-80GB@b,RTX3090@a")
     assert requests.freest_first(named) == named
 
 
-def test_files_of_a_plan_name_the_cards_that_were_chosen() -> None:
-    """Scripts and compose files as well."""
+def test_files_of_a_plan_list_the_selected_gpus() -> None:
+    """In scripts and compose files."""
     asked = planner.request("Qwen/Qwen3-8B", SHARED, tp=1)
 
     made = planner.deployed(asked, planner.plan(asked))
@@ -1234,10 +1232,10 @@ def test_files_of_a_plan_name_the_cards_that_were_chosen() -> None:
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, str) else "",
 )  # fmt: skip
-def test_a_damaged_snapshot_is_refused_in_one_line(
+def test_a_damaged_snapshot_is_rejected_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | Mapping[str, Any], said: str
 ) -> None:
-    """As --gpus it is exit 2, with the file, what is wrong and what to do; standard output stays empty."""
+    """With --gpus: exit 2, the file, the error and a fix, and no output."""
     status, out, err = run(capsys, "plan", "Qwen/Qwen3-8B", "--gpus", write(tmp_path, text))
 
     assert (status, out, err.count("\n")) == (2, "", 1)
@@ -1245,7 +1243,7 @@ def test_a_damaged_snapshot_is_refused_in_one_line(
     assert str(tmp_path / "host.json") in err
 
 
-def test_what_is_no_snapshot_at_all_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_input_that_is_not_a_snapshot_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder, a file that is not there, a program, a recorded log."""
     (tmp_path / "binary.json").write_bytes(b"\x7fELF" + bytes(500))
     for name in (str(tmp_path), str(tmp_path / "gone.json"), str(tmp_path / "binary.json"), "autoglm-3090-video-oom"):
@@ -1255,7 +1253,7 @@ def test_what_is_no_snapshot_at_all_is_refused(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_the_recommended_gpu_is_a_step() -> None:
-    """Its figures and how to choose it; a recorded host is named, as it is not the reader's own."""
+    """With its figures and how to select it; a recorded host is named as such."""
     shared = host_loading.inventory("host-8xa100-shared")
     step, here_step = render.inventories.recommended(shared, snapshot="x"), render.inventories.recommended(shared)
 
@@ -1303,8 +1301,8 @@ def test_hostile_names_are_shown_harmless(tmp_path: Path, capsys: pytest.Capture
     assert not set("\x1b\x07\u202e") & {*err}
 
 
-def test_secrets_of_somebody_else_s_snapshot_are_hidden(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever wrote it may not have replaced them."""
+def test_secrets_in_a_foreign_snapshot_are_hidden(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its writer may not have replaced them."""
     process = {"pid": 7, "command": f"vllm serve m --hf-token {TOKEN}"}
     path = write(tmp_path, snapshot({"name": f"A100-80GB {TOKEN}", "total_mib": 81920, "processes": [process]}))
 
@@ -1334,7 +1332,7 @@ def test_secrets_of_somebody_else_s_snapshot_are_hidden(tmp_path: Path, capsys: 
         ("--watch --gpu-memory /nowhere", "/nowhere"),
     ],
 )
-def test_a_wrong_request_is_told(capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:
+def test_an_invalid_request_is_rejected(capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:
     """One line, exit 2."""
     status, out, err = run(capsys, "inventory", *line.split())
 
@@ -1344,5 +1342,5 @@ def test_a_wrong_request_is_told(capsys: pytest.CaptureFixture[str], line: str, 
 
 @pytest.fixture(autouse=True)
 def _state(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No state of the user's is looked at."""
+    """Use an empty state folder instead of the user's."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))

@@ -1,4 +1,4 @@
-"""What earlier launches left: found with the proof of whose it is, removed when that is asked for, and nothing else."""
+"""Leftovers of earlier launches: found with proof of their owner, and removed on request."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from vllm_runbooks.host.processes import TAG
 
 @pytest.fixture
 def starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of guarded starts."""
+    """The folder of supervised launches."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     return tmp_path / "vllm-runbooks" / "starts"
 
 
 def write(starts: Path, id_: str, guard: int, segments: dict[str, int] | None = None, **of_guard: Any) -> None:
-    """The record of a start; `of_guard` is what differs in what its guard wrote of itself."""
+    """Write the record of a launch; `of_guard` replaces facts about its supervisor."""
     folder = starts / id_
     folder.mkdir(parents=True)
     record = json.loads(leftovers.written(id_, guard, segments or {}))
@@ -66,10 +66,8 @@ def segment() -> Iterator[str]:
     (leftovers.SHARED / name).unlink(missing_ok=True)
 
 
-def test_a_process_of_a_dead_guard_is_proven_and_one_of_a_live_guard_is_none(
-    starts: Path, gone: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It is ended on request; the live one, and what carries no mark, stays."""
+def test_a_process_of_a_dead_supervisor_is_proven(starts: Path, gone: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is ended on request; those of a live supervisor, and unmarked ones, stay."""
     write(starts, "dead1", gone)
     write(starts, "live1", os.getpid())
     with sleeper("dead1") as left, sleeper("live1") as lives, sleeper("other") as other:
@@ -105,10 +103,10 @@ def test_a_segment_is_proven_by_its_inode(starts: Path, gone: int, segment: str)
 
 
 @pytest.mark.parametrize("elsewhere", [{"namespace": 1}, {"namespace": None}, {"boot": None}])
-def test_nothing_of_a_guard_that_cannot_be_seen_is_proven(
+def test_nothing_is_proven_about_a_supervisor_that_cannot_be_seen(
     starts: Path, gone: int, segment: str, elsewhere: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It ran in another process namespace, where its number may be alive; where, is told."""
+    """Its number may be in use in another process namespace, which is named."""
     write(starts, "other1", gone, {segment: leftovers.segments()[segment]}, **elsewhere, host="box7")
     write(starts, "outer1", gone)
     with sleeper("outer1:other1") as left:
@@ -124,8 +122,8 @@ def test_nothing_of_a_guard_that_cannot_be_seen_is_proven(
     assert not leftovers.is_over(starts / "other1")
 
 
-def test_a_clock_that_is_set_ends_no_guard(starts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the kernel says of the boot moves with it, as NTP moves it; nothing that runs is gone."""
+def test_a_changed_clock_ends_no_supervisor(starts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's boot time changes with the clock, e.g. by NTP, and running processes stay."""
     booted = psutil.boot_time()
     write(starts, "live2", os.getpid())
     with sleeper("live2") as lives:
@@ -137,8 +135,8 @@ def test_a_clock_that_is_set_ends_no_guard(starts: Path, monkeypatch: pytest.Mon
     assert not leftovers.is_over(starts / "live2")
 
 
-def test_whoever_has_the_number_of_a_guard_now_is_not_the_guard() -> None:
-    """To the tick: nothing is taken for it that began a hundredth of a second beside it."""
+def test_a_reused_process_number_is_not_the_supervisor() -> None:
+    """A process that began a hundredth of a second later is another one."""
     mine = owners.written()
     assert owners.state(mine) is Owner.ALIVE
     assert owners.state(mine | {"ticks": mine["ticks"] + 1}) is Owner.GONE
@@ -154,13 +152,13 @@ def test_a_process_may_be_named_like_its_own_state() -> None:
         assert owners.state(before) is Owner.ALIVE
         one.kill()
         os.waitid(os.P_PID, one.pid, os.WEXITED | os.WNOWAIT)
-        assert owners.state(before) is Owner.GONE  # nobody has taken notice yet
+        assert owners.state(before) is Owner.GONE  # no process has reacted yet
 
 
-def test_a_guard_that_the_system_does_not_tell_of_is_not_gone(
+def test_a_hidden_supervisor_is_not_considered_ended(
     starts: Path, gone: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of another user is seen where /proc is mounted with hidepid; a number that is free is still certain."""
+    """With hidepid, /proc hides other users' processes; a free number is still certain."""
     write(starts, "hidden1", os.getpid())
     write(starts, "dead6", gone)
     hidden = tmp_path / "proc"
@@ -171,7 +169,7 @@ def test_a_guard_that_the_system_does_not_tell_of_is_not_gone(
         assert leftovers.is_over(starts / "dead6")
 
 
-def test_what_an_earlier_release_wrote_of_a_guard_proves_only_that_its_number_is_free(starts: Path, gone: int) -> None:
+def test_records_of_earlier_releases_prove_only_a_free_number(starts: Path, gone: int) -> None:
     """It wrote the time by a clock that may have been set since."""
     write(starts, "earlier1", os.getpid())
     write(starts, "earlier2", gone)
@@ -190,8 +188,8 @@ def test_what_an_earlier_release_wrote_of_a_guard_proves_only_that_its_number_is
     assert [leftovers.is_over(starts / name) for name in ("earlier1", "earlier2")] == [False, True]
 
 
-def test_nothing_of_another_boot_is_here(starts: Path, segment: str) -> None:
-    """Whatever has its names, numbers and marks by now: its own is gone with the boot."""
+def test_nothing_from_another_boot_counts(starts: Path, segment: str) -> None:
+    """Its processes ended with that boot, whatever has their names and numbers now."""
     write(starts, "before1", os.getpid(), {segment: leftovers.segments()[segment]}, boot="another")
     found = {each.name: each for each in leftovers.find_leftovers(starts)}
 
@@ -200,8 +198,8 @@ def test_nothing_of_another_boot_is_here(starts: Path, segment: str) -> None:
     assert leftovers.is_over(starts / "before1")
 
 
-def test_a_record_that_is_damaged_is_none(starts: Path, gone: int) -> None:
-    """Whatever it holds, the others are read."""
+def test_a_damaged_record_is_ignored(starts: Path, gone: int) -> None:
+    """The others are read."""
     write(starts, "good", gone)
     for number, text in enumerate(
         ["", "[]", "{}", '{"guard": {"pid": "x"}}', '{"guard": {"pid": 1}, "id": 1}', "[" * 9**5]
@@ -215,8 +213,8 @@ def test_a_record_that_is_damaged_is_none(starts: Path, gone: int) -> None:
     assert found[f"{left.pid}"].is_proven
 
 
-def test_nothing_else_is_removed_in_its_place(starts: Path, gone: int, segment: str) -> None:
-    """A process number or a name that was given to another meanwhile."""
+def test_a_reused_number_or_name_is_not_removed(starts: Path, gone: int, segment: str) -> None:
+    """Another owner may have taken a process number or name in the meantime."""
     write(starts, "dead4", gone)
     with sleeper("dead4") as left:
         one = next(each for each in leftovers.find_leftovers(starts) if each.name == f"{left.pid}")
@@ -232,8 +230,8 @@ def test_nothing_else_is_removed_in_its_place(starts: Path, gone: int, segment: 
     assert (leftovers.SHARED / segment).exists()
 
 
-def test_a_name_that_is_no_leftover_is_refused(starts: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever it is: process 1, a path."""
+def test_a_name_that_is_not_a_leftover_is_rejected(starts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For example process 1, or a path."""
     assert not starts.exists()
     for name in ("1", "../../etc/passwd", ""):
         status, out, err = run(capsys, "leftovers", "--remove", name)

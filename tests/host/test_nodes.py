@@ -1,4 +1,4 @@
-"""Several nodes compared: every recorded misconfiguration found, nothing unknown passed, hostile snapshots refused."""
+"""Comparing nodes: every recorded error is found, unknown is not a pass, bad input is rejected."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _text(case: str) -> str:
 
 
 def pair(*changes: Change, case: str = PAIR) -> CheckedCluster:
-    """The healthy pair, or another case, with what differs from it."""
+    """The healthy pair or another case, with some facts replaced."""
     data = json.loads(_text(case))
     for change in changes:
         change(data)
@@ -62,7 +62,7 @@ def checked(data: dict[str, Any], model: str = "") -> CheckedCluster:
 
 
 def shown(found: CheckedCluster) -> str:
-    """What a pipe gets of the nodes."""
+    """The output for a pipe."""
     return styled.plain(render.clusters.view(found))
 
 
@@ -95,9 +95,9 @@ def _node(data: dict[str, Any], number: int = 1) -> dict[str, Any]:
 
 
 @in_one_test("case", CASES)
-def test_every_recorded_cluster_shows_what_was_written_down_beforehand(case: str) -> None:
-    """A case's findings are those that it expects, all of them and no others."""
-    judged = cases.verdict(sources.load(case))
+def test_every_recorded_cluster_has_its_expected_findings(case: str) -> None:
+    """All findings of the case, and no others."""
+    judged = cases.judge(sources.load(case))
 
     assert (judged.verdict.value, judged.reason[:11]) == ("pass", "as expected"), judged.reason
 
@@ -153,8 +153,8 @@ UNKNOWN: dict[str, Change] = {
 
 
 @in_one_test("what", UNKNOWN)
-def test_what_was_not_measured_is_never_a_pass(what: str) -> None:
-    """Each fact that is missing is named, with its nodes, and the answer is open instead of good."""
+def test_an_unmeasured_fact_is_never_a_pass(what: str) -> None:
+    """It is named with its nodes, and the result is open."""
     found = pair(UNKNOWN[what])
 
     assert found.ok is None, ids(found)
@@ -264,7 +264,7 @@ def test_each_misconfiguration_is_named_with_its_node_and_its_values(what: str) 
     assert found.ok is (said[0].severity is Severity.HINT)
 
 
-def test_every_rule_is_shown_by_a_case_or_a_test_and_stands_on_its_page() -> None:
+def test_every_rule_has_a_case_or_a_test_and_is_documented() -> None:
     """None is left that nothing fires; the table of the page has each with its severity; symptoms are known ones."""
     shown = {id_ for _, id_, _, _ in WRONG.values()}
     for case in CASES:
@@ -281,8 +281,8 @@ def test_every_rule_is_shown_by_a_case_or_a_test_and_stands_on_its_page() -> Non
     }
 
 
-def test_of_many_nodes_the_odd_one_is_named() -> None:
-    """Where most agree the finding is about the node that does not; where nobody has most, about all."""
+def test_the_deviating_one_of_many_nodes_is_named() -> None:
+    """A majority makes the other node the finding; without one all are named."""
     data = json.loads(_text(PAIR))
     third = copy.deepcopy(data["nodes"][1])
     third["name"] = "node-c"
@@ -297,8 +297,8 @@ def test_of_many_nodes_the_odd_one_is_named() -> None:
     assert "2.59.0 (differs)" in text
 
 
-def test_the_interface_is_taken_from_what_was_measured() -> None:
-    """With two networks that both lead there the faster is taken, whatever the node had; a shared address never is."""
+def test_the_interface_follows_from_the_measurement() -> None:
+    """Of two connected networks the faster is used, never a shared address."""
 
     def both_open(data: dict[str, Any]) -> None:
         for each in data["connections"]:
@@ -322,8 +322,8 @@ def test_the_interface_is_taken_from_what_was_measured() -> None:
     assert {each.variables["GLOO_SOCKET_IFNAME"] for each in pair(docker).environments} == {"eth0"}
 
 
-def test_nccl_gets_a_whole_name_where_a_prefix_would_name_two() -> None:
-    """NCCL reads `eth0` as the beginning of names; beside an eth01 it gets `=eth0`, and Gloo `eth0`."""
+def test_nccl_has_a_full_name_if_a_prefix_is_ambiguous() -> None:
+    """NCCL matches prefixes: with eth01 present it needs `=eth0`, while Gloo needs `eth0`."""
     (first, second) = pair(
         lambda data: _node(data)["interfaces"].append({"name": "eth01", "addresses": []})
     ).environments
@@ -333,8 +333,8 @@ def test_nccl_gets_a_whole_name_where_a_prefix_would_name_two() -> None:
 
 
 @pytest.mark.parametrize("name", ["eth0;reboot", "$(id)", "-x", "a b", "x" * 40])
-def test_no_environment_is_made_of_a_name_that_no_interface_has(name: str) -> None:
-    """A name from outside that could mean something to a shell is put into no environment."""
+def test_an_invalid_interface_name_is_not_used(name: str) -> None:
+    """A foreign name with shell syntax is written to no environment."""
 
     def change(data: dict[str, Any]) -> None:
         _node(data)["interfaces"][1]["name"] = name
@@ -343,7 +343,7 @@ def test_no_environment_is_made_of_a_name_that_no_interface_has(name: str) -> No
     assert [each.node for each in pair(change).environments] == ["node-a"]
 
 
-def test_a_node_that_reaches_nobody_is_the_one_that_is_named() -> None:
+def test_an_isolated_node_is_the_one_that_is_named() -> None:
     """Of three nodes, one cut off both ways: every finding about the network is about that one."""
     names = ["a", "b", "c"]
     data = json.loads(_text(PAIR))
@@ -361,8 +361,8 @@ def test_a_node_that_reaches_nobody_is_the_one_that_is_named() -> None:
     assert {each.nodes for each in said} == {("node-c",)}
 
 
-def test_a_model_is_compared_only_where_one_was_asked_for() -> None:
-    """Without a word about a model none is missing; a path that was asked for and not looked at is not a pass."""
+def test_a_model_is_compared_only_on_request() -> None:
+    """Without a request none is missing; a requested path that was not read is not a pass."""
     data = json.loads(_text(PAIR))
     assert checked(data, "/models/Qwen3-8B").ok is True
     assert checked(data, "/models/other").unmeasured[0].fact == "the model /models/other"
@@ -372,8 +372,8 @@ def test_a_model_is_compared_only_where_one_was_asked_for() -> None:
     assert checked(data, "/models/Qwen3-8B").ok is None
 
 
-def test_python_matters_less_without_ray() -> None:
-    """It is Ray that refuses another Python: without one the difference is degraded."""
+def test_the_python_version_matters_less_without_ray() -> None:
+    """Only Ray rejects another Python; without it the finding is "degraded"."""
 
     def change(data: dict[str, Any]) -> None:
         for node in data["nodes"]:
@@ -385,8 +385,8 @@ def test_python_matters_less_without_ray() -> None:
     assert (said.id, said.severity) == ("nodes.python_differs", Severity.DEGRADED)
 
 
-def test_vllm_is_known_by_each_name_that_it_is_packaged_under() -> None:
-    """A build for CPUs is compared as any other, and is not taken for none."""
+def test_vllm_is_found_under_each_of_its_package_names() -> None:
+    """A CPU build is compared like any other."""
 
     def change(data: dict[str, Any]) -> None:
         for node, version in zip(data["nodes"], ("0.32.0", "0.31.0"), strict=True):
@@ -397,7 +397,7 @@ def test_vllm_is_known_by_each_name_that_it_is_packaged_under() -> None:
     assert said.text == "vLLM differs: 0.32.0 on node-a; 0.31.0 on node-b"
 
 
-def test_a_network_that_is_left_out_of_the_proxy_is_no_finding() -> None:
+def test_a_network_excluded_from_the_proxy_has_no_finding() -> None:
     """By its address, its beginning, or its network; another network is."""
     for without, is_wrong in (("10.77.0.1", False), ("10.77.*", False), ("10.0.0.0/8", False), ("10.9.0.0/16", True)):
         found = ids(pair(env(1, http_proxy="http://proxy:3128", no_proxy=f"localhost,{without}")))
@@ -444,8 +444,8 @@ def test_hostile_words_are_shown_and_do_nothing() -> None:
     assert "\x1b" not in shown(found)
 
 
-def test_what_differs_is_marked_by_a_word() -> None:
-    """In a notebook the odd value has a word beside its ground; ways that are blocked say how."""
+def test_differences_are_marked_with_a_word() -> None:
+    """In a notebook, in addition to the color; blocked connections have their reason."""
     found = pair(
         lambda data: _node(data)["inventory"]["packages"].update(vllm="0.31.0"),
         ways("node-b", "dropped", uses=("torch",)),
@@ -457,8 +457,8 @@ def test_what_differs_is_marked_by_a_word() -> None:
     assert "(differs)" not in render.clusters.nodes(pair()).plain
 
 
-def test_a_comparison_names_what_differs_and_what_is_wrong() -> None:
-    """The fact with its values by node, then the findings; of nodes that are alike that nothing differs."""
+def test_a_comparison_names_differences_and_findings() -> None:
+    """The fact with its values by node, then the findings; equal nodes have a sentence."""
     found = pair(lambda data: _node(data)["inventory"]["packages"].update(vllm="0.31.0"))
     step, alike = render.clusters.comparison(found), render.clusters.comparison(pair())
 
@@ -470,8 +470,8 @@ def test_a_comparison_names_what_differs_and_what_is_wrong() -> None:
     assert render.clusters.comparison("no nodes") is None
 
 
-def test_connections_that_are_not_open_are_named_with_what_follows() -> None:
-    """From which node to which, and that a launch hangs; where nobody measured, how to measure."""
+def test_closed_connections_are_named_with_their_effect() -> None:
+    """From and to which node, and that a launch hangs; unmeasured ones have a command."""
     closed = render.clusters.ways(pair(ways("node-b", "dropped", uses=("torch",))))
     opened, unknown = render.clusters.ways(pair()), render.clusters.ways(node_loading.nodes("cluster-3090-h800"))
 
@@ -487,8 +487,8 @@ def test_connections_that_are_not_open_are_named_with_what_follows() -> None:
     assert render.clusters.ways("no nodes") is None
 
 
-def test_the_text_tells_all_there_is() -> None:
-    """Findings with effect and remedy, the matrix, what differs, the environments, what was not measured."""
+def test_the_text_has_all_results() -> None:
+    """Findings with effect and fix, matrix, differences, environments, unmeasured facts."""
     text = shown(pair(lambda data: data.pop("collectives"), case="cluster-port-dropped"))
 
     for words in (
@@ -503,10 +503,8 @@ def test_the_text_tells_all_there_is() -> None:
     assert re.search(r"WHAT DIFFERS\nfact .*\nvLLM +0\.32\.0: node-a; 0\.31\.0: node-b +yes\n", different), different
 
 
-def test_the_document_is_as_its_schema_says_and_is_read_again(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """`--format json` is valid, and reads as a snapshot to the same findings; so does what `--out` keeps."""
+def test_the_document_matches_its_schema_and_can_be_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """`--format json` and the file of `--out` are snapshots with the same findings."""
     schema = json.loads((folders.catalog_dir() / "schema" / "cluster.json").read_text("utf-8"))
     kept = tmp_path / "kept.json"
     validator = jsonschema.validators.validator_for(schema)(schema)
@@ -521,8 +519,8 @@ def test_the_document_is_as_its_schema_says_and_is_read_again(
             assert json.loads(run(capsys, "cluster", "check", str(tmp_path / again), "--format", "json")[1]) == data
 
 
-def test_what_was_not_measured_is_told_of_the_nodes_that_lack_it() -> None:
-    """In a notebook, of one node by its name, and of all at once."""
+def test_unmeasured_facts_are_listed_by_node() -> None:
+    """In a notebook: one node by name, or all of them together."""
     found = pair(lambda data: data.pop("collectives"), lambda data: _node(data).pop("clock_offset_s"))
     text = render.clusters.findings(found).plain
 
@@ -530,8 +528,8 @@ def test_what_was_not_measured_is_told_of_the_nodes_that_lack_it() -> None:
     assert "Of all nodes: whether an all-reduce by Gloo and NCCL runs over all nodes" in text
 
 
-def test_what_makes_an_ok_worth_little_is_said_with_it() -> None:
-    """No card anywhere stands in the headline; that no model was looked at stands below it."""
+def test_limits_of_an_ok_are_stated() -> None:
+    """A cluster without GPUs in the headline, an unchecked model below it."""
     found = pair(
         lambda data: [node["inventory"].update(gpus=[], no_gpus_reason="no driver") for node in data["nodes"]],
         lambda data: [node.pop("model") for node in data["nodes"]],
@@ -557,8 +555,8 @@ def test_what_makes_an_ok_worth_little_is_said_with_it() -> None:
         ("no answer within 25 s", "fix the reported problem on that node"),
     ],
 )
-def test_a_node_that_could_not_be_asked_has_a_remedy_of_its_own(why: str, do: str) -> None:
-    """By its reason; a reason that is not known leaves it to the reader."""
+def test_a_node_without_an_answer_has_its_own_fix(why: str, do: str) -> None:
+    """By the reason, and none for an unknown reason."""
     found = pair(lambda data: data.update(unread=[{"name": "node-c", "reason": why}]))
 
     assert [each.id for each in found.findings] == ["nodes.unread"]
@@ -584,7 +582,7 @@ def test_a_collective_that_failed_as_advised_is_not_answered_by_the_same_advice(
     assert "set each node's own variables" in otherwise.do
 
 
-def test_why_a_collective_did_not_run_is_told_with_what_to_do() -> None:
+def test_a_failed_collective_has_its_cause_and_a_fix() -> None:
     """By the rank that could not begin, not by the one that waited for it."""
 
     def change(data: dict[str, Any]) -> None:
@@ -596,7 +594,7 @@ def test_why_a_collective_did_not_run_is_told_with_what_to_do() -> None:
     assert "(node-b: /usr/bin/python3 has no torch; name the Python that vLLM runs with (--python))" in text
 
 
-def test_of_many_nodes_the_table_has_those_with_trouble(tmp_path: Path) -> None:
+def test_the_table_of_many_nodes_lists_those_with_problems(tmp_path: Path) -> None:
     """The fault is at the 41st of 50, and not among the first that fit."""
     many(50, tmp_path)
     names = [f"node-{number:04}" for number in range(50)]
@@ -617,8 +615,8 @@ def test_of_many_nodes_the_table_has_those_with_trouble(tmp_path: Path) -> None:
     assert "node-0007" in str(render.clusters.nodes(found))
 
 
-def test_nodes_of_several_files_are_put_together(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """A folder of nodes and hosts is one cluster; a collective over some of them says nothing of all."""
+def test_nodes_of_several_files_are_combined(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A folder of nodes and hosts is one cluster; a partial collective proves nothing for all."""
     data = json.loads(_text(PAIR))
     for node in data["nodes"]:
         (tmp_path / f"{node['name']}.json").write_text(json.dumps({"schema": 2, **node}))
@@ -634,8 +632,8 @@ def test_nodes_of_several_files_are_put_together(capsys: pytest.CaptureFixture[s
     assert out.startswith("UNKNOWN  3 nodes: node-a, node-b and spare · ")
 
 
-def test_a_node_may_be_written_by_hand() -> None:
-    """It says so as a cluster does, and what is made of it does as well."""
+def test_a_node_may_be_written_manually() -> None:
+    """It is marked as such, like a cluster and its results."""
     node = {"schema": 2, "kind": "node", "name": "a", "constructed": True, "source": "field notes"}
     found = clusters.read([("a.json", json.dumps(node)), ("b.json", json.dumps({**node, "name": "b"}))])
 
@@ -643,8 +641,8 @@ def test_a_node_may_be_written_by_hand() -> None:
     assert clusters.read([("a.json", json.dumps(node))]).source == "field notes"
 
 
-def test_one_damaged_file_of_a_folder_is_a_node_that_could_not_be_read(tmp_path: Path) -> None:
-    """The rest goes on; where nothing is left, or the file was named itself, it is refused."""
+def test_a_damaged_file_in_a_folder_is_an_unreadable_node(tmp_path: Path) -> None:
+    """Others are read; if none remains, or the file itself was named, it is an error."""
     (tmp_path / "bad.json").write_text('{"schema": 2,')
     with pytest.raises(InputError, match="invalid JSON"):
         rb.nodes(str(tmp_path))
@@ -700,10 +698,10 @@ BAD: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_what_is_no_snapshot_is_refused_in_one_line(
+def test_input_that_is_not_a_snapshot_is_rejected_in_one_line(
     what: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Exit status 2, nothing on standard output, one line that names the file and what is wrong with it."""
+    """Exit status 2, no output, and one line with the file and the error."""
     text, words = BAD[what]
     path = tmp_path / "nodes.json"
     path.write_text(text)
@@ -715,7 +713,7 @@ def test_what_is_no_snapshot_is_refused_in_one_line(
     assert "\x1b" not in err
 
 
-def test_requests_that_cannot_be_read_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_invalid_requests_are_rejected(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """No snapshot, a folder without any, a name of nothing, a case of something else: one line each."""
     for arguments, words in (
         ((), "No nodes: use --ray ADDRESS, --hosts FILE, or nodes recorded"),
@@ -734,7 +732,7 @@ def test_requests_that_cannot_be_read_are_refused(capsys: pytest.CaptureFixture[
         assert words in err
 
 
-def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_standard_input_can_be_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """`-` is a snapshot that is piped in."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(_text(PAIR).encode())))
 
@@ -743,7 +741,7 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 
 
 def test_a_case_of_nodes_is_checked(tmp_path: Path) -> None:
-    """It may expect findings alone, known ones, and its file has to be nodes; diagnose says whose it is."""
+    """It may only expect known findings of nodes; diagnose names the right command."""
     good = {"id": "x", "title": "t", "source": "s", "files": ["cluster.json"]}
     (tmp_path / "cluster.json").write_text(_text(PAIR))
     for expect, words in (
@@ -758,8 +756,8 @@ def test_a_case_of_nodes_is_checked(tmp_path: Path) -> None:
         diagnosing.diagnose(sources.load(PAIR))
 
 
-def test_a_verdict_without_a_case_is_on_what_is_wrong() -> None:
-    """Pass where nothing is, fail with the first fault, fail with the first thing that was not measured."""
+def test_a_verdict_without_a_case_is_about_problems() -> None:
+    """Pass without problems; fail with the first problem or unmeasured fact."""
     evidence = sources.paste("x")
     judged = [
         node_loading.nodes_verdict(found, evidence)
@@ -774,7 +772,7 @@ def test_a_verdict_without_a_case_is_on_what_is_wrong() -> None:
 
 
 def many(count: int, folder: Path) -> None:
-    """So many nodes in a file each, one of them with another Ray."""
+    """This many nodes, each in a file, one of them with another Ray."""
     node = json.loads(_text(PAIR))["nodes"][0]
     node["inventory"]["gpus"] = [{**node["inventory"]["gpus"][0], "index": n} for n in range(8)]
     node["environment"].update({f"NCCL_X{n}": str(n) for n in range(15)})
@@ -786,8 +784,8 @@ def many(count: int, folder: Path) -> None:
         (folder / f"{name}.json").write_text(json.dumps({"schema": 2, **node, "name": name, "hostname": name}))
 
 
-def test_the_same_wrong_on_many_nodes_is_one_finding(tmp_path: Path) -> None:
-    """An interface that is not there, a name that stands for a loopback, a model that is missing, a proxy."""
+def test_the_same_problem_on_many_nodes_is_one_finding(tmp_path: Path) -> None:
+    """A missing interface, a name for a loopback address, a missing model, a proxy."""
     many(100, tmp_path)
     for path in tmp_path.glob("*.json"):
         node = json.loads(path.read_text("utf-8"))
@@ -805,8 +803,8 @@ def test_the_same_wrong_on_many_nodes_is_one_finding(tmp_path: Path) -> None:
     assert all("node-0000, node-0001, node-0002 and 97 more" in each.text for each in found)
 
 
-def test_a_hundred_nodes_are_told_in_few_words(tmp_path: Path) -> None:
-    """One finding about the odd one, not one for each; the view names some nodes and counts the rest."""
+def test_a_hundred_nodes_have_a_short_report(tmp_path: Path) -> None:
+    """One finding about the deviating node; the view names some nodes and counts the rest."""
     many(100, tmp_path)
     found = rb.nodes(str(tmp_path))
     (said,) = [each for each in found.findings if each.severity is Severity.FATAL]
@@ -829,8 +827,8 @@ def test_a_thousand_nodes_take_seconds_and_little_memory(tmp_path: Path) -> None
     assert done.peak_mib * 2**20 < 500e6
 
 
-def test_a_record_of_nodes_keeps_what_was_measured() -> None:
-    """What is read equals what was written: no field is lost on the way."""
+def test_a_record_of_nodes_keeps_all_measurements() -> None:
+    """No field is lost in a round trip."""
     found = clusters.read([("nodes.json", _text(PAIR))])
     again = clusters.read([("nodes.json", render.clusters.snapshot_json(found))])
 
@@ -838,8 +836,8 @@ def test_a_record_of_nodes_keeps_what_was_measured() -> None:
     assert again == found
 
 
-def test_a_collective_that_could_not_be_tried_over_one_backend_is_no_pass() -> None:
-    """Gloo ran and NCCL had no card to run on: that is not known, and said of the nodes."""
+def test_a_collective_over_only_one_backend_is_not_a_pass() -> None:
+    """Gloo ran, and NCCL had no GPU: the result is unknown, and the nodes are named."""
     found = node_loading.read_nodes(["cluster-healthy-pair"])
     gloo = next(each for each in found.collectives or () if each.backend == "gloo")
     nccl = replace(gloo, backend="nccl", ranks=tuple(replace(rank, state=RankState.NOT_STARTED) for rank in gloo.ranks))

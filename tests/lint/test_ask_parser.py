@@ -1,4 +1,4 @@
-"""The program that asks an installed vLLM answers with verdicts, or says by its exit status why it cannot."""
+"""The program that runs an installed vLLM's parser prints verdicts, or exits with a reason."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _asked(request: str, folder: Path | None = None) -> subprocess.CompletedProc
 
 @pytest.mark.parametrize("entry", ["serve", "api_server"])
 def test_each_command_gets_its_verdict(tmp_path: Path, entry: str) -> None:
-    """Stage, error and message of each command, in order, and nothing else on standard output."""
+    """Stage, error and message of each command in order, and no other output."""
     for name, text in _MODULES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -69,13 +69,13 @@ def test_each_command_gets_its_verdict(tmp_path: Path, entry: str) -> None:
 @pytest.mark.parametrize(
     "request_text", ["", "{}", "[]", '{"entry": "x", "commands": []}', '{"entry": "serve", "commands": [[1]]}']
 )
-def test_a_request_that_cannot_be_read_ends_with_2(request_text: str) -> None:
-    """One line says so, and standard output stays empty."""
+def test_an_unreadable_request_exits_with_2(request_text: str) -> None:
+    """With a one-line error and no output."""
     done = _asked(request_text)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
-def test_a_python_without_vllm_ends_with_3() -> None:
-    """One line says what is missing."""
+def test_a_python_without_vllm_exits_with_3() -> None:
+    """The one-line error names the missing package."""
     done = _asked('{"entry": "serve", "commands": [["m"]]}')
     assert (done.returncode, done.stdout, "vllm" in done.stderr.splitlines()[-1]) == (3, "", True)

@@ -46,8 +46,8 @@ def test_a_text_without_problems_is_green_and_one_without_a_launch_is_not() -> N
     assert none.sentence == "No vLLM launch found; nothing was checked."
 
 
-def test_warnings_alone_are_amber() -> None:
-    """What launches is no failure; the remark is only counted."""
+def test_a_result_with_only_warnings_is_amber() -> None:
+    """A working launch is not a failure; the style remark is only counted."""
     record = rb.render.issue_summaries.summarize(linted("vllm serve m\n"), "a.sh")
 
     assert (record.state, record.tone) == ("1 WARNING", Tone.WARN)
@@ -55,7 +55,7 @@ def test_warnings_alone_are_amber() -> None:
     assert (record.fix.change, record.fix.command) == ("Decide on 1 problem yourself (line 1).", "")
 
 
-def test_text_of_a_script_is_no_markup() -> None:
+def test_text_of_a_script_is_escaped() -> None:
     """In the summary and in the steps."""
     found = linted("vllm serve m --host 127.0.0.1 --x='<script>'\n")
     steps = rb.render.issue_steps
@@ -66,8 +66,8 @@ def test_text_of_a_script_is_no_markup() -> None:
     assert "<b>a.sh" not in shown
 
 
-def test_the_steps_list_errors_then_what_is_left_to_decide() -> None:
-    """Errors with their places; below the corrected text the warnings that it leaves."""
+def test_the_steps_list_errors_then_open_warnings() -> None:
+    """Errors with their places; after the corrected text, the remaining warnings."""
     found = rb.lint_commands(rb.load("copied-launch-script"), gpus="8xRTX3090")
     problems, correction = rb.render.issue_steps.problems(found), rb.render.issue_steps.correction(found)
 
@@ -80,8 +80,8 @@ def test_the_steps_list_errors_then_what_is_left_to_decide() -> None:
     assert [each.fact.partition(":")[0] for each in correction[1:]] == [f"Line {n}" for n in (6, 11, 12, 14, 16)]
 
 
-def test_a_text_with_warnings_alone_lists_them_once() -> None:
-    """As its problems, and not again as what is left."""
+def test_a_text_with_only_warnings_lists_them_once() -> None:
+    """As its issues, not again as remaining ones."""
     found = linted("vllm serve m\n")
 
     assert len(rb.render.issue_steps.problems(found)) == 1
@@ -89,8 +89,8 @@ def test_a_text_with_warnings_alone_lists_them_once() -> None:
     assert rb.render.issue_steps.problems(linted("vllm serve m --host 127.0.0.1\n")) == []
 
 
-def test_a_move_names_what_changes() -> None:
-    """The problems for that release, and its changed defaults."""
+def test_a_migration_names_its_changes() -> None:
+    """The issues for that release, and its changed defaults."""
     moved = rb.migrate_commands(rb.load("copied-launch-script"), to="latest", gpus="8xRTX3090")
     text = rb.render.issue_steps.migration(moved)
 

@@ -1,4 +1,4 @@
-"""Ways out are the command that was given, edited where it stands, without its secrets, or none at all."""
+"""Fixes are the given command with edits and without secrets, or none."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ NUMA = "numactl --cpunodebind=0 --membind=0 /opt/venv/bin/vllm serve m --port 80
             "ARGS='--port 1'\nvllm serve m $ARGS --max-model-len 4096\n",
         ),
         (UNIT, CONTEXT, UNIT.replace("serve m", "serve m --max-model-len 4096")),
-        # What is wrong in it is mended first, so that the change meets the option that was meant.
+        # Errors in it are fixed first, so that the change applies to the intended option.
         ("vllm serve m --max-modle-len=8192 --seed 1\n", CONTEXT, "vllm serve m --max-model-len=4096 --seed 1\n"),
         (
             "vllm serve m --seed 1 \\ # one\n  --max-model-len 8192\n",
@@ -101,8 +101,8 @@ NUMA = "numactl --cpunodebind=0 --membind=0 /opt/venv/bin/vllm serve m --port 80
         ),
     ],
 )
-def test_a_way_out_is_the_given_command_edited(command: str, edit: Edit, expected: str) -> None:
-    """Volumes, ports, files, wrappers, paths and variables survive; what stands around the command is not shown."""
+def test_a_fix_is_the_edited_command(command: str, edit: Edit, expected: str) -> None:
+    """Volumes, ports, files, wrappers, paths and variables stay; other commands are not shown."""
     found = offered(command, edit)
 
     assert (found.command, found.checks.lint) == (expected, "passed")
@@ -119,8 +119,8 @@ def test_a_way_out_is_the_given_command_edited(command: str, edit: Edit, expecte
         ("vllm serve m --no-such-option 1\n", "the command itself has errors (option.unknown)"),
     ],
 )
-def test_what_is_not_certain_is_told(command: str, why: str) -> None:
-    """No command is shown that was not edited, or whose verdict is not known."""
+def test_uncertainty_is_reported(command: str, why: str) -> None:
+    """A command that was not edited, or whose result is unknown, is not shown."""
     found = offered(command, CONTEXT)
 
     assert (found.command, found.checks.lint) == (None, f"unknown: {why}")
@@ -134,8 +134,8 @@ def test_of_a_long_manifest_the_service_is_shown() -> None:
     assert shown == COMPOSE.partition("  cache:")[0].replace("8000  #", "8000 --max-model-len 4096  #")
 
 
-def test_a_change_that_the_release_refuses_is_left_out() -> None:
-    """An unknown option, and a value that its parser does not take; whether a command is given or a log's."""
+def test_a_change_that_the_release_rejects_is_left_out() -> None:
+    """An unknown option or an invalid value, for a given command or a log's."""
     remedies = [
         Remedy("t", "c", (edit,), None, CHECKS)
         for edit in (Edit("set", "no_such_option", 1), Edit("set", "dtype", "float99"))
@@ -145,8 +145,8 @@ def test_a_change_that_the_release_refuses_is_left_out() -> None:
     assert base(None, model="m", port=8000).offered(remedies) == ()
 
 
-def test_the_command_of_a_log_is_written() -> None:
-    """Where no command is given, the arguments that the log prints make one."""
+def test_the_command_of_a_log_is_reconstructed() -> None:
+    """Without a given command, from the arguments in the log."""
     found = offered(None, CONTEXT, model="m", port=8001)
 
     assert found.command == "vllm serve \\\n  m \\\n  --port 8001 \\\n  --max-model-len 4096\n"
@@ -170,7 +170,7 @@ SECRETS = [
 @pytest.mark.parametrize(("command", "secrets"), SECRETS)
 @pytest.mark.parametrize("edit", [CONTEXT, LEVEL], ids=["option", "variable"])
 def test_no_secret_of_the_command_is_shown(command: str, secrets: tuple[str, ...], edit: Edit) -> None:
-    """Neither one that looks like one, nor one that only the name of its option or variable tells."""
+    """Neither by its form nor by the name of its option or variable."""
     shown = offered(command, edit).command
 
     assert shown is not None
@@ -192,8 +192,8 @@ def test_no_secret_of_the_command_is_shown(command: str, secrets: tuple[str, ...
         ("vllm serve m; vllm serve n", "vllm serve \\\n  m \\\n  --max-model-len 4096\n"),
     ],
 )
-def test_a_command_that_the_log_shows_is_edited_as_it_stands(shown: str, expected: str) -> None:
-    """With its variables, container and redirections; where it is not one start, the log's arguments are written."""
+def test_a_command_shown_in_the_log_is_edited(shown: str, expected: str) -> None:
+    """With variables, container and redirections; unless it is one launch, arguments are used."""
     found = LaunchCommand(
         None, {"model_tag": "m", "max_model_len": 8192}, RELEASE, knowledge.knowledge, logged_command=shown
     )
@@ -221,8 +221,8 @@ def test_how_far_two_texts_are_alike(one: str, other: str, length: int) -> None:
          ("a &\nb\n", (0, 1), "a &\n"), ("a \\", (0, 1), "a \\"),
     ],
 )  # fmt: skip
-def test_the_whole_lines_of_a_stretch(text: str, stretch: tuple[int, int], lines: str) -> None:
-    """With those on which the last one goes on."""
+def test_the_whole_lines_of_a_range(text: str, stretch: tuple[int, int], lines: str) -> None:
+    """Including the lines that continue the last one."""
     first, last = commands._lines(text, *stretch)
 
     assert text[first:last] == lines
@@ -235,8 +235,8 @@ def test_the_whole_lines_of_a_stretch(text: str, stretch: tuple[int, int], lines
          ("a", "a"), (None, None),
     ],
 )  # fmt: skip
-def test_values_are_compared_in_one_form(value: Any, normal: Any) -> None:
-    """A list of one as its item, an object without what is not set."""
+def test_values_are_compared_in_a_normal_form(value: Any, normal: Any) -> None:
+    """A list of one equals its item, and unset keys of an object are ignored."""
     assert commands._normal(value) == normal
 
 
@@ -246,7 +246,7 @@ def test_values_are_compared_in_one_form(value: Any, normal: Any) -> None:
         ("vllm serve m --max-model-len 4096", {"max_model_len": 8192}, [("max_model_len", "4096", "8192")]),
         ("vllm serve m --max-model-len 4096", {"max_model_len": 4096, "seed": 1}, [("seed", "not set", "1")]),
         ("vllm serve m --seed 1 --max-model-len 4096", {"max_model_len": 4096}, [("seed", "1", "not set")]),
-        # What is said to be as it is without being said is no difference, nor what the release does not know.
+        # Defaults written out are not a difference, nor are options that the release lacks.
         ("vllm serve m --dtype auto --max-model-len 4096", {"max_model_len": 4096}, []),
         ("vllm serve m --max-model-len 4096", {"max_model_len": 4096, "dtype": "auto", "unheard_of": 1}, []),
         ("vllm serve m --max-model-len 4096", {"max_model_len": 4096, "model": "other", "api_key": "x", "_private": 1},
@@ -254,14 +254,14 @@ def test_values_are_compared_in_one_form(value: Any, normal: Any) -> None:
         ("vllm serve m --max-model-len 4096", {}, []), (None, {"max_model_len": 4096}, []),
     ],
 )  # fmt: skip
-def test_where_a_command_and_its_log_differ(
+def test_differences_between_a_command_and_its_log(
     command: str | None, logged: dict[str, Any], expected: list[tuple[str, str, str]]
 ) -> None:
-    """In order of the names; where the log tells no arguments, nowhere."""
+    """Sorted by name; none if the log prints no arguments."""
     assert [tuple(one) for one in base(command, **logged).differences()] == expected
 
 
-def test_of_many_differences_the_first_twelve_are_told() -> None:
+def test_the_first_twelve_of_many_differences_are_listed() -> None:
     """By name."""
     names = ["seed", "block_size", "swap_space", "max_num_seqs", "max_model_len", "max_num_batched_tokens", "port",
     "host",

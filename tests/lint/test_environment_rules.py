@@ -1,4 +1,4 @@
-"""What is told of variables, for whom they are set, and which values a release refuses."""
+"""Rules for environment variables, their target, and the values that a release rejects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SERVE = "vllm serve /m\n"
 
 
 def hits(text: str, vllm: str, name: str = "run.sh") -> list[Hit]:
-    """What the environment rules find in a file."""
+    """The issues of the environment rules in a file."""
     data = options.load(vllm)
     return list(environment_rules.of_page(documents.read(text, name), lambda _: data, TABLES))
 
@@ -48,7 +48,7 @@ def hits(text: str, vllm: str, name: str = "run.sh") -> list[Hit]:
         ("0.19.0", "CUDA_VISIBLE_DEVCES=1", "environment.wrong-name", "CUDA_VISIBLE_DEVICES=1"),
         ("0.19.0", "MUSA_VISIBLE_DEVICES=1", None, "MUSA_VISIBLE_DEVICES=1"),
         ("0.19.0", "NCCL_P2P_LEVEL=nvl", "environment.wrong-value", "NCCL_P2P_LEVEL=NVL"),
-        # Handed on unread to what refuses it; small letters do from some release on.
+        # Passed on unread to a part that rejects it; lower case works since a release.
         ("0.19.0", "VLLM_LOGGING_LEVEL=warn", None, "VLLM_LOGGING_LEVEL=warn"),
         ("0.19.0", "VLLM_LOGGING_LEVEL=loud", "environment.refused-value", "VLLM_LOGGING_LEVEL=loud"),
         ("0.32.0", "VLLM_LOGGING_LEVEL=inf", "environment.refused-value", "VLLM_LOGGING_LEVEL=INFO"),
@@ -56,8 +56,8 @@ def hits(text: str, vllm: str, name: str = "run.sh") -> list[Hit]:
         ("0.19.0", "CUDA_VISIBLE_DEVICES=" + "1," * 2000 + "x", None, "CUDA_VISIBLE_DEVICES=" + "1," * 2000 + "x"),
     ],
 )
-def test_a_setting_is_judged_as_the_release_reads_it(vllm: str, setting: str, rule: str | None, after: str) -> None:
-    """The rule that it breaks, and what its change makes of it."""
+def test_a_setting_is_checked_as_the_release_reads_it(vllm: str, setting: str, rule: str | None, after: str) -> None:
+    """The broken rule, and the edit that fixes it."""
     text = f"export {setting}\n{SERVE}"
     found = hits(text, vllm)
 
@@ -79,15 +79,15 @@ COMPOSE = """services:
 """
 
 
-def test_another_container_is_no_concern() -> None:
-    """Only what vLLM's own container is given is judged."""
+def test_other_containers_are_ignored() -> None:
+    """Only the environment of vLLM's own container is checked."""
     assert [(hit.rule, COMPOSE[hit.start : hit.end]) for hit in hits(COMPOSE, "0.19.0", "compose.yaml")] == [
         ("environment.wrong-value", "WARNING")
     ]
 
 
-def test_a_variable_is_told_at_each_place() -> None:
-    """Each line with the fault is named."""
+def test_a_variable_is_reported_at_each_place() -> None:
+    """Each line with the error is listed."""
     text = f"export NCCL_DEBUG=WARNING\n{SERVE}export NCCL_DEBUG=WARNING\n{SERVE}"
 
     assert [hit.start for hit in hits(text, "0.19.0")] == [18, 58]
@@ -122,8 +122,8 @@ def test_interfaces_are_compared_as_nccl_reads_them(nccl: str, gloo: str, is_tol
         ("PORT=1\n", False),
     ],
 )
-def test_a_variable_of_the_shell_alone_is_told_where_vllm_would_read_it(lines: str, is_told: bool) -> None:  # noqa: FBT001
-    """Not where the script uses it, exports it, or is given it from outside."""
+def test_an_unexported_variable_is_reported_if_vllm_would_read_it(lines: str, is_told: bool) -> None:  # noqa: FBT001
+    """Unless the script uses it, exports it, or inherits it."""
     assert is_told == ("environment.not-exported" in {hit.rule for hit in hits(lines + SERVE, "0.19.0")})
 
 
@@ -141,8 +141,8 @@ def test_a_variable_of_the_shell_alone_is_told_where_vllm_would_read_it(lines: s
         ("", 2, []),
     ],
 )
-def test_gpus_that_are_not_there_are_told(value: str, gpus: int | None, expected: list[tuple[str, str]]) -> None:
-    """Numbers count from 0; what stands behind a negative one is not read."""
+def test_missing_gpus_are_reported(value: str, gpus: int | None, expected: list[tuple[str, str]]) -> None:
+    """Numbers count from 0; those after a negative one are ignored by CUDA."""
     text = f"export CUDA_VISIBLE_DEVICES='{value}'\n{SERVE}"
     data = options.load("0.19.0")
     page = documents.read(text.replace("'$GPUS'", '"$GPUS"'), "run.sh")
@@ -151,8 +151,8 @@ def test_gpus_that_are_not_there_are_told(value: str, gpus: int | None, expected
     assert expected == [(hit.rule, text[hit.start : hit.end]) for hit in found if "gpu" in hit.rule]
 
 
-def test_values_are_judged_by_the_texts_that_the_releases_were_tried_with() -> None:
-    """A text that was not tried is judged by one that was; both lists are the same."""
+def test_values_are_checked_against_recorded_results() -> None:
+    """An unrecorded value follows an equivalent recorded one; both lists are equal."""
     assert environment_rules._TRIED == dump_parser._ENVIRONMENT_PROBES
 
 
@@ -185,8 +185,8 @@ def test_one_letter_makes_a_misspelt_name(one: str, other: str, *, is_off: bool)
         ("", ""), (" ", None), ("1e3", None), ("nan", None), ("1_0", None), ("9" * 401, None),
     ],
 )  # fmt: skip
-def test_a_text_is_read_as_one_that_was_tried(value: str, tried: str | None) -> None:
-    """Numbers as numbers, paths as paths; what Python reads as a number in another form was not tried."""
+def test_a_value_is_reduced_to_a_recorded_one(value: str, tried: str | None) -> None:
+    """Numbers as numbers, paths as paths; unusual number formats were not recorded."""
     assert environment_rules._alike(value) == tried
 
 
@@ -223,8 +223,8 @@ ROW = {"choices": ["NONE", "WARN", "INFO"], "accepted": ["TRACE"], "then": "It i
         ("a:", {"keys": {"a": ""}}, ""), ("c:1", {"keys": {"a": r"\d"}}, None), ("a:1,", {"keys": {"a": r"\d"}}, None),
     ],
 )  # fmt: skip
-def test_a_value_is_judged_by_its_row(value: str, row: dict[str, Any], meant: str | None) -> None:
-    """It is right, or should have been another one: where one alone is near."""
+def test_a_value_is_checked_by_its_row(value: str, row: dict[str, Any], meant: str | None) -> None:
+    """It is valid, or the single near value is suggested."""
     judged = environment_rules._by_row(value, row)
 
     assert ("" if judged is None else judged.intended) == meant
@@ -248,7 +248,7 @@ ODD: dict[str, Any] = {"kind": "bool", "true": ("0", "1"), "refused": ()}
 @in_one_test(
     ("value", "told", "expected"),
     [
-        # A list of words: as they are written, or in any letters.
+        # A list of words: in exact or any case.
         ("info", WORDS, None), ("INFO", WORDS, None), ("loud", WORDS, ("refused", "debug, INFO", None)),
         ("inf", WORDS, ("refused", "debug, INFO", "INFO")), ("", WORDS, None),
          ("None", WORDS, ("refused", "debug, INFO", None)),
@@ -256,7 +256,7 @@ ODD: dict[str, Any] = {"kind": "bool", "true": ("0", "1"), "refused": ()}
         ("debug, info", WORDS, ("refused", "debug, INFO", None)), ("debug, info", {**WORDS, "kind": "list"}, None),
         ("debug,info", {**WORDS, "default": ["debug"]}, None),
          ("debug,x", {**WORDS, "kind": "list"}, ("refused", "debug, INFO", None)),
-        # A switch: words that are refused, and words that mean their contrary there.
+        # A switch: rejected words, and words with the opposite meaning.
         ("true", SWITCH, None), ("1", SWITCH, None), ("0", SWITCH, None), ("false", SWITCH, None),
          ("abc", SWITCH, ("refused", "1, 0", None)),
         ("yes", SWITCH, ("wrong", "1, 0", "1")), ("on", SWITCH, ("refused", "1, 0", "1")),
@@ -273,10 +273,10 @@ ODD: dict[str, Any] = {"kind": "bool", "true": ("0", "1"), "refused": ()}
         ("yes", {"kind": "int", "refused": ("abc",)}, None),
     ],
 )  # fmt: skip
-def test_a_value_is_judged_by_what_the_release_does_with_it(
+def test_a_value_is_checked_by_the_releases_behavior(
     value: str, told: dict[str, Any], expected: tuple[str, str, str | None] | None
 ) -> None:
-    """The rule, the values that it knows, and the one that was meant."""
+    """The rule, the valid values, and the intended one."""
     judged = environment_rules._by_release(value, variable(**told))
 
     if expected is None:
@@ -333,10 +333,8 @@ THREE = "expandable_segments:True,max_split_size_mb:64,garbage_collection_thresh
          {"name": "CUDA_VISIBLE_DEVICES"})]),
     ],
 )  # fmt: skip
-def test_each_fault_of_a_setting_is_told_where_it_stands(
-    text: str, expected: list[tuple[str, str, dict[str, str]]]
-) -> None:
-    """The name for a name, the part of the value for a value, and what is said of it."""
+def test_each_error_of_a_setting_has_its_place(text: str, expected: list[tuple[str, str, dict[str, str]]]) -> None:
+    """The name or the part of the value, and the message."""
     text += SERVE
     found = hits(text, "0.19.0")
 
@@ -358,8 +356,8 @@ HEAD, WORKER = "VLLM_HOST_IP={} ray start --head --port 6379\n", "VLLM_HOST_IP={
         (HEAD.format("10.0.0.1") + WORKER.format("10.0.0.1") * 2, [2, 3]),
     ],
 )  # fmt: skip
-def test_a_head_and_a_worker_have_addresses_of_their_own(text: str, places: list[int]) -> None:
-    """Every worker that has the head's is told, with the line where the head's stands."""
+def test_head_and_workers_need_different_addresses(text: str, places: list[int]) -> None:
+    """Every worker with the head's address is listed, with the head's line."""
     found = [hit for hit in hits(text, "0.19.0") if hit.rule == "environment.one-address-for-two-nodes"]
 
     assert sorted({text[: hit.start].count("\n") + 1 for hit in found}) == places

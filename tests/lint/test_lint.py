@@ -1,4 +1,4 @@
-"""Commands as a whole: which release judges, what the document holds, what fixing does, and what moves."""
+"""Lint as a whole: choice of the release, documents, fixes and migration."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def rules(found: Linted, *severities: IssueSeverity) -> list[str]:
 
 
 @pytest.mark.parametrize("case", SCRIPTS)
-def test_a_recorded_script_is_judged_as_expected(case: str) -> None:
-    """Every error and warning that was written down, at its line, and no other."""
+def test_a_recorded_script_has_the_expected_issues(case: str) -> None:
+    """All expected errors and warnings with their lines, and no others."""
     evidence = sources.load(case)
     verdict = checking.command_verdict(checking.lint_commands(evidence, gpus="8xRTX3090"), evidence)
 
@@ -75,16 +75,16 @@ def test_a_recorded_script_is_judged_as_expected(case: str) -> None:
         ("docker run --gpus all vllm/vllm-openai:v0.11.0 --model m\n", "0.16.0", ("0.16.0", "given", "0.16.0")),
     ],
 )
-def test_the_release_is_the_one_asked_for_else_the_images_else_the_newest(
+def test_the_release_is_requested_from_the_image_or_the_newest(
     text: str, vllm: str | None, expected: tuple[str, str, str]
 ) -> None:
-    """And the data is that of the nearest release known."""
+    """The data of the nearest known release is used."""
     found = checking.lint_text(text, vllm=vllm).vllm
 
     assert (found.version, found.source, found.data) == expected
 
 
-def test_images_of_two_releases_are_judged_each_by_its_own() -> None:
+def test_images_of_two_releases_are_checked_by_their_own() -> None:
     """In one file."""
     text = (
         "docker run vllm/vllm-openai:v0.16.0 --model m --swap-space 4\n"
@@ -95,14 +95,14 @@ def test_images_of_two_releases_are_judged_each_by_its_own() -> None:
     assert [(i.rule, i.line) for i in found.issues if i.rule == "option.removed"] == [("option.removed", 2)]
 
 
-def test_what_is_no_version_is_refused() -> None:
+def test_an_invalid_version_is_rejected() -> None:
     """In one line."""
     with pytest.raises(InputError, match="'banana' is not a vLLM version"):
         checking.lint_text(CLEAN, vllm="banana")
 
 
-def test_a_gpu_that_is_not_known_is_refused() -> None:
-    """With the nearest ones."""
+def test_an_unknown_gpu_is_rejected() -> None:
+    """With the nearest names."""
     with pytest.raises(InputError, match="RTX"):
         checking.lint_text(CLEAN, gpus="8xRTX3099")
 
@@ -121,8 +121,8 @@ def test_the_document_keeps_to_its_schema(case: str, *, fix: bool) -> None:
     assert (document["fixed"] is not None) is fix
 
 
-def test_flags_are_typed_as_the_parser_types_them() -> None:
-    """By argparse destination, with what is set in the environment."""
+def test_flags_have_the_types_of_the_parser() -> None:
+    """By argparse destination, including environment variables."""
     text = (
         "export VLLM_LOGGING_LEVEL=DEBUG\nvllm serve m --max-model-len 8k -tp 2 --enforce-eager "
         "--limit-mm-per-prompt '{\"image\": 2}'\n"
@@ -158,8 +158,8 @@ def test_no_output_shows_a_secret(capsys: pytest.CaptureFixture[str], tmp_path: 
         assert TOKEN not in out + err
 
 
-def test_a_printed_script_without_its_secrets_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Otherwise `--fix > FILE` would write a key that is none; a script without a secret needs no word."""
+def test_a_printed_script_without_its_secrets_has_a_note(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Otherwise `--fix > FILE` would write a placeholder as the key; other scripts have no note."""
     script = tmp_path / "launch.sh"
     for key, count in ((" --api-key sk-abcdefghijklmnopqrstuvwx", 1), ("", 0)):
         script.write_text(f"vllm serve m{key} --host 127.0.0.1 --swap-space 4\n")
@@ -170,7 +170,7 @@ def test_a_printed_script_without_its_secrets_says_so(capsys: pytest.CaptureFixt
 
 
 def test_the_users_own_file_keeps_its_secret(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Corrected with -o it has to run still; the file that was given is not changed."""
+    """With -o the corrected script must still run; the input file is unchanged."""
     script, out = tmp_path / "run.sh", tmp_path / "fixed.sh"
     script.write_text(WRONG.format(token=TOKEN))
     run(capsys, "lint", str(script), "--fix", "-o", str(out))
@@ -196,7 +196,7 @@ def test_fixing_is_safe(case: str) -> None:
 
 @pytest.mark.parametrize("case", SCRIPTS)
 def test_each_fix_is_an_edit_of_the_file(case: str) -> None:
-    """What stands from one place up to another becomes the new text; places count from 1."""
+    """The text between two places is replaced; places count from 1."""
     text = sources.load(case).documents[0].text
     lines = text.splitlines(keepends=True)
     starts = [sum(map(len, lines[:n])) for n in range(len(lines) + 1)]
@@ -211,8 +211,8 @@ def test_each_fix_is_an_edit_of_the_file(case: str) -> None:
             assert changed != text
 
 
-def test_sarif_and_annotations_name_file_line_and_rule(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """SARIF has a rule for every result and the replacement of every fix; annotations escape what GitHub reads."""
+def test_sarif_and_annotations_have_file_line_and_rule(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """SARIF has a rule per result and a replacement per fix; annotations are escaped for GitHub."""
     script = tmp_path / "a,b.sh"
     script.write_text("vllm serve m --host 127.0.0.1 --max-modle-len 4096\n")
     _, out, _ = run(capsys, "lint", str(script), "--vllm", "0.19.0", "--format", "sarif")
@@ -229,8 +229,8 @@ def test_sarif_and_annotations_name_file_line_and_rule(capsys: pytest.CaptureFix
     assert "a%2Cb.sh,line=1,col=31,title=option.unknown::" in out
 
 
-def test_a_command_is_given_behind_two_dashes(capsys: pytest.CaptureFixture[str]) -> None:
-    """As its words; places are those of the command as a shell shows it."""
+def test_a_command_may_follow_two_dashes(capsys: pytest.CaptureFixture[str]) -> None:
+    """As separate words; places refer to the command as a shell shows it."""
     command = ("vllm", "serve", "m", "--host", "127.0.0.1", "--max-modle-len", "4096")
     status, out, _ = run(capsys, "lint", "--vllm", "0.19.0", "--format", "json", "--", *command)
     (issue,) = json.loads(out)["issues"]
@@ -252,10 +252,10 @@ def test_a_command_is_given_behind_two_dashes(capsys: pytest.CaptureFixture[str]
         (("{a}", "--python", "/nowhere/python"), "--python /nowhere/python: cannot be run"),
     ],
 )
-def test_what_cannot_be_read_is_status_2(
+def test_unreadable_input_exits_with_2(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: tuple[str, ...], said: str
 ) -> None:
-    """One line on standard error, nothing on standard output."""
+    """One line on standard error, and no output."""
     (tmp_path / "a.sh").write_text(CLEAN)
     (tmp_path / "b.sh").write_text(CLEAN)
     named = {"a": tmp_path / "a.sh", "b": tmp_path / "b.sh", "folder": tmp_path}
@@ -266,8 +266,8 @@ def test_what_cannot_be_read_is_status_2(
     assert len(err.splitlines()) == 1
 
 
-def test_a_clean_command_is_status_0(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """And a file that starts no vLLM is nothing wrong, and said to be none."""
+def test_a_clean_command_exits_with_0(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """So does a file without a launch, with a message."""
     (tmp_path / "a.sh").write_text(CLEAN)
     (tmp_path / "b.sh").write_text("make build && ./deploy --fast\n")
     (tmp_path / "empty.py").touch()
@@ -279,8 +279,8 @@ def test_a_clean_command_is_status_0(capsys: pytest.CaptureFixture[str], tmp_pat
     assert "No vLLM launch found" in out
 
 
-def test_migrating_names_what_moves(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Defaults that changed are set to the former value where an option can say it, and the difference is shown."""
+def test_a_migration_names_changed_defaults(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """An option keeps the former value if possible, and the difference is shown."""
     script = tmp_path / "run.sh"
     script.write_text("# mine\nvllm serve m --host 127.0.0.1 --swap-space 4\n")
     status, out, _ = run(capsys, "migrate", str(script), "--from", "0.16.0", "--to", "0.33.0", "--format", "json")
@@ -304,7 +304,7 @@ def test_migrating_names_what_moves(capsys: pytest.CaptureFixture[str], tmp_path
     assert checking.lint_text(found["fixed"], vllm="0.33.0").deployments[0].flags["gpu_memory_utilization"] == 0.9
 
 
-def test_a_move_to_the_same_release_moves_nothing() -> None:
+def test_a_migration_to_the_same_release_changes_nothing() -> None:
     """The text stays as it is."""
     found, rewritten = checking.migrate_text(CLEAN, from_="0.19.0", to="0.19.0")
 
@@ -320,10 +320,8 @@ def test_a_move_to_the_same_release_moves_nothing() -> None:
         "vllm serve m --api-key {secret} \\ # c\n  --max-modle-len 3\n",
     ],
 )
-def test_what_is_given_as_a_secret_is_one_whatever_it_looks_like(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: str
-) -> None:
-    """By way of a variable, written in pieces, in the environment; no fix holds a placeholder in its place either."""
+def test_a_value_used_as_a_secret_is_hidden(capsys: pytest.CaptureFixture[str], tmp_path: Path, script: str) -> None:
+    """Through variables, in pieces, or in the environment; no fix contains its placeholder."""
     file = tmp_path / "run.sh"
     file.write_text(script.format(secret="plainvalue99xyz"))  # noqa: S106 - made up
     for arguments in (("--format", "json", "--fix"), ("--format", "sarif"), ("--format", "github"), (), ("--fix",)):
@@ -337,8 +335,8 @@ def test_what_is_given_as_a_secret_is_one_whatever_it_looks_like(
             assert "[secret" not in issue["message"]
 
 
-def test_of_very_many_issues_the_serious_ones_are_told() -> None:
-    """An error behind hundreds of remarks is an error."""
+def test_of_very_many_issues_the_serious_ones_are_shown() -> None:
+    """An error after hundreds of remarks is shown."""
     text = "vllm serve m --max_model_len 4096\n" * 600 + "vllm serve m --max-modle-len 4096\n"
     found = checking.lint_text(text, vllm="0.19.0")
 
@@ -346,8 +344,8 @@ def test_of_very_many_issues_the_serious_ones_are_told() -> None:
     assert len(found.issues) <= 501
 
 
-def test_what_cannot_be_known_is_null() -> None:
-    """Inside of a list; an option whose value is unknown is left out."""
+def test_unknown_values_are_null() -> None:
+    """Inside a list; an option with an unknown value is left out."""
     text = "vllm serve m --served-model-name a $X --dtype $Y\n"
     (start,) = checking.lint_text(text, vllm="0.19.0").deployments
 
@@ -375,8 +373,8 @@ def test_what_cannot_be_known_is_null() -> None:
         ("run.py", 'import os\nos.environ["HF_TOKEN"] = "pysecret68"\nLLM("m", bogus=1)\n', "pysecret68"),
     ],
 )
-def test_a_secret_is_hidden_however_it_is_given(name: str, text: str, secret: str) -> None:
-    """In flow lists, abbreviated and misspelt options, odd quotes, cut lines, Python; also when it is moved."""
+def test_a_secret_is_hidden_in_every_form(name: str, text: str, secret: str) -> None:
+    """In flow lists, abbreviated options, odd quotes, cut lines and Python; also when migrated."""
     found = checking.lint_text(text, name=name, vllm="0.19.0", fix=True)
     moved, _ = checking.migrate_text(text, name=name, from_="0.11.0", to="0.19.0")
 
@@ -470,8 +468,8 @@ MOVES = [
 
 
 @in_one_test(("from_", "to", "text", "expected"), MOVES)
-def test_a_move_rewrites_what_is_certain(from_: str, to: str, text: str, expected: str) -> None:
-    """Variables become the options that replaced them, and back; defaults that matter are kept; nothing idle comes."""
+def test_a_migration_rewrites_what_is_certain(from_: str, to: str, text: str, expected: str) -> None:
+    """Variables become options and vice versa; important defaults are kept, no others added."""
     _, rewritten = checking.migrate_text(text, from_=from_, to=to)
 
     assert rewritten == expected
@@ -517,8 +515,8 @@ STARTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("gpus", [None, "8xRTX3090", "A100-80GB"])
-def test_every_changed_default_was_looked_at(start: str, gpus: str | None) -> None:
-    """From each known release to the next no default changes that nobody has reviewed, however vLLM is started."""
+def test_every_changed_default_was_reviewed(start: str, gpus: str | None) -> None:
+    """Between known releases no default changes without a review, for any entry point."""
     name, text = STARTS[start]
     reviews = knowledge.knowledge().specs.defaults
     changed = [
@@ -532,8 +530,8 @@ def test_every_changed_default_was_looked_at(start: str, gpus: str | None) -> No
     assert [change.option for change in changed if not change.note] == []
 
 
-def test_a_default_that_nobody_looked_at_is_only_named() -> None:
-    """It is not written into the script, and its note says why."""
+def test_an_unreviewed_default_is_only_named() -> None:
+    """It is not written into the script, and its note has the reason."""
     known = knowledge.knowledge()
     unread = replace(known, specs=replace(known.specs, defaults=DefaultReviews()))
     found, rewritten = lint.migrate(CLEAN, unread, lint.LintRequest(vllm="0.33.0"), from_="0.16.0")
@@ -554,8 +552,8 @@ allowed-local-media-path: /
 """
 
 
-def test_the_options_in_a_configuration_file_are_judged(tmp_path: Path) -> None:
-    """At the word that names it, with its line; the command line wins; what is not beside the script is unknown."""
+def test_options_in_a_configuration_file_are_checked(tmp_path: Path) -> None:
+    """At the file name, with their line; the command line takes precedence."""
     (tmp_path / "serve.yaml").write_text(CONFIG)
     (tmp_path / "link.yaml").symlink_to("/etc/hostname")
     text = f"{SERVE} --config serve.yaml --port 8001\n{SERVE} --config none.yaml\n{SERVE} --config link.yaml\n"
@@ -609,16 +607,16 @@ server = AsyncEngineArgs(model="m", runner="pooling")
 """
 
 
-def test_a_call_is_judged_and_mended_in_python() -> None:
-    """Its readers know keyword arguments: no message speaks of an option, and every fix is Python."""
+def test_a_call_is_checked_and_fixed_as_python() -> None:
+    """Messages have keyword arguments instead of options, and every fix is valid Python."""
     found = checking.lint_text(CALLS, name="a.py", vllm="0.33.0", fix=True)
 
     assert [issue.message for issue in found.issues if "--" in issue.message or "parser refuses" in issue.message] == []
     assert found.fixed == MENDED_CALLS
 
 
-def test_an_argument_is_not_renamed_to_one_that_the_call_has() -> None:
-    """The call would be given it twice, which no Python accepts."""
+def test_an_argument_is_not_renamed_to_an_existing_one() -> None:
+    """Python rejects repeated keyword arguments."""
     text = 'from vllm import LLM\nllm = LLM("m", max_modle_len=1, max_model_len=2)\n'
     found = checking.lint_text(text, name="a.py", vllm="0.33.0", fix=True)
 
@@ -636,8 +634,8 @@ def test_an_argument_is_not_renamed_to_one_that_the_call_has() -> None:
         ('from vllm import LLM\nllm = LLM(model="m", dtype="int3")\n', "option.wrong-choice", "error"),
     ],
 )
-def test_what_is_run_is_wrong_and_what_a_comment_names_is_doubtful(text: str, rule: str, severity: str) -> None:
-    """A script that cannot work is an error in whatever form it starts vLLM; in a comment nothing is run."""
+def test_errors_in_code_are_errors_and_in_comments_are_hints(text: str, rule: str, severity: str) -> None:
+    """A launch that cannot work is an error in every format; a comment launches nothing."""
     found = checking.lint_text(text, vllm="0.19.0", gpus="2xa100-80gb")
 
     assert [issue.severity for issue in found.issues if issue.rule == rule] == [severity]
@@ -655,7 +653,7 @@ def test_what_is_run_is_wrong_and_what_a_comment_names_is_doubtful(text: str, ru
     ],
 )
 def test_a_short_secret_is_hidden_everywhere(text: str, secret: str) -> None:
-    """In the findings, the flags, the mended text and the difference, though it may be a word like any other."""
+    """In issues, flags, fixed text and difference, even if it looks like a common word."""
     found = checking.lint_text(text, vllm="0.33.0", fix=True)
     moved, _ = checking.migrate_text(text, from_="0.17.1", to="0.33.0")
 
@@ -667,8 +665,8 @@ def test_a_short_secret_is_hidden_everywhere(text: str, secret: str) -> None:
     )
 
 
-def test_a_key_in_several_quotes_is_hidden_wherever_it_is_written_so() -> None:
-    """The value of an option whose quotes begin or end in its middle, in a comment as well."""
+def test_a_key_in_several_quotes_is_hidden_everywhere() -> None:
+    """Also if quotes begin or end inside the value, and in a comment."""
     key = "pl4nted'-Pa55'word"
     found = checking.lint_text(f"vllm serve m --api-key={key} --swap-space 4\n# was {key}\n", vllm="0.33.0", fix=True)
 
@@ -708,8 +706,8 @@ def test_values_of_a_configuration_file(text: str, value: Any) -> None:
     assert type(config.values["x"]) is type(value)
 
 
-def test_a_configuration_file_has_bounds() -> None:
-    """Of size, keys and depth; what is no mapping is none."""
+def test_a_configuration_file_has_limits() -> None:
+    """On size, keys and depth; a file that is not a mapping is ignored."""
     keys = "".join(f"k{number}: {number}\n" for number in range(301))
     many, deep = config_files.read(keys), config_files.read("x: " + "[" * 21 + "]" * 21)
 
@@ -733,8 +731,8 @@ def test_a_configuration_file_has_bounds() -> None:
         ("It has no option --x-1", "It has no argument x_1"),
     ],
 )  # fmt: skip
-def test_a_call_s_faults_are_told_in_keyword_arguments(said: str, spoken: str) -> None:
-    """Options, and keys of options, become what a program writes."""
+def test_errors_of_a_call_are_reported_as_keyword_arguments(said: str, spoken: str) -> None:
+    """Options and their keys have the names of a program."""
     assert calls.spoken(said) == spoken
 
 
@@ -748,8 +746,10 @@ def test_a_call_s_faults_are_told_in_keyword_arguments(said: str, spoken: str) -
         ("autoo", "half", "auto half", False), ("autoo", "auto", "", False),
     ],
 )  # fmt: skip
-def test_a_value_is_clearly_meant_by_one_choice(value: Any, near: str | None, choices: str, *, is_meant: bool) -> None:
-    """Much nearer to it than to any other."""
+def test_a_value_is_corrected_to_one_clearly_nearest_choice(
+    value: Any, near: str | None, choices: str, *, is_meant: bool
+) -> None:
+    """Much nearer than all others."""
     assert calls._is_clear_choice(value, {"choices": choices} | ({"near": near} if near else {})) is is_meant
 
 
@@ -796,8 +796,8 @@ def test_an_option_s_value_as_a_variable(text: str, how: Any, value: str | None)
         ((), True),
     ],
 )
-def test_two_ways_to_say_nothing(values: tuple[Any, ...], *, is_nothing: bool) -> None:
-    """An empty word, list or object, and None; zero and no are values."""
+def test_two_kinds_of_empty_values(values: tuple[Any, ...], *, is_nothing: bool) -> None:
+    """An empty word, list or object, and None; zero and false are values."""
     assert moves._is_nothing(*values) is is_nothing
 
 
@@ -814,15 +814,15 @@ def test_two_ways_to_say_nothing(values: tuple[Any, ...], *, is_nothing: bool) -
          ("docker run vllm/vllm-openai:v0.11.0 --model a &\nvllm serve c &\n", [[1]]),
     ],
 )  # fmt: skip
-def test_starts_that_run_at_the_same_time(script: str, groups: list[list[int]]) -> None:
-    """In the background, on this host, until something ends them or waits for their end."""
+def test_launches_that_run_concurrently(script: str, groups: list[list[int]]) -> None:
+    """In the background on this host, until they are stopped or awaited."""
     page = documents.read(script, "run.sh")
 
     assert list(together(page, page.starts)) == groups
 
 
 def test_the_verdict_on_commands() -> None:
-    """Against what a case expects, line by line; else by the first thing that is wrong."""
+    """Compared with a case line by line, else given by the first issue."""
     wrong = checking.lint_text(
         "vllm serve m --host 127.0.0.1 --max-modle-len 4096\nvllm serve m --host 127.0.0.1 --dtype zz\n", vllm="0.19.0"
     )
@@ -872,8 +872,8 @@ FOUND = Linted(JUDGED, (FAULT, MENDED, KNOWN), (STARTED,), None)
         ((FAULT,) * 3, 3, f"Found 3 errors in 3 launches, {CHECKED_FOR}"),
     ],
 )
-def test_the_last_line_counts(issues: tuple[Issue, ...], starts: int, said: str) -> None:
-    """By severity, the worst first, one in the singular; of a text without a start that it was not judged."""
+def test_the_last_line_has_the_counts(issues: tuple[Issue, ...], starts: int, said: str) -> None:
+    """By severity, the worst first, with singulars; a text without a launch was not checked."""
     found = Linted(JUDGED, issues, (STARTED,) * starts, None)
 
     assert render.issues.headline(found) == said
@@ -892,12 +892,12 @@ def test_the_last_line_counts(issues: tuple[Issue, ...], starts: int, said: str)
     ],
 )
 def test_a_verdict_names_its_release(vllm: CommandRelease, said: str) -> None:
-    """Where it comes from, and whose data stand in for it."""
+    """With its origin, and the release whose data replaces it."""
     assert render.issues.release(replace(FOUND, vllm=vllm)) == said
 
 
-def test_an_issue_is_shown_as_a_compiler_shows_it() -> None:
-    """Severity and rule, the message's first sentence, the place, the line with carets, what to write, the rest."""
+def test_an_issue_has_the_format_of_a_compiler() -> None:
+    """Severity, rule, message, place, line with carets, help."""
     assert render.issues.text(FOUND, "a\x1b.sh") == (
         "error[option.unknown]: 100% wrong,\\nno: such\n --> a\\x1b.sh:3:14\n\n"
         "warning[shell.blank]: A blank <b> \\x1b[31m\n --> a\\x1b.sh:4:1\n  = fixable with --fix\n\n"
@@ -959,8 +959,8 @@ def test_a_note_that_only_repeats_the_fix_is_left_out(lang: str | None) -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 140])
-def test_a_long_line_is_cut_around_what_is_wrong(width: int) -> None:
-    """No line of a snippet is wider than the terminal, and what is wrong is in it, above its carets."""
+def test_a_long_line_is_cut_around_the_issue(width: int) -> None:
+    """No snippet is wider than the terminal, and the issue is visible above its carets."""
     for before, about, behind in ((0, 9, 900), (300, 9, 300), (900, 9, 0), (70, 300, 10), (0, 900, 0), (20, 9, 0)):
         text = "b" * before + "a" * about + "c" * behind
         issue = replace(FAULT, source=SourceLine(text, before, before + about))
@@ -976,8 +976,8 @@ def test_a_long_line_is_cut_around_what_is_wrong(width: int) -> None:
         assert not [line for line in lines if line.rstrip().endswith("=")]
 
 
-def test_what_to_write_is_below_where_there_is_no_room() -> None:
-    """As help of its own; a line is never wider for it."""
+def test_a_fix_without_room_is_on_the_next_line() -> None:
+    """As separate help; no line becomes wider for it."""
     name = "--max-modle-len"
     issue = Issue("option.unknown", IssueSeverity.ERROR, 1, 51, name, "No.", Fix(1, 51, 1, 66, "--max-model-len"))
     source = SourceLine(" " * 50 + name, 50, 50 + len(name))
@@ -991,7 +991,7 @@ def test_what_to_write_is_below_where_there_is_no_room() -> None:
 
 
 def test_a_line_is_shown_without_its_secrets() -> None:
-    """Carets stand below what is left of it: the text beside a secret, and a secret itself."""
+    """Carets mark visible text next to a secret, and a hidden secret itself."""
     found = checking.lint_text(
         "vllm serve m --host 127.0.0.1 --api-key sesame-open-22 --max-modle-len 1 # sesame-open-22\n", vllm="0.19.0"
     )
@@ -1006,8 +1006,8 @@ def test_a_line_is_shown_without_its_secrets() -> None:
     assert sum(line.startswith("1 | ") for line in lines) == 2
 
 
-def test_a_key_that_is_told_at_a_second_place_is_marked_where_it_is_hidden() -> None:
-    """Carets never mark another text than the one that the issue is about."""
+def test_a_key_with_a_second_place_is_marked_at_its_placeholder() -> None:
+    """Carets mark only the text of the issue."""
     found = checking.lint_text("HF_TOKEN=sesame vllm serve m sesame\n", vllm="0.33.0")
     marked = {}
     for issue in found.issues:
@@ -1018,8 +1018,8 @@ def test_a_key_that_is_told_at_a_second_place_is_marked_where_it_is_hidden() -> 
     assert marked == {"safety.open-port": "vllm serve", "option.extra-positional": "[secret-1]"}
 
 
-def test_what_is_left_is_shown_without_infos() -> None:
-    """Errors and warnings, and how many are fixed and left."""
+def test_remaining_issues_are_shown_without_infos() -> None:
+    """Errors and warnings, and the numbers of fixed and remaining ones."""
     assert render.issues.wrong(FOUND.issues) == [FAULT, MENDED]
     text = plain([*render.issues.left_view(FOUND, "a.sh"), render.issues.fixed_line(FOUND.issues, (FAULT, KNOWN))])
     assert [line for line in text.split("\n") if "-->" in line] == [" --> a.sh:3:14", " --> a.sh:4:1"]
@@ -1036,16 +1036,16 @@ def test_what_is_left_is_shown_without_infos() -> None:
         ("house/m --enable-log-outputs", "0.12.0", ()),
     ],
 )
-def test_a_required_option_is_named_with_its_values(launch: str, vllm: str, notes: tuple[str, ...]) -> None:
-    """Those for the model if known, else all of the release; an option without a list has none."""
+def test_a_required_option_lists_its_values(launch: str, vllm: str, notes: tuple[str, ...]) -> None:
+    """Those for a known model, else all of the release; an option without choices has none."""
     issues = checking.lint_text(f"vllm serve {launch}\n", vllm=vllm).issues
     (issue,) = (issue for issue in issues if "requires" in issue.message)
     assert all(note in issue.notes[0] for note in notes)
     assert len(issue.notes) == bool(notes)
 
 
-def test_a_log_is_for_diagnose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Status 2, where nothing was checked; a page that quotes a log is none."""
+def test_a_log_belongs_to_diagnose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 2, unless other files are checked; a page that quotes a log is not a log."""
     text = "INFO 11-21 08:33:15 [api_server.py:1] vLLM API server version 0.19.0\n"
     for name, status in (("serve.log", 2), ("out", 2), ("notes.md", 0)):
         path = tmp_path / name
@@ -1056,8 +1056,8 @@ def test_a_log_is_for_diagnose(tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert (out, err) == ("", said) if status else "nothing was checked" in out
 
 
-def test_the_scripts_of_a_folder_are_linted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Those below it, too; logs and hidden files are none of them."""
+def test_the_scripts_of_a_folder_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Recursively, without logs and hidden files."""
     (tmp_path / "b").mkdir()
     for name in ("a.sh", "b/Dockerfile", "b/.c.sh", "b/d.log"):
         (tmp_path / name).write_text("vllm serve m --no-such 1\n")
@@ -1091,8 +1091,8 @@ def test_an_unknown_release_is_named_once(tmp_path: Path, capsys: pytest.Capture
         assert out.endswith(f", checked for vLLM 0.19.0 ({said}).\n")
 
 
-def test_issues_beyond_the_most_are_counted() -> None:
-    """The last line says how many are not shown, as does a warning for programs."""
+def test_issues_above_the_limit_are_counted() -> None:
+    """The last line has the number of hidden ones, and programs get a warning."""
     text = "".join(f"vllm serve m --host ::1 --no-such{n} 1\n" for n in range(502))
     linted = checking.lint_text(text, vllm="0.19.0")
     assert linted.issues[0].message == "Not shown: 2 more issues."
@@ -1125,8 +1125,8 @@ services:
         ),
     ],
 )
-def test_too_few_gpus_are_told_with_what_sets_them(name: str, text: str, notes: tuple[str, ...]) -> None:
-    """As it is written; a bare number says nothing."""
+def test_too_few_gpus_are_reported_with_their_setting(name: str, text: str, notes: tuple[str, ...]) -> None:
+    """As written; a bare number names none."""
     selection = Selection(("meaning.more-gpus-than-given",))
     text = text.format(size=" --tensor-parallel-size 4")
     (issue,) = checking.lint_text(text, name=name, vllm="0.19.0", selection=selection).issues
@@ -1134,8 +1134,8 @@ def test_too_few_gpus_are_told_with_what_sets_them(name: str, text: str, notes: 
     assert issue.notes == notes
 
 
-def test_fix_shows_what_remains_as_lint_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """On standard error with the corrected lines and carets, then the counts in one line."""
+def test_fix_prints_remaining_issues_as_lint_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error, with the corrected lines and carets, then the counts."""
     script = tmp_path / "bad.sh"
     script.write_text("vllm serve m --host ::1 \\\n  --swap-space 4 \\\n  --enable-auto-tool-choice\n")
     assert cli.run(["lint", "--fix", "--vllm", "0.19.0", str(script)]) == 1
@@ -1212,7 +1212,7 @@ def test_sarif_has_each_rule_once_and_each_result_with_its_places() -> None:
 
 
 def test_a_notebook_has_the_issues_as_a_table() -> None:
-    """A row each: place, severity in its colour, message over at most 200 letters of the first line, rule, mending."""
+    """A row each: place, severity in color, cut message and line, rule, fix."""
     shown = render.issues.table(FOUND)
     rows = re.findall("<tr><td.*?</tr>", shown.html, re.DOTALL)
 
@@ -1232,8 +1232,8 @@ def test_a_notebook_has_the_issues_as_a_table() -> None:
     assert bare.html == "<p>No problems found in 1 launch, checked for vLLM 0.19.0 (given).</p>"
 
 
-def test_a_notebook_has_what_is_started() -> None:
-    """Model, options and environment; what is not known by name, and a start without any of them in words."""
+def test_a_notebook_has_the_launch() -> None:
+    """Model, options and environment; unknown values by name, missing parts in words."""
     shown = render.issues.starts(replace(FOUND, deployments=(STARTED, Launch(None, {}, {}))))
 
     assert shown.plain == (
@@ -1258,8 +1258,8 @@ MOVED = Migrated(
 )
 
 
-def test_defaults_that_moved_stand_over_the_difference() -> None:
-    """What was, what is, whether the script now sets it, and what it does."""
+def test_changed_defaults_are_above_the_difference() -> None:
+    """Former value, new value, whether the script sets it, and its effect."""
     told = (
         "default of seed: not set -> 0 (set in the rewritten script). Answers repeat\n"
         'default of dtype: "auto" -> not set'
@@ -1270,7 +1270,7 @@ def test_defaults_that_moved_stand_over_the_difference() -> None:
 
 
 def test_a_notebook_has_the_migration() -> None:
-    """What the rewritten text does not mend, the defaults as a table, and the difference in its colours."""
+    """Remaining issues, the defaults as a table, and the colored difference."""
     shown = render.issues.migration(MOVED)
     said = (
         "Found 1 error and 1 warning in 1 launch, checked for vLLM 0.19.0 (given). The rewritten text fixes 1 of them"
@@ -1293,8 +1293,8 @@ def test_a_notebook_has_the_migration() -> None:
     assert "<p>No default of these launches changed.</p>" in whole.html
 
 
-def test_a_notebook_has_the_difference_that_fixes_make() -> None:
-    """Between what was given and what is corrected; nothing where nothing is mended."""
+def test_a_notebook_has_the_difference_of_the_fixes() -> None:
+    """Between input and corrected text; none if nothing is fixed."""
     shown = render.issues.difference("a\nb\n", replace(FOUND, fixed="a\nc\n"))
 
     assert shown.plain == "--- given\n+++ corrected\n@@ -1,2 +1,2 @@\n a\n-b\n+c"
@@ -1321,10 +1321,10 @@ NAMES = ["x\n::error::pwned", "e\x1b[31mred\x1b]0;title\x07", "u\u202e\u2028v"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_files_name_begins_no_line_and_steers_no_terminal(
+def test_a_file_name_cannot_control_a_terminal_or_ci(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever command prints it, in which form: a line that begins with `::` is an order to a CI's runner."""
+    """In every command and format: a CI runner would execute a line that begins with `::`."""
     monkeypatch.chdir(tmp_path)
     script, log = Path(f"{name}.sh"), Path(f"{name}.log")
     script.write_text("docker login reg -u a -p x\nvllm serve m --max-modl-len 3\n")
@@ -1346,10 +1346,8 @@ def test_a_files_name_begins_no_line_and_steers_no_terminal(
 
 
 @pytest.mark.parametrize("form", ["text", "sarif", "github"])
-def test_a_secret_in_a_scripts_name_is_shown_nowhere(
-    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Neither its own nor that of its folder."""
+def test_a_secret_in_a_file_name_is_hidden(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the script's name and in its folder's."""
     path = tmp_path / f"{TOKEN}" / "password=Pl4nted5ecret.sh"
     path.parent.mkdir()
     path.write_text("vllm serve m --max-modl-len 3\n")
@@ -1368,8 +1366,8 @@ llm = LLM("m", device="edgex", swap_space=4, max_modl_len=3, api_key="Pl4nted5ec
 """
 
 
-def test_a_program_with_a_vllm_of_its_own_is_judged_by_no_release() -> None:
-    """Neither told nor mended, unless a release is asked for; what stands beside it is judged as ever."""
+def test_a_program_with_its_own_vllm_is_not_checked_against_a_release() -> None:
+    """Neither reported nor fixed unless a release is requested; its neighbors are checked."""
     page = f"```python\n{COMPILES}```\n\n```bash\nvllm serve m --host 127.0.0.1 --max-modl-len 3\n```\n"
     alone, beside = checking.lint_text(COMPILES, name="a.py", fix=True), checking.lint_text(page, name="a.md", fix=True)
 

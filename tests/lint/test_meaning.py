@@ -1,4 +1,4 @@
-"""A start that means something else than what was meant is judged from all the facts it needs, or not at all."""
+"""Rules about unintended launches apply only if all necessary facts are known."""
 
 from __future__ import annotations
 
@@ -150,13 +150,13 @@ BROKEN: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, str]]] = [
 
 
 @in_one_test(("rule", "flags", "known", "says"), BROKEN, ids=[f"{b[0]}-{i}" for i, b in enumerate(BROKEN)])
-def test_what_was_not_meant_is_judged(
+def test_an_unintended_launch_is_reported(
     shelf: Specs, rule: str, flags: dict[str, Any], known: dict[str, Any], says: dict[str, str]
 ) -> None:
-    """Each rule holds with all its facts, and tells the numbers it rests on."""
-    broken = only(shelf, f"meaning.{rule}", flags, **known)
-    assert says.items() <= dict(broken.says).items()
-    assert all(value for value in broken.says.values())
+    """Each rule applies with all its facts, and reports its numbers."""
+    judgement = only(shelf, f"meaning.{rule}", flags, **known)
+    assert says.items() <= dict(judgement.says).items()
+    assert all(value for value in judgement.says.values())
 
 
 UNSAFE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -173,10 +173,10 @@ UNSAFE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("rule", "flags", "known"), UNSAFE)
-def test_what_is_unsafe_is_judged(shelf: Specs, rule: str, flags: dict[str, Any], known: dict[str, Any]) -> None:
-    """Safety needs few facts; a secret is never among what is told."""
-    broken = only(shelf, f"safety.{rule}", flags, **known)
-    assert "token" not in str(dict(broken.says)).replace("hf-token", "")
+def test_an_unsafe_launch_is_reported(shelf: Specs, rule: str, flags: dict[str, Any], known: dict[str, Any]) -> None:
+    """Safety rules need few facts, and never report a secret."""
+    judgement = only(shelf, f"safety.{rule}", flags, **known)
+    assert "token" not in str(dict(judgement.says)).replace("hf-token", "")
 
 
 UNKNOWN = object()
@@ -243,10 +243,10 @@ SILENT: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 
 @in_one_test(("why", "flags", "known"), SILENT, ids=[case[0] for case in SILENT])
-def test_what_is_right_or_unknown_is_not_judged(
+def test_valid_or_unknown_launches_have_no_issue(
     shelf: Specs, why: str, flags: dict[str, Any], known: dict[str, Any]
 ) -> None:
-    """Nothing is told of what is in order, nor where a fact is missing."""
+    """Neither a valid launch nor one with a missing fact is reported."""
     quiet = {"meaning.kv-heads-replicated"}
     assert [rule for rule in rules(shelf, flags, **known) if rule not in quiet] == [], why
 
@@ -273,10 +273,10 @@ def test_every_rule_is_shown_to_hold() -> None:
         ([({"tensor_parallel_size": 2}, ("0", "1"))] * 2, [(1, "meaning.gpu-overcommitted", "1.80")]),
     ],
 )
-def test_starts_that_share_a_gpu_are_told(
+def test_launches_that_share_a_gpu_are_reported(
     shelf: Specs, starts: list[tuple[dict[str, Any], tuple[str, ...] | None]], expected: list[Any]
 ) -> None:
-    """Two instances on one named GPU are told once, as too much where their shares are known to exceed it."""
+    """Two instances on one GPU are reported once, as an error if their shares exceed it."""
     commands = [
         command(shelf, flags, devices=devices, defaults={"gpu_memory_utilization": 0.9}) for flags, devices in starts
     ]
@@ -298,10 +298,10 @@ def test_starts_that_share_a_gpu_are_told(
         ([{}, {}], {"is_elided": True}, []),
     ],
 )
-def test_servers_on_one_port_are_told(
+def test_servers_on_one_port_are_reported(
     shelf: Specs, starts: list[dict[str, Any]], known: dict[str, Any], expected: list[int]
 ) -> None:
-    """Each server whose port an earlier one of the same host has; one that is not known to be the host's is not."""
+    """Each later server on the same host's port; servers that may be elsewhere are not."""
     commands = [
         command(shelf, flags, entry="serve", defaults={"port": 8000, "host": None}, **known) for flags in starts
     ]
@@ -311,13 +311,13 @@ def test_servers_on_one_port_are_told(
 
 
 BLANK = support.Support("0.16.0", frozenset(), frozenset(), {}, frozenset(), {}, {}, {}, {})
-"""A release of which nothing is known but what a test says."""
+"""A release with only the facts of a test."""
 TP, PP, DP = "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"
 Said = tuple[str, tuple[str, ...], dict[str, str]]
 
 
 def gpus(*cards: tuple[str | None, float] | tuple[str | None, float, str]) -> tuple[HostGpu, ...]:
-    """Cards by compute capability, memory and host; each is named by the first two."""
+    """GPUs by compute capability, memory and host, named by the first two."""
     return tuple(
         HostGpu(Gpu(f"{card[0]}/{card[1]:g}", card[1], (), capability=card[0]), card[2] if len(card) > 2 else None)
         for card in cards
@@ -330,7 +330,7 @@ def said(
     release: Mapping[str, Any] | None = None,
     **known: Any,
 ) -> list[Said]:
-    """What is judged, by rule, options and words, of a model and a release that are made of what matters alone."""
+    """Issues by rule, options and words, for a model and release reduced to relevant facts."""
     made = LaunchFacts(
         flags,
         replace(BLANK, **release or {}),
@@ -373,8 +373,8 @@ def _of_size(rule: str, **says: str) -> list[Said]:
         ((1 << 20) + 1, {"attention_heads": 3}, []),
     ],
 )  # fmt: skip
-def test_what_is_split_over_the_ranks(size: Any, model: dict[str, Any], expected: list[Said]) -> None:
-    """Heads and vocabulary go into the ranks whole, up to each bound and from it on."""
+def test_sizes_divided_by_the_ranks(size: Any, model: dict[str, Any], expected: list[Said]) -> None:
+    """Heads and vocabulary must divide; each bound is tested on both sides."""
     assert said({TP: size}, model) == expected
     for dest in ("hf_overrides", "rope_scaling", "rope_parameters", "rope_theta", "hf_config_path", "model_impl"):
         assert said({TP: size, dest: None}, model) == []
@@ -412,7 +412,7 @@ def blocks(sizes: Any) -> dict[str, Any]:
         ({TP: 16, "quantization": "gptq_marlin"}, GPTQ, CUT_ALL, ("1024", "64", "128")),
         ({TP: 16, "enable_expert_parallel": True}, GPTQ, CUT_ALL, ("1024", "64", "128")),
         ({TP: 3}, GPTQ, CUT_ALL, None),
-        # Blocks of FP8 count along the width by their first number; a layer of experts is as wide as one expert.
+        # FP8 blocks divide the width by their first number; an expert layer has one expert's width.
         ({TP: 16}, blocks([128, 64]), CUT_ALL, ("1024", "64", "128")),
         ({TP: 16}, blocks([64, 128]), CUT_ALL, None),
         ({TP: 16}, blocks([128, 64]), {**CUT_ALL, "cut_blocks_refused": False}, None),
@@ -432,10 +432,10 @@ def blocks(sizes: Any) -> dict[str, Any]:
         ({TP: 8, "quantization": "gpt_oss_mxfp4"}, EXPERTS, CUT_ALL, None),
     ],
 )
-def test_weights_that_share_a_scale_stay_together(
+def test_weights_with_a_common_scale_stay_together(
     flags: dict[str, Any], model: dict[str, Any], facts: dict[str, bool], expected: tuple[str, str, str] | None
 ) -> None:
-    """Where the release refuses to part them: the width, each rank's share of it, and the group that it cuts."""
+    """If the release rejects a division: the width, each rank's share, and the group."""
     found = said(flags, model, {"facts": facts})
 
     if expected is None:
@@ -473,24 +473,24 @@ RAY, MP = {"distributed_executor_backend": "ray"}, {"distributed_executor_backen
         ({"nnodes": 8, TP: 4}, {"device_count": 1}, []),
         ({"nnodes": 8, TP: 4}, {"device_count": 2}, unused(1, 2, TP)),
         ({"nnodes": 0, TP: 4}, {"device_count": 1}, []),
-        # Copies of the model that this start brings up itself.
+        # Model replicas that this launch starts itself.
         ({DP: 4, "data_parallel_rank": 0}, {"device_count": 1}, []),
         ({DP: 4, "data_parallel_size_local": 2}, {"device_count": 1}, too_few(2, 1, DP, "data_parallel_size_local")),
         ({DP: 4, "data_parallel_size_local": 2}, {"device_count": 2}, []),
         ({DP: 4, "data_parallel_address": "10.0.0.1"}, {"device_count": 1}, []),
         ({DP: 4, "data_parallel_backend": "ray"}, {"device_count": 1}, []),
-        # What is no start on GPUs, or one from outside.
+        # Not a launch on GPUs, or one with an external launcher.
         ({TP: 4, "device": "cpu"}, {"device_count": 1}, []),
         ({TP: 4, "device": "cuda"}, {"device_count": 1}, too_few(4, 1)),
         ({TP: 4, "distributed_executor_backend": "external_launcher"}, {"device_count": 1}, []),
-        # GPUs that are named count once each, before those of the host.
+        # Listed GPUs count once each, and take precedence over the host's.
         ({}, {"devices": ("0", "0")}, []),
         ({TP: 2}, {"devices": ("0", "0")}, too_few(2, 1)),
         ({TP: 2}, {"devices": ("0",), "cards": ONE_HOST}, too_few(2, 1)),
         ({TP: 4}, {"cards": ONE_HOST}, too_few(4, 2)),
         ({TP: 2}, {"cards": ONE_HOST}, []),
         ({}, {"cards": ONE_HOST}, []),
-        # Over several hosts Ray may use more than one of them, and without a word about it so it may be.
+        # Over several hosts Ray may use more hosts than listed, also without an option.
         ({TP: 4}, {"cards": TWO_HOSTS}, []),
         ({TP: 4, **RAY}, {"cards": TWO_HOSTS}, []),
         ({TP: 4, **MP}, {"cards": TWO_HOSTS}, []),
@@ -509,7 +509,7 @@ RAY, MP = {"distributed_executor_backend": "ray"}, {"distributed_executor_backen
         ({**RAY, "nnodes": 2, TP: 2}, {"device_count": 1}, []),
         (RAY, {"cards": TWO_HOSTS, "device_count": 1}, []),
         ({**RAY, "device": "cpu"}, {"device_count": 1}, []),
-        # Cards of unlike memory, where all of them are needed.
+        # GPUs with different memory, if all are needed.
         (
             {TP: 2},
             {"cards": gpus(("8.6", 24), ("9.0", 47.5))},
@@ -524,15 +524,13 @@ RAY, MP = {"distributed_executor_backend": "ray"}, {"distributed_executor_backen
         ({TP: "x"}, {"cards": gpus(("8.6", 24), ("9.0", 80))}, []),
     ],
 )  # fmt: skip
-def test_gpus_are_counted_as_the_ranks_take_them(
-    flags: dict[str, Any], known: dict[str, Any], expected: list[Said]
-) -> None:
-    """Too few, more than are used, unlike ones, and Ray where none is needed: the numbers are the start's own."""
+def test_gpus_are_counted_by_ranks(flags: dict[str, Any], known: dict[str, Any], expected: list[Said]) -> None:
+    """Too few, unused, or unequal GPUs, and unnecessary Ray, with the launch's numbers."""
     assert said(flags, **known) == expected
 
 
-def test_the_variable_that_names_unused_gpus_is_pointed_at() -> None:
-    """Where the start is given it; else there is none to change."""
+def test_the_variable_with_unused_gpus_is_marked() -> None:
+    """If the launch sets it; otherwise there is none to change."""
     for environment, variables in (({"CUDA_VISIBLE_DEVICES": "0,1"}, ("CUDA_VISIBLE_DEVICES",)), ({"A": "1"}, ())):
         (one,) = meaning.rules_broken(LaunchFacts({}, BLANK, devices=("0", "1"), environment=environment, entry="LLM"))
         assert (one.rule, one.variables) == ("meaning.gpus-unused", variables)
@@ -554,7 +552,7 @@ EVERYWHERE = [("meaning.encoder-on-every-gpu", ("mm_encoder_tp_mode",), {"size":
         ({TP: 2, "mm_encoder_tp_mode": "weights"}, {}, NINE),
         ({TP: 2, "mm_encoder_tp_mode": "data"}, {}, EVERYWHERE),
         ({"mm_encoder_tp_mode": "data"}, {}, []),
-        # Where no picture comes, no encoder runs.
+        # Without images, no encoder runs.
         ({TP: 2, "mm_encoder_tp_mode": "data", "limit_mm_per_prompt": {"image": 0, "video": 0}}, {}, []),
         ({TP: 2, "mm_encoder_tp_mode": "data", "limit_mm_per_prompt": {"image": {"count": 0}}}, {}, []),
         ({TP: 2, "mm_encoder_tp_mode": "data", "limit_mm_per_prompt": {"image": 0, "video": 1}}, {}, EVERYWHERE),
@@ -593,7 +591,7 @@ REFUSES_HALF = {"float16_refused": ["gemma3"]}
          ("bfloat16-unsupported", "dtype", {**LACKS, "nearest": "half"})),
         ({"dtype": "bfloat16"}, {}, {}, gpus(("7.5", 16), (None, 16)), None),
         ({"dtype": "half"}, {"dtype": "bfloat16"}, {}, OLD, None),
-        # What is left to the checkpoint is cast by a release that does so.
+        # A release that casts converts a checkpoint's default.
         ({}, {"dtype": "bfloat16"}, {"casts_bfloat16": True}, OLD,
          ("bfloat16-cast", "model", {**LACKS, "nearest": "half", "type": "float16"})),
         ({"dtype": "auto"}, {"dtype": "torch.bfloat16"}, {}, OLD,
@@ -613,14 +611,14 @@ REFUSES_HALF = {"float16_refused": ["gemma3"]}
         ({"dtype": "float32"}, {"model_type": "gemma3"}, REFUSES_HALF, OLD, None),
     ],
 )  # fmt: skip
-def test_a_type_is_judged_by_card_model_and_release(
+def test_a_dtype_is_checked_by_gpu_model_and_release(
     flags: dict[str, Any],
     model: dict[str, Any],
     facts: dict[str, Any],
     cards: tuple[HostGpu, ...] | None,
     expected: tuple[str, str, dict[str, str]] | None,
 ) -> None:
-    """From capability 8.0 on cards compute in bfloat16; of several cards the least capable one counts."""
+    """bfloat16 needs capability 8.0; the least capable GPU decides."""
     found = said(flags, model, {"facts": facts}, cards=cards)
 
     assert found == ([(f"meaning.{expected[0]}", (expected[1],), expected[2])] if expected else [])
@@ -648,7 +646,7 @@ def of_cache(rule: str, **says: str) -> list[Said]:
         (CACHE, {"B": B}, {"cards": AMPERE, "model": {"is_mla": True}}, []),
         ({"kv_cache_dtype": "fp8_inc"}, {"B": B}, {"cards": AMPERE}, []),
         ({"kv_cache_dtype": "auto"}, {"B": B}, {"cards": AMPERE}, []),
-        # The backend that is asked for, by option, key or variable, decides alone.
+        # The backend requested by option, key or variable decides.
         ({**CACHE, "attention_backend": "b"}, {"A": A, "B": B}, {"cards": AMPERE},
          of_cache("cache-type-unsupported", backend="B")),
         ({**CACHE, "attention_config": {"backend": "b"}}, {"A": A, "B": B}, {"cards": AMPERE},
@@ -661,7 +659,7 @@ def of_cache(rule: str, **says: str) -> list[Said]:
          of_cache("cache-type-unsupported", backend="B")),
         (CACHE, {"A": A, "B": B}, {"cards": AMPERE, "environment": {"VLLM_ATTENTION_BACKEND": "B"}},
          of_cache("fp8-cache-without-hardware", backends="A")),
-        # A backend of a name or a card that the release does not take.
+        # A backend whose name or GPU the release does not support.
         ({"attention_backend": "auto"}, {"A": A}, {"cards": AMPERE}, []),
         ({"attention_backend": "C"}, {}, {"cards": AMPERE}, []),
         ({"attention_backend": "c"}, {"A": A}, {}, [("meaning.backend-unknown", ("attention_backend",),
@@ -678,10 +676,10 @@ def of_cache(rule: str, **says: str) -> list[Said]:
         ({"attention_backend": "N"}, {"N": Backend(None, None)}, {"cards": OLD}, []),
     ],
 )  # fmt: skip
-def test_cache_types_and_attention_backends_are_judged_together(
+def test_cache_dtypes_and_attention_backends_are_checked_together(
     flags: dict[str, Any], backends: dict[str, Backend | None], known: dict[str, Any], expected: list[Said]
 ) -> None:
-    """Below capability 8.9 a cache in FP8 costs; where no backend takes it there, it is refused."""
+    """Below capability 8.9 an FP8 cache is slower, or rejected if no backend supports it."""
     facts = {"reads_backend_variable": True} if "reads" in known else {}
     release = {"cache_types": frozenset({"fp8", "auto"}), "backends": backends, "facts": facts}
     more = {name: value for name, value in known.items() if name not in ("reads", "model")}
@@ -708,7 +706,7 @@ READS = {"a": {"reads": "a", "faster": "a_fast", "chooses": "auto_a"}, "f": {"co
         ({"quantization": "f"}, None, {"cards": AMPERE},
          ("fp8-weights-without-hardware", "quantization", {"method": "f", "gpu": "8.6/24", "capability": "8.6"})),
         ({"quantization": "f"}, None, {"cards": ADA}, None),
-        # A faster kernel for the same weights, where the card is able and nothing else is stored.
+        # A faster kernel for the same weights, if the GPU supports it and the format is equal.
         ({"quantization": "a"}, None, {"cards": gpus(("8.0", 40))},
          ("slower-kernel", "quantization", {"asked": "a", "faster": "a_fast", "gpu": "8.0/40"})),
         ({"quantization": "a"}, {"quantization": "a"}, {"cards": AMPERE},
@@ -719,13 +717,13 @@ READS = {"a": {"reads": "a", "faster": "a_fast", "chooses": "auto_a"}, "f": {"co
         ({}, {"quantization": "a"}, {"cards": AMPERE}, None),
     ],
 )  # fmt: skip
-def test_a_method_of_quantisation_is_judged_by_the_card(
+def test_a_quantization_method_is_checked_by_the_gpu(
     flags: dict[str, Any],
     model: dict[str, Any] | None,
     known: dict[str, Any],
     expected: tuple[str, str, dict[str, str]] | None,
 ) -> None:
-    """The least that it runs on, what computes in FP8, and a kernel that is slower than it need be."""
+    """Minimum capability, FP8 compute, and an unnecessarily slow kernel."""
     release = {"quantizations": {"q": 80, "open": None, "f": 75, "a": 75, "a_fast": 80}}
     found = said(flags, model, release, methods=READS, **known)
 
@@ -744,7 +742,7 @@ LONG = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
         (8704, {}, None), (1, {}, None), (8, {}, None), (512, {}, None), (1023, {}, "1024"),
         ((1 << 40) - 1, {}, str(1 << 40)), ((1 << 40) + 1, {}, None), (True, {}, None), (-1, {}, None),
          ("8193", {}, None),
-        # Up to what the model is made for; beyond, where a variable says that it is meant.
+        # Up to the model's maximum; beyond it if a variable allows it.
         (40960, {}, None), (40961, {}, "beyond"), (65536, {}, "beyond"), (65536, {LONG: "0"}, "beyond"),
         (65536, {LONG: "1"}, None), (65536, {LONG: "TRUE"}, None), (65536, {LONG: "yes"}, None),
          (65536, {LONG: "on"}, None),
@@ -788,7 +786,7 @@ OPEN = {"unlimited": "video", "limited": "image 2"}
         ({"limit_mm_per_prompt": {"image": 2}}, {**SEES, "modalities": None}, None),
         ({"limit_mm_per_prompt": {"image": 2}}, {**SEES, "modalities": ("audio", "video")},
          {**OPEN, "unlimited": "video, audio"}),
-        # An architecture that the release has no table of takes what its checkpoint says.
+        # An architecture without a table in the release uses its checkpoint's value.
         ({"limit_mm_per_prompt": {"image": 2}}, {"architecture": "None", "modalities": ("image", "video")}, OPEN),
         ({"limit_mm_per_prompt": {"image": 2}}, {"modalities": ("image", "video")}, None),
         ({"limit_mm_per_prompt": {"image": 2}}, None, None),
@@ -807,7 +805,7 @@ def test_a_kind_of_input_that_was_forgotten(
 @in_one_test(
     ("flags", "model", "known", "expected"),
     [
-        # An architecture that nobody has heard of, unless another implementation is asked for.
+        # An unknown architecture, unless another implementation is requested.
         ({}, {"architecture": "Other"}, {}, [("meaning.architecture-unknown", ("model",), {"architecture": "Other"})]),
         ({"model_impl": "vllm"}, {"architecture": "Other"}, {},
          [("meaning.architecture-unknown", ("model",), {"architecture": "Other"})]),
@@ -870,10 +868,10 @@ def test_a_kind_of_input_that_was_forgotten(
         ({"enforce_eager": UNKNOWN}, None, {}, []),
     ],
 )  # fmt: skip
-def test_each_judgement_needs_all_its_facts(
+def test_each_rule_needs_all_its_facts(
     flags: dict[str, Any], model: dict[str, Any] | None, known: dict[str, Any], expected: list[Said]
 ) -> None:
-    """One that is missing, unknown or otherwise makes it silent."""
+    """A missing, unknown or different fact silences it."""
     release = {
         "modalities": {"Arch": {}}, "tool_parsers": frozenset({"t", "s"}), "reasoning_parsers": frozenset({"r"}),
         "processor_reads": {"Arch": frozenset({"x"})},
@@ -903,10 +901,10 @@ ANYBODY = "0.0.0.0"  # noqa: S104 - what is judged
         ({"ssl_cert_reqs": 2}, {}, None), ({"ssl_cert_reqs": 0}, {}, ((), {"host": ANYBODY})),
     ],
 )  # fmt: skip
-def test_a_port_is_open_where_anybody_may_come(
+def test_a_port_is_open_if_anyone_can_connect(
     flags: dict[str, Any], known: dict[str, Any], expected: tuple[tuple[str, ...], dict[str, str]] | None
 ) -> None:
-    """By option, default or release; a key, a certificate, a socket or one host closes it."""
+    """By option, default or release; a key, certificate, socket or single host closes it."""
     facts = known.get("facts", {"listens_everywhere": True})
     more = {name: value for name, value in known.items() if name != "facts"}
     found = said(flags, None, {"facts": facts}, **{"entry": "serve", **more})
@@ -924,11 +922,11 @@ SHARE = "gpu_memory_utilization"
         ([({SHARE: 0.51}, "0"), ({SHARE: 0.5}, "0")], [(1, "gpu-overcommitted", "0", "2", "1.01")]),
         ([({SHARE: 0.5}, "0")] * 3, [(2, "gpu-overcommitted", "0", "3", "1.50")]),
         ([({SHARE: 0}, "0"), ({SHARE: 1}, "0")], [(1, "gpu-shared", "0", "2", "1.00")]),
-        # What is no share is not known.
+        # An invalid share is unknown.
         ([({SHARE: 1.5}, "0"), ({SHARE: 0.5}, "0")], [(1, "gpu-shared", "0", "2", None)]),
         ([({SHARE: True}, "0"), ({SHARE: 0.5}, "0")], [(1, "gpu-shared", "0", "2", None)]),
         ([({SHARE: -0.1}, "0"), ({SHARE: 0.5}, "0")], [(1, "gpu-shared", "0", "2", None)]),
-        # As many of the GPUs as the start takes, the first ones; each start is told of one.
+        # The launch's number of GPUs, from the first; each launch names one.
         ([({SHARE: 0.9}, "0,1"), ({SHARE: 0.9}, "1")], []),
         ([({SHARE: 0.9}, "0,1"), ({SHARE: 0.9}, "1,0"), ({SHARE: 0.9}, "0,2")],
          [(2, "gpu-overcommitted", "0", "2", "1.80")]),
@@ -937,10 +935,10 @@ SHARE = "gpu_memory_utilization"
         ([({SHARE: 0.9, TP: "x"}, "0"), *[({SHARE: 0.9}, "0")] * 2], [(2, "gpu-overcommitted", "0", "2", "1.80")]),
     ],
 )  # fmt: skip
-def test_shares_of_a_gpu_are_added_up(
+def test_shares_of_a_gpu_are_summed(
     starts: list[tuple[dict[str, Any], str]], expected: list[tuple[int, str, str, str, str | None]]
 ) -> None:
-    """A whole card may be given away, and no more; what a start does not use is nobody's."""
+    """A whole GPU may be used, and no more; unused GPUs have no share."""
     commands = [LaunchFacts(flags, BLANK, devices=tuple(seen.split(",")), entry="LLM") for flags, seen in starts]
     found = [
         (index, one.rule.removeprefix("meaning."), one.says["device"], one.says["starts"], one.says.get("total"))
@@ -961,8 +959,8 @@ def test_shares_of_a_gpu_are_added_up(
         ([{"port": 1, "data_parallel_address": "a"}] * 2, []), ([{"port": 1, "headless": False}] * 2, []),
     ],
 )  # fmt: skip
-def test_a_port_is_taken_once(starts: list[dict[str, Any]], expected: list[tuple[int, str, str]]) -> None:
-    """By number and host; the number of those that meet there is told."""
+def test_a_port_is_used_once(starts: list[dict[str, Any]], expected: list[tuple[int, str, str]]) -> None:
+    """By number and host; the message has the number of servers."""
     for entry in ("serve", "api_server", "image", "LLM"):
         commands = [LaunchFacts(flags, BLANK, entry=entry) for flags in starts]
         found = [
@@ -987,8 +985,10 @@ DESTS = (
     st.sampled_from(["0.6.6", "0.16.0", "0.33.0"]),
 )
 @settings(max_examples=80, deadline=None)
-def test_no_value_raises(shelf: Specs, flags: dict[str, Any], model: str | None, gpus: str | None, vllm: str) -> None:
-    """Values of any type are judged or passed over, and what is told is words."""
+def test_any_value_can_be_checked(
+    shelf: Specs, flags: dict[str, Any], model: str | None, gpus: str | None, vllm: str
+) -> None:
+    """Values of any type are checked or ignored, and messages are text."""
     judged = command(shelf, flags, vllm, model, gpus, entry="serve")
     for broken in meaning.rules_broken(judged):
         assert all(isinstance(value, str) for value in broken.says.values())
@@ -1018,8 +1018,8 @@ def test_every_release_whose_options_are_known_has_its_support() -> None:
         ("modalities", "Glm4vForConditionalGeneration", "0.9.2", None),
     ],
 )
-def test_what_a_release_has_is_known(table: str, name: str, since: str, until: str | None) -> None:
-    """A thing is there from the release that brings it up to the next known release that lacks it."""
+def test_features_of_a_release_are_known(table: str, name: str, since: str, until: str | None) -> None:
+    """A feature exists from its first release to the next known release without it."""
     known = support._document()["releases"]
     there = [version for version in known if name in getattr(support.load(version), table)]
     assert there[0] == since
@@ -1125,16 +1125,16 @@ def test_a_release_is_read_from_its_sources(release: Path) -> None:
         ("validate_fp8_block_shape(layer)", False),
     ],
 )
-def test_whether_cut_blocks_of_experts_are_refused(text: str, tmp_path: Path, *, is_refused: bool) -> None:
-    """Older releases check it themselves, newer ones by a function of its own; who refines the scales takes them."""
+def test_uneven_blocks_of_experts_may_be_rejected(text: str, tmp_path: Path, *, is_refused: bool) -> None:
+    """Older releases check it directly, newer ones in a function; refined scales are accepted."""
     path = tmp_path / "model_executor" / "layers" / "quantization" / "fp8.py"
     path.parent.mkdir(parents=True)
     path.write_text(text, encoding="utf-8")
     assert supported.extract(tmp_path)["facts"]["cut_blocks_of_experts_refused"] is is_refused
 
 
-def test_a_release_without_anything_is_empty(tmp_path: Path) -> None:
-    """What is not there is left out, never guessed."""
+def test_a_release_without_data_is_empty(tmp_path: Path) -> None:
+    """Missing data is left out, never guessed."""
     facts = supported.extract(tmp_path)
     assert {table: facts[table] for table in supported.TABLES if table != "facts"} == {
         table: {} for table in supported.TABLES if table != "facts"
@@ -1151,7 +1151,7 @@ def test_releases_are_packed_and_unpacked_without_loss(release: Path, tmp_path: 
     assert supported.unpacked(document) == {"0.9.0": older, "0.10.0": newer}
 
 
-def test_the_shipped_document_is_what_the_generator_writes() -> None:
+def test_the_shipped_document_is_the_generators_output() -> None:
     """The file in the catalog is in the generator's own form, and small."""
     document = support._document()
     text = supported.written(document)
@@ -1161,7 +1161,7 @@ def test_the_shipped_document_is_what_the_generator_writes() -> None:
     assert len(text) < 300_000
 
 
-# ---- what a release supports
+# ---- features of a release
 
 
 def _backend(**told: Any) -> support.Backend:
@@ -1186,15 +1186,15 @@ def _backend(**told: Any) -> support.Backend:
         ({"decides": ("fp8",), "capabilities": None, "fp8_from": (8, 9)}, "fp8", (8, 0), False),
     ],
 )
-def test_a_backend_takes_a_cache_as_its_sources_decide(
+def test_a_backend_supports_a_cache_as_in_its_sources(
     told: dict[str, Any], cache_type: str, capability: tuple[int, int], *, takes: bool | None
 ) -> None:
-    """Its cards, its types, and those that it decides by the card; what they leave open stays so."""
+    """By GPU and dtype; undecided combinations stay open."""
     assert _backend(**told).takes(cache_type, capability) is takes
 
 
-def test_takers_of_a_cache_are_backends_of_nvidias_cards() -> None:
-    """In order of their names, without MLA and other vendors; of a release that says nothing there are none known."""
+def test_backends_that_support_a_cache_are_nvidias() -> None:
+    """Sorted by name, without MLA and other vendors; none for a release without data."""
     all_ = ("B_TWO", "A_ONE", "FLASH_MLA", "ROCM_ATTN", "TORCH_XPU", "PALLAS")
     data = replace(support.load("0.19.0"), backends={**{name: _backend() for name in all_}, "NONE": None})
     assert data.cache_takers("fp8", (8, 0)) == ("A_ONE", "B_TWO")
@@ -1203,8 +1203,8 @@ def test_takers_of_a_cache_are_backends_of_nvidias_cards() -> None:
         assert replace(data, backends=backends).cache_takers("fp8", (8, 0)) is None
 
 
-def test_a_table_says_of_each_run_of_releases_what_is_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the first release of a run to its last; a run without a value is one that has it, undecided."""
+def test_a_table_maps_ranges_of_releases_to_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the first to the last release of a range; without a value it is undecided."""
     folder = tmp_path / "catalog" / "releases"
     folder.mkdir(parents=True)
     for name in ("0.1.0", "0.2.0", "0.3.0", "0.4.0"):

@@ -1,4 +1,4 @@
-"""What is told of options that a release does not have, and which changes are offered."""
+"""Rules for options that a release lacks, and the changes they offer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TABLES = knowledge.knowledge().tables
 
 
 def hits(text: str, vllm: str) -> list[Hit]:
-    """What the option rules find in a script."""
+    """The issues of the option rules in a script."""
     page, data = documents.read(text, "run.sh"), options.load(vllm)
     found: list[Hit] = []
     for start in page.starts:
@@ -57,7 +57,7 @@ def fixed(text: str, vllm: str) -> str:
         ),
         # A key that the release no longer has: nothing takes the option's place.
         ("0.10.2", "--spec-decoding-acceptance-method rejection_sampler --seed 1", "--seed 1"),
-        # An object given key by key keeps its keys.
+        # An object with dotted keys keeps its keys.
         ("0.16.0", "--override-pooler-config.pooling_type MEAN", "--pooler-config.pooling_type MEAN"),
         ("0.16.0", "--task embed", "--runner pooling"),
         ("0.16.0", "--task draft", "--task draft"),
@@ -68,27 +68,27 @@ def fixed(text: str, vllm: str) -> str:
             """-O '{"cudagraph_mode": "NONE"}'""",
             """--compilation-config '{"cudagraph_mode": "NONE"}'""",
         ),
-        # Several values, and flags that were given none.
+        # Several values, and flags without a value.
         ("0.16.0", "--cuda-graph-sizes 1 2 4", "--cudagraph-capture-sizes 1 2 4"),
         ("0.10.2", "--num-scheduler-steps=8 --seed 1", "--seed 1"),
-        # A value that the new option refuses is not written.
+        # A value that the new option rejects is not written.
         ("0.16.0", "--tp two", "--tp two"),
         ("0.16.0", "--max-modle-len abc", "--max-modle-len abc"),
-        # The opposite is not meant.
+        # The opposite is not suggested.
         ("0.32.0", "--disable-log-request", "--disable-log-request"),
-        # A switch is given a yes or a no as a word of its own.
+        # A switch has a separate boolean word.
         ("0.19.0", "--enforce-eager True --seed 1", "--enforce-eager --seed 1"),
         ("0.19.0", "--trust-remote-code false --seed 1", "--seed 1"),
         ("0.19.0", "--enable-prefix-caching off", "--no-enable-prefix-caching"),
         ("0.19.0", "--enforce-eager maybe", "--enforce-eager maybe"),
         # docker's own options are left for their writer to move.
         ("0.16.0", "--shm-size 8g", "--shm-size 8g"),
-        # Read as -n with a value, and meant as llama.cpp's.
+        # Read as -n with a value, but intended as llama.cpp's option.
         ("0.16.0", "-ngl 99 --seed 1", "--seed 1"),
     ],
 )
-def test_an_option_becomes_what_the_release_takes(vllm: str, before: str, after: str) -> None:
-    """What is written is accepted by the release's parser, or nothing is written."""
+def test_an_option_becomes_one_that_the_release_accepts(vllm: str, before: str, after: str) -> None:
+    """The release's parser accepts the change, or there is none."""
     assert f"vllm serve /m {after}\n" == fixed(f"vllm serve /m {before}\n", vllm)
 
 
@@ -104,13 +104,13 @@ def test_an_option_becomes_what_the_release_takes(vllm: str, before: str, after:
         ("0.16.0", "--zzz 1", {"option.unknown"}),
     ],
 )
-def test_the_history_of_a_name_tells_its_rule(vllm: str, words: str, expected: set[str]) -> None:
-    """A name may have gone, come back, be still to come, or be read as the beginning of another."""
+def test_the_history_of_a_name_selects_the_rule(vllm: str, words: str, expected: set[str]) -> None:
+    """A name may be removed, restored, planned, or read as an abbreviation."""
     assert expected == {hit.rule for hit in hits(f"vllm serve /m {words}\n", vllm)}
 
 
-def test_only_what_the_release_has_is_named_instead() -> None:
-    """A release between two forms of an option is not told of either."""
+def test_only_options_of_the_release_are_suggested() -> None:
+    """A release between two forms of an option has neither."""
     says = {
         vllm: hits("vllm serve /m --attention-backend FLASHINFER\n", vllm)[0].says.get("instead")
         for vllm in ("0.11.0", "0.8.5")
@@ -120,8 +120,8 @@ def test_only_what_the_release_has_is_named_instead() -> None:
     assert "instead" not in hits("vllm serve /m --mm-encoder-tp-mode data\n", "0.7.3")[0].says
 
 
-def test_a_comment_may_speak_of_another_program() -> None:
-    """Unknown and foreign names in comments are not told; vLLM's own former ones are, with reserve."""
+def test_a_comment_may_be_about_another_program() -> None:
+    """Only former options of vLLM are reported in comments, as hints."""
     text = "# ray stop --force; torchrun --nproc-per-node 2\n# was: --swap-space 4\nvllm serve /m\n"
 
     assert [(hit.rule, hit.is_loose) for hit in hits(text, "0.19.0")] == [("option.removed", True)]
@@ -130,7 +130,7 @@ def test_a_comment_may_speak_of_another_program() -> None:
 @in_one_test(
     ("vllm", "words", "expected", "after"),
     [
-        # Said twice: the later one counts, the earlier one goes with its values.
+        # Repeated: the later one counts, the earlier one is removed with its values.
         ("0.19.0", "--max-model-len 4096 --seed 1 --max-model-len 8192",
          [("option.duplicate", "--max-model-len", {"first": "1"})], "--seed 1 --max-model-len 8192"),
         ("0.19.0", "--seed 1 --seed 2 --seed 3",
@@ -206,7 +206,7 @@ def test_a_comment_may_speak_of_another_program() -> None:
         ("0.19.0", "--seed 1 --swap-space=4 --max-num-seqs 8", [("option.removed", "--swap-space=4", {})],
          "--seed 1 --max-num-seqs 8"),
         ("0.11.0", "--disable-log-requests --seed 1", [("option.deprecated", "--disable-log-requests", {})], None),
-        # Keys of one object: the ones that are given agree, or nothing is written.
+        # Keys of one object: existing keys agree, or nothing is written.
         ("0.16.0", "--guided-decoding-backend=xgrammar",
          [("option.removed", "--guided-decoding-backend=xgrammar", {"instead": "--structured-outputs-config.backend"})],
          "--structured-outputs-config.backend=xgrammar"),
@@ -221,10 +221,10 @@ def test_a_comment_may_speak_of_another_program() -> None:
         ("0.8.5", "--speculative-model $M", [("option.removed", "--speculative-model", {})], None),
     ],
 )  # fmt: skip
-def test_each_fault_is_told_where_it_stands(
+def test_each_error_has_its_place(
     vllm: str, words: str, expected: list[tuple[str, str, dict[str, str]]], after: str | None
 ) -> None:
-    """The rule, the words it is about, what it says of them, and the command once it is mended; None: as it was."""
+    """The rule, its words, the message, and the fixed command; None: unchanged."""
     text = f"vllm serve /m {words}\n"
     found = hits(text, vllm)
 
@@ -248,8 +248,8 @@ def test_each_fault_is_told_where_it_stands(
         ("--abcdefgh-xy", ["--abcdefgh-xyz", "--abcdefgh"], True),
     ],
 )
-def test_a_name_is_clearly_meant_by_one_other(name: str, near: list[str], *, is_clear: bool) -> None:
-    """The nearest by far, of the same words or nearly the same letters, and never the contrary."""
+def test_a_name_is_corrected_to_one_clearly_nearest_name(name: str, near: list[str], *, is_clear: bool) -> None:
+    """The same words or nearly the same letters, and never the opposite."""
     assert option_rules._is_clear(name, near) is is_clear
 
 
@@ -258,8 +258,8 @@ def test_a_name_is_clearly_meant_by_one_other(name: str, near: list[str], *, is_
     [("4", True), ("x", True), ("", True), (None, True), ("-", True), ("-1", True), ("-.5", True), ("-x", False),
     ("--x", False), ("--", False)],
 )  # fmt: skip
-def test_what_stands_behind_an_option_that_nobody_knows(text: str | None, *, is_value: bool) -> None:
-    """A number below nothing is a value, as is what cannot be known."""
+def test_values_after_an_unknown_option(text: str | None, *, is_value: bool) -> None:
+    """A negative number is a value, and so is an unknown word."""
     assert option_rules._is_value(text) is is_value
 
 
@@ -278,7 +278,7 @@ def word(value: str | None, at: list[int] | None) -> Word:
 def test_the_beginning_of_a_word_is_replaced(
     value: str, at: list[int] | None, length: int, expected: list[tuple[int, int, str]]
 ) -> None:
-    """Where its characters stand side by side in the file."""
+    """If its characters are adjacent in the file."""
     assert [tuple(edit) for edit in option_rules.renamed(word(value, at), length, "new")] == expected
 
 
@@ -296,13 +296,13 @@ def test_the_beginning_of_a_word_is_replaced(
 def test_the_end_of_a_word_is_replaced(
     value: str, at: list[int] | None, start: int, new: str, expected: list[tuple[int, int, str]]
 ) -> None:
-    """By what needs no quotes in any language."""
+    """With text that needs no quotes in any language."""
     assert [tuple(edit) for edit in option_rules.put(word(value, at), start, new)] == expected
 
 
 @pytest.mark.slow
-def test_many_faults_cost_no_more_than_their_number() -> None:
-    """A command of thousands of unknown options is told without trying a change for each."""
+def test_many_errors_cost_no_more_than_their_number() -> None:
+    """For thousands of unknown options no change is tried for each."""
     text = "vllm serve /m " + "--ray-namespace x --max-modle-len 3 " * 2000
     begin = time.process_time()
 

@@ -1,4 +1,4 @@
-"""An installed vLLM's verdict becomes a finding; a Python that gives none is told in one line, and leaves nothing."""
+"""Results of an installed vLLM's parser become issues; a failing Python is a one-line error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opinions(command: str, python: str = sys.executable) -> list[tuple[str, str]]:
-    """What is found because another Python was asked: rule and message."""
+    """Issues from asking another Python: rule and message."""
     found = checking.lint_text(f"{command}\n", name="run.sh", vllm=VERSION, python=python)
     return [(issue.rule, issue.message) for issue in found.issues if issue.rule.startswith("parser.")]
 
@@ -43,8 +43,8 @@ def opinions(command: str, python: str = sys.executable) -> list[tuple[str, str]
         ("vllm serve $MODEL", [], ""),
     ],
 )
-def test_a_verdict_becomes_a_finding(command: str, rules: list[str], says: str) -> None:
-    """Refused by both, by it alone, by the data alone; a command that is not known whole is not asked about."""
+def test_a_verdict_becomes_an_issue(command: str, rules: list[str], says: str) -> None:
+    """Rejected by both, by vLLM only, or by the data only; incomplete commands are not asked."""
     found = opinions(command)
 
     assert sorted(rule for rule, _ in found) == rules
@@ -52,7 +52,7 @@ def test_a_verdict_becomes_a_finding(command: str, rules: list[str], says: str) 
 
 
 def python(folder: Path, *lines: str) -> str:
-    """A program that stands where a Python is expected."""
+    """A program in place of Python."""
     path = folder / "python"
     path.write_text("\n".join(["#!/bin/sh", *lines]) + "\n")
     path.chmod(0o755)
@@ -70,8 +70,8 @@ def python(folder: Path, *lines: str) -> str:
         (["exit 1"], "no reason given"),
     ],
 )
-def test_a_python_that_does_not_answer_is_told(tmp_path: Path, lines: list[str], says: str) -> None:
-    """One line says what to do, whatever it prints."""
+def test_a_python_without_an_answer_is_reported(tmp_path: Path, lines: list[str], says: str) -> None:
+    """In one line with a fix, for any output."""
     with pytest.raises(InputError, match=says) as raised:
         opinions("vllm serve m", python(tmp_path, *lines))
 
@@ -79,14 +79,14 @@ def test_a_python_that_does_not_answer_is_told(tmp_path: Path, lines: list[str],
 
 
 @pytest.mark.parametrize("name", ["no-such-python", "/", "a\0b"])
-def test_a_python_that_cannot_be_run_is_told(name: str) -> None:
-    """Neither a name of nothing nor one that no file can have raises anything else."""
+def test_a_python_that_cannot_run_is_reported(name: str) -> None:
+    """A missing or impossible file name raises no other error."""
     with pytest.raises(InputError, match="cannot be run"):
         opinions("vllm serve m", name)
 
 
-def test_a_python_without_vllm_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it says itself is handed on."""
+def test_a_python_without_vllm_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own message is included."""
     monkeypatch.delenv("PYTHONPATH")
 
     with pytest.raises(InputError, match=r"cannot import vLLM.*use a Python with vLLM"):
@@ -95,10 +95,10 @@ def test_a_python_without_vllm_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("waits", ["sleep 600 & echo $! > {pids}; wait", "sleep 600 & echo $! > {pids}; exit 0"])
-def test_a_python_that_hangs_is_ended_with_what_it_started(
+def test_a_hanging_python_is_ended_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: str
 ) -> None:
-    """Also where it has ended itself, and something it started holds its output open."""
+    """Also if it exited, and a child process keeps its output open."""
     monkeypatch.setattr(second_opinion, "LIMIT_S", 1)
     pids = tmp_path / "pids"
     began = time.monotonic()
@@ -134,10 +134,10 @@ def _is_alive(pid: int) -> bool:
         (["--port", "x"], "parse", "invalid int value"),
     ],
 )
-def test_a_configuration_is_built_without_anybodys_code(
+def test_a_configuration_is_created_without_remote_code(
     tmp_path: Path, words: list[str], stage: str | None, says: str
 ) -> None:
-    """Code of a model's repository is not trusted, and a command that names code of its own is not built at all."""
+    """Remote code is not trusted, and commands with custom code are not evaluated."""
     arguments = tmp_path / "vllm" / "entrypoints" / "openai" / "cli_args.py"
     options = (
         '    parser.add_argument("--trust-remote-code", action="store_true")\n'

@@ -20,7 +20,7 @@ RULES = ["option.underscore", "option.unknown", "meaning.eager-costs"]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project in a home of its own, with the script in a folder of it."""
+    """A project in its own home, with the script in a subfolder."""
     project = tmp_path / "home" / "project"
     (project / "deploy").mkdir(parents=True)
     (project / "deploy" / "run.sh").write_text(FAULTY)
@@ -34,7 +34,7 @@ def rules(text: str, *, name: str = "run.sh", selection: Selection = Selection()
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, list[str], str]:
-    """Status, rules that are printed, and standard error."""
+    """Status, printed rules and standard error."""
     status = cli.run(["lint", "--vllm", "0.19.0", *map(str, arguments)])
     out, err = capsys.readouterr()
     return status, [line.partition("[")[2].partition("]")[0] for line in out.splitlines() if "]: " in line], err
@@ -53,13 +53,15 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int
         (("opt",), (), []),
     ],
 )
-def test_the_longer_name_wins(select: tuple[str, ...], ignore: tuple[str, ...], expected: list[str]) -> None:
-    """A rule's id over its group; of two that are alike the one that leaves out. A part of a group's name is none."""
+def test_the_longer_name_takes_precedence(
+    select: tuple[str, ...], ignore: tuple[str, ...], expected: list[str]
+) -> None:
+    """A rule's id before its group, and --ignore before --select; parts of names do not match."""
     assert sorted(rules(FAULTY, selection=Selection(select, ignore))) == sorted(expected)
 
 
-def test_what_is_left_out_is_not_fixed(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    """`--fix` and `--diff` change what the selected rules find, and no more."""
+def test_ignored_issues_are_not_fixed(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    """`--fix` and `--diff` apply to the selected rules only."""
     script = folder / "deploy" / "run.sh"
     cli.run(["lint", "--vllm", "0.19.0", "--fix", "--ignore", "option.underscore", str(script)])
     assert capsys.readouterr().out == FAULTY.replace("sqs", "seqs")
@@ -84,8 +86,8 @@ def test_a_diff_hides_secrets_and_is_empty_without_fixes(capsys: pytest.CaptureF
     assert "--diff prints" in capsys.readouterr().err
 
 
-def test_what_is_left_to_fix_is_what_the_profile_reports(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    """On standard error, beside the corrected text."""
+def test_remaining_issues_follow_the_profile(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    """On standard error, next to the corrected text."""
     script = folder / "deploy" / "run.sh"
     script.write_text("export VLLM_ATTENTION_BACKEND=FLASHINFER\nvllm serve m --host 127.0.0.1\n")
     for profile, count in (("default", 1), ("min", 0)):
@@ -95,7 +97,7 @@ def test_what_is_left_to_fix_is_what_the_profile_reports(capsys: pytest.CaptureF
 
 @pytest.mark.parametrize("form", ["json", "sarif", "github"])
 def test_programs_get_the_selected_issues(capsys: pytest.CaptureFixture[str], folder: Path, form: str) -> None:
-    """All of them without an option; with a selection, a profile or a comment what these leave."""
+    """All of them by default; with a selection, profile or comment, the remaining ones."""
     script = folder / "deploy" / "run.sh"
 
     def printed(*arguments: str) -> str:
@@ -113,8 +115,8 @@ def test_programs_get_the_selected_issues(capsys: pytest.CaptureFixture[str], fo
 
 @pytest.mark.parametrize("name", ["optin", "option.unknwn", "x,", "option,meaning.nothing"])
 @pytest.mark.parametrize("option", ["--select", "--ignore"])
-def test_an_unknown_rule_is_refused(capsys: pytest.CaptureFixture[str], option: str, name: str) -> None:
-    """In one line with the nearest, before anything is checked."""
+def test_an_unknown_rule_is_rejected(capsys: pytest.CaptureFixture[str], option: str, name: str) -> None:
+    """In one line with the nearest name, before anything is checked."""
     status, printed, err = run(capsys, option, name, "--", "vllm", "serve", "m")
     assert (status, printed, err.count("\n")) == (2, [], 1)
     assert f"{option}: unknown rule or group of rules" in err
@@ -143,18 +145,18 @@ def issue(severity: IssueSeverity, rule: str = "option.unknown") -> Issue:
         (LintSettings(fail_on="info"), (1, 1, 1)),
     ],
 )
-def test_what_makes_it_fail(settings: LintSettings, statuses: tuple[int, ...]) -> None:
-    """An error; from a warning on where that is asked for, or in the strict profile."""
+def test_severities_that_cause_a_failure(settings: LintSettings, statuses: tuple[int, ...]) -> None:
+    """An error; also a warning on request or in the strict profile."""
     assert tuple(int(settings.is_failed([issue(severity)])) for severity in IssueSeverity) == statuses
 
 
 @pytest.mark.parametrize(
     ("profile", "expected"), [("min", RULES[1:2]), ("default", RULES[1:]), (None, RULES[1:]), ("strict", RULES)]
 )
-def test_a_profile_says_what_is_reported(
+def test_a_profile_selects_the_reported_issues(
     capsys: pytest.CaptureFixture[str], folder: Path, profile: str | None, expected: list[str]
 ) -> None:
-    """Errors; what is worth a person's time; everything. A rule that is selected by its id is shown in any case."""
+    """Errors; important issues; everything. A rule selected by id is always reported."""
     script = folder / "deploy" / "run.sh"
     profile_option = ["--profile", profile] if profile else []
     assert run(capsys, *profile_option, script)[1] == expected
@@ -162,8 +164,8 @@ def test_a_profile_says_what_is_reported(
     assert chosen == ([] if profile == "min" else ["option.underscore"])
 
 
-def test_the_exit_status_is_that_of_what_was_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """A warning is no failure, an info neither, unless they are asked to be."""
+def test_the_exit_status_follows_the_issues(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Warnings and infos do not fail by default."""
     script = tmp_path / "run.sh"
     script.write_text("export VLLM_ATTENTION_BACKEND=FLASHINFER\nvllm serve m --host 127.0.0.1 --enforce-eager\n")
     assert run(capsys, script)[:2] == (0, ["environment.removed", "meaning.eager-costs"])
@@ -175,7 +177,7 @@ def test_the_exit_status_is_that_of_what_was_found(capsys: pytest.CaptureFixture
 
 
 STYLE = "vllm serve m --host 127.0.0.1 --max_model_len 4096\n"
-"""Only a style remark."""
+"""A script with only a style remark."""
 
 
 @pytest.mark.parametrize(
@@ -191,7 +193,7 @@ STYLE = "vllm serve m --host 127.0.0.1 --max_model_len 4096\n"
 def test_the_exit_status_does_not_depend_on_the_format(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, form: str, arguments: tuple[str, ...], status: int
 ) -> None:
-    """It is that of what the profile reports, also where a program gets more."""
+    """It follows the profile, even if a program gets more issues."""
     script = tmp_path / "run.sh"
     script.write_text(STYLE)
     assert cli.run(["lint", "--format", form, *arguments, str(script)]) == status
@@ -199,7 +201,7 @@ def test_the_exit_status_does_not_depend_on_the_format(
 
 
 def test_hidden_style_remarks_are_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Where nothing else is reported; `min` hides more than those and counts nothing."""
+    """If nothing else is reported; `min` hides more and counts nothing."""
     script = tmp_path / "run.sh"
 
     def last_line(text: str, *arguments: str) -> str:
@@ -236,7 +238,7 @@ def test_settings_are_found_upwards(capsys: pytest.CaptureFixture[str], folder: 
 
 
 def test_each_file_has_its_own_settings(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    """And it fails if one of them fails by its own."""
+    """The run fails if one file fails by its settings."""
     (folder / "lax").mkdir()
     (folder / "lax" / "run.sh").write_text(FAULTY)
     (folder / "lax" / ".vllm-runbooks.toml").write_text('select = ["meaning"]\n')
@@ -245,8 +247,8 @@ def test_each_file_has_its_own_settings(capsys: pytest.CaptureFixture[str], fold
     assert run(capsys, lax, usual)[:2] == (1, [*RULES[2:], *RULES[1:]])
 
 
-def test_what_the_command_line_has_is_not_read_from_settings(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    """An unknown release or GPU in a file does not matter then."""
+def test_options_on_the_command_line_override_settings(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    """An unknown release or GPU in the settings is then ignored."""
     (folder / ".vllm-runbooks.toml").write_text('vllm = "abc"\ngpus = "nosuch"\n')
     script = folder / "deploy" / "run.sh"
     assert cli.run(["lint", "--vllm", "0.19.0", "--gpus", "8xA100-80GB", str(script)]) == 1
@@ -254,7 +256,7 @@ def test_what_the_command_line_has_is_not_read_from_settings(capsys: pytest.Capt
 
 
 def test_an_unknown_release_in_settings_names_the_file(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    """Whoever reads the message did not type the release."""
+    """The user did not type the release."""
     path = folder / ".vllm-runbooks.toml"
     path.write_text('vllm = "abc"\n')
     assert cli.run(["lint", str(folder / "deploy" / "run.sh")]) == 2
@@ -276,7 +278,7 @@ def test_a_release_and_gpus_are_settings(capsys: pytest.CaptureFixture[str], fol
 def test_the_search_ends_at_the_repository_and_at_home(
     capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path
 ) -> None:
-    """Settings there count, those above do not; nor do those of the folder that a link leads to."""
+    """Settings there count, those above do not, nor those of a link's target folder."""
     script = folder / "deploy" / "run.sh"
     (tmp_path / ".vllm-runbooks.toml").write_text('select = ["shell"]\n')
     assert run(capsys, script)[1] == RULES[1:]
@@ -293,7 +295,7 @@ def test_the_search_ends_at_the_repository_and_at_home(
 def test_a_command_has_the_settings_of_the_working_folder(
     capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As has standard input: they are in no file."""
+    """So has standard input."""
     (folder / ".vllm-runbooks.toml").write_text('select = ["meaning"]\n')
     monkeypatch.chdir(folder / "deploy")
     assert run(capsys, "--", *FAULTY.split())[1] == RULES[2:]
@@ -344,8 +346,8 @@ def test_wrong_settings_are_one_line(
     assert "\x1b" not in err
 
 
-def test_a_table_of_another_kind_is_refused(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    """In pyproject.toml the settings are a table; what is not ours there does not matter, nor does a folder."""
+def test_settings_of_another_type_are_rejected(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    """In pyproject.toml they are a table; other tools' tables and folders are ignored."""
     (folder / "pyproject.toml").write_text("[tool]\nvllm-runbooks = 3\n")
     status, _, err = run(capsys, folder / "deploy" / "run.sh")
     assert (status, "tool.vllm-runbooks is not a table" in err) == (2, True)
@@ -393,7 +395,7 @@ PAGE = "# Serving\n\n```bash\n{top}\nvllm serve Qwen/Qwen3-8B --host 127.0.0.1 -
 
 
 def commented(text: str, at: str, comment: str) -> str:
-    """The text with a comment at one of its places, and the others left out."""
+    """The text with a comment at one of its places."""
     lines = []
     for line in text.split("\n"):
         if line[:1] == "{" and line[-1:] == "}":
@@ -427,8 +429,8 @@ def test_a_comment_above_a_launch_ignores_a_rule(name: str, text: str, at: str, 
     assert sorted(other) == sorted([*without, "file.ignore-unused"])
 
 
-def test_a_comment_is_about_the_next_launch_alone() -> None:
-    """Not about the one behind it, nor past an empty line; other comments may stand between."""
+def test_a_comment_applies_to_the_next_launch_only() -> None:
+    """Not to the following one, nor across an empty line; other comments may come between."""
     comment = f"# vllm-runbooks: ignore[{EAGER}]\n"
     assert rules(f"{comment}# more\n{SHELL}{SHELL}").count(EAGER) == 1
     assert rules(f"{comment}\n{SHELL}") == ["file.ignore-unused", EAGER]
@@ -452,8 +454,8 @@ def test_a_comment_of_a_page_is_above_its_fence(fence: str) -> None:
     assert rules(f"{comment}\n{block}", name="page.md") == ["file.ignore-unused", EAGER]
 
 
-def test_a_comment_at_the_top_is_about_the_file() -> None:
-    """Behind a shebang and other comments, and nowhere else."""
+def test_a_comment_at_the_top_applies_to_the_file() -> None:
+    """Only after a shebang and other comments."""
     comment = f"# vllm-runbooks: ignore-file[{EAGER}]\n"
     assert rules(f"#!/bin/bash\n\n# ours\n{comment}{SHELL}{SHELL}") == []
     assert rules(f"---\n{comment}{commented(COMPOSE, '', '')}", name="compose.yaml") == ["environment.removed"]
@@ -478,21 +480,21 @@ def test_a_comment_without_effect_is_reported(comment: str, message: str) -> Non
     assert (linted.issues[0].line, linted.issues[0].column) == (1, 3)
 
 
-def test_a_comment_inside_a_command_is_refused() -> None:
+def test_a_comment_inside_a_command_is_rejected() -> None:
     """It would end the command, so it never counts."""
     text = f"vllm serve Qwen/Qwen3-8B --host 127.0.0.1 \\\n  # vllm-runbooks: ignore[{EAGER}]\n  --enforce-eager\n"
     assert rules(text) == ["shell.comment-line-after-continuation", "file.ignore-malformed", EAGER]
 
 
-def test_the_part_that_the_shell_cuts_off_belongs_to_the_launch() -> None:
-    """A comment ignores what is found in it as well."""
+def test_a_part_cut_off_by_the_shell_belongs_to_the_launch() -> None:
+    """A comment applies to issues in it as well."""
     text = "vllm serve Qwen/Qwen3-8B --host 127.0.0.1 \\ # two\n  --enforce-eager\n"
     assert EAGER in rules(text)
     assert rules(f"# vllm-runbooks: ignore[{EAGER}]\n{text}") == ["shell.comment-after-continuation"]
 
 
-def test_a_script_of_the_toolchain_has_ignore_comments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also for rules of that toolchain; `migrate` minds them as well."""
+def test_scripts_of_the_toolchain_support_ignore_comments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also for the toolchain's rules, and in `migrate`."""
     from vllm_runbooks.edge10.scripts import checking as script_checking
 
     text = "docker login registry.example.test -u user -p n0t-a-secret\n"
@@ -511,8 +513,8 @@ def test_of_very_many_comments_the_first_are_read() -> None:
     assert "only 200 of them are read" in next(issue for issue in linted.issues if issue.line == 201).message
 
 
-def test_ordinary_text_is_no_comment_of_ours() -> None:
-    """Words that look alike, in a comment or behind a command."""
+def test_ordinary_text_is_not_an_ignore_comment() -> None:
+    """Similar words in a comment or after a command."""
     for line in (
         "# see vllm-runbooks: ignore[option]",
         "# vllm-runbooks ignore[option]",
@@ -531,8 +533,8 @@ def test_a_remedy_is_checked_with_all_rules() -> None:
     ]
 
 
-def test_a_selection_of_rules_does_not_mean_that_comments_count() -> None:
-    """They do only where the request says so."""
+def test_a_selection_of_rules_does_not_enable_comments() -> None:
+    """Only the request does."""
     text, selection = f"# vllm-runbooks: ignore[{EAGER}]\n{SHELL}", Selection(select=("meaning", "file"))
     for reads_comments in (False, True):
         request = linting.LintRequest("run.sh", "0.19.0", selection=selection, reads_comments=reads_comments)

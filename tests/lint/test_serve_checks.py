@@ -1,4 +1,4 @@
-"""The checks of a release are read from its sources, and only those that ask for parsed values alone."""
+"""Checks of a release are read from its sources, limited to those of parsed values."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def _release(folder: Path) -> Path:
     return sources
 
 
-def test_checks_of_the_command_are_read_with_those_they_call(tmp_path: Path) -> None:
-    """Their messages, in the order in which they are made; what cannot be judged is left out."""
+def test_checks_are_read_with_the_functions_they_call(tmp_path: Path) -> None:
+    """Their messages in order; checks that cannot be evaluated are left out."""
     checks = serve_checks(_release(tmp_path))
     assert [(check["error"], check["says"]) for check in checks] == [
         ("TypeError", "--tools requires --parser"),
@@ -97,8 +97,8 @@ def test_checks_of_the_command_are_read_with_those_they_call(tmp_path: Path) -> 
     ]
 
 
-def test_checks_hold_where_the_release_would_refuse(tmp_path: Path) -> None:
-    """A guard, an early return and an environment variable count as they stand in the source."""
+def test_checks_apply_where_the_release_would_reject(tmp_path: Path) -> None:
+    """Conditions, early returns and environment variables count as in the source."""
     checks = {check["says"]: check["when"] for check in serve_checks(_release(tmp_path))}
     given = {"many": True, "size": 4, "quick": False, "kind": "c", "tools": True, "parser": None, "interval": 0}
     given["plan"] = False
@@ -120,8 +120,8 @@ def test_checks_hold_where_the_release_would_refuse(tmp_path: Path) -> None:
     assert [bool(holds(checks[says], values)) for says in names] == [True, False, False, False]
 
 
-def test_checks_of_objects_know_what_they_change(tmp_path: Path) -> None:
-    """A value that is changed before it is checked, and a check before conversion, are left out."""
+def test_checks_of_changed_values_are_left_out(tmp_path: Path) -> None:
+    """So are checks before a conversion."""
     checks = object_checks(_release(tmp_path))["Cache"]
     assert [check["says"] for check in checks] == ["role", "op", "positive", "positive"]
     given = {"role": "c", "ops": ["all", "x"], "size": 0, "count": 1}

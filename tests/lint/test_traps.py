@@ -33,15 +33,15 @@ BY_SYMPTOM = {
     "5.4": ("edge10-name-not-imported", "edge10.name_not_imported"),
     "5.6": ("edge10-evaluation-model-unknown", "edge10.evaluation_target"),
 }
-"""A symptom that says so, and the recorded case in which it does."""
+"""A symptom, and the recorded case in which it occurs."""
 BY_COMPARISON = {
     "1.17": ("autoglm-3090-video-oom", "8xRTX3090", "dist.gpus_unused"),
 }
-"""A symptom that the log shows beside the GPUs that are there."""
+"""A symptom from the log and the available GPUs."""
 BY_CLAIM = frozenset(
     {"1.8", "1.9", "1.10", "1.11", "1.13", "2.2", "2.3", "2.5", "3.1", "3.2", "3.3", "4.5", "4.6", "4.7"}
 )
-"""A claim of the document that is judged on the case's own figures, on a plan, or on what a release prints."""
+"""A claim of the document that the case's figures, a plan or a release's lines test."""
 ONE, TWO, THREE, FOUR, FIVE = (
     ("single-gpu-oom-and-8x3090-split.md", "0.16.0", "8xRTX3090"),
     ("shared-gpu-memory-profiling.md", "0.11.0", "8xA100-80GB"),
@@ -72,7 +72,7 @@ BY_RULE = {
     "5.1": (FIVE, "environment.wrong-name", "LLM_USE_MODELSCOPE"),
     "5.9": (FIVE, "meaning.gpus-unused", "CUDA_VISIBLE_DEVICES"),
 }
-"""A rule that says so, in the document itself, and words that stand in the lines where it does."""
+"""A rule, the document, and words in the lines where it applies."""
 BY_SCRIPT = {
     "5.2": {
         "edge10.remap-length": r"m_die_remap.*default=\[0,1,2,3,0",
@@ -87,40 +87,40 @@ BY_SCRIPT = {
     "5.10": {"edge10.vllm-release": "pip install vllm"},
     "5.12": {"edge10.sampled-accuracy": "'temperature': 0.7"},
 }
-"""Rules for the toolchain's scripts that say so in its document, each with what stands in all lines where it does."""
+"""Rules for the toolchain's scripts, each with words in all lines where it applies."""
 BY_ANOTHER_RELEASE = frozenset({"5.11"})
-"""What is right in a container with another vLLM, and wrong in the release that the toolchain evaluates with."""
+"""Valid in a container with another vLLM, and invalid in the toolchain's evaluation release."""
 VALID = {
     "1.7": (ONE, "--mm_processor_kwargs|--mm-encoder-tp-mode data"),
     "3.8": (THREE, "256K"),
 }
-"""Words that are right: no error may point at their lines, whatever else is wrong there."""
+"""Valid words: no error may be reported at their lines."""
 BESIDE_A_STATUS = frozenset({"4.4"})
-"""What `ray status` shows beside the log."""
+"""The output of `ray status` in addition to the log."""
 RECONSTRUCTED = frozenset({"4.8"})
 """The script that lost its blanks and line ends."""
 BY_ACCURACY = frozenset({"5.13"})
-"""A loss of accuracy that the document passes over: its own tables, judged."""
+"""An accuracy loss that the document does not mention, in its own tables."""
 
 
 @cache
 def findings(case: str) -> set[str]:
-    """Every symptom found in any start of a case."""
+    """All symptoms in any launch of a case."""
     evidence = sources.load(case)
     count = len(diagnosing.read(evidence))
     return {f.symptom for n in range(1, count + 1) for f in diagnosing.diagnose(evidence, start=n).findings}
 
 
 @pytest.mark.parametrize("trap", sorted(BY_SYMPTOM))
-def test_a_symptom_says_what_the_document_missed(trap: str) -> None:
-    """In the recorded log of that document."""
+def test_a_symptom_that_the_document_missed(trap: str) -> None:
+    """In the document's recorded log."""
     case, symptom = BY_SYMPTOM[trap]
 
     assert symptom in findings(case)
 
 
-def test_a_log_is_laid_beside_the_state_of_the_cluster() -> None:
-    """That was asked for long after it, and of which no GPU is in use."""
+def test_a_log_is_combined_with_the_state_of_the_cluster() -> None:
+    """The state was printed much later, and shows no GPU in use."""
     log = sources.load("qwen-2x24gb-mp-glued")
     both = Evidence((*log.documents, Document("ray-status.txt", IDLE)))
 
@@ -128,15 +128,15 @@ def test_a_log_is_laid_beside_the_state_of_the_cluster() -> None:
 
 
 @pytest.mark.parametrize("trap", sorted(BY_COMPARISON))
-def test_a_log_is_laid_beside_the_gpus_that_are_there(trap: str) -> None:
-    """Of what a log says nothing: the GPUs that its start leaves."""
+def test_a_log_is_combined_with_the_available_gpus(trap: str) -> None:
+    """The log does not mention the unused GPUs."""
     case, gpus, symptom = BY_COMPARISON[trap]
 
     assert symptom in {f.symptom for f in diagnosing.diagnose(sources.load(case), gpus=gpus).findings}
 
 
-def test_claims_judge_what_a_log_a_plan_or_the_sources_show() -> None:
-    """Each by its number in the claims beside the cases."""
+def test_claims_are_checked_against_a_log_a_plan_or_the_sources() -> None:
+    """Each by its number in the claims next to the cases."""
     paths = sorted(folders.cases_dir().glob("*/claims.yaml"))
 
     assert {claim.trap for path in paths for claim in claims_file.read_claims(path).claims if claim.trap} == BY_CLAIM
@@ -163,7 +163,7 @@ def test_a_rule_finds_the_mistake_in_the_document_itself(trap: str, seeds: Path)
 
 
 @pytest.mark.parametrize("trap", sorted(VALID))
-def test_what_is_right_there_is_no_error(trap: str, seeds: Path) -> None:  # noqa: ARG001 - is there
+def test_valid_words_have_no_error(trap: str, seeds: Path) -> None:  # noqa: ARG001 - is there
     """Options that look odd and are understood."""
     document, words = VALID[trap]
     wrong = [
@@ -177,7 +177,7 @@ def test_what_is_right_there_is_no_error(trap: str, seeds: Path) -> None:  # noq
 
 @cache
 def toolchain_issues() -> tuple[str, LintedScripts]:
-    """The toolchain's document, and what is found in the scripts on it."""
+    """The toolchain's document, and the issues in its scripts."""
     text = (SHARED / "seeds" / FIVE[0]).read_text("utf-8", errors="replace")
     return text, script_checking.lint_scripts({FIVE[0]: text})[FIVE[0]]
 
@@ -194,8 +194,8 @@ def test_a_mistake_in_a_script_is_found_on_the_toolchains_own_page(trap: str, se
         assert [line for line in told if not re.search(words, line)] == []
 
 
-def test_a_script_of_another_container_is_not_judged_by_the_release_of_the_servers(seeds: Path) -> None:  # noqa: ARG001
-    """Its engine takes options that the other release does not have; the page's servers are judged all the same."""
+def test_a_script_of_another_container_is_not_checked_against_the_servers_release(seeds: Path) -> None:  # noqa: ARG001
+    """Its engine has other options; the servers on the page are still checked."""
     text, found = toolchain_issues()
     begin = text[: text.index("import logging")].count("\n") + 1
     engine = {text.count("\n", 0, at.start()) + 1 for at in re.finditer(r"disable_async_output_proc|device=.cpu", text)}
@@ -208,8 +208,8 @@ def test_a_script_of_another_container_is_not_judged_by_the_release_of_the_serve
     assert len(found.deployments) == 4
 
 
-def test_a_script_that_lost_its_line_ends_is_reconstructed(seeds: Path) -> None:
-    """What is certain in it: its servers with their options, and the environment of both nodes."""
+def test_a_script_without_line_ends_is_reconstructed(seeds: Path) -> None:
+    """The certain parts: its servers with options, and the environment of both nodes."""
     page = documents.read((seeds / FOUR[0]).read_text("utf-8", errors="replace"), FOUR[0])
 
     assert page.starts

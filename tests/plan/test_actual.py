@@ -1,4 +1,4 @@
-"""Plan against actual: what a start printed beside its plan, and remedies shown only where the plan has room."""
+"""Plan and log compared: the printed figures of a launch, and fixes that fit the plan."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ A100 = "A100-80GB-PCIe"
 
 
 def asked(evidence: Any, *, gpus: str = "", start: int | None = None) -> Answer:
-    """The answer about a start on cards that are given."""
+    """The diagnosis of a launch on the given GPUs."""
     cards = catalog.specs().gpus(gpus) if gpus else ()
     return answer(
         evidence, catalog.load_catalog(()), knowledge.knowledge, start=start, cards=cards, specs=catalog.specs
@@ -50,7 +50,7 @@ def compared(evidence: Any, **more: Any) -> PlanComparison:
 
 
 def changed(case: str, *changes: tuple[str, str]) -> Any:
-    """A recorded log with figures changed; each must stand in it."""
+    """A recorded log with changed figures; each original figure must occur in it."""
     text = (CASES / case / "startup.log").read_text(encoding="utf-8")
     for old, new in changes:
         assert old in text
@@ -63,7 +63,7 @@ def term(found: PlanComparison, name: str) -> ComparedTerm:
 
 
 RECORDED = [
-    # Weights and cache as printed; the rest of the utilisation's share by hand: 0.65 x 79.25 - 13.72 - 36.56.
+    # Printed weights and cache; the rest of the share is calculated: 0.65 x 79.25 - 13.72 - 36.56.
     (FOUR, 1, A100, {"weights": 13.72, "kv_cache": 36.56, "beside_weights": 1.2325, "cuda_graphs": 0.69}),
     (FOUR, 2, A100, {"weights": 48.5, "kv_cache": 21.5, "beside_weights": 1.325}),
     (FOUR, 3, A100, {"weights": 25.7, "kv_cache": 24.45, "beside_weights": 1.3625, "cuda_graphs_estimated": 1.11}),
@@ -73,8 +73,8 @@ RECORDED = [
 
 
 @pytest.mark.parametrize(("case", "start", "gpus", "printed"), RECORDED)
-def test_recorded_starts_are_as_planned(case: str, start: int, gpus: str, printed: dict[str, float]) -> None:
-    """Every printed term lies within the band of a plan from configuration alone, and none is off."""
+def test_recorded_launches_match_their_plans(case: str, start: int, gpus: str, printed: dict[str, float]) -> None:
+    """Every printed figure lies within the range of a plan made from the configuration alone."""
     found = compared(sources.load(case), gpus=gpus, start=start)
 
     assert found.off is None
@@ -96,8 +96,8 @@ def test_tokens_follow_from_the_printed_cache() -> None:
     assert "11.98 to 11.99 full-context requests (the log reports 11.99)" in told
 
 
-def test_what_is_printed_as_a_sum_is_told_as_one() -> None:
-    """Releases that print weights and cache alone: the rest is one figure, and how it was found is said."""
+def test_a_printed_sum_is_reported_as_one_figure() -> None:
+    """Some releases print only weights and cache; the rest is one figure with its derivation."""
     found = compared(sources.load(FOUR), gpus=A100, start=2)
 
     assert term(found, "activation").actual_gib is None
@@ -134,8 +134,8 @@ def test_what_is_printed_as_a_sum_is_told_as_one() -> None:
     ],
     ids=["heavier", "lighter", "cache", "tokens", "activation", "non-torch"],
 )
-def test_the_term_that_is_off_is_named(case: str, changes: list[tuple[str, str]], off: str, said: str) -> None:
-    """A figure of a recorded log changed beyond its band: that term, and what it may mean."""
+def test_the_figure_outside_its_range_is_named(case: str, changes: list[tuple[str, str]], off: str, said: str) -> None:
+    """A recorded figure is changed beyond its range: its name and likely meaning are reported."""
     evidence = changed(case, *[(_found(case, old), _found(case, old, new)) for old, new in changes])
     found = compared(evidence, gpus=A100 if case == FOUR else "")
 
@@ -144,7 +144,7 @@ def test_the_term_that_is_off_is_named(case: str, changes: list[tuple[str, str]]
 
 
 def _found(case: str, words: str, instead: str = "") -> str:
-    """Words as a log has them, whatever blanks it lost; with `instead` the same with its figures changed."""
+    """Find words in a log without regard to blanks; `instead` returns the log with new figures."""
     text = (CASES / case / "startup.log").read_text(encoding="utf-8")
     form = re.compile(r"\s*".join(map(re.escape, words.replace(" ", ""))))
     match = form.search(text)
@@ -156,8 +156,8 @@ def _found(case: str, words: str, instead: str = "") -> str:
     return match[0].replace(old, new)
 
 
-def test_an_unknown_card_leaves_what_does_not_need_it() -> None:
-    """Weights and tokens are compared; the cache is not planned, and what is missing is named."""
+def test_an_unknown_gpu_leaves_the_comparisons_that_do_not_need_it() -> None:
+    """Weights and tokens are compared; the cache is not planned, and the missing fact is named."""
     found = compared(sources.load(FOUR), start=4)
 
     assert term(found, "weights").planned_gib == pytest.approx(58.9, rel=0.005)
@@ -170,16 +170,16 @@ def test_an_unknown_card_leaves_what_does_not_need_it() -> None:
     assert any("use --gpus" in said for said in found.missing)
 
 
-def test_a_start_that_names_its_card_needs_no_other_word() -> None:
-    """The second start warns of a missing file of tuned kernels for NVIDIA_A100_80GB_PCIe."""
+def test_a_log_that_names_its_gpu_is_enough() -> None:
+    """The second launch warns of missing tuned kernels for NVIDIA_A100_80GB_PCIe."""
     found = compared(sources.load(FOUR), start=2)
 
     assert term(found, "kv_cache").planned_gib == pytest.approx(21.5, rel=0.015)
     assert {row.gpu for row in found.residuals} == {A100}
 
 
-def test_what_would_have_to_be_known_is_named() -> None:
-    """A model that is in no catalog, a log that does not tell its release: no term is compared with a guess."""
+def test_missing_facts_are_named() -> None:
+    """With an unknown model or release, no figure is compared with a guess."""
     text = "\n".join((CASES / FOUR / "startup.log").read_text(encoding="utf-8").splitlines()[219:])
     own = compared(sources.paste(text.replace("google/gemma-4-31B-it", "our/own-model")), gpus=A100)
     relogged = compared(sources.load("qwen-a100-relogged-by-wrapper"), gpus=A100)
@@ -188,8 +188,8 @@ def test_what_would_have_to_be_known_is_named() -> None:
     assert relogged == PlanComparison((), None, ("the vLLM release is unknown; use --vllm",))
 
 
-def test_without_its_options_a_start_has_its_weights_compared_alone() -> None:
-    """The engine's own line tells the model, no line the arguments: what depends on them is not planned."""
+def test_without_its_options_only_the_weights_of_a_launch_are_compared() -> None:
+    """The log names the model but not the arguments, so nothing that depends on them is planned."""
     found = compared(
         sources.paste(
             "INFO 10-20 08:00:00 [core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: "
@@ -206,7 +206,7 @@ def test_without_its_options_a_start_has_its_weights_compared_alone() -> None:
     assert found.missing == ("the launch options: the log does not print them; use --command",)
 
 
-def test_a_start_on_a_cpu_is_not_held_against_a_plan_for_a_card() -> None:
+def test_a_launch_on_a_cpu_is_not_compared_with_a_plan_for_a_gpu() -> None:
     """Its cache is set, not profiled."""
     evidence = changed("tiny-cpu-served", ("/models/tiny", "Qwen/Qwen2.5-0.5B-Instruct"))
     found = compared(evidence)
@@ -223,8 +223,8 @@ def test_no_memory_printed_no_comparison() -> None:
     assert json.loads(render.to_json(found))["plan"] is None
 
 
-def test_residuals_are_of_the_plan_that_is_not_corrected() -> None:
-    """The plan's own figure and the printed one, with release, card, model class and ranks."""
+def test_residuals_use_the_uncorrected_plan() -> None:
+    """Planned and printed figure, with release, GPU, model class and ranks."""
     rows = {row.term: row for row in compared(sources.load(GLUED)).residuals}
 
     assert set(rows) == {"weights", "activation", "non_torch", "cuda_graphs"}
@@ -235,7 +235,7 @@ def test_residuals_are_of_the_plan_that_is_not_corrected() -> None:
     assert rows["activation"].source == f"case {GLUED}, launch from line 1"
 
 
-# ---- what releases print from 0.27.1 on
+# ---- what releases print since 0.27.1
 
 
 def reckoned(
@@ -248,8 +248,8 @@ def reckoned(
     return made, actual.LaunchPlace(release, (device,), card.gpu).budget(made, options)
 
 
-def test_consumed_memory_and_headroom_are_held_against_what_they_hold() -> None:
-    """From 0.27.1 on: weights with all that stays, and the peak beyond it with the CUDA graph estimate."""
+def test_consumed_memory_and_headroom_are_compared_with_their_parts() -> None:
+    """Since 0.27.1: weights with persistent memory, and the peak with the graph estimate."""
     model, planned = reckoned("0.28.0", {"max_model_len": 4096})
     terms = {one.name: one.band.expected / GIB for one in planned.ranks[0].terms if one.band is not None}
     start = diagnosing.read(sources.load(GLUED))[0]
@@ -269,8 +269,8 @@ def test_consumed_memory_and_headroom_are_held_against_what_they_hold() -> None:
     assert {"consumed", "headroom"}.isdisjoint(row.term for row in found.residuals)
 
 
-def test_an_encoders_profile_counts_as_activation_and_not_as_non_torch_memory() -> None:
-    """PyTorch holds it: the printed peak is held against both, the memory outside PyTorch against its own term."""
+def test_an_encoders_profile_counts_as_activation_not_as_non_torch_memory() -> None:
+    """The printed peak includes both, since PyTorch allocates it; non-torch memory is separate."""
     model, planned = reckoned("0.19.0", {"max_model_len": 4096}, "google/gemma-3-4b-it")
     terms = {one.name: one.band.expected / GIB for one in planned.ranks[0].terms if one.band is not None}
     found = actual.compare(diagnosing.read(sources.load(GLUED))[0], model, planned)
@@ -280,7 +280,7 @@ def test_an_encoders_profile_counts_as_activation_and_not_as_non_torch_memory() 
     assert term(found, "non_torch").planned_gib == pytest.approx(terms["non_torch"])
 
 
-# ---- whatever the arguments look like
+# ---- for any arguments
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**12), 10**12) | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -299,8 +299,8 @@ NAMES = st.sampled_from([
 @pytest.mark.slow
 @given(st.dictionaries(NAMES, VALUES, max_size=4), st.sampled_from(["0.7.2", "0.11.0", "0.19.0", "0.33.0", "9", "x"]))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_no_argument_costs_a_diagnosis(arguments: dict[str, Any], release: str) -> None:
-    """Arguments of any form: there is an answer, and its document."""
+def test_any_argument_yields_a_diagnosis(arguments: dict[str, Any], release: str) -> None:
+    """Arguments of any form produce an answer and its document."""
     printed = {"model": "google/gemma-4-31B-it", **arguments}
     text = (
         f"INFO 04-17 14:03:50 [utils.py:233] non-default args: {printed!r}\n"
@@ -347,8 +347,8 @@ def test_absurd_sizes_take_no_time(release: str) -> None:
     assert cost.least(all_of_them, 2) < 2
 
 
-def test_a_printed_batch_counts_more_than_a_default() -> None:
-    """Where a log tells max_num_batched_tokens, the plan takes it."""
+def test_a_printed_batch_takes_precedence_over_a_default() -> None:
+    """If a log prints max_num_batched_tokens, the plan uses it."""
     start = diagnosing.read(sources.load(FOUR))[0]
     reading = PrintedFigure(
         "max_num_batched_tokens", 8192.0, "tokens", None, start.processes[0], start.readings[0].quote
@@ -379,8 +379,8 @@ def test_a_remedy_is_shown_with_its_margin_where_the_plan_has_room() -> None:
     assert first.edits[0].value == {"image": 10, "video": 0}
 
 
-def test_a_remedy_that_would_fail_is_left_out_and_why_is_said() -> None:
-    """Two cards for a host that has one."""
+def test_a_fix_that_would_fail_is_omitted_with_its_reason() -> None:
+    """Two GPUs on a host with one."""
     one, two = (asked(sources.load(VIDEO), gpus=f"{count}xRTX3090") for count in (1, 2))
 
     assert "Shard the model across more GPUs" not in titles(one)
@@ -389,8 +389,8 @@ def test_a_remedy_that_would_fail_is_left_out_and_why_is_said() -> None:
     assert split.checks.plan == "passed"
 
 
-def test_a_card_that_may_not_be_there_is_no_promise() -> None:
-    """Without --gpus the log tells of one card, its size from the error's own words."""
+def test_a_gpu_that_may_be_missing_is_not_assumed() -> None:
+    """Without --gpus the log shows one GPU, and the error prints its memory."""
     found = asked(sources.load(VIDEO))
     split = next(remedy for remedy in found.remedies if remedy.title == "Shard the model across more GPUs")
 
@@ -398,8 +398,8 @@ def test_a_card_that_may_not_be_there_is_no_promise() -> None:
     assert found.remedies[0].checks.plan == "passed"
 
 
-def test_a_model_that_is_not_known_leaves_the_plan_unknown() -> None:
-    """The remedy is shown; that no plan judged it is said."""
+def test_an_unknown_model_leaves_the_plan_unknown() -> None:
+    """The fix is shown, with a note that it was not planned."""
     evidence = sources.load(VIDEO)
     assert evidence.command is not None
     found = asked(replace(evidence, command=evidence.command.replace("zai-org/AutoGLM-Phone-9B", "our/own-model")))
@@ -409,8 +409,8 @@ def test_a_model_that_is_not_known_leaves_the_plan_unknown() -> None:
     assert {remedy.checks.plan for remedy in edited} == {"unknown: model our/own-model is not in the catalog"}
 
 
-def test_utilisation_is_no_cure_of_memory_that_others_release() -> None:
-    """Another process gave memory back while vLLM profiled: no option of the start changes that."""
+def test_utilization_does_not_fix_memory_released_by_others() -> None:
+    """Another process freed memory while vLLM profiled; no option of the launch changes that."""
     found = asked(sources.load("qwen-a100-shared-gpu-race"), gpus=A100)
 
     assert found.remedies
@@ -426,8 +426,8 @@ BUSY = (
 
 
 @pytest.mark.parametrize(("free", "share", "plan"), [("15.01", 0.63, "passed"), ("4.01", None, "")])
-def test_a_smaller_share_is_shown_where_the_model_still_fits(free: str, share: float | None, plan: str) -> None:
-    """15 GiB free hold Qwen2.5-1.5B and a request; 4 GiB, with what the sampler takes, do not."""
+def test_a_smaller_share_is_shown_if_the_model_still_fits(free: str, share: float | None, plan: str) -> None:
+    """Qwen2.5-1.5B and a request fit in 15 GiB, but not with the sampler in 4 GiB."""
     found = asked(replace(sources.paste(BUSY % free), vllm="0.16.0"))
     shares = [(e.value, r.checks.plan) for r in found.remedies for e in r.edits if e.name == "gpu_memory_utilization"]
 
@@ -437,8 +437,8 @@ def test_a_smaller_share_is_shown_where_the_model_still_fits(free: str, share: f
     assert bool([said for said in found.notes if said.startswith("Fix left out")]) == (share is None)
 
 
-def test_a_little_less_of_the_card_is_not_offered_where_much_less_is_free() -> None:
-    """Beside weights that another process holds: five hundredths less of the card still ask for more than 5 GiB."""
+def test_a_slightly_lower_utilization_is_not_offered_if_much_less_is_free() -> None:
+    """With another process's weights on the GPU, 0.05 less still requests more than 5 GiB."""
     log = (BUSY % "5.01").replace("'max_model_len': 4096", "'gpu_memory_utilization': 0.9").replace("21.2", "11.2")
     text = log.replace(
         "desired GPU memory utilization", "the engine's budget after excluding external process's weights"
@@ -449,8 +449,8 @@ def test_a_little_less_of_the_card_is_not_offered_where_much_less_is_free() -> N
     assert [said for said in found.notes if said.startswith("Fix left out") and "by 0.05" in said]
 
 
-def test_a_plan_that_the_start_refutes_judges_no_remedy() -> None:
-    """The start made its cache and graphs, by the plan it has no room for them: no remedy is dropped for that."""
+def test_a_plan_refuted_by_the_launch_rejects_no_fix() -> None:
+    """The launch created its cache although the plan had no room, so no fix is dropped."""
     example = catalog.load_catalog(()).symptoms["oom.sampler_warmup"].examples[0]
     found = asked(
         replace(
@@ -471,7 +471,7 @@ def test_a_plan_that_the_start_refutes_judges_no_remedy() -> None:
     assert plans == {"unknown: the plan contradicts the log: it expects an earlier failure"}
 
 
-# ---- what it costs
+# ---- cost
 
 
 def loaded(text: str) -> set[str]:
@@ -510,17 +510,15 @@ def test_a_log_without_memory_does_not_load_the_planner() -> None:
         ({"max_model_len": 5, "tensor_parallel_size": 9}, {"max_model_len": 4096, "tensor_parallel_size": 2}, 0),
     ],
 )
-def test_options_are_what_a_log_prints_of_them(
-    arguments: dict[str, Any], options: dict[str, Any], missing: int
-) -> None:
-    """Objects are read, whatever has a form of its own is named, and what the start found goes before what it asked."""
+def test_options_are_read_from_a_log(arguments: dict[str, Any], options: dict[str, Any], missing: int) -> None:
+    """Objects are parsed, special forms are named, and results take precedence over requests."""
     facts = Facts(max_model_len=4096, tensor_parallel_size=2) if options.get("max_model_len") else Facts()
     found, said = actual.options_of(arguments, facts)
     assert (found, len(said)) == (options, missing)
 
 
 def test_a_printed_batch_is_the_batch() -> None:
-    """In whole tokens; other figures are none of the start's options."""
+    """Whole tokens only; other figures are not options."""
     process, quote = diagnosing.read(sources.load(GLUED))[0].readings[0].process, Quote(0, 1, 1, "x")
     readings = [
         PrintedFigure(name, value, "tokens", None, process, quote)
@@ -529,8 +527,8 @@ def test_a_printed_batch_is_the_batch() -> None:
     assert actual.options_of({"max_num_batched_tokens": 1}, Facts(), readings)[0] == {"max_num_batched_tokens": 2048}
 
 
-def test_a_card_is_the_catalogs_with_the_memory_of_the_log() -> None:
-    """Printed with two decimals: five thousandths of a GiB less or more; of neither nothing is known."""
+def test_a_gpu_has_the_memory_printed_in_the_log() -> None:
+    """It is printed with two decimals, so 0.005 GiB either way; otherwise it is unknown."""
     (card,) = catalog.specs().gpus("RTX3090")
     both, printed, known = (actual.device_of(*each) for each in ((card, 23.5), (None, 23.5), (card, None)))
     assert actual.device_of(None, None) is None
@@ -543,8 +541,8 @@ def test_a_card_is_the_catalogs_with_the_memory_of_the_log() -> None:
     assert actual.in_gib(3 * GIB) == 3
 
 
-def test_more_cards_than_are_told_are_like_the_last_one() -> None:
-    """And more than a request may name are refused."""
+def test_further_gpus_equal_the_last_one() -> None:
+    """More than the maximum number of GPUs are rejected."""
     model, _ = reckoned("0.19.0", {"max_model_len": 4096})
     first, second = (actual.device_of(catalog.specs().gpus(name)[0], None) for name in ("RTX3090", "RTX4090"))
     assert first is not None
@@ -558,7 +556,7 @@ def test_more_cards_than_are_told_are_like_the_last_one() -> None:
         place.cards(place.settings(model, {"tensor_parallel_size": 4097}))
 
 
-def test_overrides_change_what_they_name() -> None:
+def test_overrides_change_only_their_keys() -> None:
     """Of a nested mapping the rest stays; without any the model is itself."""
     model = subject("x", {"a": {"b": 1, "c": 2}, "d": 3, "e": {"f": 1}}, source="s", checkpoint_bytes=7)
     without: tuple[dict[str, Any], ...] = ({}, {"hf_overrides": {}}, {"hf_overrides": "x"}, {"hf_overrides": None})
@@ -588,10 +586,10 @@ _BAND = Band(GIB, 2 * GIB, 3 * GIB)
         (_BAND, None, 0.0, "the log does not print it"),
     ],
 )
-def test_a_figure_is_within_its_band_or_beyond_it(
+def test_a_figure_is_inside_or_outside_its_range(
     planned: Band | None, printed: float | None, beyond: float, said: str
 ) -> None:
-    """By how much, and what it may mean; less has other causes than more."""
+    """By how much, and the likely meaning, which differs for more and for less."""
     figure = actual._Figure("weights", planned, printed)
     assert figure.beyond == pytest.approx(beyond, abs=1e-9)
     assert figure.explained.startswith(said)
@@ -632,10 +630,10 @@ def test_the_term_that_is_farthest_off_is_named_and_the_cache_last() -> None:
         ({}, {"non_torch_gib": 1.0}, True),
     ],
 )
-def test_what_is_left_is_told_where_it_can_be_found(
+def test_the_remaining_memory_is_calculated_if_possible(
     options: dict[str, Any], facts: dict[str, Any], *, has: bool
 ) -> None:
-    """0.9 of 23.69 GiB less 3 of weights and 16 of cache; not with stages, the host or a cache whose size is given."""
+    """0.9 of 23.69 GiB minus 3 of weights and 16 of cache; not with stages or a fixed cache."""
     model, planned = reckoned("0.19.0", {"max_model_len": 4096, **options})
     start = diagnosing.read(sources.load(GLUED))[0]
     told = {"weights_gib": 3.0, "kv_cache_gib": 16.0, "activation_gib": None, "non_torch_gib": None, **facts}
@@ -661,9 +659,7 @@ def test_what_is_left_is_told_where_it_can_be_found(
         ("0.8.5", {"num_scheduler_steps": 8}, False),
     ],
 )
-def test_rows_are_kept_of_the_engine_that_a_release_stands_for(
-    release: str, options: dict[str, Any], *, is_kept: bool
-) -> None:
+def test_rows_are_kept_for_the_releases_default_engine(release: str, options: dict[str, Any], *, is_kept: bool) -> None:
     """The older one before 0.8, the newer one since; not of stages and copies."""
     model, planned = reckoned(release, {"max_model_len": 4096, **options})
     start = diagnosing.read(sources.load(GLUED))[0]

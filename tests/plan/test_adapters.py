@@ -56,7 +56,7 @@ CASES: dict[str, dict[str, Any]] = {
     "qwen2_moe": {"config": tiny("qwen2_moe", "Qwen2MoeForCausalLM", shared_expert_intermediate_size=96, **_MIXTURE)},
     "mixtral": {"config": tiny("mixtral", "MixtralForCausalLM", num_local_experts=8, num_experts_per_tok=2)},
 }
-"""Where nothing else is said: 2 adapters of rank 16 on one card."""
+"""Default of these cases: 2 adapters of rank 16 on one GPU."""
 _ASKED = ("llama, 3 of rank 64", "llama, 500 words", "llama, 2 cards, sharded", "qwen3, tied", "phi3")
 """Those that a release is asked about anew: each takes it some ten seconds, and experts are not built on a CPU."""
 MEASURED = {
@@ -109,7 +109,7 @@ def size(case: dict[str, Any], version: str, **more: Any) -> int:
     [(name, version, found) for name, by in MEASURED.items() for version, found in by.items()],
 )
 def test_the_room_is_what_the_release_sets_aside(name: str, version: str, measured: int) -> None:
-    """Every wrapped layer of a model takes the bytes that were measured, and no band is below them."""
+    """Each wrapped layer has the measured bytes, and no range begins below them."""
     band = sizes(CASES[name], version)[0]
     assert band is not None
     assert band.expected == measured
@@ -118,7 +118,7 @@ def test_the_room_is_what_the_release_sets_aside(name: str, version: str, measur
 
 @pytest.mark.slow
 def test_an_installed_release_sets_aside_what_we_plan() -> None:
-    """The vLLM of VLLM_RUNBOOKS_TEST_PYTHON sets the same bytes aside in every case without experts."""
+    """The vLLM of VLLM_RUNBOOKS_TEST_PYTHON reserves the same bytes, except for experts."""
     if not _PYTHON:
         pytest.skip("VLLM_RUNBOOKS_TEST_PYTHON names no Python with vLLM")
     chosen = {name: CASES[name] for name in _ASKED}
@@ -140,7 +140,7 @@ def test_a_bias_and_a_wider_dtype_count() -> None:
 
 
 def test_stages_have_the_adapters_of_their_own_layers() -> None:
-    """Two stages share what one has; embedding and head belong to the first and the last."""
+    """Two stages share the bytes of one; embedding and head belong to the first and the last."""
     case = CASES["llama, 1 of rank 16"]
     first, last = sizes(case, "0.32.0", ranks=Ranks(pipeline=2))
     assert first is not None
@@ -149,13 +149,13 @@ def test_stages_have_the_adapters_of_their_own_layers() -> None:
     assert (first.expected, last.expected) == (86_016, 86_016)
 
 
-def test_experts_divide_by_cards_or_by_number() -> None:
-    """Cards share each expert's inner size, with expert parallelism the experts themselves (0.21.0 fused_moe.py)."""
+def test_experts_are_divided_by_size_or_by_number() -> None:
+    """Ranks share each expert's inner size, or the experts (0.21.0 fused_moe.py)."""
     case = CASES["qwen3_moe"]
     each = 16 * 2 * 2
     attention = {1: 2 * (40_960 + 16_384), 2: 2 * (32_768 + 12_288)}
     router, ends = 17_408, 40_960 + 40_960
-    # Of 8 experts w1, w3 and w2 have each a side of 128 and one of 64, which two cards halve.
+    # Each of 8 experts has w1, w3 and w2 with a side of 128 and one of 64, which two GPUs halve.
     assert size(case, "0.32.0") == attention[1] + router + ends + 2 * each * 8 * 3 * (128 + 64)
     table = 8 * 512
     two = attention[2] + router + ends + table
@@ -173,17 +173,17 @@ def test_experts_divide_by_cards_or_by_number() -> None:
         (CASES["qwen3_moe"]["config"], "0.16.0", {"ranks": Ranks(tensor=2, splits_experts=True)}, "expert-parallel"),
     ],
 )  # fmt: skip
-def test_a_start_that_the_release_refuses_is_refused(
+def test_a_launch_that_the_release_rejects_is_rejected(
     config: dict[str, Any], version: str, more: dict[str, Any], why: str
 ) -> None:
-    """Models without LoRA, heads with too many words, and options that exclude one another end the start."""
+    """Models without LoRA, heads with too many words, and exclusive options end the launch."""
     said = list(refusals(shape(config), asked_of({"config": config}, version, **more)))
     assert len(said) == 1
     assert why in said[0]
 
 
-def test_what_starts_is_not_refused() -> None:
-    """The measured starts are none that a release refuses."""
+def test_a_launch_that_worked_is_not_rejected() -> None:
+    """None of the measured launches is rejected."""
     for name, by in MEASURED.items():
         for version in by:
             assert list(refusals(shape(CASES[name]["config"]), asked_of(CASES[name], version))) == []
@@ -200,12 +200,13 @@ Phi SeedOss                                | 7 9 32
 Olmo2                                      | 7 9 26
 Olmo3 HunYuanDenseV1                       | 7 9 29
 """
-"""Architectures, and the releases 0.x whose room for adapters of a tied model is another than that of the one before.
+"""Architectures, and the releases 0.x that changed the adapter memory of a tied model.
 
-7 to 8 do not count it for sure; 9 is the first behind 0.8.5, which does. Where embedding and head have them, what is
-around the words went with 0.12; Mistral has lost those ends, Qwen 3 has them since 0.16, whose tied head was wrapped as
-a second embedding until 0.28. Classes that gave way to the Transformers backend are not known from then on
-(`embedding_modules` in model_executor/models/ of each release, registry.py).
+Releases 7 to 8 may not count it; 9 is the first after 0.8.5, which does. Padding of adapters on
+embedding and head was removed in 0.12; Mistral lost these adapters, Qwen 3 has them since 0.16,
+and its tied head was wrapped as a second embedding until 0.28. Classes replaced by the Transformers
+backend are unknown from then on (`embedding_modules` in model_executor/models/ of each release,
+registry.py).
 """
 
 
@@ -216,7 +217,7 @@ a second embedding until 0.28. Classes that gave way to the Transformers backend
     + [("Qwen2VL/", "7 9"), ("Qwen2_5_VL/", "7 9")],
 )
 def test_which_layers_have_adapters_follows_the_class_of_the_release(architecture: str, changed: str) -> None:
-    """From 0.6 to 0.33 the room is another where the class is; a slash stands for a model with pictures."""
+    """From 0.6 to 0.33 the room changes with the class; a slash marks a multimodal model."""
     ending = "ForConditionalGeneration" if architecture.endswith("/") else "ForCausalLM"
     config = tiny("llama", architecture.removesuffix("/") + ending, vocab_size=500, tie_word_embeddings=True)
     seen = [sizes({"config": config}, f"0.{minor}.0", extra_words=0)[0] for minor in range(6, 34)]
@@ -237,7 +238,7 @@ FIRST = """
 0.25   Starcoder2
 0.32   BertModel.
 """
-"""Releases that are the first whose class has `SupportsLoRA` among its bases; a dot stands behind a whole name."""
+"""Releases whose class first has `SupportsLoRA` among its bases; a dot ends a whole name."""
 
 
 def _whole(name: str) -> str:
@@ -249,8 +250,8 @@ def _whole(name: str) -> str:
 @in_one_test(
     ("since", "name"), [(row.split()[0], name) for row in FIRST.strip().splitlines() for name in row.split()[1:]]
 )
-def test_a_class_without_adapters_ends_the_start(since: str, name: str) -> None:
-    """A release before the first one refuses, by its number and the class; the first one starts."""
+def test_a_class_without_adapters_ends_the_launch(since: str, name: str) -> None:
+    """The release before the first one with LoRA is rejected by number and class."""
     config = {**_LLAMA, "architectures": [_whole(name)]}
     key = tuple(map(int, since.split(".")))
     before = (0, key[1] - 1, 9) if len(key) < 3 else (0, 11, 0)
@@ -262,7 +263,7 @@ def test_a_class_without_adapters_ends_the_start(since: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["Falcon", "Zamba2", "Mllama/", "KimiK25/", "MiMoV2Flash"])
 def test_some_classes_have_no_adapters_in_any_release(name: str) -> None:
-    """Up to the newest that is known."""
+    """Up to the newest known release."""
     assert list(refusals(shape({**_LLAMA, "architectures": [_whole(name)]}), asked_of({}, "0.33.0")))
 
 
@@ -322,8 +323,8 @@ def test_the_term_that_counts_adapters_is_the_releases(release: tuple[int, ...],
     assert counted_in(release) == term
 
 
-def test_what_adapters_take_where_no_term_counts_them() -> None:
-    """The amount is said in GiB, to two places."""
+def test_adapter_memory_that_no_term_counts_is_reported() -> None:
+    """The amount is printed in GiB with two decimals."""
     case: dict[str, Any] = {
         "config": tiny("llama", "LlamaForCausalLM", hidden_size=4096, intermediate_size=16384),
         "loras": 8,
@@ -352,7 +353,7 @@ def test_what_adapters_take_where_no_term_counts_them() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_room_that_is_not_known_says_why(config: dict[str, Any], more: dict[str, Any], why: str) -> None:
+def test_an_unknown_amount_has_a_reason(config: dict[str, Any], more: dict[str, Any], why: str) -> None:
     """Each stage has a term without a band."""
     ranks = replace(more.get("ranks", Ranks()), pipeline=2)
     terms = room(inventory(shape(config)), asked_of({}, "0.32.0", **{**more, "ranks": ranks}))
@@ -403,8 +404,8 @@ def settled(config: dict[str, Any], version: str, options: dict[str, Any]) -> La
     )
 
 
-def test_adapters_are_in_the_term_that_the_release_prints_them_in() -> None:
-    """From 0.8.5 on loading counts them, in 0.6.6 what is outside PyTorch does; what is left shrinks by them."""
+def test_adapters_are_in_the_term_where_the_release_prints_them() -> None:
+    """Loading includes them since 0.8.5, non-torch memory in 0.6.6; the cache shrinks."""
     assert (counted_in((0, 6, 6)), counted_in((0, 8, 5)), counted_in((0, 33, 0))) == ("non_torch", "weights", "weights")
     options = {"enable_lora": True, "max_loras": 4, "max_lora_rank": 64, "max_num_batched_tokens": 2048}
     without = planned(_LLAMA, "0.32.0", {"max_num_batched_tokens": 2048})
@@ -419,14 +420,14 @@ def test_adapters_are_in_the_term_that_the_release_prints_them_in() -> None:
     assert found.fits is True
 
 
-def test_a_release_that_counts_no_adapters_is_not_sure() -> None:
-    """0.7.2 gives the cache the adapters' room as well: the plan says how much and is not certain."""
+def test_a_release_that_does_not_count_adapters_is_uncertain() -> None:
+    """0.7.2 gives their memory to the cache as well; the plan prints the amount as uncertain."""
     found = planned(_LLAMA, "0.7.2", {"enable_lora": True})
     assert found.fits is None
     assert any("may not count" in said for said in found.limits)
 
 
-def test_a_class_whose_layers_are_not_known_is_named() -> None:
+def test_a_class_with_unknown_layers_is_named() -> None:
     """The weights stay known, the adapters and the cache are not."""
     found = planned(tiny("phi", "PhiForCausalLM", partial_rotary_factor=0.5), "0.33.0", {"enable_lora": True})
     assert found.fits is None
@@ -436,13 +437,13 @@ def test_a_class_whose_layers_are_not_known_is_named() -> None:
 
 @pytest.mark.parametrize("option", ["lora_target_modules", "enable_tower_connector_lora", "enable_moe_shared_loras"])
 def test_options_that_change_which_layers_have_adapters_are_named(option: str) -> None:
-    """An option whose effect on adapters is not known leaves the plan unsure, by its name."""
+    """If an option's effect on adapters is unknown, the plan is uncertain and names it."""
     found = planned(_LLAMA, "0.32.0", {"enable_lora": True, option: ["o_proj"] if "target" in option else True})
     assert found.fits is None
     assert any(option in said for said in found.limits)
 
 
-def test_the_dtype_of_adapters_is_asked_for_or_the_models() -> None:
+def test_the_dtype_of_adapters_is_the_options_or_the_models() -> None:
     """`--lora-dtype` decides the bytes of a value; without it the model's dtype does."""
     for options, width in (
         ({}, 2),

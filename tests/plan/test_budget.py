@@ -1,4 +1,4 @@
-"""A start's memory, card by card, against what starts printed, and what holds for every start."""
+"""The memory of a launch per GPU, compared with printed figures, and general properties."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ CASES = HERE.parent / "catalog" / "cases"
 def planned(
     name: str, release: str, options: dict[str, Any], card: str, *, count: int = 1, total_gib: float | None = None
 ) -> Budget:
-    """The budget of a model of the catalog on cards of the catalog."""
+    """The budget of a catalog model on catalog GPUs."""
     return budget(
         model(name), settled(model(name), release, options, card), [device(card, total_gib=total_gib)] * count
     )
 
 
-# ---- the recorded starts, from their configuration alone
+# ---- the recorded launches, from their configuration alone
 
 
 @pytest.mark.parametrize("start", RECORDED, ids=lambda start: start.id)
-def test_a_recorded_start_is_planned_from_its_command(start: Start) -> None:
+def test_a_recorded_launch_is_planned_from_its_command(start: Start) -> None:
     """Weights are off by 0.5 % at most, the cache's GiB and tokens by 1.5 %, the requests by 2 %; and it fits."""
     assert start.weights is not None
     assert start.cache is not None
@@ -60,8 +60,8 @@ def test_a_recorded_start_is_planned_from_its_command(start: Start) -> None:
 
 
 @pytest.mark.parametrize("start", RECORDED, ids=lambda start: start.id)
-def test_the_figures_of_a_recorded_start_stand_in_its_log(start: Start) -> None:
-    """What the planner is held against is what the case's log prints."""
+def test_the_figures_of_a_recorded_launch_are_in_its_log(start: Start) -> None:
+    """The planner is compared with figures that the case's log prints."""
     log = (HERE.parent / start.source.partition(",")[0]).read_text(encoding="utf-8")
     printed = start.printed
     assert re.search(rf"[Ll]oading (?:model weights )?took {printed['weights_gib']:g} ?(?:GiB|GB)", log)
@@ -77,26 +77,27 @@ PHONE, DESKTOP = "zai-org/AutoGLM-Phone-9B", "RTX3090"
 FAILED: dict[str, Any] = {
     "max_model_len": 25480,
     "limit_mm_per_prompt": {"image": 10},
-    # Its traceback goes through `run_dp_sharded_mrope_vision_model`: this mode alone calls it (0.16.0 glm4_1v.py:1525).
+    # Its traceback has `run_dp_sharded_mrope_vision_model`, which only this mode calls (0.16.0
+    # glm4_1v.py:1525).
     "mm_encoder_tp_mode": "data",
 }
 
 
 def phone(**more: Any) -> Budget:
-    """The failed start with other options, on a card of the size that its log prints."""
+    """The failed launch with other options, on a GPU of the size in its log."""
     total = float(failure()["total_gib"])
     return planned(PHONE, "0.16.0", {**FAILED, **more}, DESKTOP, total_gib=total)
 
 
 def failure() -> dict[str, str]:
-    """What the case says of the error."""
+    """The error as the case describes it."""
     text = (CASES / "autoglm-3090-video-oom" / "case.yaml").read_text(encoding="utf-8")
     captures: dict[str, str] = YAML(typ="safe", pure=True).load(text)["expect"]["captures"]
     return captures
 
 
-def test_the_recorded_failure_is_foreseen_where_it_happened() -> None:
-    """The video's profile runs out of memory in SiluAndMul's output of 698.00 MiB; said first, as it happens first."""
+def test_the_recorded_failure_is_predicted_at_its_place() -> None:
+    """The video's profile fails in SiluAndMul's output of 698.00 MiB, and is reported first."""
     found = phone()
     assert found.fits is False
     first, then = found.limits
@@ -106,8 +107,8 @@ def test_the_recorded_failure_is_foreseen_where_it_happened() -> None:
     assert then.startswith("no memory left for the KV cache")
 
 
-def test_what_the_failed_start_held_is_what_its_error_prints() -> None:
-    """Weights and the encoder's living tensors are what PyTorch had allocated when it failed, within 1 %."""
+def test_the_memory_of_the_failed_launch_matches_its_error() -> None:
+    """Weights and live encoder tensors are within 1 % of what PyTorch had allocated."""
     found = phone()
     weights = found.ranks[0].terms[0].band
     assert found.encoder is not None
@@ -118,21 +119,21 @@ def test_what_the_failed_start_held_is_what_its_error_prints() -> None:
     )
 
 
-def test_no_utilisation_helps_the_failed_start() -> None:
-    """The encoder is profiled before the cache is sized: more of the card for vLLM changes nothing."""
+def test_no_utilization_fixes_the_failed_launch() -> None:
+    """The encoder is profiled before the cache is sized, so a larger share changes nothing."""
     for utilization in (0.9, 0.95):
         found = phone(gpu_memory_utilization=utilization)
         assert found.fits is False
         assert "at any gpu_memory_utilization" in found.limits[0]
 
 
-def test_without_the_mode_of_its_encoder_the_failed_start_is_not_sure() -> None:
-    """The tensors of this mode's copy (202 MiB) are less than what the error leaves: 559 MiB free against 698."""
+def test_without_its_encoder_mode_the_failed_launch_is_uncertain() -> None:
+    """This mode's copy (202 MiB) is less than the gap in the error: 559 MiB free of 698."""
     found = phone(mm_encoder_tp_mode="weights")
     assert any(said.startswith("profiling 1 video of 18,605 tokens may run out") for said in found.limits)
 
 
-def test_without_videos_the_failed_start_goes_on_to_its_cache() -> None:
+def test_without_videos_the_failed_launch_reaches_its_cache() -> None:
     """The profile passes; at 0.9 one request does not fit, as 256 rows are sorted; 0.94 or 32 requests do."""
     none = {"image": 10, "video": 0}
     at_usual = phone(limit_mm_per_prompt=none)
@@ -142,11 +143,11 @@ def test_without_videos_the_failed_start_goes_on_to_its_cache() -> None:
     assert phone(limit_mm_per_prompt=none, max_num_seqs=32).fits is True
 
 
-# ---- starts that printed their memory
+# ---- launches with printed memory
 
 
-def test_the_weights_of_nine_starts_in_ten_are_met() -> None:
-    """What "Model loading took" prints is within 1 % for nine of ten, and never further off than 3 %."""
+def test_the_weights_of_nine_launches_in_ten_match() -> None:
+    """The line "Model loading took" is within 1 % for nine of ten launches, and always within 3 %."""
     found = measured.weights()
     assert len(found) >= 60
     assert sum(abs(off.error) <= 0.01 for off in found) >= 0.9 * len(found)
@@ -154,46 +155,46 @@ def test_the_weights_of_nine_starts_in_ten_are_met() -> None:
 
 
 @in_one_test("off", measured.counts(), ids=lambda off: f"{off.start.id}-{off.figure}")
-def test_the_printed_memory_holds_the_printed_requests(off: Off) -> None:
-    """From the printed GiB follow the printed tokens, blocks and requests within 2 %."""
+def test_the_printed_memory_yields_the_printed_requests(off: Off) -> None:
+    """The printed GiB give the printed tokens, blocks and requests within 2 %."""
     assert abs(off.error) <= 0.02
 
 
 FAR = {"gpt-oss-120b-h100": "its weights fill the card: 0.45 % of them is a tenth of what they leave"}
-"""Starts whose cache is further off than 5 %, and why."""
+"""Launches whose cache differs by more than 5 %, and why."""
 
 
 @in_one_test("off", measured.caches(), ids=lambda off: off.start.id)
-def test_the_memory_for_the_cache_is_met(off: Off) -> None:
-    """Where the card's total is known the cache's GiB are within 5 %."""
+def test_the_cache_memory_matches(off: Off) -> None:
+    """The cache is within 5 %, for GPUs with known total memory."""
     assert abs(off.error) <= 0.05 or off.start.id in FAR
 
 
-def test_every_exception_is_one() -> None:
-    """No start is excused that needs no excuse."""
+def test_every_exception_is_needed() -> None:
+    """Each listed launch exceeds the limit."""
     assert {off.start.id for off in measured.caches() if abs(off.error) > 0.05} == set(FAR)
 
 
-def test_nine_printed_figures_in_ten_lie_between_low_and_high() -> None:
-    """The band of the weights and of the cache is as wide as what starts print."""
+def test_nine_printed_figures_in_ten_lie_in_their_range() -> None:
+    """The ranges of weights and cache are as wide as the printed figures."""
     for found in (measured.weights(), measured.caches()):
         assert sum(off.holds for off in found) >= 0.9 * len(found)
 
 
-def test_the_page_shows_what_is_reckoned() -> None:
-    """Every figure between the marks of the page comes from the starts and from the planner as it is."""
+def test_the_page_shows_calculated_figures() -> None:
+    """Every figure between the page's marks comes from the launches and the planner."""
     assert measured.summary() in PAGE.read_text(encoding="utf-8")
 
 
-def test_our_rows_beside_the_peers_are_what_the_planner_says() -> None:
-    """`ours.json` is as the planner answers now, a row for every start that the peers were asked about."""
+def test_our_rows_next_to_the_peers_are_current() -> None:
+    """`ours.json` has the current planner's answer for every launch that the peers planned."""
     peers = HERE / "benchmarks" / "peers"
     made: dict[str, Any] = runpy.run_path(str(peers / "ours.py"))
     assert json.loads((peers / "ours.json").read_text(encoding="utf-8")) == made["rows"]()
 
 
-def test_a_peer_that_is_nearer_is_named() -> None:
-    """Where another tool's memory for the cache is nearer to the printed one than ours, the page says so."""
+def test_a_closer_peer_is_named() -> None:
+    """If another tool predicts the cache better, the page names it."""
     peers = HERE / "benchmarks" / "peers"
     rows = json.loads((peers / "rows.json").read_text("utf-8"))["rows"]
     ours = {row["case"]: row["kv_gib"] for row in json.loads((peers / "ours.json").read_text("utf-8"))}
@@ -211,7 +212,7 @@ def test_a_peer_that_is_nearer_is_named() -> None:
     }  # fmt: skip
 
 
-# ---- what holds for every start
+# ---- properties of every launch
 
 
 RELEASES = ("0.8.5", "0.11.0", "0.19.0", "0.25.1", "0.33.0")
@@ -230,7 +231,7 @@ an_ask = strategies.tuples(
 
 
 def asked(ask: tuple[str, str, str, int, int], **options: Any) -> Budget:
-    """One of the many starts."""
+    """One of many launches."""
     name, release, card, count, length = ask
     told = {"max_model_len": length, "tensor_parallel_size": count, **options}
     return planned(name, release, told, card, count=count)
@@ -238,10 +239,10 @@ def asked(ask: tuple[str, str, str, int, int], **options: Any) -> Budget:
 
 @given(an_ask, strategies.floats(0.1, 0.98), strategies.floats(0, 0.5))
 @settings(max_examples=150, deadline=None)
-def test_more_of_the_card_never_gives_fewer_blocks(
+def test_a_higher_utilization_never_gives_fewer_blocks(
     ask: tuple[str, str, str, int, int], utilization: float, more: float
 ) -> None:
-    """A higher utilisation leaves as many blocks or more, on every side of what is uncertain."""
+    """Neither in the low nor in the expected or high case."""
     less = asked(ask, gpu_memory_utilization=utilization).blocks
     greater = asked(ask, gpu_memory_utilization=min(1, utilization + more)).blocks
     assert (less is None) == (greater is None)
@@ -261,10 +262,10 @@ def test_a_longer_context_never_lets_more_requests_in(ask: tuple[str, str, str, 
 
 @given(an_ask, strategies.sampled_from(["auto", "fp8"]), strategies.sampled_from(["eager", "graphs"]))
 @settings(max_examples=150, deadline=None)
-def test_low_and_high_enclose_what_is_expected(
+def test_low_and_high_enclose_the_expected_value(
     ask: tuple[str, str, str, int, int], cache_dtype: str, eager: str
 ) -> None:
-    """Every term, what is left, the blocks and the longest request lie between their own low and high."""
+    """For every term, the remainder, the blocks and the longest request."""
     found = asked(ask, kv_cache_dtype=cache_dtype, enforce_eager=eager == "eager")
     bands = [term.band for rank in found.ranks for term in (*rank.terms, rank.captured)]
     bands += [rank.available for rank in found.ranks] + [found.blocks, found.longest]
@@ -273,8 +274,8 @@ def test_low_and_high_enclose_what_is_expected(
 
 @given(an_ask)
 @settings(max_examples=100, deadline=None)
-def test_a_budget_that_fits_serves_what_is_asked(ask: tuple[str, str, str, int, int]) -> None:
-    """Where it says that it fits, one request of the asked length finds room even on the careful side."""
+def test_a_budget_that_fits_serves_the_request(ask: tuple[str, str, str, int, int]) -> None:
+    """If it fits, one request of the given length has room even in the conservative case."""
     found = asked(ask)
     if found.fits:
         assert found.longest is not None
@@ -282,8 +283,8 @@ def test_a_budget_that_fits_serves_what_is_asked(ask: tuple[str, str, str, int, 
         assert found.limits == ()
 
 
-def test_what_is_not_known_is_named() -> None:
-    """A card's memory and an architecture that are not known are named, not guessed."""
+def test_unknown_facts_are_named() -> None:
+    """An unknown GPU memory or architecture is named, not guessed."""
     qwen = model("Qwen/Qwen3-8B")
     told = settled(qwen, "0.19.0", {}, "A100-80GB")
     nameless = budget(qwen, told, [Device("some card", None, "no source has it")])
@@ -306,15 +307,15 @@ def test_what_is_not_known_is_named() -> None:
         ({"speculative_config": {"model": "some/drafter", "num_speculative_tokens": 3}}, "some/drafter"),
     ],
 )
-def test_an_option_whose_memory_is_not_known_is_named(options: dict[str, Any], what: str) -> None:
-    """A plan with such an option is never sure to fit, and says which it is."""
+def test_an_option_with_unknown_memory_is_named(options: dict[str, Any], what: str) -> None:
+    """A plan with such an option never certainly fits, and names the option."""
     found = planned("Qwen/Qwen3-8B", "0.19.0", options, "A100-80GB")
     assert found.fits is None
     assert any(what in said for said in found.limits)
 
 
-def test_a_card_that_settles_nothing_is_named() -> None:
-    """Without a card's name the batch and the requests that depend on it are missing, by name."""
+def test_an_unknown_gpu_is_named() -> None:
+    """Without a GPU name, the batch and the requests that depend on it are named as missing."""
     qwen = model("Qwen/Qwen3-8B")
     found = budget(qwen, settled(qwen, "0.19.0", {}), [Device("some card", Band(*(24 * GIB,) * 3))])
     assert found.fits is None
@@ -323,9 +324,9 @@ def test_a_card_that_settles_nothing_is_named() -> None:
 
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.full)])
 def test_every_model_has_a_budget_or_a_reason(step: int) -> None:
-    """All models of the catalog, on cards of five kinds and releases of five ages: a budget, or why there is none.
+    """Every catalog model on five kinds of GPUs and five releases: a budget or a reason.
 
-    By default every seventh of these, among which each model, card and release is.
+    By default one in seven of the combinations, which include each model, GPU and release.
     """
     tried = list(product(catalog().texts, CARDS, RELEASES))[::step]
     assert [len({each[at] for each in tried}) for at in range(3)] == [len(catalog().texts), len(CARDS), len(RELEASES)]
@@ -343,7 +344,7 @@ def test_every_model_has_a_budget_or_a_reason(step: int) -> None:
     assert wrong == []
 
 
-# ---- one card, reckoned by hand
+# ---- one GPU, calculated
 
 
 _TINY = {
@@ -355,20 +356,20 @@ _TINY = {
 
 
 def sized(gib: float, **more: Any) -> Device:
-    """A card of so much memory."""
+    """A GPU with this much memory."""
     return Device("a card", Band(*(int(gib * GIB),) * 3), "", more.pop("node", None), (8, 9), **more)
 
 
 def small(release: str = "0.19.0", *, on: Device | None = None, count: int = 1, **options: Any) -> Budget:
-    """A start of the small model, on cards of 24 GiB where nothing else is said."""
+    """A launch of the small model, by default on GPUs with 24 GiB."""
     of = subject("tiny", _TINY)
     told = {"max_model_len": 1600, "block_size": 16, **options}
     settings_ = settle(of.shape, told, release, gpu_name="NVIDIA L4", memory_gib=24, capability=(8, 9))
     return budget(of, settings_, [on or sized(24)] * count)
 
 
-def test_what_was_planned_cannot_be_changed() -> None:
-    """Terms, cards, settings and what follows from them are read by many: none of them can be set anew."""
+def test_a_plan_cannot_be_changed() -> None:
+    """Terms, GPUs, settings and derived values are shared by many readers and are immutable."""
     kinds = [
         kind
         for module in (actual, budgets, calibration, costs, inverse, layouts, planned_settings, start_rules, terms)
@@ -402,15 +403,15 @@ _SMALL = "the KV cache is too small: 0.00 GiB left, 0.00 GiB needed for one requ
     ],
 )
 def test_one_request_of_the_longest_length_must_find_room(release: str, tokens: int, said: tuple[str, ...]) -> None:
-    """1,600 tokens are 100 blocks of 16 KiB; 0.32 looks for the block that it sets aside as well."""
+    """1,600 tokens are 100 blocks of 16 KiB; 0.32 also needs the block that it reserves."""
     found = small(release, kv_cache_memory_bytes=1024 * tokens)
     assert (found.fits, found.limits) == (not said, said)
     assert found.blocks == (tokens // 16,) * 3
 
 
 @pytest.mark.parametrize(("gib", "fits"), [(23.4, True), (23.6, False)])
-def test_a_cache_of_a_given_size_must_fit_beside_the_rest(gib: float, *, fits: bool) -> None:
-    """Of 24 GiB the driver and the process take 0.5 and the start a little: 23.4 are too many, with graphs."""
+def test_a_cache_of_a_given_size_must_fit(gib: float, *, fits: bool) -> None:
+    """Driver and process use 0.5 of 24 GiB, the launch a little: 23.4 are too many with graphs."""
     found = small(kv_cache_memory_bytes=int((gib - 1) * GIB), enforce_eager=True)
     assert found.fits is True
     tight = small(kv_cache_memory_bytes=int((gib - 0.25) * GIB), enforce_eager=True)
@@ -420,7 +421,7 @@ def test_a_cache_of_a_given_size_must_fit_beside_the_rest(gib: float, *, fits: b
 
 
 def test_blocks_that_are_set_are_the_cache() -> None:
-    """77 blocks of 16 tokens, whatever is left; they must fit, and hold one request."""
+    """77 blocks of 16 tokens regardless of the rest; they must fit, and hold one request."""
     found = small(num_gpu_blocks_override=177)
     assert (found.fits, found.blocks) == (True, (177,) * 3)
     few = small(num_gpu_blocks_override=50)
@@ -431,8 +432,8 @@ def test_blocks_that_are_set_are_the_cache() -> None:
     assert many.limits[0].startswith(f"the requested KV cache needs {2_000_000 * 16384 / GIB:.2f} GiB")
 
 
-def test_a_share_that_is_not_free_ends_the_start() -> None:
-    """Of 24 GiB half a GiB is taken before: 0.97 are free, 0.98 are not; to 0.9.1 nobody looked (0.9.2 :120)."""
+def test_a_share_that_is_not_free_ends_the_launch() -> None:
+    """Half of 24 GiB is in use: 0.97 is free, 0.98 is not; no check before 0.9.2 (:120)."""
     assert small(gpu_memory_utilization=0.97).fits is not False
     found = small(gpu_memory_utilization=0.99)
     assert found.limits[0] == (
@@ -444,8 +445,8 @@ def test_a_share_that_is_not_free_ends_the_start() -> None:
     assert given_.fits is True
 
 
-def test_graphs_beyond_the_share_are_told() -> None:
-    """0.19 reserves nothing for graphs: at 0.97 they take what only just is free."""
+def test_graphs_beyond_the_share_are_reported() -> None:
+    """0.19 reserves nothing for graphs: at 0.97 they use the last free memory."""
     found = small(gpu_memory_utilization=0.97)
     assert found.fits is None
     assert len(found.limits) == 1
@@ -458,7 +459,7 @@ def test_graphs_beyond_the_share_are_told() -> None:
     assert small(gpu_memory_utilization=0.9).fits is True
 
 
-def test_weights_that_do_not_fit_are_all_that_is_said_of_loading() -> None:
+def test_weights_that_do_not_fit_are_the_only_reason() -> None:
     """Nothing after them happens."""
     found = planned("Qwen/Qwen3-32B", "0.19.0", {"max_model_len": 1024}, DESKTOP)
     assert found.fits is False
@@ -467,8 +468,8 @@ def test_weights_that_do_not_fit_are_all_that_is_said_of_loading() -> None:
     assert not any("profiling" in said for said in found.limits)
 
 
-def test_a_batch_that_does_not_fit_is_told_with_what_lowers_it() -> None:
-    """A million tokens at once leave no room beside the weights."""
+def test_a_batch_that_does_not_fit_is_reported_with_a_smaller_one() -> None:
+    """One million tokens in a batch leave no room next to the weights."""
     found = planned("Qwen/Qwen3-8B", "0.19.0", {"max_model_len": 8192, "max_num_batched_tokens": 1_000_000}, DESKTOP)
     assert found.fits is False
     assert found.limits[0].startswith("profiling runs out of memory: it needs ")
@@ -479,7 +480,7 @@ def test_a_batch_that_does_not_fit_is_told_with_what_lowers_it() -> None:
     ("text", "reserves"), [(None, False), ("0", False), ("1", True), (" 0 ", False), ("", False), ("true", True)]
 )
 def test_the_variable_of_the_estimate_is_read(text: str | None, *, reserves: bool) -> None:
-    """0.19 reserves memory for graphs where VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS says so (envs.py)."""
+    """0.19 reserves graph memory if VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS says so (envs.py)."""
     of = subject("tiny", _TINY)
     settings_ = settle(of.shape, {"max_model_len": 1600}, "0.19.0", gpu_name="L4", memory_gib=24, capability=(8, 9))
     environment = {} if text is None else {"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": text}
@@ -489,8 +490,8 @@ def test_the_variable_of_the_estimate_is_read(text: str | None, *, reserves: boo
     assert (graphs.expected > 0) is reserves
 
 
-def test_the_utilisation_allows_its_share_rounded_up() -> None:
-    """Of 24 GiB and a half of its bytes the next whole byte (v1/worker/utils.py, `ceil`)."""
+def test_the_utilization_is_rounded_up_to_a_byte() -> None:
+    """Half a byte of 24 GiB rounds up to the next byte (v1/worker/utils.py, `ceil`)."""
     (rank,) = small(gpu_memory_utilization=0.3).ranks
     wanted = -(-(24 * GIB * 3) // 10)
     assert rank.requested == (wanted,) * 3
@@ -501,8 +502,8 @@ def test_the_utilisation_allows_its_share_rounded_up() -> None:
     assert rank.available.high == wanted - sum(band.low for band in terms_)
 
 
-def test_the_poorest_card_decides_for_its_stage() -> None:
-    """Two ranks of unlike cards: blocks are those of the smaller one; a card of unknown memory leaves all open."""
+def test_the_smallest_gpu_decides_for_its_stage() -> None:
+    """Two unequal ranks have the smaller one's blocks; unknown memory leaves the plan open."""
     of = subject("tiny", _TINY)
     told = {"max_model_len": 1600, "tensor_parallel_size": 2}
     settings_ = settle(of.shape, told, "0.19.0", gpu_name="L4", memory_gib=24, capability=(8, 9))
@@ -515,7 +516,7 @@ def test_the_poorest_card_decides_for_its_stage() -> None:
 
 
 def test_each_stage_has_its_own_room() -> None:
-    """Two stages of two ranks: four cards, two figures."""
+    """Two stages of two ranks: four GPUs, two figures."""
     found = small(count=4, tensor_parallel_size=2, pipeline_parallel_size=2)
     assert [(rank.rank, rank.stage) for rank in found.ranks] == [(0, 0), (1, 0), (2, 1), (3, 1)]
     assert found.available is not None
@@ -525,8 +526,8 @@ def test_each_stage_has_its_own_room() -> None:
     assert "communication" not in [term.name for term in small().ranks[0].terms]
 
 
-def test_a_split_that_does_not_add_up_is_planned_as_vllm_would_split_it() -> None:
-    """The limit says so; the cards are those of even stages."""
+def test_an_invalid_split_is_planned_as_vllm_would_split_it() -> None:
+    """The limit is reported; the GPUs are those of even stages."""
     of = subject("tiny", _TINY)
     told = {"max_model_len": 1600, "pipeline_parallel_size": 2}
     card_ = {"gpu_name": "L4", "memory_gib": 24, "capability": (8, 9)}
@@ -558,10 +559,10 @@ def test_a_split_that_does_not_add_up_is_planned_as_vllm_would_split_it() -> Non
         ("0.20.2", None, ()),
     ],
 )
-def test_cards_below_the_least_capability_are_named(
+def test_gpus_below_the_minimum_capability_are_named(
     release: str, capability: tuple[int, int] | None, said: tuple[str, ...]
 ) -> None:
-    """One sentence for each kind of card, with where the least is written."""
+    """One sentence per kind of GPU, with the source of the minimum."""
     of = subject("tiny", _TINY)
     settings_ = settle(of.shape, {}, release, gpu_name="L4", memory_gib=24, capability=(8, 9))
     devices = [replace(sized(24), capability=capability)] * 2
@@ -569,8 +570,8 @@ def test_cards_below_the_least_capability_are_named(
     assert [each.partition(" (")[0] for each in found] == list(said)
 
 
-def test_files_tell_what_a_configuration_does_not() -> None:
-    """Headers of 10 GiB of files, on two cards of two stages: 2.5 GiB each, 0.98 to 1.25 of it, less what is off."""
+def test_weight_files_complete_a_configuration() -> None:
+    """10 GiB of files on two GPUs as two stages: 2.5 GiB each, 0.98 to 1.25 of it."""
     of = subject("strange", {"architectures": ["MadeUp"], "model_type": "made_up"}, checkpoint_bytes=10 * GIB)
     told = {"max_model_len": 1024, "tensor_parallel_size": 2, "pipeline_parallel_size": 2}
     for off in (0, 1):
@@ -586,8 +587,8 @@ def test_files_tell_what_a_configuration_does_not() -> None:
     assert budget(of, quantised, [sized(24)] * 4).ranks[0].terms[0].band is None
 
 
-def test_weights_on_the_host_are_not_on_the_card() -> None:
-    """`--cpu-offload-gb` takes its bytes off, and never below nothing."""
+def test_offloaded_weights_are_not_on_the_gpu() -> None:
+    """`--cpu-offload-gb` subtracts its bytes, never below zero."""
     plain, off, far = (
         planned("Qwen/Qwen3-8B", "0.19.0", {"max_model_len": 1024, "cpu_offload_gb": size}, "A100-80GB")
         .ranks[0]
@@ -600,16 +601,16 @@ def test_weights_on_the_host_are_not_on_the_card() -> None:
     assert far.band == (0, 0, 0)
 
 
-def test_certain_reasons_go_before_open_ones() -> None:
-    """What stops the start first, then what is not known."""
+def test_certain_reasons_precede_open_ones() -> None:
+    """First what ends the launch, then unknown facts."""
     found = small(kv_cache_memory_bytes=1024, dtype="int4")
     assert found.fits is False
     assert found.limits[0].startswith("the KV cache is too small")
     assert found.limits[1:] == ("unknown: the dtype int4",)
 
 
-def test_a_card_is_what_the_catalog_knows_of_it() -> None:
-    """Name, memory in bytes, host, capability, fabric and bandwidth; of a card without a total its absence is said."""
+def test_a_gpu_has_the_facts_of_the_catalog() -> None:
+    """Name, bytes, host, capability, interconnect and bandwidth; a missing total is reported."""
     (card_,) = catalog().gpus("A100-80GB-SXM@a")
     found = Device.of(card_)
     assert (found.name, found.node, found.capability) == ("A100-80GB-SXM", "a", (8, 0))
@@ -621,16 +622,16 @@ def test_a_card_is_what_the_catalog_knows_of_it() -> None:
     assert Device.of(other).total_source == "unknown: how much of it the driver reserves"
 
 
-def test_a_model_of_the_catalog_is_read_by_any_of_its_names() -> None:
-    """A folder's name will do; what is in no catalog is none."""
+def test_a_catalog_model_is_found_by_any_of_its_names() -> None:
+    """A folder's name is enough; a model outside the catalog is not found."""
     found = budgets.subject_in_catalog("/models/Qwen3-8B", catalog())
     assert found is not None
     assert (found.name, found.is_partial) == ("Qwen/Qwen3-8B", catalog().file("Qwen/Qwen3-8B").is_partial)
     assert budgets.subject_in_catalog("someone/else", catalog()) is None
 
 
-def test_the_model_that_drafts_is_looked_for_by_its_name() -> None:
-    """In either form of the option; a name that is none is not looked for."""
+def test_the_draft_model_is_found_by_its_name() -> None:
+    """In both forms of the option; a malformed name is not looked up."""
     of, asked_for = subject("tiny", _TINY), []
 
     def find(name: str) -> None:
@@ -649,8 +650,8 @@ def test_the_model_that_drafts_is_looked_for_by_its_name() -> None:
     assert asked_for == ["a/one", "a/two", "a/three"]
 
 
-def test_a_request_that_is_never_served_is_told() -> None:
-    """Blocks that are set are believed, whatever a request needs: 50 blocks hold half of one of 1,600 tokens."""
+def test_a_request_that_is_never_served_is_reported() -> None:
+    """A given number of blocks is used as is: 50 blocks are half of a request of 1,600 tokens."""
     found = small("0.7.2", num_gpu_blocks_override=50)
     assert found.fits is False
     assert any("0.50" in said or "too small" in said for said in found.limits)

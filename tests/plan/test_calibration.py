@@ -1,4 +1,4 @@
-"""What recorded starts printed corrects plans: the shipped rows, rows of the user's own, and files that are refused."""
+"""Recorded launches correct plans: the shipped rows, a user's rows, and rejected files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GEMMA: dict[str, Any] = {"max_model_len": 131072, "enforce_eager": True}
 
 
 def budget(model: str, calibrate: Calibrate | None = None, **options: object) -> Budget:
-    """The budget of a start of 0.19.0 on an A100."""
+    """The budget of a 0.19.0 launch on an A100."""
     file = catalog.specs().file(model)
     card = catalog.specs().gpus(A100)[0]
     device = actual.device_of(card, None)
@@ -45,15 +45,15 @@ def band(terms: tuple[Term, ...], name: str) -> Band:
 
 
 @pytest.mark.slow
-def test_the_shipped_rows_are_those_of_the_recorded_cases() -> None:
-    """The catalog's file is what the cases give today; `python tests/calibration_rows.py` writes it anew."""
+def test_the_shipped_rows_match_the_recorded_cases() -> None:
+    """The catalog's file is current; `python tests/calibration_rows.py` rewrites it."""
     shipped = calibration.shipped()
 
     assert calibration.written(rows_of_cases(), shipped.cards) == calibration.written(shipped.rows, shipped.cards)
 
 
-def test_a_corrected_plan_is_what_the_recorded_start_printed() -> None:
-    """gpt-oss-20b on an A100, 0.19.0: 13.72 GiB of weights and 36.56 of cache; uncorrected there is 0.1 more of it."""
+def test_a_corrected_plan_matches_the_recorded_launch() -> None:
+    """gpt-oss-20b, A100, 0.19.0: 13.72 GiB weights, 36.56 cache; uncorrected 0.1 more cache."""
     plain = budget("openai/gpt-oss-20b", **GPT_OSS)
     corrected = budget("openai/gpt-oss-20b", calibration.load(), **GPT_OSS)
 
@@ -67,8 +67,8 @@ def test_a_corrected_plan_is_what_the_recorded_start_printed() -> None:
     assert any(said in term.source for said in corrected.calibrated for term in corrected.ranks[0].terms)
 
 
-def test_starts_correct_each_other() -> None:
-    """Three starts of one model class, each planned with the rows of the other two: together they come nearer."""
+def test_launches_correct_each_other() -> None:
+    """Three launches of one model class improve when each is planned with the other two's rows."""
     rows = [
         one
         for one in calibration.shipped().rows
@@ -98,16 +98,16 @@ def test_starts_correct_each_other() -> None:
     ],
     ids=["one keeps the width", "two keep it", "scatter below", "three halve it", "scatter above", "never below zero"],
 )
-def test_a_band_is_shifted_by_the_median_and_never_narrower_than_the_scatter(
+def test_a_range_is_shifted_by_the_median_and_covers_the_scatter(
     differences: list[float], wanted: tuple[float, ...]
 ) -> None:
-    """A band of 0, 1 and 3 GiB, and differences of what starts printed."""
+    """A range of 0, 1 and 3 GiB, and deviations of printed figures."""
     shifted = calibration.shifted(Band(0, GIB, 3 * GIB), [size * GIB for size in differences])
 
     assert [side / GIB for side in shifted] == pytest.approx(wanted, abs=1e-6)
 
 
-def test_what_was_printed_as_one_figure_is_a_share_of_all_it_holds() -> None:
+def test_a_combined_figure_corrects_its_parts_in_proportion() -> None:
     """A peak a tenth above the planned 1 GiB adds a tenth of activation and encoder together."""
     terms = (Term("activation", Band(GIB, GIB, GIB), "x"), Term("encoder", Band(2 * GIB, 2 * GIB, 2 * GIB), "x"))
     corrected, said = calibration.apply(terms, {"activation": [row("activation", 1.0, 1.1)]})
@@ -136,8 +136,8 @@ def test_what_was_printed_as_one_figure_is_a_share_of_all_it_holds() -> None:
         (row("beside_weights", 1.0, 1.3, gpu="H100-80GB-SXM"), 0.0),
     ],
 )
-def test_a_row_corrects_what_it_tells_of(kept: Residual, shift: float) -> None:
-    """Of another era, card, model class or number of ranks it says nothing."""
+def test_a_row_corrects_only_matching_plans(kept: Residual, shift: float) -> None:
+    """Another era, GPU, model class or number of ranks is not corrected."""
     plain = budget("google/gemma-4-26B-A4B", **GEMMA)
     corrected = budget("google/gemma-4-26B-A4B", calibration.calibrator([kept]), **GEMMA)
 
@@ -146,8 +146,8 @@ def test_a_row_corrects_what_it_tells_of(kept: Residual, shift: float) -> None:
     assert bool(corrected.calibrated) == bool(shift)
 
 
-def test_more_telling_rows_go_first() -> None:
-    """The user's own before the catalog's, the same release before its era, a part's own row before that of a sum."""
+def test_closer_rows_take_precedence() -> None:
+    """The user's before the catalog's, the same release before its era, a part before a sum."""
 
     def shift(*rows: Residual, own: tuple[Residual, ...] = ()) -> float:
         made = budget("google/gemma-4-26B-A4B", calibration.calibrator(rows, own), **GEMMA)
@@ -175,8 +175,8 @@ def test_weights_are_corrected_by_rows_of_the_same_checkpoint_alone() -> None:
     assert found == [pytest.approx(1.01, abs=1e-6), 1.0]
 
 
-def test_an_older_engine_s_row_says_nothing_of_the_newer_one() -> None:
-    """0.8.5 runs either; rows of it are of the newer one."""
+def test_rows_of_the_older_engine_do_not_correct_the_newer_one() -> None:
+    """0.8.5 runs either engine; its rows belong to the newer one."""
     rows = [row("non_torch", 0.2, 0.9, release="0.8.5", architecture="Qwen2ForCausalLM", gpu="RTX3090")]
     found = []
     for is_newer in ("0", "1"):
@@ -190,8 +190,8 @@ def test_an_older_engine_s_row_says_nothing_of_the_newer_one() -> None:
     assert found == [(True, False), (False, True)]
 
 
-def test_a_file_says_again_what_was_written() -> None:
-    """Rows with and without a card."""
+def test_a_written_file_is_read_back_unchanged() -> None:
+    """Rows with and without a GPU."""
     rows = (row("activation", 1.25, 1.5), row("non_torch", 0.25, -0.125, gpu=None, tensor_parallel_size=4))
 
     assert calibration.read(calibration.written(rows), "mine.json") == rows
@@ -224,8 +224,8 @@ GOOD = {"release": "0.19.0", "term": "non_torch", "planned_gib": 0.2, "actual_gi
         ("[" * 100_000, "invalid JSON"),
     ],
 )
-def test_a_broken_file_is_refused_in_one_line(text: str | dict[str, object], said: str) -> None:
-    """It says where, and what is wrong; nothing of it is used."""
+def test_a_broken_file_is_rejected_in_one_line(text: str | dict[str, object], said: str) -> None:
+    """The message has the place and the error, and no row is used."""
     whole = text if isinstance(text, str) else json.dumps({"rows": [{**GOOD, **text}]})
     with pytest.raises(InputError) as refused:
         calibration.read(whole, "mine.json")
@@ -235,16 +235,16 @@ def test_a_broken_file_is_refused_in_one_line(text: str | dict[str, object], sai
     assert "\n" not in str(refused.value)
 
 
-def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    """No such file, a folder, bytes that are no text."""
+def test_unreadable_files_are_rejected(tmp_path: Path) -> None:
+    """A missing file, a folder, and bytes that are not text."""
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
     for name in ("none", ".", "bytes"):
         with pytest.raises(InputError, match=str(tmp_path)):
             calibration.load(tmp_path / name)
 
 
-def test_the_users_file_corrects_before_the_catalogs(tmp_path: Path) -> None:
-    """What one's own start printed of the same model on the same card counts more than a recorded start."""
+def test_the_users_file_takes_precedence_over_the_catalogs(tmp_path: Path) -> None:
+    """The user's own launch of the same model and GPU counts more than a recorded one."""
     own = tmp_path / "own.json"
     kept = row("beside_weights", 1.0, 1.5, architecture="GptOssForCausalLM", source="my start")
     own.write_text(calibration.written([kept]), encoding="utf-8")
@@ -256,8 +256,8 @@ def test_the_users_file_corrects_before_the_catalogs(tmp_path: Path) -> None:
     assert any("my start" in said for said in made.calibrated)
 
 
-def test_stages_and_replicas_are_left_as_they_are() -> None:
-    """No row tells of a pipeline stage."""
+def test_stages_and_replicas_are_not_corrected() -> None:
+    """No row describes a pipeline stage."""
     rows = [row("non_torch", 0.2, 0.5)]
     made = budget("google/gemma-4-26B-A4B", calibration.calibrator(rows), pipeline_parallel_size=2)
 
@@ -268,7 +268,7 @@ def test_stages_and_replicas_are_left_as_they_are() -> None:
 
 
 def refusal(text: str) -> str:
-    """What is said of a file; "" where it is taken."""
+    """The error for a file; "" if it is accepted."""
     try:
         calibration.read(text, "f")
     except InputError as refused:
@@ -310,8 +310,8 @@ def test_a_file_has_a_largest_size_and_most_rows() -> None:
         ({"source": None}, "source is empty"),
     ],
 )
-def test_each_field_of_a_row_has_its_form(told: dict[str, object], said: str) -> None:
-    """What is refused is shown, cut to a length that fits a line."""
+def test_each_field_of_a_row_is_validated(told: dict[str, object], said: str) -> None:
+    """A rejected value is shown, cut to fit the line."""
     found = refusal(json.dumps({"rows": [{**GOOD, **told}]}))
     assert bool(found) == bool(said)
     assert said in found
@@ -323,7 +323,7 @@ def test_rows_of_one_file_are_counted_from_one() -> None:
 
 
 def test_figures_are_written_with_four_decimals() -> None:
-    """And what is not known is left out; cards stand in front of the rows."""
+    """Unknown values are left out; GPUs precede the rows."""
     kept = row("activation", 1.23456789, 2.0, gpu=None, architecture="Ünder")
     other = row("non_torch", 0.5, 0.25)
     cards = [calibration.RecordedCards("case", "2xL4", "said")]
@@ -347,14 +347,14 @@ _ERAS = (
 
 
 def _plan(release: str, **more: Any) -> calibration._CalibrationTarget:
-    """What is asked for, of a release on one card; those before 0.8 run the older engine."""
+    """A plan for a release on one GPU; releases before 0.8 run the older engine."""
     key = tuple(map(int, release.split(".")))
     told = {"is_v0": key < (0, 8), "gpu": A100, "architecture": "Gemma4ForConditionalGeneration", "has_ranks": False}
     return calibration._CalibrationTarget(key=key, **{**told, **more})
 
 
-def test_a_row_tells_of_the_releases_of_its_era() -> None:
-    """Between eras a rule of what is profiled or reserved is another."""
+def test_a_row_applies_to_the_releases_of_its_era() -> None:
+    """Eras differ in the rules for profiling or reserving memory."""
     releases = [release for era in _ERAS for release in era]
     for era in _ERAS:
         for release in era:
@@ -387,14 +387,14 @@ def test_a_row_tells_of_the_releases_of_its_era() -> None:
 def test_weights_are_corrected_by_the_same_class_within_two_per_cent(
     more: dict[str, Any], asked: dict[str, Any], *, is_chosen: bool
 ) -> None:
-    """On any card; a model of no known class is like none."""
+    """On any GPU; an unknown class matches none."""
     one = row("weights", 10.0, 10.1, **more)
     found = calibration.chosen([one], (), _plan("0.19.0", **asked), "weights")
     assert found == ((one,) if is_chosen else ())
 
 
-def test_the_most_telling_level_is_taken_and_there_the_own_rows() -> None:
-    """The same minor release, card and class; then the class; of one level one's own before the catalog's."""
+def test_the_closest_level_and_the_users_rows_take_precedence() -> None:
+    """Same minor release, GPU and class first, then the class; within a level the user's rows."""
     near, far = row("activation", 1.0, 1.1), row("activation", 1.0, 1.2, release="0.18.1")
     class_ = row("activation", 1.0, 1.3, gpu="L4")
     asked = _plan("0.19.0")
@@ -406,16 +406,16 @@ def test_the_most_telling_level_is_taken_and_there_the_own_rows() -> None:
     assert calibration.chosen([class_], (), asked, "weights") == ()
 
 
-def test_what_is_not_known_is_not_corrected() -> None:
-    """A term without an amount, one that is nothing, and one that is not there."""
+def test_unknown_amounts_are_not_corrected() -> None:
+    """A term without an amount, with zero, or missing."""
     terms = (Term("weights", None, "x"), Term("activation", Band(0, 0, 0), "y"))
     matched = {name: [row(name, 1.0, 1.1)] for name in ("weights", "activation", "cuda_graphs_estimated")}
     assert calibration.apply(terms, matched) == (terms, ())
     assert calibration.apply(terms, {}) == (terms, ())
 
 
-def test_a_correction_is_told_with_all_its_starts() -> None:
-    """Each once, with its release and card."""
+def test_a_correction_names_all_its_launches() -> None:
+    """Each once, with its release and GPU."""
     rows = [row("non_torch", 0.2, 0.3), row("non_torch", 0.2, 0.3), row("non_torch", 0.2, 0.1, gpu=None, source="b")]
     (term,), (said,) = calibration.apply((Term("non_torch", Band(0, GIB, GIB), "x"),), {"non_torch": rows})
     assert said == (

@@ -14,7 +14,7 @@ from vllm_runbooks.plan.checkpoints import problems, tensor_bytes
 
 
 def _save(path: Path, shapes: dict[str, tuple[str, tuple[int, ...]]]) -> int:
-    """Write a file in the published format; its weights are zeros. The bytes of its tensors."""
+    """Write a file of zero weights in the published format and return the bytes of its tensors."""
     widths = {"BF16": 2, "F32": 4, "U8": 1}
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     end = 0
@@ -37,8 +37,8 @@ def test_headers_are_added_up(tmp_path: Path) -> None:
     assert tensor_bytes(tmp_path) == size == 8 * 16 * 2 + 3 + 100
 
 
-def test_index_speaks_for_files_that_are_not_there(tmp_path: Path) -> None:
-    """The index's total counts until every file is there; then their headers do."""
+def test_an_index_counts_until_all_files_exist(tmp_path: Path) -> None:
+    """Then the headers of the files count."""
     told = {"metadata": {"total_size": 1234}, "weight_map": {"x": "a.safetensors"}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(told))
     assert tensor_bytes(tmp_path) == 1234
@@ -46,14 +46,14 @@ def test_index_speaks_for_files_that_are_not_there(tmp_path: Path) -> None:
     assert tensor_bytes(tmp_path) == size
 
 
-def test_folder_without_weights_says_nothing(tmp_path: Path) -> None:
-    """A folder that holds a configuration alone has no known size."""
+def test_a_folder_without_weights_has_no_size(tmp_path: Path) -> None:
+    """A folder with only a configuration has an unknown size."""
     assert tensor_bytes(tmp_path) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 8, b"\x05\x00\x00\x00\x00\x00\x00\x00[1,2]"])
 def test_damaged_header_is_one_line(tmp_path: Path, content: bytes) -> None:
-    """A file that is cut off or no safetensors at all is named with what to do."""
+    """A truncated or invalid safetensors file is reported with a fix."""
     (tmp_path / "a.safetensors").write_bytes(content)
     with pytest.raises(InputError, match="header is damaged; download the file again"):
         tensor_bytes(tmp_path)
@@ -68,8 +68,8 @@ def test_index_names_no_file_elsewhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("side", ["Infinity", "NaN", "1e999", "8.5", "true", '"8"', "null", "-1"])
-def test_place_that_is_no_number_of_bytes_is_damage(tmp_path: Path, side: str) -> None:
-    """Python reads more as JSON than JSON has; none of it becomes a size or another error."""
+def test_an_offset_that_is_not_a_number_of_bytes_is_damage(tmp_path: Path, side: str) -> None:
+    """Python's JSON accepts more than the standard; no such value becomes a size or a crash."""
     header = f'{{"x": {{"dtype": "U8", "shape": [8], "data_offsets": [0, {side}]}}}}'.encode()
     (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
     with pytest.raises(InputError, match="header is damaged; download the file again"):
@@ -77,8 +77,8 @@ def test_place_that_is_no_number_of_bytes_is_damage(tmp_path: Path, side: str) -
 
 
 @pytest.mark.parametrize("total", ["Infinity", "-Infinity", "NaN", "1e999", "8.5", "true", '"8"', "-1"])
-def test_total_that_is_no_number_of_bytes_is_damage(tmp_path: Path, total: str) -> None:
-    """The index's total is a whole number of bytes or the index is none."""
+def test_a_total_that_is_not_a_number_of_bytes_is_damage(tmp_path: Path, total: str) -> None:
+    """An index whose total is not a whole number is invalid."""
     text = f'{{"metadata": {{"total_size": {total}}}, "weight_map": {{"x": "a.safetensors"}}}}'
     (tmp_path / "model.safetensors.index.json").write_text(text)
     with pytest.raises(InputError, match="not a safetensors index; download it again"):
@@ -86,8 +86,8 @@ def test_total_that_is_no_number_of_bytes_is_damage(tmp_path: Path, total: str) 
 
 
 @pytest.mark.parametrize("metadata", ["{}", '{"total_size": null}', '{"total_size": 0}'])
-def test_index_without_a_total_says_nothing(tmp_path: Path, metadata: str) -> None:
-    """An index that states no total leaves the size unknown."""
+def test_an_index_without_a_total_has_no_size(tmp_path: Path, metadata: str) -> None:
+    """The size stays unknown."""
     text = f'{{"metadata": {metadata}, "weight_map": {{"x": "a.safetensors"}}}}'
     (tmp_path / "model.safetensors.index.json").write_text(text)
     assert tensor_bytes(tmp_path) is None
@@ -136,7 +136,7 @@ NAMELESS = "has neither architectures nor model_type; download it again"
     ],
 )  # fmt: skip
 def test_damaged_json_is_one_line(tmp_path: Path, name: str, content: str | bytes, says: str) -> None:
-    """With the file, the place and what to do, and nothing of what stands in it."""
+    """With the file, the place and a fix, and without its content."""
     _whole(tmp_path)
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
 
@@ -158,8 +158,8 @@ def test_damaged_json_is_one_line(tmp_path: Path, name: str, content: str | byte
         ({"tokenizer.json": "{"}, {"needs_tokenizer": False}),
     ],
 )
-def test_whole_json_is_none(tmp_path: Path, files: dict[str, str | None], more: dict[str, bool]) -> None:
-    """Either name of a kind will do, as will another format; what is not read for a start is not looked at."""
+def test_a_complete_folder_has_no_issues(tmp_path: Path, files: dict[str, str | None], more: dict[str, bool]) -> None:
+    """Either file name or another format is enough; unneeded files are not checked."""
     _whole(tmp_path)
     for name, content in files.items():
         (tmp_path / name).unlink(missing_ok=True)
@@ -170,7 +170,7 @@ def test_whole_json_is_none(tmp_path: Path, files: dict[str, str | None], more: 
 
 
 def test_every_damaged_file_of_weights_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is wrong with the ones before it."""
+    """Independently of earlier files."""
     _whole(tmp_path)
     (tmp_path / "a.safetensors").write_bytes(b"damaged")
     (tmp_path / "b.safetensors").write_bytes(b"denied")
@@ -192,7 +192,7 @@ def test_every_damaged_file_of_weights_is_named(tmp_path: Path, monkeypatch: pyt
 
 
 def test_of_a_huge_file_no_more_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Than the largest tokenizers have; and one that cannot be read is told as well."""
+    """At most the size of the largest tokenizers; an unreadable file is reported too."""
     _whole(tmp_path)
     monkeypatch.setattr(checkpoints, "_MAX_JSON", 1 << 20)
     (tmp_path / "tokenizer.json").write_bytes(b" " * (1 << 20) + b"{}")

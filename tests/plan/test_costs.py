@@ -1,4 +1,4 @@
-"""What a start takes beside weights and cache, against what starts printed."""
+"""Memory of a launch in addition to weights and cache, compared with printed figures."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ class _Peak(NamedTuple):
 
 _PEAKS = [
     # What a source leaves open: the older report of llm-d names no release (its figures are those of the sorting
-    # sampler), the newer one no number of cards for Mixtral, which needs two. Sequences are the release's defaults.
+    # sampler), the newer one no number of GPUs for Mixtral, which needs two. Sequences are the
+    # release's defaults.
     _Peak(_LLAMA, _settings("0.19.0", 8192, 1024), _HOPPER, 1.89, _REPORT),
     _Peak(_LLAMA, _settings("0.19.0", 8192, 1024, ranks=Ranks(tensor=4)), _HOPPER, 1.89, _REPORT),
     _Peak("Qwen/Qwen2.5-7B-Instruct", _settings("0.19.0", 8192, 1024), _HOPPER, 2.21, _REPORT),
@@ -128,8 +129,8 @@ _PEAKS = [
 
 
 @in_one_test("peak", _PEAKS, ids=lambda peak: f"{peak.model}-{peak.settings.version}-{peak.printed}")
-def test_says_the_activation_that_a_start_printed(peak: _Peak) -> None:
-    """The peak of a start lies within the band, and the expected amount is near it."""
+def test_activation_matches_the_printed_peak(peak: _Peak) -> None:
+    """The peak lies within the range, and close to the expected amount."""
     term = costs.activation(_model(peak.model), peak.settings, is_last=True, capability=peak.card)
     assert _holds(peak.printed, term), (_gib(term), peak.source)
     assert abs(_gib(term)[1] - peak.printed) <= peak.printed * peak.error / 100 + _ROUNDING
@@ -138,8 +139,8 @@ def test_says_the_activation_that_a_start_printed(peak: _Peak) -> None:
 @pytest.mark.parametrize(
     ("model", "stages", "printed"), [(_LLAMA, 2, 1.10), (_LLAMA, 4, 1.05), ("Qwen/Qwen3-8B", 3, 0.96)]
 )
-def test_a_stage_that_does_not_sample_holds_the_forward_pass_alone(model: str, stages: int, printed: float) -> None:
-    """The first stages of 0.19.0 on H100 print less than the sampler takes on the last one (llm-d-planner's report)."""
+def test_a_stage_that_does_not_sample_has_only_the_forward_pass(model: str, stages: int, printed: float) -> None:
+    """The first stages of 0.19.0 on H100 print less than the last one's sampler (llm-d-planner)."""
     settings = _settings("0.19.0", 8192, 1024, ranks=Ranks(pipeline=stages))
     term = costs.activation(_model(model), settings, is_last=False, capability=_HOPPER)
     assert _holds(printed, term), _gib(term)
@@ -148,8 +149,8 @@ def test_a_stage_that_does_not_sample_holds_the_forward_pass_alone(model: str, s
     assert _gib(last)[1] > _gib(term)[1]
 
 
-def test_the_older_engine_samples_on_its_first_rank_alone() -> None:
-    """Two RTX 3090 print 1.39 and 0.09 GiB in one start of 0.7.2."""
+def test_the_older_engine_samples_only_on_its_first_rank() -> None:
+    """Two RTX 3090 print 1.39 and 0.09 GiB in a launch of 0.7.2."""
     settings = _settings("0.7.2", 2048, 256, **{**_V0, "ranks": Ranks(tensor=2)})
     model = _model("Qwen/Qwen2.5-1.5B-Instruct")
     assert _gib(costs.activation(model, settings, is_last=True, capability=_A10))[1] == pytest.approx(1.39, abs=0.005)
@@ -162,7 +163,7 @@ class _Start(NamedTuple):
     settings: LaunchSettings
     card: tuple[int, int]
     total: float
-    """GiB of the card."""
+    """GiB of the GPU."""
     utilization: float
     weights: float
     cache: float
@@ -199,8 +200,8 @@ _STARTS = [
 
 
 @pytest.mark.parametrize("start", _STARTS, ids=lambda start: f"{start.model}-{start.settings.version}-{start.cache}")
-def test_leaves_the_cache_that_a_start_had(start: _Start) -> None:
-    """All terms together leave the cache of a log within its band, and within 1.5 per cent."""
+def test_all_terms_leave_the_printed_cache(start: _Start) -> None:
+    """The printed cache lies within the range, and within 1.5 per cent."""
     model, settings = _model(start.model), start.settings
     taken = NOTHING
     for term in (
@@ -235,18 +236,18 @@ def test_leaves_the_cache_that_a_start_had(start: _Start) -> None:
         (_settings("0.26.0", 32768, 256, is_v2_runner=True), None, (12, 0), 0.07),
     ],
 )
-def test_says_what_lies_outside_pytorch(
+def test_non_torch_memory_matches_printed_figures(
     settings: LaunchSettings, fabric: str | None, card: tuple[int, int], printed: float
 ) -> None:
-    """What starts printed as non-torch memory is one card's own and what talking to the others adds."""
+    """It is the sum of a GPU's own part and the part for communication."""
     alone, between = costs.non_torch(settings), costs.communication(settings, fabric, capability=card)
     assert alone.band is not None
     assert between.band is not None
     assert _holds(printed, Term("both", alone.band.plus(between.band), ""))
 
 
-def test_a_fabric_that_is_not_known_widens_the_band() -> None:
-    """Between cards whose connection is not known lies everything from PCIe to NVLink, and the source says so."""
+def test_an_unknown_interconnect_widens_the_range() -> None:
+    """The range covers PCIe to NVLink, and the source says so."""
     settings = _settings("0.19.0", 8192, 1024, ranks=Ranks(tensor=2))
     slow, fast = (_gib(costs.communication(settings, each, capability=_HOPPER)) for each in ("pcie", "nvlink"))
     unknown = costs.communication(settings, None, capability=_HOPPER)
@@ -256,8 +257,8 @@ def test_a_fabric_that_is_not_known_widens_the_band() -> None:
     assert "nvlink-bridge was not measured" in costs.communication(settings, "nvlink-bridge", capability=_HOPPER).source
 
 
-def test_a_bridge_of_older_cards_counts_as_pcie() -> None:
-    """Cards before Hopper share no symmetric memory, so a bridge adds no workspace for it."""
+def test_nvlink_bridges_of_older_gpus_count_as_pcie() -> None:
+    """GPUs before Hopper have no symmetric memory, so a bridge adds no workspace for it."""
     settings = _settings("0.19.0", 8192, 1024, ranks=Ranks(tensor=2))
     assert costs.communication(settings, "nvlink-bridge", capability=_A10) == costs.communication(settings, "pcie")
 
@@ -270,8 +271,8 @@ def test_several_hosts_may_take_more() -> None:
     assert _gib(one)[2] < _gib(two)[2]
 
 
-def test_one_card_talks_to_no_other() -> None:
-    """Replicas and a card alone take nothing to communicate."""
+def test_a_single_gpu_needs_no_communication() -> None:
+    """Neither do replicas."""
     assert costs.communication(_settings("0.19.0", 8192, 1024), "nvlink").band == NOTHING
     assert costs.communication(_settings("0.19.0", 8192, 1024, ranks=Ranks(data=4)), "nvlink").band == NOTHING
     alone = costs.communication(_settings("0.19.0", 8192, 1024), "nvlink", has_experts=True)
@@ -309,8 +310,8 @@ def test_reserves_memory_for_graphs_as_the_release_does(
     assert costs.graphs_reserved(_model(_LLAMA), eager, is_estimated=True).band == NOTHING
 
 
-def test_what_profiling_graphs_leaves_is_counted_where_it_happens() -> None:
-    """A start of 0.19.0 without graphs has less outside PyTorch than one with them."""
+def test_memory_left_by_graph_profiling_is_counted_when_it_occurs() -> None:
+    """A launch of 0.19.0 without graphs has less non-torch memory than one with them."""
     with_graphs = _settings("0.19.0", 2048, 256)
     without = adjusted(with_graphs, is_eager=True)
     assert _gib(costs.non_torch(without))[1] < _gib(costs.non_torch(with_graphs))[1]
@@ -337,17 +338,17 @@ def test_what_profiling_graphs_leaves_is_counted_where_it_happens() -> None:
         ("0.7.2", 0, 35, {"is_v0": True, "ranks": Ranks(tensor=2)}, 0.85),
     ],
 )
-def test_says_what_capturing_graphs_took(
+def test_graph_memory_matches_printed_figures(
     version: str, pieces: int, whole: int, more: dict[str, object], printed: float
 ) -> None:
-    """The gibibytes of "Graph capturing finished" of starts lie within the band."""
+    """The GiB of "Graph capturing finished" lie within the range."""
     settings = _settings(version, 8192, 256, piecewise_graphs=pieces, full_graphs=whole, **more)
     assert _holds(printed, costs.graphs_captured(_model(_LLAMA), settings))
     assert costs.graphs_captured(_model(_LLAMA), adjusted(settings, is_eager=True)).band == NOTHING
 
 
-def test_graphs_of_sparse_attention_may_take_gibibytes() -> None:
-    """Starts of DeepSeek V4 printed up to 4.13 GiB (0.26.0)."""
+def test_graphs_of_sparse_attention_may_need_gibibytes() -> None:
+    """Launches of DeepSeek V4 printed up to 4.13 GiB (0.26.0)."""
     settings = _settings("0.26.0", 8192, 1024, full_graphs=51)
     sparse = costs.graphs_captured(_model("deepseek-ai/DeepSeek-V3.2"), settings)
     assert _holds(4.13, sparse)
@@ -357,8 +358,8 @@ def test_graphs_of_sparse_attention_may_take_gibibytes() -> None:
     ("total", "printed"),
     [(15.55, 0.23), (23.56, 0.51), (31.36, 0.5), (44.39, 0.49), (79.19, 0.53), (79.25, 0.41), (139.81, 0.6)],
 )
-def test_says_what_a_card_loses_before_the_start(total: float, printed: float) -> None:
-    """Between a card's memory and what is free at first lie the figures of "Initial free memory"."""
+def test_memory_used_before_the_launch_matches_printed_figures(total: float, printed: float) -> None:
+    """The gap between total memory and "Initial free memory" lies within the range."""
     assert _holds(printed, costs.context(int(total * GIB)))
     assert _holds(printed, costs.context())
 
@@ -380,7 +381,7 @@ def test_says_what_a_card_loses_before_the_start(total: float, printed: float) -
 def test_the_sampler_grows_with_its_rows(
     version: str, tokens: int, sequences: int, more: dict[str, object], values: float
 ) -> None:
-    """Another vocabulary of 10 million tokens takes what the sampler's tensors of the release's sources say."""
+    """A vocabulary of 10 million tokens needs the sampler's tensors in the release's sources."""
     model = replace(_model(_LLAMA), vocabulary_size=1_000_000)
     larger = replace(model, vocabulary_size=11_000_000)
     settings = _settings(version, tokens, sequences, **more)
@@ -390,8 +391,8 @@ def test_the_sampler_grows_with_its_rows(
     assert (large[1] - small[1]) * GIB == pytest.approx(values * sequences * 10_000_000 * 4, rel=0.001)
 
 
-def test_speculation_and_adapters_widen_the_band() -> None:
-    """The rejection sampler and LoRA's logits come on top of a start without them."""
+def test_speculation_and_adapters_widen_the_range() -> None:
+    """The rejection sampler and LoRA's logits are added."""
     plain = _settings("0.19.0", 8192, 1024)
     low, expected, high = _gib(costs.activation(_model(_LLAMA), plain, is_last=True))
     drafts = _gib(costs.activation(_model(_LLAMA), adjusted(plain, speculative_tokens=2), is_last=True))
@@ -415,18 +416,18 @@ def test_speculation_and_adapters_widen_the_band() -> None:
         ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "0.19.0", _HOPPER, {}, "state layers"),
     ],
 )
-def test_says_what_of_the_activation_is_not_established(
+def test_unmeasured_parts_of_the_activation_are_named(
     model: str, version: str, card: tuple[int, int] | None, more: dict[str, object], why: str
 ) -> None:
-    """Where a kernel or an architecture was not measured the source says so and the band is wide."""
+    """For an unmeasured kernel or architecture the source says so, and the range is wide."""
     term = costs.activation(_model(model), _settings(version, 8192, 256, **more), is_last=True, capability=card)
     low, _, high = _gib(term)
     assert why in term.source
     assert not why or high > low * 1.08
 
 
-def test_experts_share_a_workspace_from_0_14_on() -> None:
-    """Before, what the experts make is freed again and does not add to the sampler."""
+def test_experts_share_a_workspace_since_0_14() -> None:
+    """Earlier releases free the experts' memory before sampling."""
     model = _model("Qwen/Qwen3-30B-A3B")
     older, newer = (
         _gib(costs.activation(model, _settings(version, 8192, 1024), is_last=True, capability=_HOPPER))[1]
@@ -436,7 +437,7 @@ def test_experts_share_a_workspace_from_0_14_on() -> None:
     assert newer - older == pytest.approx(2 * 8192 * 8 * (2048 + 2048) / GIB, rel=0.001)
 
 
-def test_what_experts_free_again_counts_in_the_forward_pass() -> None:
+def test_freed_expert_memory_counts_in_the_forward_pass() -> None:
     """On a stage of 0.13.0 that does not sample, both results of the experts live with the hidden states.
 
     They are made for 16,384 tokens at a time (envs.py, 0.13.0 :805).
@@ -463,14 +464,15 @@ def test_data_parallel_ranks_see_each_others_tokens() -> None:
 
 @pytest.mark.parametrize(("tensor", "data"), [(1, 4), (2, 2), (4, 1)])
 def test_data_parallel_ranks_cut_experts_like_tensor_ranks(tensor: int, data: int) -> None:
-    """Without expert parallelism four ranks hold a quarter of each expert and talk to each other, however counted."""
+    """Without expert parallelism each of four ranks has a quarter of each expert."""
     model = _model("Qwen/Qwen3-30B-A3B")
     shared = _settings("0.19.0", 8192, 256, ranks=Ranks(tensor=tensor, data=data))
     alone = replace(shared, ranks=Ranks(tensor=tensor))
     found, one = (
         _gib(costs.activation_kept(model, each, is_last=True, capability=_HOPPER))[1] for each in (shared, alone)
     )
-    # Values for a token and each of its 8 experts: the gate and up halves of a card's part of 768, at least the hidden
+    # Values for a token and each of its 8 experts: gate and up halves of a GPU's part of 768, at
+    # least the hidden
     # size of 2048, and again the larger of part and hidden size; for the tokens of every data rank.
     assert max(2 * 768 // 4, 2048) + 2048 == 4096
     assert (found - one) * GIB == pytest.approx(2 * 8192 * 8 * 4096 * (data - 1), abs=2**20)
@@ -500,8 +502,8 @@ def test_older_releases_gather_the_tokens_of_data_parallel_ranks() -> None:
     assert found * GIB == pytest.approx(results + states + 32 * 2**20, rel=0.001)
 
 
-def test_names_what_stays_allocated() -> None:
-    """0.27.1 prints the peak without what stays: a start of Qwen2.5 0.5B printed 0.25 GiB."""
+def test_persistent_memory_is_named() -> None:
+    """0.27.1 prints the peak without persistent memory: 0.25 GiB for Qwen2.5 0.5B."""
     settings = _settings("0.27.1", 2048, 256, is_v2_runner=True)
     model = _model("Qwen/Qwen2.5-0.5B-Instruct")
     total = costs.activation(model, settings, is_last=True, capability=_ADA)
@@ -509,8 +511,8 @@ def test_names_what_stays_allocated() -> None:
     assert _gib(total)[1] - _gib(kept)[1] == pytest.approx(0.25, abs=0.01)
 
 
-def test_never_guesses() -> None:
-    """A model whose layers are not known, or a start whose batch is not, has no activation, and the term says why."""
+def test_unknown_activation_is_not_guessed() -> None:
+    """If the layers or the batch are unknown, the term has no amount and names the reason."""
     settings = _settings("0.19.0", 8192, 256)
     unknown = shape({"model_type": "of-no-family", "architectures": ["OfNoFamily"]})
     for term in (
@@ -536,7 +538,8 @@ def _near(term: Term, wanted: tuple[float, float, float]) -> None:
 @in_one_test(
     ("version", "more", "wanted"),
     [
-        # low, expected and high GiB on one card, by what starts printed: 0.01 to 0.26 of the older engine's 19; from
+        # low, expected and high GiB on one GPU, from printed launches: 0.01 to 0.26 in the older
+        # engine's 19; from
         # 0.27 on 7 starts, consumed less weights.
         ("0.6.6", {"is_v0": True}, (0.01, 0.09, 0.26)),
         ("0.10.2", {"is_v0": True}, (0.01, 0.09, 0.26)),
@@ -558,10 +561,10 @@ def _near(term: Term, wanted: tuple[float, float, float]) -> None:
         ("0.33.0", {"ranks": Ranks(pipeline=2)}, (0.1, 0.35, 0.8)),
     ],
 )
-def test_each_era_has_its_own_memory_outside_pytorch(
+def test_each_era_has_its_own_non_torch_memory(
     version: str, more: dict[str, object], wanted: tuple[float, float, float]
 ) -> None:
-    """What printed starts of each era had, from its first release to its last."""
+    """From printed launches, from an era's first release to its last."""
     _near(costs.non_torch(_settings(version, 8192, 256, **more)), wanted)
 
 
@@ -588,13 +591,13 @@ _TWO_RANKS = Ranks(tensor=2)
         ("0.20.2", "nvlink", {}, (1.75, 1.84, 1.95)),
         ("0.21.0", "nvlink", {}, (0.7, 1.6, 2.2)),
         ("0.27.0", "nvlink", {}, (0.6, 1.3, 2.2)),
-        # Not known: from the least of PCIe to the most of NVLink, the middle of both.
+        # Unknown: from the least of PCIe to the most of NVLink, the middle of both.
         ("0.19.0", None, {}, (0.1, (0.3 + 1.84) / 2, 1.95)),
         ("0.19.0", "nvlink-bridge", {}, (0.1, (0.3 + 1.84) / 2, 1.95)),
         ("0.19.0", "nvlink", {"ranks": Ranks(pipeline=2)}, (0.0, 0.0, 0.3)),
     ],
 )
-def test_each_era_has_its_own_memory_between_cards(
+def test_each_era_has_its_own_memory_for_communication(
     version: str, fabric: str | None, more: dict[str, object], wanted: tuple[float, float, float]
 ) -> None:
     """By the fabric and the release; the older engine has more from eight ranks on."""
@@ -602,8 +605,8 @@ def test_each_era_has_its_own_memory_between_cards(
     _near(costs.communication(settings, fabric, capability=_HOPPER), wanted)
 
 
-def test_hosts_add_to_what_cards_take_between_them() -> None:
-    """Up to 1 GiB for ranks, 0.3 GiB a host for stages that pass hidden states alone; neither is measured."""
+def test_hosts_add_to_the_memory_for_communication() -> None:
+    """Up to 1 GiB for ranks, and 0.3 GiB a host for stages; neither is measured."""
     stages, ranks = (_settings("0.19.0", 8192, 256, ranks=each) for each in (Ranks(pipeline=4), Ranks(tensor=4)))
     _near(costs.communication(stages, "pcie", 3), (0.0, 0.0, 0.9))
     _near(costs.communication(ranks, "pcie", 2), (0.1, 0.3, 1.6))
@@ -623,10 +626,10 @@ def test_hosts_add_to_what_cards_take_between_them() -> None:
         ("pcie", None, (0.1, 0.3, 0.6)),
     ],
 )
-def test_cards_before_hopper_share_no_symmetric_memory(
+def test_gpus_before_hopper_share_no_symmetric_memory(
     fabric: str, card: tuple[int, int] | None, wanted: tuple[float, float, float]
 ) -> None:
-    """NVLink was measured on Hopper; a bridge of older cards counts as PCIe (device_communicators/symm_mem.py)."""
+    """NVLink was measured on Hopper; older bridges are PCIe (device_communicators/symm_mem.py)."""
     settings = _settings("0.19.0", 8192, 256, ranks=_TWO_RANKS)
     _near(costs.communication(settings, fabric, capability=card), wanted)
 
@@ -648,7 +651,7 @@ def test_cards_before_hopper_share_no_symmetric_memory(
 def test_each_era_has_its_own_memory_for_graphs(
     version: str, fixed: float, each: float, low: float, high: float, *, is_v0: bool
 ) -> None:
-    """A line through what starts captured, from the first release of an era to its last."""
+    """A linear fit of captured graphs, from an era's first release to its last."""
     settings = _settings(version, 8192, 256, is_v0=is_v0, piecewise_graphs=60, full_graphs=40)
     expected = fixed + 100 * each
     _near(costs.graphs_captured(_model(_LLAMA), settings), (expected * low, expected, expected * high))
@@ -657,8 +660,8 @@ def test_each_era_has_its_own_memory_for_graphs(
     assert costs.graphs_captured(_model(_LLAMA), adjusted(alone, full_graphs=0)).band == NOTHING
 
 
-def test_graphs_of_many_cards_and_of_sparse_attention_have_their_own_most() -> None:
-    """3.6 GiB on several cards before 0.11, 4.5 GiB for sparse attention; a higher most is left."""
+def test_graphs_of_many_gpus_and_of_sparse_attention_have_their_own_maximum() -> None:
+    """3.6 GiB on several GPUs before 0.11, 4.5 GiB for sparse attention; a higher maximum stays."""
     settings = _settings("0.10.2", 8192, 256, ranks=_TWO_RANKS)
     assert _gib(costs.graphs_captured(_model(_LLAMA), settings))[2] == pytest.approx(3.6, abs=1e-4)
     many = adjusted(settings, piecewise_graphs=500)
@@ -670,8 +673,8 @@ def test_graphs_of_many_cards_and_of_sparse_attention_have_their_own_most() -> N
     assert _gib(sparse)[2] == pytest.approx(4.5, abs=1e-4)
 
 
-def test_an_estimate_of_graphs_is_a_share_of_what_capturing_takes() -> None:
-    """0.6 of the least to 2.4 times of what is expected: 25 printed pairs."""
+def test_a_graph_estimate_is_a_share_of_the_captured_memory() -> None:
+    """0.6 of the least to 2.4 times the expected amount: 25 printed pairs."""
     settings = _settings("0.26.0", 8192, 256, piecewise_graphs=60, full_graphs=40)
     captured = _gib(costs.graphs_captured(_model(_LLAMA), settings))
     _near(costs.graphs_reserved(_model(_LLAMA), settings), (captured[0] * 0.6, captured[1], captured[1] * 2.4))
@@ -681,8 +684,10 @@ def test_an_estimate_of_graphs_is_a_share_of_what_capturing_takes() -> None:
     ("total", "wanted"),
     [(None, (0.15, 0.45, 0.65)), (16.99, (0.15, 0.23, 0.4)), (17.0, (0.3, 0.5, 0.65)), (268.0, (0.3, 0.5, 0.65))],
 )
-def test_a_small_card_loses_less_before_the_start(total: float | None, wanted: tuple[float, float, float]) -> None:
-    """Cards of 16 GB print 0.23 GiB, larger ones 0.34 to 0.61."""
+def test_a_small_gpu_has_less_memory_in_use_before_the_launch(
+    total: float | None, wanted: tuple[float, float, float]
+) -> None:
+    """GPUs of 16 GB print 0.23 GiB, larger ones 0.34 to 0.61."""
     _near(costs.context(None if total is None else int(total * GIB)), wanted)
 
 
@@ -694,7 +699,7 @@ def test_free_memory_is_checked_since_0_9_2(version: str, *, is_v0: bool, checks
     assert costs.checks_free(_settings(version, 8192, 256, is_v0=is_v0)) is checks
 
 
-# ---- the sampler's sum, written out
+# ---- the sampler's sum in full
 
 _VALUES = 128 * 128_256 * 4
 """Bytes of a float32 value for each of 128 rows and each of Llama 3.1's 128,256 tokens."""
@@ -703,7 +708,7 @@ _VALUES = 128 * 128_256 * 4
 @pytest.mark.parametrize(
     ("version", "more", "factors", "extra"),
     [
-        # Factors on those bytes: low, expected and high; bytes that were measured beside.
+        # Factors on those bytes: low, expected and high; measured bytes are in addition.
         ("0.7.3", {}, (0.5, 0.5, 9.5), 0),
         ("0.16.0", {}, (9.45, 9.5, 9.6), 0),
         ("0.22.1", {"is_v2_runner": True}, (0.5, 1.5, 1.6), 30 * 2**20),
@@ -714,9 +719,10 @@ _VALUES = 128 * 128_256 * 4
 def test_the_samplers_tensors_are_counted_by_their_rows(
     version: str, more: dict[str, object], factors: tuple[float, float, float], extra: int
 ) -> None:
-    """Beside the logits' tensors live cuBLAS' workspace, the hidden states and those of the sampled rows, twice.
+    """Logits, cuBLAS' workspace, hidden states, and those of the sampled rows twice.
 
-    A workspace is 8.125 MiB, 32 MiB from Hopper on (ATen/cuda/CublasHandlePool.cpp); small tensors add 16 MiB at most.
+    A workspace is 8.125 MiB, 32 MiB from Hopper on (ATen/cuda/CublasHandlePool.cpp); small tensors
+    add 16 MiB at most.
     """
     settings = _settings(version, 128, 128, **more)
     found = costs.activation(_model(_LLAMA), settings, is_last=True, capability=_HOPPER).band
@@ -728,8 +734,8 @@ def test_the_samplers_tensors_are_counted_by_their_rows(
 
 
 @pytest.mark.parametrize(("rows", "factors"), [(127, (9.0, 12.5, 12.7)), (128, (9.45, 9.5, 9.6))])
-def test_few_rows_are_sorted_whole(rows: int, factors: tuple[float, float, float]) -> None:
-    """Below 128 rows PyTorch sorts them at once (ATen/native/cuda/Sort.cu)."""
+def test_few_rows_are_sorted_together(rows: int, factors: tuple[float, float, float]) -> None:
+    """Below 128 rows PyTorch sorts them in one step (ATen/native/cuda/Sort.cu)."""
     model = _model(_LLAMA)
     larger = replace(model, vocabulary_size=model.vocabulary_size + 1_000_000)
     settings = _settings("0.16.0", 512, rows)
@@ -776,7 +782,7 @@ def test_speculation_and_adapters_add_rows() -> None:
     assert adapters.high - one.high == _VALUES * 2
 
 
-# ---- the forward pass, written out
+# ---- the forward pass in full
 
 
 def test_the_forward_pass_is_the_widest_layer_and_the_hidden_states() -> None:
@@ -805,7 +811,7 @@ def test_adapters_widen_the_forward_pass() -> None:
 
 
 def _beside_states(version: str, layer: Layer, **more: object) -> tuple[int, int, int]:
-    """Bytes beside workspace and hidden states of 1,000 tokens in 16 bits, of a model of one layer 64 values wide."""
+    """Bytes beyond workspace and hidden states: 1,000 tokens, 16 bits, one layer, width 64."""
     told = {"kinds": (layer,), "pattern": (0,), "hidden_size": 64, "vocabulary_size": 64}
     model = replace(_model(_LLAMA), **{**told, **more})  # type: ignore[arg-type] # fields by name
     settings = _settings(version, 1000, 10, ranks=Ranks(pipeline=2), max_model_len=100)
@@ -826,7 +832,7 @@ _MAMBA = Recurrent("mamba2", inner=1000, groups=3, state=17)
 @in_one_test(
     ("layer", "values"),
     [
-        # Queries, keys, values and results; gates beside the queries.
+        # Queries, keys, values and results; gates in addition.
         (Layer(_HEADS, None), _OWN),
         (Layer(replace(_HEADS, is_gated=True), None), _OWN + 8 * 32),
         # Gate, up and their product; up and its activation.
@@ -843,12 +849,12 @@ _MAMBA = Recurrent("mamba2", inner=1000, groups=3, state=17)
         (Layer(_GDN, None), 4 * (2 * 3 * 5 + 2 * 7 * 11)),
         (Layer(_MAMBA, None), 4 * (2 * 1000 + 3 * 17)),
         (Layer(Recurrent("linear", heads=8, head_dim=9), None), 4 * 2 * 8 * 9),
-        # Attention and a state beside it are there together.
+        # Parallel attention and state are both live.
         (Layer(_HEADS, None, also=_MAMBA), _OWN + 4 * (2 * 1000 + 3 * 17)),
     ],
 )
 def test_the_widest_layer_counts(layer: Layer, values: int) -> None:
-    """Whatever of mixers and feed-forward network has most values for a token; a state makes the band wider."""
+    """The mixer or feed-forward network with most values per token; a state widens the range."""
     least, most = (0.6, 3.0) if any(isinstance(mixer, Recurrent) for mixer in layer.mixers) else (0.93, 1.09)
     low, expected, high = _beside_states("0.10.2", layer)
     state = 1000 * 64 * 2
@@ -859,14 +865,14 @@ def test_the_widest_layer_counts(layer: Layer, values: int) -> None:
     assert high == int((2 * 1000 * values + 4.6 * state) * most) + spare
 
 
-def test_inputs_of_every_layer_are_made_at_once() -> None:
-    """Gemma 3n's second embedding is there twice for each of its layers."""
+def test_inputs_of_every_layer_are_allocated_together() -> None:
+    """Gemma 3n's second embedding exists twice for each layer."""
     found = _beside_states("0.19.0", Layer(_HEADS, None), pattern=(0, 0, 0), per_layer_input=PerLayerInput(16, 100))
     assert found[1] == 2 * 1000 * (_OWN + 2 * 16 * 3) + int(3.75 * 1000 * 64 * 2)
 
 
-def test_an_indexer_makes_the_band_wider() -> None:
-    """Five printed starts took 1 to 3.3 times of the sum."""
+def test_an_indexer_widens_the_range() -> None:
+    """Five printed launches used 1 to 3.3 times the sum."""
     low, expected, high = _beside_states("0.10.2", Layer(replace(_SHARED, index_heads=1), None))
     wide, state = 2 * 1000 * 8 * 208, 1000 * 64 * 2
     assert (low, expected) == (int((wide + 2.7 * state) * 0.9), wide + int(3.75 * state))
@@ -901,7 +907,7 @@ def test_the_cached_context_of_latent_attention_is_expanded(
     assert found.expected - 32 * 2**20 == 2 * state + wide + int(3.75 * state)
 
 
-# ---- what of the experts stays
+# ---- persistent memory of the experts
 
 
 _STAYS, _GONE, _OTHERWISE = (0.95, 1.0, 1.1), (0.0, 0.0, 0.05), (0.0, 0.0, 0.5)
@@ -934,10 +940,10 @@ _OPEN, _NEWEST = (0.0, 0.6, 1.8), (0.0, 1.0, 1.2)
         ("compressed-tensors", "0.19.0", _A10, _OPEN),
     ],
 )
-def test_a_kernel_keeps_its_workspace_or_not(
+def test_a_kernel_may_keep_its_workspace(
     method: str | None, version: str, card: tuple[int, int] | None, shares: tuple[float, float, float]
 ) -> None:
-    """By how experts are stored, the card and the release; shares of both halves' results for 8 experts a token."""
+    """By storage format, GPU and release; shares of both halves' results for 8 experts a token."""
     settings = _settings(version, 8192, 256, quantization=method)
     found = costs.activation_kept(_model("Qwen/Qwen3-30B-A3B"), settings, is_last=False, capability=card).band
     results, mib = 2 * 8192 * 8 * (2048 + 2048), 2**20
@@ -948,8 +954,8 @@ def test_a_kernel_keeps_its_workspace_or_not(
     assert found.high == int(results * shares[2]) + int((32 if hopper or card is None else 8.125) * mib)
 
 
-def test_the_older_engine_frees_what_experts_make() -> None:
-    """It has no workspace, whatever the release."""
+def test_the_older_engine_frees_expert_memory() -> None:
+    """It keeps no workspace in any release."""
     settings = _settings("0.10.2", 8192, 256, is_v0=True)
     found = costs.activation_kept(_model("Qwen/Qwen3-30B-A3B"), settings, is_last=False, capability=_HOPPER).band
     assert found is not None
@@ -967,7 +973,7 @@ def test_experts_take_so_many_tokens_at_a_time(version: str, at_a_time: int) -> 
     assert found.expected == 2 * at_a_time * 8 * 12_000 + int(5.75 * 65_536 * 2048 * 2) + 32 * 2**20
 
 
-def test_experts_behind_a_latent_give_back_what_it_holds() -> None:
+def test_experts_behind_a_latent_free_its_memory() -> None:
     """Results are as wide as the projected state, where that is wider than the experts' own part."""
     model = replace(
         _model(_LLAMA), kinds=(Layer(_HEADS, Experts(8, 2, 100, is_gated=False, latent=300)),), pattern=(0,)

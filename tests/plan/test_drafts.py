@@ -1,4 +1,4 @@
-"""Models of their own that draft: what they add to the weights and to the cache, and what a release refuses."""
+"""Separate draft models: their weights and cache, and what a release rejects."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _loaded(
     length: int = 1024,
     target: Mapping[str, Any] = _MEASURED,
 ) -> tuple[int, int, int]:
-    """Least, expected without what the allocator rounds, and most bytes on a rank."""
+    """Least, expected and most bytes on a rank; expected without the allocator's rounding."""
     found = load_draft(
         draft("head", config, tensors=tensors),
         Drafting(method, 2, length),
@@ -119,24 +119,24 @@ _LOADED = [
 
 
 @in_one_test(("method", "release", "config", "tensors", "expected"), _LOADED)
-def test_a_draft_takes_what_vllm_loads_of_it(
+def test_a_draft_has_the_tensors_that_vllm_builds(
     method: str, release: str, config: Mapping[str, Any], tensors: frozenset[str] | None, expected: int
 ) -> None:
-    """Every tensor that a release builds is counted, and none that it takes from the target."""
+    """Every tensor that a release builds is counted, and none that it shares with the target."""
     assert _loaded(config, method, release, tensors)[1] == expected
 
 
 @pytest.mark.parametrize(("method", "config", "measured"), [("eagle", _HEAD, 540_928), ("eagle3", _THREE, 673_792)])
-def test_an_embedding_of_its_own_is_within_the_band(method: str, config: Mapping[str, Any], measured: int) -> None:
-    """Whether an embedding in the files is the target's cannot be seen, so both are possible; one was measured."""
+def test_a_separate_embedding_is_within_the_range(method: str, config: Mapping[str, Any], measured: int) -> None:
+    """Its sharing cannot be known from the files, so both are possible; one was measured."""
     for release in ("0.16.0", "0.32.0"):
         low, expected, high = _loaded(config, method, release, _WITH_HEAD | {"embed_tokens.weight"})
         assert low < expected == measured - 512 * 128 * 2
         assert measured <= high < measured + 2_000
 
 
-def test_what_files_say_makes_a_head_certain() -> None:
-    """Without its files' names a head may have its own embedding; with them it is known to have none."""
+def test_file_names_make_a_head_certain() -> None:
+    """Without them a head may have its own embedding; with them it has none."""
     unsure, sure = _loaded(_THREE, "eagle3", "0.19.0"), _loaded(_THREE, "eagle3", "0.19.0", _WITH_HEAD)
     assert unsure[:2] == sure[:2]
     assert unsure[2] - sure[2] == 512 * 128 * 2
@@ -152,7 +152,7 @@ def test_an_embedding_is_shared_by_the_rule_of_the_release(release: str, ranks: 
 
 
 def test_a_draft_is_split_as_the_model_is() -> None:
-    """Two cards have half of each matrix of a layer; its projection, norms and table every card holds whole."""
+    """Two GPUs have half of each layer matrix; projection, norms and table are on each GPU."""
     whole, half = (_loaded(_HEAD, "eagle", "0.32.0", _BARE, ranks=Ranks(tensor=size))[1] for size in (1, 2))
     fixed = (2 * 128 * 128 + 128) * 2
     assert half - fixed == (whole - fixed) // 2
@@ -167,7 +167,7 @@ def test_a_table_that_the_target_has_not_is_counted() -> None:
 
 
 def test_a_file_of_speculators_is_read_as_vllm_reads_it() -> None:
-    """The layer stands inside, the head's own fields beside it (0.33.0 configs/speculators/algos.py:16)."""
+    """Its layer is nested, next to the head's fields (0.33.0 configs/speculators/algos.py:16)."""
     layer = {name: value for name, value in _HEAD.items() if name != "architectures"}
     told = {"speculators_model_type": "eagle3", "draft_vocab_size": 128, "norm_before_fc": True, "architectures": ["X"]}
     found = _loaded({**told, "transformer_layer_config": layer}, "eagle3", "0.32.0", _WITH_HEAD)
@@ -219,7 +219,7 @@ def test_since_when_a_models_own_layers_draft(row: str) -> None:
         ("eagle", (0, 33), False),
     ],
 )  # fmt: skip
-def test_methods_that_no_engine_has_end_the_start(method: str, release: tuple[int, ...], *, is_refused: bool) -> None:
+def test_methods_without_an_engine_end_the_launch(method: str, release: tuple[int, ...], *, is_refused: bool) -> None:
     """Whole models from 0.10 to 0.15, speculators of a network since 0.10, Medusa since 0.33."""
     assert refusal(method, release) is is_refused
 
@@ -247,9 +247,9 @@ _CHANGED: list[tuple[str, Mapping[str, Any], str, frozenset[str] | None, str]] =
     ("a head that all share", {**_MEDUSA, "truncated_vocab_size": 100, "original_lm_head": True,
      "medusa_fc_bias": True, "num_hidden_layers": 2}, "medusa", None, "9:164864 33:0"),
 ]  # fmt: skip
-"""What a draft loads, and from which release 0.x on; 0: not known.
+"""What a draft loads, and from which release 0.x on; 0: unknown.
 
-Those of 0.11, 0.16 and 0.32 were measured (above); the rest follows by hand: an embedding or a head of 512 words is
+Those of 0.11, 0.16 and 0.32 were measured (above); the rest is calculated: an embedding or a head of 512 words is
 512 x 128 x 2 bytes, the map of as many 512 x 8, a table of 64 places 64 x 32 x 2; a layer's biases of 128 + 2 x 64
 values are 512 bytes in each of two layers; a norm of three states 3 x 128 x 2; a fourth state brings 128 x 128 x 2 to
 the projection, and five norms of 128 more; Medusa's two blocks 128 x 128 x 2 and heads of 100 or 512 words; with a
@@ -309,8 +309,8 @@ def test_medusas_sizes_have_defaults() -> None:
         ({"eagle_config": "odd"}, 3),
     ],
 )
-def test_as_many_states_are_projected_as_the_file_says(told: dict[str, Any], states: int) -> None:
-    """Three where it does not; each brings the target's width to the projection's (0.22.1 llama_eagle3.py:178)."""
+def test_the_file_gives_the_number_of_projected_states(told: dict[str, Any], states: int) -> None:
+    """Default three; each widens the projection by the target's (0.22.1 llama_eagle3.py:178)."""
     plain = _loaded(_THREE, "eagle3", "0.22.0", _WITH_HEAD)[1]
     assert _loaded({**_THREE, **told}, "eagle3", "0.22.0", _WITH_HEAD)[1] - plain == (states - 3) * 128 * 128 * 2
     wide = _loaded({**_THREE, **told, "target_hidden_size": 256}, "eagle3", "0.22.0", _WITH_HEAD)[1]
@@ -320,8 +320,8 @@ def test_as_many_states_are_projected_as_the_file_says(told: dict[str, Any], sta
 # ---- cache
 
 
-def test_layers_of_a_draft_are_those_that_vllm_builds() -> None:
-    """0.11.0 builds one layer of EAGLE-3 whatever its file says, 0.16.0 all; Medusa keeps nothing."""
+def test_a_draft_has_the_layers_that_vllm_builds() -> None:
+    """0.11.0 always builds one layer of EAGLE-3, 0.16.0 all; Medusa has no cache."""
     head = draft("head", {**_THREE, "num_hidden_layers": 2})
     found = [len(layers(head, "eagle3", _key(release))) for release in ("0.11.0", "0.16.0")]
     assert found == [1, 2]
@@ -331,7 +331,7 @@ def test_layers_of_a_draft_are_those_that_vllm_builds() -> None:
     assert layers(draft("heads", _MEDUSA), "medusa", (0, 16, 0)) == ()
 
 
-# ---- whole starts
+# ---- whole launches
 
 _TARGET, _SMALL = "meta-llama/Llama-3.1-70B-Instruct", "meta-llama/Llama-3.2-1B-Instruct"
 _EAGLE = "yuhuili/EAGLE-LLaMA3-Instruct-8B"
@@ -366,7 +366,7 @@ def _weights(found: Budget, rank: int) -> int:
 
 
 def test_a_small_model_of_the_catalog_drafts_for_a_large_one() -> None:
-    """A card of 8 has an eighth of 1,235,814,400 parameters and a table, a block 16 layers of one head of 64 values."""
+    """Each of 8 GPUs has an eighth of 1,235,814,400 parameters and a table."""
     alone = _planned(_TARGET, "0.20.2", {"method": "ngram"}, tensor_parallel_size=8)
     found = _planned(_TARGET, "0.20.2", {"model": _SMALL}, tensor_parallel_size=8)
     assert found.fits is True
@@ -377,8 +377,8 @@ def test_a_small_model_of_the_catalog_drafts_for_a_large_one() -> None:
     assert f"the draft model {_SMALL}" in found.ranks[0].terms[0].source
 
 
-def test_a_head_lies_on_the_last_stage_alone() -> None:
-    """With pipeline stages the last one holds the head, its embedding with it, and its layer of the cache."""
+def test_a_head_is_on_the_last_stage_only() -> None:
+    """With pipeline stages the last one has the head, its embedding and its cache layer."""
     name = "meta-llama/Meta-Llama-3-8B-Instruct"
     alone = _planned(name, "0.20.2", {"method": "ngram"}, pipeline_parallel_size=2)
     found = _planned(name, "0.20.2", {"model": _EAGLE}, pipeline_parallel_size=2)
@@ -390,8 +390,8 @@ def test_a_head_lies_on_the_last_stage_alone() -> None:
     assert found.pool.bytes_per_block == tuple(16 * 2 * 8 * 128 * 2 * count for count in (16, 17))
 
 
-def test_a_draft_that_is_not_at_hand_is_named() -> None:
-    """No configuration, no number: the plan says what to give."""
+def test_an_unavailable_draft_is_named() -> None:
+    """Without a configuration there is no number, and the plan names the missing input."""
     found = _planned(_TARGET, "0.20.2", {"model": "some/drafter"}, tensor_parallel_size=8)
     assert found.fits is None
     assert any("some/drafter: it is not in the catalog; give a folder" in said for said in found.limits)
@@ -408,23 +408,23 @@ def test_a_draft_that_is_not_at_hand_is_named() -> None:
         ("0.32.0", {"method": "mtp", "model": "some/head"}, "the memory of the draft model some/head"),
     ],
 )
-def test_what_is_not_known_of_drafting_is_named(release: str, told: Mapping[str, Any], said: str) -> None:
-    """A way to draft whose memory nobody derived is missing by its name."""
+def test_an_unknown_drafting_method_is_named(release: str, told: Mapping[str, Any], said: str) -> None:
+    """A method whose memory was never derived is named as missing."""
     _, found = _asked("meta-llama/Meta-Llama-3-8B-Instruct", release, told)
     assert found.speculation.method == ""
     assert any(said in name for name in found.missing), found.missing
 
 
 @pytest.mark.parametrize(("options", "is_known"), [({}, True), ({"quantization": "fp8"}, False)])
-def test_a_head_may_take_the_form_of_its_target(options: Mapping[str, Any], *, is_known: bool) -> None:
+def test_a_head_may_have_the_quantization_of_its_target(options: Mapping[str, Any], *, is_known: bool) -> None:
     """0.11.0 quantizes an EAGLE-3 head as the target (llama_eagle3.py:37), also where an option alone quantizes it."""
     _, found = _asked("meta-llama/Meta-Llama-3-8B-Instruct", "0.11.0", {"model": _EAGLE}, **options)
     assert (found.speculation.method == "eagle") is is_known
     assert any("the layout of a quantized head" in name for name in found.missing) is not is_known
 
 
-def test_of_a_target_whose_weights_are_unknown_the_reason_is_its_own() -> None:
-    """The draft model, which is known, is not blamed for them."""
+def test_a_target_with_unknown_weights_is_the_reason() -> None:
+    """The known draft model is not named."""
     found = _planned(_TARGET, "0.20.2", {"model": _SMALL}, tensor_parallel_size=8, quantization="quark")
     term = found.ranks[0].terms[0]
     assert (term.band, term.source) == (None, "unknown: how quark stores its weights")
@@ -446,10 +446,10 @@ def test_of_a_target_whose_weights_are_unknown_the_reason_is_its_own() -> None:
         ({**_MEDUSA, "hidden_size": "wide"}, "medusa", "0.20.2", Ranks(), "the sizes of its heads"),
     ],
 )
-def test_a_head_that_is_laid_out_otherwise_is_not_guessed(
+def test_a_head_with_another_layout_is_not_guessed(
     config: Mapping[str, Any], how: str, release: str, ranks: Ranks, said: str
 ) -> None:
-    """What no release's source was read for has no bytes; the target is quantised (0.11.0 llama_eagle3.py:37)."""
+    """Unread layouts have no bytes; the target is quantized (0.11.0 llama_eagle3.py:37)."""
     found = unknown(draft("head", config), Drafting(how, 3), _key(release), ranks, target_form=True)
     assert any(said in name for name in found), found
 
@@ -481,10 +481,10 @@ def test_a_head_that_is_laid_out_otherwise_is_not_guessed(
         ("0.20.2", {"model": _SMALL}, {"tensor_parallel_size": 64}, "32 attention heads"),
     ],
 )
-def test_a_draft_that_the_release_refuses_is_said(
+def test_a_draft_that_the_release_rejects_is_reported(
     release: str, told: Mapping[str, Any], options: Mapping[str, Any], said: str
 ) -> None:
-    """The start would end, as config/speculative.py and v1/worker/gpu_model_runner.py of these releases say."""
+    """The launch would end in config/speculative.py or v1/worker/gpu_model_runner.py."""
     _, found = _asked(_TARGET, release, told, **options)
     assert any(said in limit for limit in found.limits), found.limits
 
@@ -512,14 +512,14 @@ def test_a_draft_of_a_shorter_context_shortens_the_requests(release: str, told: 
      ("a/x", "0.29.0", False)],
 )  # fmt: skip
 def test_the_method_follows_from_the_name(name: str, release: str, *, newer: bool) -> None:
-    """Its name tells how a model drafts (0.33.0 config/speculative.py:1445): 0.29.0's newer runner has heads alone."""
+    """The name gives the method (0.33.0 config/speculative.py:1445); 0.29.0 has only heads."""
     _, found = _asked("meta-llama/Llama-3.1-8B-Instruct", release, {"model": name})
     assert found.speculation.model == name
     assert found.is_v2_runner is newer
 
 
 def test_a_folder_is_read_with_the_names_in_its_files(tmp_path: Path) -> None:
-    """A folder with config.json beside the weights drafts as a model of the catalog does, and more surely."""
+    """A folder with config.json and weights drafts like a catalog model, and more certainly."""
     (tmp_path / "config.json").write_text(json.dumps({**_HEAD, "vocab_size": 128256, "hidden_size": 4096}))
     header = json.dumps({"fc.weight": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]}, "__metadata__": {}})
     (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header.encode() + b"\0\0")
@@ -540,7 +540,7 @@ def test_a_folder_is_read_with_the_names_in_its_files(tmp_path: Path) -> None:
 
 
 def test_names_come_from_an_index_where_there_is_one(tmp_path: Path) -> None:
-    """The index beside the files lists every tensor; an empty folder tells none."""
+    """The index lists every tensor; an empty folder has no names."""
     assert tensor_names(tmp_path) is None
     index = {"weight_map": {"lm_head.weight": "a.safetensors"}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))

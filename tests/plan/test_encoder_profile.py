@@ -1,4 +1,4 @@
-"""The profiling of pictures and videos asks for what the releases' own code and starts' logs show."""
+"""The profile of pictures and videos needs the memory that releases and logs show."""
 
 from __future__ import annotations
 
@@ -103,14 +103,14 @@ def unprofiled(name: str, settings: LaunchSettings, **more: Any) -> Unprofiled:
 
 
 PHONE = start("0.16.0", 25480, 2048, encoder_data=True, items={"image": 10}, processor={"max_pixels": 5_000_000})
-"""AutoGLM-Phone-9B (the sizes of GLM-4.1V-9B) on an RTX 3090, as its log shows the start."""
+"""AutoGLM-Phone-9B (the sizes of GLM-4.1V-9B) on an RTX 3090, as launched in its log."""
 
 
-def test_the_failed_start_of_autoglm_phone_is_reproduced_to_the_byte() -> None:
+def test_the_failed_launch_of_autoglm_phone_is_reproduced_to_the_byte() -> None:
     """The log names a budget of 18605 tokens, one video, and an allocation of 698.00 MiB that failed."""
     found = profiled("glm-4.1v-9b", PHONE)
     assert (found.modality, found.items, found.tokens, found.budget) == ("video", 1, 5 * 3721, 18605)
-    # The budget leaves room for a picture beside the video; the video that is run has the context to itself.
+    # The budget has room for a picture and a video; the video in the run has the whole context.
     assert (found.frames, found.width, found.height, found.patches) == (12, 1708, 1708, 6 * 122 * 122)
     failed = found.refused(found.peak.expected - 1)
     assert failed is not None
@@ -119,7 +119,7 @@ def test_the_failed_start_of_autoglm_phone_is_reproduced_to_the_byte() -> None:
     assert (failed.live - 89304 * 4096 * 2) / GIB == pytest.approx(22.08 - 19.23, abs=0.1)
 
 
-def test_without_videos_the_same_start_needs_a_sixth() -> None:
+def test_without_videos_the_same_launch_needs_a_sixth() -> None:
     """A limit of 0 removes the modality: one picture of 3721 tokens is left."""
     found = profiled("glm-4.1v-9b", adjusted(PHONE, items={"image": 10, "video": 0}))
     assert (found.modality, found.tokens, found.patches) == ("image", 3721, 14884)
@@ -131,16 +131,16 @@ LINES = """
 0.19.0 gemma-4-26b   262144 2496 256 | 2496 1 video
 0.12.0 qwen3-vl-8b   262144 8192 1024 | 153600 1 video
 """
-"""Release, model, context, batch, requests, and what the start's line says.
+"""Release, model, context, batch, requests, and the figures in the printed line.
 
-"Encoder cache will be initialized with a budget of 2496 tokens, and profiled with 1 video items": two starts of
+"Encoder cache will be initialized with a budget of 2496 tokens, and profiled with 1 video items": two launches of
 gemma-4-26B-A4B-it on A100; 153600: https://github.com/vllm-project/vllm/pull/30475 (pictures limited to 0).
 """
 
 
 @pytest.mark.parametrize("row", LINES.strip().splitlines())
-def test_the_line_about_the_encoder_cache_is_what_starts_printed(row: str) -> None:
-    """Budget, items and modality are those of the log."""
+def test_the_encoder_cache_line_matches_printed_launches(row: str) -> None:
+    """Budget, items and modality equal those in the log."""
     told, printed = row.split("|")
     release, name, *numbers = told.split()
     items = {"image": 0} if name.startswith("qwen3") else None
@@ -167,8 +167,8 @@ GLM and Qwen3-VL take two frames at least (0.16.0 models/glm4_1v.py:1212, qwen3_
 
 
 @pytest.mark.parametrize("row", SIZED.strip().splitlines())
-def test_the_dummy_item_is_of_the_size_that_is_given(row: str) -> None:
-    """Sizes make the item that is run smaller, from the release on that takes them (0.11.2 config/multimodal.py)."""
+def test_the_dummy_item_has_the_given_size(row: str) -> None:
+    """A given size makes the item smaller in some releases (0.11.2 config/multimodal.py)."""
     told, patches = row.split("|")
     name, modality, *numbers = told.split()
     given = dict(zip(("width", "height", "num_frames"), map(int, numbers), strict=True))
@@ -179,8 +179,8 @@ def test_the_dummy_item_is_of_the_size_that_is_given(row: str) -> None:
     assert found.peak.expected < plain.peak.expected / 4
 
 
-def test_an_item_of_a_given_size_is_told_with_its_own_tokens() -> None:
-    """512 x 512 is 504 x 504 in patches of 14, four of them a token: 18 x 18, whatever the budget counts."""
+def test_an_item_of_a_given_size_has_its_own_tokens() -> None:
+    """512 x 512 becomes 504 x 504 in patches of 14, four per token: 18 x 18."""
     settings = start("0.33.0", 16384, 16384, items={"image": 1, "video": 0})
     found = profiled("qwen2.5-vl-7b", adjusted(settings, item_sizes={"image": {"width": 512, "height": 512}}))
     assert (found.items, found.tokens, found.budget) == (1, 324, 16384)
@@ -190,7 +190,7 @@ def test_an_item_of_a_given_size_is_told_with_its_own_tokens() -> None:
     ("name", "length", "plain", "fewer"),
     [("qwen2.5-vl-7b", 131_072, 14, 8), ("qwen2.5-vl-7b", 8192, 1, 1), ("qwen3-vl-8b", 131_072, 2, 2)],
 )
-def test_fewer_frames_shorten_only_a_video_that_has_more(name: str, length: int, plain: int, fewer: int) -> None:
+def test_fewer_frames_shorten_only_a_longer_video(name: str, length: int, plain: int, fewer: int) -> None:
     """The fewer of both are taken (0.33.0 multimodal/processing/dummy_inputs.py:136).
 
     Of 8,192 tokens Qwen2.5-VL has one frame (models/qwen2_vl.py:1173), Qwen3-VL has two of any (qwen3_vl.py:1159).
@@ -207,8 +207,8 @@ def test_sizes_larger_than_the_models_change_nothing() -> None:
     assert profiled("qwen2.5-vl-7b", huge) == profiled("qwen2.5-vl-7b", settings)
 
 
-def test_sizes_of_a_family_whose_dummy_items_are_not_known() -> None:
-    """Nothing is guessed: of Gemma 3, whose pictures are of one size, nothing changes; of others it is not known."""
+def test_sizes_of_unknown_dummy_items_are_not_guessed() -> None:
+    """Gemma 3's pictures have one size, so nothing changes; other families are unknown."""
     sized = start("0.28.0", 8192, 8192, item_sizes={"image": {"width": 64, "height": 64}})
     plain = adjusted(sized, item_sizes={})
     assert profiled("gemma-3-4b", sized) == profiled("gemma-3-4b", plain)
@@ -241,8 +241,8 @@ qwen3_vl.py and glm4_1v.py return on a CPU (pictures of GLM in 0.16.0: the proce
 
 
 @in_one_test("row", COUNTS.strip().splitlines())
-def test_tokens_of_an_item_are_those_of_the_release(row: str) -> None:
-    """A picture alone, and a video: alone where the picture beside it has more tokens."""
+def test_tokens_of_an_item_match_the_release(row: str) -> None:
+    """A picture alone, and a video: alone if the picture in the same run has more tokens."""
     told, counted = row.split("|")
     release, name, length, pixels = told.split()
     image, video = map(int, counted.split())
@@ -264,8 +264,8 @@ mimo-vl-7b    151680 4096 2.49
 
 
 @pytest.mark.parametrize("row", TEXT.strip().splitlines())
-def test_what_is_kept_explains_the_activation_of_multimodal_starts(row: str) -> None:
-    """The printed activation is the sampler's, as text models have it, and what the encoder's profile keeps."""
+def test_kept_tensors_explain_the_activation_of_multimodal_launches(row: str) -> None:
+    """The printed activation is the sampler's plus what the encoder's profile keeps."""
     name, vocabulary, hidden, printed = row.split()
     found = profiled(name, start("0.19.0", 8192, 8192, 1024))
     text = 3.6 * 1024 * int(vocabulary) * 4 + 8192 * int(hidden) * 2 + 0.07 * GIB
@@ -278,7 +278,7 @@ OLDER = """
 0.7.3 qwen2.5-vl-3b 32768 32768 256 1 1 1 | 4.06
 0.8.0 gemma-3-27b   65536 16384 64  4 1 1 | 3.73
 """
-"""Release, model, context, batch, requests, cards, limits of pictures and videos, GiB that the older engine printed.
+"""Release, model, context, batch, requests, GPUs, limits of pictures and videos, printed GiB.
 
 Qwen2.5-VL-7B AWQ on a Jetson with and without videos, Qwen2.5-VL-3B on an RTX 5090 (public notes of their owners),
 https://github.com/vllm-project/vllm/issues/16378.
@@ -286,8 +286,8 @@ https://github.com/vllm-project/vllm/issues/16378.
 
 
 @pytest.mark.parametrize("row", OLDER.strip().splitlines())
-def test_the_older_engine_stays_within_the_band(row: str) -> None:
-    """It runs pictures and videos of all requests at once."""
+def test_the_older_engine_stays_within_the_range(row: str) -> None:
+    """It runs the pictures and videos of all requests in one batch."""
     told, printed = row.split("|")
     release, name, *numbers = told.split()
     length, batched, sequences, tensor, images, videos = map(int, numbers)
@@ -312,16 +312,16 @@ outputs of all three taps of Qwen 3.
 
 
 @pytest.mark.parametrize("row", PEAKS.strip().splitlines())
-def test_the_tensors_of_a_layer_add_up_to_what_its_code_holds(row: str) -> None:
-    """Expected peaks are those of the towers' own code."""
+def test_the_tensors_of_a_layer_sum_to_its_peak(row: str) -> None:
+    """Expected peaks are calculated from the towers' own code."""
     name, fused, values = row.split()
     settings = start("0.16.0", 32768, 4096, items={"video": 0}, is_eager=fused == "True")
     found = profiled(name, settings)
     assert found.peak.expected / (found.items * found.patches * 2) == pytest.approx(int(values), rel=1e-4)
 
 
-def test_cards_that_share_a_layer_hold_less_than_with_the_tower_whole() -> None:
-    """`--mm-encoder-tp-mode data` runs an item whole on one card and gathers every card's output."""
+def test_gpus_that_share_a_layer_need_less_than_a_whole_tower() -> None:
+    """With `--mm-encoder-tp-mode data` one GPU runs an item and gathers every GPU's output."""
     split = profiled("qwen2.5-vl-7b", start("0.16.0", 32768, 8192, tensor=4))
     whole = profiled("qwen2.5-vl-7b", start("0.16.0", 32768, 8192, tensor=4, encoder_data=True))
     largest = [max(one.steps, key=lambda step: step.size) for one in (split, whole)]
@@ -331,8 +331,8 @@ def test_cards_that_share_a_layer_hold_less_than_with_the_tower_whole() -> None:
     assert whole.peak.expected > split.peak.expected
 
 
-def test_pictures_are_shared_out_among_cards() -> None:
-    """Of 3 pictures of Llama 4 on 4 cards each card runs one at most."""
+def test_pictures_are_distributed_over_gpus() -> None:
+    """Of 3 pictures of Llama 4 on 4 GPUs, each GPU runs at most one."""
     found = profiled("llama-4-scout", start("0.19.0", 8192, 8192, 1024, tensor=4, encoder_data=True))
     assert (found.items, found.tokens, found.patches) == (3, 17 * 144, 17 * 577)
     assert found.outputs == 4 * 17 * 144 * 5120 * 2
@@ -348,10 +348,8 @@ SWITCHED_OFF: list[tuple[str, LaunchSettings, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("said", "settings", "more"), SWITCHED_OFF, ids=[row[0] for row in SWITCHED_OFF])
-def test_a_profile_that_is_switched_off_takes_nothing(
-    said: str, settings: LaunchSettings, more: dict[str, Any]
-) -> None:
-    """The reason is named, and it is known that nothing is taken."""
+def test_a_disabled_profile_needs_no_memory(said: str, settings: LaunchSettings, more: dict[str, Any]) -> None:
+    """The reason is named, and the amount is certain."""
     found = unprofiled("gemma-3-27b", settings, **more)
     assert found.is_known
     assert said in found.reason
@@ -371,8 +369,8 @@ def test_the_newer_runner_frees_its_inputs() -> None:
         ("qwen3-vl-8b", {"hidden_size": None}, "vision_config.hidden_size"),
     ],
 )
-def test_what_is_not_known_is_named(name: str, change: dict[str, Any], said: str) -> None:
-    """A family without a rule or a size that is missing gives no number."""
+def test_missing_facts_are_named(name: str, change: dict[str, Any], said: str) -> None:
+    """An unknown family or a missing size gives no number."""
     told = config(name) | {"vision_config": config(name)["vision_config"] | change}
     found = profile(shape(told), start("0.19.0", 8192, 8192), config=told)
     assert isinstance(found, Unprofiled)
@@ -381,7 +379,7 @@ def test_what_is_not_known_is_named(name: str, change: dict[str, Any], said: str
 
 
 def test_a_text_model_has_no_encoder_to_profile() -> None:
-    """It is known that nothing is taken."""
+    """The amount is certainly zero."""
     told = {"model_type": "llama", "hidden_size": 4096}
     assert profile(shape(told), start("0.19.0", 8192, 8192), config=told) == Unprofiled(
         "the model has no encoder", is_known=True
@@ -401,7 +399,7 @@ def test_a_text_model_has_no_encoder_to_profile() -> None:
     ],
 )
 def test_sizes_are_rounded_as_the_allocator_does(size: int, asked: int) -> None:
-    """Small ones come from blocks of 2 and 20 MiB, large ones are rounded to 2 MiB."""
+    """Small blocks come from segments of 2 and 20 MiB, large ones are rounded to 2 MiB."""
     assert tried(size) == asked
 
 
@@ -432,13 +430,13 @@ LAYERS: dict[tuple[str, str], str] = {
     ("llama-4-scout", "0.16.0"): "qkv 3P 3D, wide 4P 3D+3P, turned 4P 3D+7P, net w 4D, net w 4D+w",
     ("gemma-4-26b", "0.22.1"): "gate W 4D, act W 4D+W, up W 4D+2W, product W 4D+3W",
 }
-"""What a layer of a tower allocates, and what else is alive then; values of a patch, on one of two cards.
+"""Tensors allocated by a tower's layer and then alive: values per patch on one of two GPUs.
 
-D is the tower's width, W its network's (GLM's: that of the text part), P and w the halves that a card has, T what three
-taps have put out: four patches a token. Of the layers' `forward` in models/qwen2_vl.py, qwen2_5_vl.py (MLP: 0.9.2 :190,
-0.10.2 :237; attention: 0.12.0), qwen3_vl.py, glm4_1v.py, siglip.py and mllama4.py of the releases, gemma 4's of
-transformers; `apply_rotary_pos_emb_vision` (0.10.2 :275, 0.11.0 :383, 0.12.0 :286). A norm that PyTorch runs by itself
-leaves its input alive: two more of D.
+D is the tower's width, W its network's (GLM's: that of the text part), P and w the halves of a GPU,
+T the output of three taps: four patches a token. From the layers' `forward` in models/qwen2_vl.py,
+qwen2_5_vl.py (MLP: 0.9.2 :190, 0.10.2 :237; attention: 0.12.0), qwen3_vl.py, glm4_1v.py, siglip.py
+and mllama4.py of the releases, gemma 4's of transformers; `apply_rotary_pos_emb_vision` (0.10.2
+:275, 0.11.0 :383, 0.12.0 :286). A norm of PyTorch's own keeps its input alive: two more of D.
 """
 WIDTHS = {
     "qwen2-vl-7b": (1280, 4 * 1280), "qwen2.5-vl-7b": (1280, 3420), "qwen3-vl-8b": (1152, 4304),
@@ -455,8 +453,8 @@ def values(formula: str, name: str) -> int:
 
 
 @in_one_test(("name", "when"), LAYERS)
-def test_a_layer_holds_what_its_code_allocates(name: str, when: str) -> None:
-    """Each large tensor of a layer has its size, in the order of the code, beside what is alive by then."""
+def test_a_layer_allocates_what_its_code_does(name: str, when: str) -> None:
+    """Each large tensor has its size, in the order of the code, with the tensors then alive."""
     release, *compiled = when.split()
     settings = start(release, 8192, 8192, tensor=2, items={"video": 0}, is_eager=not compiled)
     found = profiled(name, settings)
@@ -473,7 +471,7 @@ def test_a_layer_holds_what_its_code_allocates(name: str, when: str) -> None:
     assert found.peak.expected == max(step.live for step in found.steps)
 
 
-def test_the_band_is_as_wide_as_starts_scatter() -> None:
+def test_the_range_covers_the_scatter_of_launches() -> None:
     """3 % less than with fused norms, 10 % more than with PyTorch's own; the older engine 20 % and 50 %."""
     compiled, eager = (
         profiled("qwen2.5-vl-7b", start("0.16.0", 8192, 8192, items={"video": 0}, is_eager=each)).peak
@@ -486,8 +484,8 @@ def test_the_band_is_as_wide_as_starts_scatter() -> None:
     assert (older.low, older.high) == (int(older.expected * 0.8), int(older.expected * 1.5))
 
 
-def test_gemma_4_may_look_up_places_in_a_table_of_its_own() -> None:
-    """A row of 2 x 10,240 places for each patch, of 8 bytes and again of the model's 2, comes on top at most."""
+def test_gemma_4_may_use_a_table_for_places() -> None:
+    """At most 2 x 10,240 places per patch are added, of 8 bytes and of the model's 2."""
     found = profiled("gemma-4-26b", start("0.22.1", 8192, 8192, items={"video": 0}, is_eager=True))
     patches = found.items * 280 * 9
     assert found.peak.high == int(found.peak.expected * 1.1) + patches * 2 * 10_240 * 10
@@ -527,8 +525,8 @@ and 19 marks until 0.12.
 
 
 @in_one_test("row", ITEMS.strip().splitlines())
-def test_the_dummy_batch_is_that_of_the_release(row: str) -> None:
-    """Items, their sizes, what goes in and what comes out are those of the release's own rules."""
+def test_the_dummy_batch_matches_the_release(row: str) -> None:
+    """Items, sizes, inputs and outputs follow the release's rules."""
     told, items, sizes = row.split("|")
     release, name, length, batched, sequences, most = told.split()
     limits = {"image": int(most[1]), "video": int(most[3])}
@@ -610,8 +608,8 @@ def test_the_largest_picture_has_the_most_tokens(pixels: int, height: int, width
         ({"max_pixels": 28 * 28 * 12, "size": {"shortest_edge": 28 * 28 * 12}}, 12),
     ],
 )
-def test_pixels_that_the_start_gives_go_before_the_processors(processor: dict[str, Any], tokens: int) -> None:
-    """By their own names, else as edges of a size; what is no size does not count."""
+def test_given_pixels_take_precedence_over_the_processors(processor: dict[str, Any], tokens: int) -> None:
+    """By their own names, else as edges of a size; invalid sizes are ignored."""
     settings = start("0.16.0", 8192, 8192, 1, items={"video": 0}, processor=processor)
     found = profiled("qwen2.5-vl-7b", settings)
     assert found.tokens == tokens
@@ -631,11 +629,11 @@ CHANGED: list[tuple[str, dict[str, Any], str]] = [
     # Bytes of a pixel; items and the gate's projection; frames of a video, its room and the rotation; the copies.
     ("qwen2.5-vl-7b", {"items": {"image": 1, "video": 1}}, "9 10 11 12"),
     ("qwen2-vl-7b", {"items": {"image": 0}, "max_model_len": 300_000}, "9 11 12"),
-    # The largest picture is a product of two factors where its pixels are no square's.
+    # The largest picture is a product of two factors if its pixels are not a square's.
     ("qwen2.5-vl-7b", {"items": {"video": 0}, "processor": {"max_pixels": 1_000_000}}, "9 10 11 12 13"),
     # Videos of Qwen3-VL: 12.5 times their tokens, all of their frames, two frames.
     ("qwen3-vl-8b", {"items": {"image": 0}}, "9 11 12 13 15"),
-    # Words around a video's frames come and go; pictures as one frame; the video with the most tokens.
+    # Words around a video's frames vary; pictures as one frame; the video with the most tokens.
     ("glm-4.1v-9b", {}, "9 10 11 12 13 17 26"),
     ("glm-4.1v-9b", {"items": {"image": 0}, "processor": {"max_pixels": 1_000_000}}, "9 10 11 12 13 17 25 26"),
     ("gemma-3-4b", {}, "9 10 13"),
@@ -681,15 +679,15 @@ def test_sizes_that_a_file_leaves_out_are_the_classs(row: str) -> None:
     ("soft", "release", "tokens"),
     [(1120, "0.21.0", 1120), (1120, "0.20.2", 280), (70, "0.21.0", 70), (100, "0.21.0", 280)],
 )
-def test_tokens_of_gemma_4s_pictures_can_be_chosen(soft: int, release: str, tokens: int) -> None:
-    """`max_soft_tokens` counts since 0.21 where it is one of the five sizes (models/gemma4_mm.py:231)."""
+def test_tokens_of_gemma_4_pictures_can_be_chosen(soft: int, release: str, tokens: int) -> None:
+    """`max_soft_tokens` counts since 0.21, with one of the five sizes (models/gemma4_mm.py:231)."""
     settings = start(release, 8192, 8192, items={"video": 0}, processor={"max_soft_tokens": soft})
     assert profiled("gemma-4-26b", settings).tokens == tokens
 
 
 @pytest.mark.parametrize(("release", "together"), [("0.21.0", False), ("0.22.0", True)])
 @pytest.mark.parametrize(("items", "patches"), [({"video": 0, "image": 1}, 2520), ({"image": 0, "video": 1}, 630)])
-def test_gemma_4s_pictures_go_through_the_tower_one_by_one_at_first(
+def test_gemma_4_pictures_were_processed_one_by_one_at_first(
     release: str,
     together: bool,  # noqa: FBT001
     items: dict[str, int],
@@ -701,8 +699,8 @@ def test_gemma_4s_pictures_go_through_the_tower_one_by_one_at_first(
     assert found.steps[1].size == tried(at_once * 4304 * 2)
 
 
-def test_gemma_4s_sounds_are_not_known() -> None:
-    """With pictures and videos limited to 0 the longest sound is left: 750 tokens through a tower that is not read."""
+def test_gemma_4_audio_is_unknown() -> None:
+    """Without pictures and videos the longest audio remains: 750 tokens, in an unread tower."""
     told = config("gemma-4-26b") | {"audio_config": {"hidden_size": 1024}}
     for items, reason, is_known in (
         ({"image": 0, "video": 0}, "how the tower for audio works", False),
@@ -716,7 +714,7 @@ def test_gemma_4s_sounds_are_not_known() -> None:
 
 
 def test_older_releases_read_inputs_in_float32() -> None:
-    """Four bytes a pixel until 0.9, and a copy in the model's dtype beside them (inputs/registry.py, 0.9.2 :167)."""
+    """Until 0.9 four bytes a pixel, and a copy in the model's dtype (inputs/registry.py :167)."""
     older, newer = (
         profiled("gemma-3-4b", start(each, 8192, 8192, 4, items={"image": 1})) for each in ("0.8.5", "0.9.2")
     )
@@ -728,8 +726,8 @@ def test_older_releases_read_inputs_in_float32() -> None:
     assert newer.steps[1].what == "query, key and value"
 
 
-def test_a_card_reads_a_copy_of_its_share_of_the_items() -> None:
-    """Of five pictures on two cards a card runs three, copied out of the batch, and gathers both cards' outputs."""
+def test_a_gpu_copies_its_share_of_the_items() -> None:
+    """Of five pictures on two GPUs, each copies and runs three, and gathers both outputs."""
     settings = start("0.16.0", 8192, 8192, 5, tensor=2, items={"image": 1}, encoder_data=True)
     found = profiled("llama-4-scout", adjusted(settings, batched_tokens=5 * 2448))
     assert found.items == 5
@@ -741,8 +739,8 @@ def test_a_card_reads_a_copy_of_its_share_of_the_items() -> None:
     assert found.outputs == 2 * 3 * 2448 * 5120 * 2
 
 
-def test_gemma_3s_tower_is_whole_where_items_are_not_shared_out() -> None:
-    """`--mm-encoder-tp-mode data` makes each card run all pictures of a family that cannot share them out."""
+def test_gemma_3_runs_its_whole_tower_if_items_are_not_distributed() -> None:
+    """With `--mm-encoder-tp-mode data` each GPU runs all pictures of such a family."""
     settings = start("0.16.0", 8192, 8192, 4, tensor=2, items={"image": 1})
     split, whole = profiled("gemma-3-4b", settings), profiled("gemma-3-4b", adjusted(settings, encoder_data=True))
     assert (split.items, whole.items, split.outputs, whole.outputs) == (4, 4, 4 * 256 * 2560 * 2, 4 * 256 * 2560 * 2)
@@ -750,8 +748,8 @@ def test_gemma_3s_tower_is_whole_where_items_are_not_shared_out() -> None:
     assert whole.steps[1].what == "query, key and value"
 
 
-def test_a_float32_model_takes_twice_as_much() -> None:
-    """Of a dtype that is not known it is as of bfloat16."""
+def test_a_float32_model_needs_twice_as_much() -> None:
+    """An unknown dtype counts as bfloat16."""
     settings = start("0.16.0", 8192, 8192, 4, items={"image": 1})
     plain = profiled("gemma-3-4b", settings)
     for dtype, times in (("float32", 2), ("float", 2), ("half", 1), ("float16", 1), ("odd", 1)):
@@ -759,7 +757,7 @@ def test_a_float32_model_takes_twice_as_much() -> None:
 
 
 @pytest.mark.parametrize(("release", "modality"), [("0.16.0", "image"), ("0.17.0", "video")])
-def test_of_modalities_with_as_many_tokens_one_is_taken_by_name(release: str, modality: str) -> None:
+def test_of_modalities_with_equal_tokens_one_is_chosen_by_name(release: str, modality: str) -> None:
     """The first name until 0.17, then the last (multimodal/encoder_budget.py, 0.17.1 :184).
 
     Of 16,384 tokens Qwen2.5-VL has two frames, as many tokens as its largest picture.
@@ -774,8 +772,8 @@ def test_of_modalities_with_as_many_tokens_one_is_taken_by_name(release: str, mo
         ("0.16.0", None, 32), ("0.16.0", {"video": 2}, 32), ("0.16.0", {"image": 7}, 7),
     ],
 )  # fmt: skip
-def test_a_limit_that_is_not_given_is_none(release: str, told: dict[str, int] | None, limit: int) -> None:
-    """One request has as many pictures as its context holds, or as it may have."""
+def test_a_missing_limit_is_no_limit(release: str, told: dict[str, int] | None, limit: int) -> None:
+    """One request has as many pictures as its context allows."""
     assert profiled("gemma-3-4b", start(release, 8192, 8192, 1, items=told)).items == limit
 
 
@@ -799,8 +797,8 @@ def test_the_older_engine_shares_the_batch_out_among_requests() -> None:
     ("live", "what"),
     [([10, 20, 30], None), ([10, 20, 31], "c"), ([10, 31, 31], "b"), ([31, 31, 31], "b")],
 )
-def test_the_largest_allocation_that_finds_no_room_is_named(live: list[int], what: str | None) -> None:
-    """What ends up at the limit itself still fits."""
+def test_the_largest_allocation_without_room_is_named(live: list[int], what: str | None) -> None:
+    """An allocation that ends exactly at the limit fits."""
     steps = tuple(ProfiledStep(name, size, each) for name, size, each in zip("abc", (1, 9, 5), live, strict=True))
     found = replace(profiled("gemma-3-4b", start("0.16.0", 8192, 8192)), steps=steps).refused(30)
     assert (found and found.what) == what
@@ -827,7 +825,7 @@ def test_where_the_newer_runner_profiles_no_encoder(
     assert isinstance(found, EncoderProfile)
 
 
-def test_a_picture_without_tokens_is_not_known() -> None:
+def test_a_picture_without_tokens_is_unknown() -> None:
     """Tiles that are smaller than a patch give no number."""
     vision = config("llama-4-scout")["vision_config"] | {"image_size": 7}
     told = config("llama-4-scout") | {"vision_config": vision}
@@ -843,7 +841,7 @@ def test_a_picture_without_tokens_is_not_known() -> None:
     ],
 )  # fmt: skip
 def test_the_models_of_the_catalog_have_their_sizes(name: str) -> None:
-    """A family's models in the catalog have a file that says enough of their tower."""
+    """The catalog's files of these families describe their tower completely."""
     file = spec_files.read_spec(CATALOG / f"{name}.yaml", name, "model")
     found = profile(shape(file.config), start("0.19.0", 8192, 8192), config=file.config)
     assert isinstance(found, EncoderProfile)
@@ -852,7 +850,7 @@ def test_the_models_of_the_catalog_have_their_sizes(name: str) -> None:
 @in_one_test("name", sorted(MODELS))
 @in_one_test("junk", [None, 0, -1, True, 1.5, "14", [14], {}, 10**12])
 def test_a_damaged_tower_never_raises(name: str, junk: Any) -> None:
-    """Whatever a field of the tower holds, a profile comes back or what is missing."""
+    """For any value of a field there is a profile, or the missing fact is named."""
     for field in config(name)["vision_config"]:
         told = config(name) | {"vision_config": config(name)["vision_config"] | {field: junk}}
         for settings in (PHONE, start("0.32.0", 4096, 2048, processor={"max_pixels": junk, "size": junk})):
@@ -861,8 +859,8 @@ def test_a_damaged_tower_never_raises(name: str, junk: Any) -> None:
 
 
 @pytest.mark.benchmark
-def test_asking_again_takes_no_time() -> None:
-    """A plan asks for many settings of one model."""
+def test_a_repeated_question_takes_no_time() -> None:
+    """A plan evaluates many settings of one model."""
     model, settings = shape(config("qwen2.5-vl-7b")), start("0.16.0", 128000, 8192)
 
     def ask(_: str) -> None:

@@ -1,4 +1,4 @@
-"""A layout becomes servers that this release starts, in files that the linter passes, and lines that it then prints."""
+"""A layout becomes servers in linted files, with the lines that the release prints."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LOGS = folders.cases_dir()
 
 
 CASES = [(version, layout) for version in RELEASES for layout in LAYOUTS if "dp" not in layout or version != "0.7.2"]
-"""All but what a release has no option for."""
+"""All options except those that the release lacks."""
 
 
 def laid_out(version: str, layout: str) -> tuple[InstancePart, ...]:
@@ -63,7 +63,7 @@ def words(part: InstancePart) -> str:
 
 @in_one_test(("version", "layout"), CASES)
 def test_every_file_passes_the_linter(version: str, layout: str) -> None:
-    """As a script, compose file and units, for each host: no error, no warning, and as many servers as were asked."""
+    """Script, compose file and units of each host: no issue, and the right number of servers."""
     parts = laid_out(version, layout)
     for own in on_hosts(parts):
         files = {"serve.sh": fleet.shell(own)}
@@ -77,8 +77,8 @@ def test_every_file_passes_the_linter(version: str, layout: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["shell", "compose"])
-def test_each_instance_has_cards_and_a_port_of_its_own(form: str) -> None:
-    """And the same model and sizes, read back from what was written."""
+def test_each_instance_has_its_own_gpus_and_port(form: str) -> None:
+    """Model and sizes are the same when read back."""
     own = list(laid_out("0.19.0", "4 x tp2"))
     text = fleet.shell(own) if form == "shell" else fleet.compose(own)
     starts = documents.read(text, "a.sh" if form == "shell" else "compose.yaml").starts
@@ -89,8 +89,8 @@ def test_each_instance_has_cards_and_a_port_of_its_own(form: str) -> None:
         assert given[:7] == [MODEL, "--host", "127.0.0.1", "--port", str(8000 + number), "--tensor-parallel-size", "2"]
 
 
-def test_copies_within_one_server_are_one_instance() -> None:
-    """With all their cards; sizes that are the default are not written."""
+def test_replicas_within_one_server_are_one_instance() -> None:
+    """With all their GPUs; default sizes are not written."""
     parts = laid_out("0.19.0", "2 x tp2 dp2")
 
     assert [part.deployment.gpus for part in parts] == [tuple("0123"), tuple("4567")]
@@ -98,8 +98,8 @@ def test_copies_within_one_server_are_one_instance() -> None:
     assert not any("pipeline" in words(part) for part in parts)
 
 
-def test_what_follows_from_the_layout_is_not_taken_from_the_flags() -> None:
-    """Arguments of the start that was planned may have other sizes, another port and address."""
+def test_arguments_that_the_layout_sets_are_replaced() -> None:
+    """The planned launch may have other sizes, another port and another address."""
     flags = {"tensor_parallel_size": 8, "port": 9, "host": "10.0.0.1", "model": "a", "seed": 3}
     (part,) = fleet.instances(
         MODEL, options.load("0.19.0"), EIGHT, split=ParallelSizes(tp=2), flags=flags, first_port=7000
@@ -111,21 +111,21 @@ def test_what_follows_from_the_layout_is_not_taken_from_the_flags() -> None:
 @pytest.mark.parametrize(
     ("version", "limit"), [("0.7.2", "--limit-mm-per-prompt image=0"), ("0.8.5", '--limit-mm-per-prompt {"image": 0}')]
 )
-def test_values_are_written_as_the_release_reads_them(version: str, limit: str) -> None:
-    """Pairs were read before JSON was."""
+def test_values_have_the_syntax_of_the_release(version: str, limit: str) -> None:
+    """Older releases read pairs instead of JSON."""
     assert limit in words(laid_out(version, "8 x 1")[0])
 
 
-def test_an_option_that_the_release_does_not_have_is_refused() -> None:
-    """Never left out silently, never written all the same."""
+def test_an_option_that_the_release_lacks_is_rejected() -> None:
+    """It is neither dropped silently nor written."""
     with pytest.raises(InputError, match=r"vLLM 0\.7\.2 has no --data-parallel-size"):
         laid_out("0.7.2", "2 x tp2 dp2")
     with pytest.raises(InputError, match="has no --max-modle-len"):
         fleet.instances(MODEL, options.load("0.19.0"), EIGHT, flags={"max_modle_len": 1})
 
 
-def test_one_instance_over_two_hosts_is_a_command_on_each_where_the_release_joins_them_itself() -> None:
-    """The first one serves, the other one has no port; what is to be seen to besides is said."""
+def test_an_instance_over_two_hosts_is_a_command_on_each() -> None:
+    """Only the first one has a port; further requirements are printed."""
     first, second = laid_out("0.16.0", "two hosts, 1 x tp4 pp2")
     joined = "--tensor-parallel-size 4 --pipeline-parallel-size 2 --nnodes 2 --master-addr gpu-a"
 
@@ -136,8 +136,8 @@ def test_one_instance_over_two_hosts_is_a_command_on_each_where_the_release_join
     assert any("NCCL_SOCKET_IFNAME" in one for one in first.unwritten)
 
 
-def test_where_ray_has_to_join_hosts_that_is_said_and_no_card_is_chosen() -> None:
-    """Ray hands out the cards with which it was started on each host."""
+def test_if_ray_joins_the_hosts_no_gpu_is_selected() -> None:
+    """Ray assigns the GPUs it was started with on each host."""
     (part,) = laid_out("0.8.5", "two hosts, 1 x tp4 pp2")
 
     assert "--distributed-executor-backend ray" in words(part)
@@ -148,8 +148,8 @@ def test_where_ray_has_to_join_hosts_that_is_said_and_no_card_is_chosen() -> Non
     assert all(f"# {one}\n" in fleet.shell([part]) for one in part.unwritten)
 
 
-def test_ray_folds_no_line_of_its_workers() -> None:
-    """Its driver does by default with lines that differ in their numbers (ray/_private/ray_constants.py)."""
+def test_ray_does_not_deduplicate_lines() -> None:
+    """By default it folds lines that differ in numbers (ray/_private/ray_constants.py)."""
     (joined,) = laid_out("0.8.5", "two hosts, 1 x tp4 pp2")
     release, flags = options.load("0.19.0"), {"distributed_executor_backend": "ray"}
     (asked,) = fleet.instances(MODEL, release, EIGHT, split=ParallelSizes(tp=8), flags=flags)
@@ -160,8 +160,8 @@ def test_ray_folds_no_line_of_its_workers() -> None:
     assert not any("RAY" in fleet.shell(own) for own in on_hosts(laid_out("0.19.0", "two hosts, 1 x tp4 pp2")))
 
 
-def test_no_container_is_written_where_ray_joins_hosts() -> None:
-    """The server in it would not find the Ray of its host and start one of its own; script and unit say so."""
+def test_no_container_is_written_if_ray_joins_the_hosts() -> None:
+    """Its server would start another Ray; script and unit say so."""
     own = laid_out("0.8.5", "two hosts, 1 x tp4 pp2")
 
     with pytest.raises(InputError, match="In containers, Ray must run in the server's container"):
@@ -170,8 +170,8 @@ def test_no_container_is_written_where_ray_joins_hosts() -> None:
     assert "# In containers, Ray must run in the server's container" in fleet.systemd(own)["vllm-8000.service"]
 
 
-def test_servers_that_other_hosts_reach_ask_for_a_key() -> None:
-    """It is set where they are started, and stands in no file."""
+def test_servers_reachable_from_other_hosts_require_a_key() -> None:
+    """It is set at launch and written to no file."""
     own = on_hosts(laid_out("0.19.0", "two hosts, 4 x tp2"))[1]
 
     assert [part.port for part in own] == [8002, 8003]
@@ -193,7 +193,7 @@ def test_a_key_has_one_name_wherever_it_is_needed(key: str | list[str]) -> None:
 
 
 def test_several_keys_stay_arguments() -> None:
-    """They come before the variable, which is then not read (0.16.0 api_server.py); each has a name, all are used."""
+    """They take precedence over the variable (0.16.0 api_server.py); each is a variable."""
     hosts, keys = FOUR_AND_FOUR, ["sk-abcdef1234567890", "sk-bcdefg1234567890"]
     part = fleet.instances(MODEL, options.load("0.16.0"), hosts, flags={"api_key": keys})[0]
     text = fleet.shell([part])
@@ -203,8 +203,8 @@ def test_several_keys_stay_arguments() -> None:
     assert "export VLLM_API_KEY" not in text
 
 
-def test_a_unit_does_not_start_without_its_key() -> None:
-    """It names the variables of its file, and waits for the network; the shell's test is run as systemd hands it on."""
+def test_a_unit_does_not_launch_without_its_key() -> None:
+    """It names its file's variables, waits for the network, and its shell test works in systemd."""
     (text, *_) = fleet.systemd(on_hosts(laid_out("0.19.0", "two hosts, 4 x tp2"))[1]).values()
     guard = re.search(r"^ExecStartPre=/bin/sh -c '(.*)'$", text, re.MULTILINE)
 
@@ -219,7 +219,7 @@ def test_a_unit_does_not_start_without_its_key() -> None:
     assert "Wants=network-online.target\n" in alone
 
 
-def test_what_only_computes_is_said_to_be_no_instance() -> None:
+def test_a_part_without_a_server_is_labelled() -> None:
     """In the head of its script and compose file."""
     first, second = on_hosts(laid_out("0.16.0", "two hosts, 1 x tp4 pp2"))
 
@@ -231,7 +231,7 @@ def test_what_only_computes_is_said_to_be_no_instance() -> None:
         )
 
 
-def test_doubts_stand_in_every_file() -> None:
+def test_uncertainties_are_in_every_file() -> None:
     """As comments of one line each."""
     own = laid_out("0.19.0", "4 x tp2")
     for text in (
@@ -242,8 +242,8 @@ def test_doubts_stand_in_every_file() -> None:
         assert "# not sure\n" in text
 
 
-def test_a_compose_file_asks_each_service_for_its_health() -> None:
-    """Its own port, by a program that the image has for certain; the host's memory and network, and named cards."""
+def test_a_compose_file_checks_the_health_of_each_service() -> None:
+    """On its own port, with a program of the image; host IPC and network, and listed GPUs."""
     services = YAML(typ="safe").load(fleet.compose(list(laid_out("0.19.0", "4 x tp2"))))["services"]
 
     assert list(services) == ["vllm-8000", "vllm-8001", "vllm-8002", "vllm-8003"]
@@ -267,10 +267,10 @@ def test_a_compose_file_asks_each_service_for_its_health() -> None:
         (EIGHT, 0, ParallelSizes(), "at least 1"),
     ],
 )
-def test_what_cannot_be_laid_out_is_refused(
+def test_an_impossible_layout_is_rejected(
     hosts: tuple[Host, ...], replicas: int, split: ParallelSizes, message: str
 ) -> None:
-    """Too few cards, a card twice, a name that is none."""
+    """Too few GPUs, a repeated GPU, an invalid name."""
     with pytest.raises(InputError, match=message):
         fleet.instances(MODEL, options.load("0.19.0"), hosts, replicas=replicas, split=split)
 
@@ -289,8 +289,8 @@ def test_containers_share_the_hosts_cache_of_weights() -> None:
     assert volumes(environment={"HF_HOME": "/data/hf"}) == ["/data/hf:/data/hf"]
 
 
-def test_units_of_a_host_are_told_apart() -> None:
-    """By model and port; a part that serves nothing says whose it is."""
+def test_units_of_a_host_have_different_names() -> None:
+    """By model and port; a part without a server names its instance."""
     units = fleet.systemd(list(laid_out("0.19.0", "4 x tp2")))
     (other,) = fleet.systemd(on_hosts(laid_out("0.19.0", "two hosts, 1 x tp4 pp2"))[1]).values()
 
@@ -300,13 +300,13 @@ def test_units_of_a_host_are_told_apart() -> None:
 
 
 def test_a_file_is_for_one_host() -> None:
-    """Instances of two would be started where their cards are not."""
+    """Instances of another host would run on the wrong GPUs."""
     with pytest.raises(InputError, match="one host"):
         fleet.shell(laid_out("0.19.0", "two hosts, 4 x tp2"))
 
 
-def test_a_script_starts_all_and_ends_all(tmp_path: Path) -> None:
-    """Run with a program in place of vLLM's: each sees its own cards, and ending the script ends them."""
+def test_a_script_starts_and_stops_all_servers(tmp_path: Path) -> None:
+    """With a program in place of vLLM, each sees its own GPUs, and all end with the script."""
     program = tmp_path / "bin" / "vllm"
     program.parent.mkdir()
     program.write_text(
@@ -324,14 +324,14 @@ def test_a_script_starts_all_and_ends_all(tmp_path: Path) -> None:
     assert written == [f"{2 * number},{2 * number + 1} {8000 + number}\nended\n" for number in range(4)]
 
 
-def test_a_script_that_is_ended_early_ends_what_runs(tmp_path: Path) -> None:
-    """A signal that arrives while servers are still being started ends those that run, and no more are started."""
+def test_a_script_stopped_early_stops_its_servers(tmp_path: Path) -> None:
+    """A signal during the launches stops the running servers and starts no more."""
     text = fleet.shell(list(laid_out("0.19.0", "4 x tp2")))
     program = tmp_path / "bin" / "vllm"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\ntrap 'echo ended; exit 0' TERM\necho up\nwhile :; do sleep 0.05; done\n")
     program.chmod(0o755)
-    # Between the first server and the second the script itself is told to end.
+    # The script receives the signal between the first server and the second.
     first, log, rest = text.partition(">vllm-8000.log 2>&1 &\n")
     pause = "until grep -q up vllm-8000.log; do sleep 0.05; done\nkill $$\n"
     (tmp_path / "serve.sh").write_text(first + log + pause + rest)
@@ -386,7 +386,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
         assert [line for line in said.stderr.splitlines() if name in line] == []
 
 
-# What a release prints of a split
+# What a release prints about a split
 
 
 def confirmed(
@@ -406,8 +406,8 @@ def confirmed(
         ("gpt-oss-gemma-a100-four-starts/startup.log", "0.19.0", ParallelSizes(), True),
     ],
 )
-def test_a_real_log_has_the_lines(path: str, version: str, split: ParallelSizes, is_on_gpu: bool) -> None:  # noqa: FBT001
-    """Each as often as is said; a CPU's worker does not print what its weights take."""
+def test_a_real_log_has_the_expected_lines(path: str, version: str, split: ParallelSizes, is_on_gpu: bool) -> None:  # noqa: FBT001
+    """Each as often as predicted; a CPU worker does not print the memory of its weights."""
     log = re.sub(r"\s+", "", (LOGS / path).read_text("utf-8"))
     found = confirmed(version, split, has_experts=False)
 
@@ -428,7 +428,7 @@ def test_a_real_log_has_the_lines(path: str, version: str, split: ParallelSizes,
         ("0.16.0", "rank 5 in world size 8 is assigned as DP rank 0, PP rank 1, PCP rank 0, TP rank 1,"),
     ],
 )
-def test_every_rank_tells_its_place(version: str, expected: str) -> None:
+def test_every_rank_prints_its_place(version: str, expected: str) -> None:
     """In the words of the release: vllm/distributed/parallel_state.py, lines 1005, 1209 and 1446."""
     places = [line for line in confirmed(version, ParallelSizes(tp=4, pp=2)).lines if line.what.startswith("placement")]
 
@@ -450,8 +450,8 @@ def seen_on(version: str, *, expected: confirmation.Expected | None = None) -> l
     ]
 
 
-def test_newer_releases_tell_the_place_of_the_first_rank_of_each_host() -> None:
-    """From 0.19.0 on `info_once` is for these alone (vllm/logger.py); each host's log holds its own."""
+def test_newer_releases_print_the_place_of_each_hosts_first_rank() -> None:
+    """`info_once` prints only there since 0.19.0 (vllm/logger.py), in each host's log."""
     places = [
         [line.text.partition(" in ")[0] for line in one.lines if "place" in line.what] for one in seen_on("0.19.0")
     ]
@@ -459,8 +459,8 @@ def test_newer_releases_tell_the_place_of_the_first_rank_of_each_host() -> None:
     assert places == [["rank 0"], ["rank 4"]]
 
 
-def test_each_hosts_log_holds_what_its_own_ranks_print() -> None:
-    """The engine's lines are the first one's alone: a headless host runs workers only (0.16.0 serve/command.py:182)."""
+def test_each_hosts_log_has_the_lines_of_its_ranks() -> None:
+    """Only the first has the engine's: headless hosts run workers (0.16.0 serve/command.py:182)."""
     weights = (confirmation.Sides(1.0, 1.0, 1.0),) * 4 + (confirmation.Sides(2.0, 2.0, 2.0),) * 4
     first, second = seen_on("0.16.0", expected=replace(EXPECTED, weights=weights))
     texts = [[line.text for line in one.lines] for one in (first, second)]
@@ -498,8 +498,8 @@ def test_of_unequal_hosts_only_the_very_first_rank_is_certain() -> None:
     assert [text.partition(" in ")[0] for text in places] == ["rank 0"]
 
 
-def test_a_release_whose_every_rank_prints_counts_those_of_the_host() -> None:
-    """0.11.0 loads weights on each rank with a line of its own; the hosts of Ray print all into one log."""
+def test_if_every_rank_prints_all_ranks_of_the_host_count() -> None:
+    """In 0.11.0 each rank prints its weights; hosts of Ray print into one log."""
     one = seen_on("0.11.0")
     (loading,) = [line for line in one[0].lines if line.text == "Model loading took"]
 
@@ -512,13 +512,13 @@ def test_a_release_whose_every_rank_prints_counts_those_of_the_host() -> None:
     ("version", "has_experts", "world"),
     [("0.11.0", None, 4), ("0.13.0", False, 4), ("0.16.0", True, 4), ("0.16.0", False, 2), ("0.16.0", None, None)],
 )
-def test_copies_count_together_only_where_they_know_of_each_other(
+def test_replicas_count_together_only_if_they_synchronize(
     *,
     version: str,
     has_experts: bool | None,
     world: int | None,
 ) -> None:
-    """From 0.14.1 on those of a model without experts do not (vllm/v1/engine/core.py); unknown stays unknown."""
+    """Without experts they do not since 0.14.1 (vllm/v1/engine/core.py); unknown stays unknown."""
     found = confirmed(version, ParallelSizes(tp=2, dp=2), has_experts=has_experts)
     worlds = {match[1] for line in found.lines if (match := re.search(r"world size (\d+)", line.text))}
 
@@ -535,8 +535,8 @@ def test_copies_count_together_only_where_they_know_of_each_other(
         (ParallelSizes(tp=2), False, "GiB of weights of one rank: part of the model, not all of it"),
     ],
 )
-def test_what_a_rank_holds_is_said_as_it_is(split: ParallelSizes, has_experts: bool | None, what: str) -> None:  # noqa: FBT001
-    """One card has the whole model; so has each copy of a model without experts."""
+def test_the_part_of_a_rank_is_described(split: ParallelSizes, has_experts: bool | None, what: str) -> None:  # noqa: FBT001
+    """A single GPU has the whole model, and so has each replica of a model without experts."""
     assert what in [line.what for line in confirmed("0.19.0", split, has_experts=has_experts).lines]
 
 
@@ -575,10 +575,8 @@ EXPECTED = confirmation.Expected(
         ),
     ],
 )  # fmt: skip
-def test_the_plans_figures_stand_beside_the_lines_that_a_release_prints(
-    *, version: str, is_older: bool, texts: list[str]
-) -> None:
-    """Each with its band; ranks that hold as much are said once; what is not known says so."""
+def test_planned_figures_are_next_to_the_printed_lines(*, version: str, is_older: bool, texts: list[str]) -> None:
+    """Each has its range; equal ranks are combined, and unknown figures are marked."""
     release, split = options.load(version), ParallelSizes(pp=4)
     part = fleet.instances(MODEL, release, EIGHT, split=split)[0]
     told = replace(EXPECTED, is_older_engine=is_older)
@@ -592,8 +590,8 @@ def test_the_plans_figures_stand_beside_the_lines_that_a_release_prints(
     assert shown.get("GPU KV cache size", "1,000 tokens (900 to 1,100)") == "1,000 tokens (900 to 1,100)"
 
 
-def test_looking_changes_nothing() -> None:
-    """The cards of the instance and its own port, by commands with their effect beside them."""
+def test_verification_changes_nothing() -> None:
+    """Its commands read the instance's GPUs and port, and their effect is described."""
     looks = confirmed("0.19.0", ParallelSizes(tp=2)).looks
 
     assert json.dumps([look.words for look in looks]) == json.dumps(
@@ -616,8 +614,8 @@ def planned(model: str, gpus: str, version: str, **more: Any) -> dict[str, str]:
 TWO_AND_TWO = "2xA100-80GB@node1,2xA100-80GB@node2"
 
 
-def test_hosts_that_ray_joins_have_no_compose_file() -> None:
-    """What is written passes the linter, and the text for afterwards says why there is none."""
+def test_hosts_joined_by_ray_have_no_compose_file() -> None:
+    """The files pass the linter, and the notes explain the missing one."""
     made = planned("Qwen/Qwen2.5-72B", TWO_AND_TWO, "0.8.5", tp=2, pp=2)
 
     assert sorted(made) == [
@@ -631,8 +629,8 @@ def test_hosts_that_ray_joins_have_no_compose_file() -> None:
     assert "Model loading took (4 times)" in made["verify.txt"]
 
 
-def test_the_text_for_afterwards_tells_host_by_host_what_to_see() -> None:
-    """Each log by its file and host, with its own ranks; cards are looked at where they are."""
+def test_the_notes_list_the_expected_lines_by_host() -> None:
+    """Each log has its file, host and ranks; GPUs are checked on their host."""
     told = planned("Qwen/Qwen2.5-72B", TWO_AND_TWO, "0.16.0", tp=2, pp=2)["verify.txt"]
     _, first, second = re.split(r"^vllm-8000 on ", told, flags=re.MULTILINE)
 
@@ -644,8 +642,8 @@ def test_the_text_for_afterwards_tells_host_by_host_what_to_see() -> None:
     assert ("curl" in first, "curl" in second) == (True, False)
 
 
-def test_the_line_about_requests_counts_with_the_context_that_was_found() -> None:
-    """Asked for the longest context, the text for afterwards names it as the start prints it."""
+def test_the_line_about_requests_uses_the_found_context() -> None:
+    """With `--find context` the notes have the context that the launch prints."""
     asked = planner.request(
         "Qwen/Qwen3-32B", "A100-80GB", vllm="0.25.1", is_calibrated=False, options={"gpu_memory_utilization": 0.85}
     )
@@ -656,8 +654,8 @@ def test_the_line_about_requests_counts_with_the_context_that_was_found() -> Non
     assert f"Maximum concurrency for {found} tokens" in planner.deployed(asked, plan)["verify.txt"]
 
 
-def test_each_host_is_told_what_its_own_card_has_for_the_cache() -> None:
-    """Each host prints that of its own first rank: of unequal cards not what the smallest has."""
+def test_each_host_has_the_cache_of_its_own_gpu() -> None:
+    """Each prints that of its first rank, which for unequal GPUs is not the smallest."""
     made = planned(
         "Qwen/Qwen3-32B",
         "RTX3090@node1,H800@node2",
@@ -675,8 +673,8 @@ def test_each_host_is_told_what_its_own_card_has_for_the_cache() -> None:
     assert float(found[1]) > 20
 
 
-def test_a_plan_that_is_not_certain_says_so_wherever_it_is_written() -> None:
-    """With what is missing: how 0.6.6 keeps DeepSeek's latent; a plan that fits says nothing."""
+def test_an_uncertain_plan_is_marked_in_every_file() -> None:
+    """With the missing fact: how 0.6.6 stores DeepSeek's latent; a plan that fits has no mark."""
     said = "This plan may not fit: unknown KV cache layout: "
     unsure = planned("deepseek-ai/DeepSeek-R1", "8xH200-141GB", "0.6.6", tp=8)
     sure = planned("Qwen/Qwen3-8B", "A100-80GB", "0.19.0", tp=1)
@@ -686,15 +684,15 @@ def test_a_plan_that_is_not_certain_says_so_wherever_it_is_written() -> None:
     assert not any("not certain" in text for text in sure.values())
 
 
-def test_a_plan_that_does_not_fit_says_so_wherever_it_is_written() -> None:
-    """A start may be asked for all the same."""
+def test_a_plan_that_does_not_fit_is_marked_in_every_file() -> None:
+    """Its launch may still be requested."""
     made = planned("Qwen/Qwen3-8B", "T4", "0.19.0", tp=1, options={"dtype": "half"})
 
     assert [name for name, text in made.items() if "This plan does not fit: the weights do not fit" not in text] == []
 
 
-def test_a_term_that_is_not_known_is_named_once() -> None:
-    """Not beside the cache that follows from it, and not again where a limit says it in the same words."""
+def test_an_unknown_term_is_named_once() -> None:
+    """Not again for the cache that depends on it, or for an equal limit."""
     asked = planner.request("Qwen/Qwen3-8B", "A100-80GB", vllm="0.19.0", is_calibrated=False, tp=1)
     plan = planner.plan(asked)
     unknown = [

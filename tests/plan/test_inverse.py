@@ -1,4 +1,4 @@
-"""Questions asked the other way round are answered by the budget itself, on the careful and the expected side."""
+"""Inverse questions are answered by the budget, in the conservative and the expected case."""
 
 from __future__ import annotations
 
@@ -73,10 +73,8 @@ STARTS = [
 
 
 @pytest.mark.parametrize(("name", "on", "release", "given"), STARTS)
-def test_the_longest_context_is_the_last_one_that_fits(
-    name: str, on: str, release: str, given: Mapping[str, Any]
-) -> None:
-    """The start succeeds with the answer, and not with one token more, on the careful and on the expected side."""
+def test_the_longest_context_is_the_last_that_fits(name: str, on: str, release: str, given: Mapping[str, Any]) -> None:
+    """The launch fits with the answer and not with one token more, in both cases."""
     make = maker(name, on, release, given)
     found = inverse.longest_context(inverse.Trial(model(name), make, [card(on)]))
     limit = make({"max_model_len": None}).scheduler.max_model_len or 2**20
@@ -95,8 +93,8 @@ def test_the_longest_context_is_the_last_one_that_fits(
     assert found.reasons
 
 
-def test_the_longest_context_is_what_vllm_estimates() -> None:
-    """A start of 0.32.0 with 1.0 GiB of cache and 1,024 bytes a token printed an estimate of 1048448 tokens."""
+def test_the_longest_context_matches_vllms_estimate() -> None:
+    """0.32.0 with 1.0 GiB of cache and 1,024 bytes a token estimated 1048448 tokens."""
     config = {
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "bfloat16", "hidden_size": 128,
         "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2,
@@ -113,8 +111,8 @@ def test_the_longest_context_is_what_vllm_estimates() -> None:
     assert (found.low, found.expected, found.high) == (1_048_448,) * 3
 
 
-def test_the_model_bounds_the_context_where_memory_does_not() -> None:
-    """A measured start held 798,624 tokens of gpt-oss-20b; the model takes 131,072, and that is said."""
+def test_the_model_bounds_the_context_if_memory_does_not() -> None:
+    """A measured launch had room for 798,624 tokens of gpt-oss-20b; the model allows 131,072."""
     given = {"gpu_memory_utilization": 0.65}
     make = maker("openai/gpt-oss-20b", "A100-80GB-PCIe", "0.19.0", given)
     found = inverse.longest_context(inverse.Trial(model("openai/gpt-oss-20b"), make, [card("A100-80GB-PCIe")]))
@@ -122,8 +120,8 @@ def test_the_model_bounds_the_context_where_memory_does_not() -> None:
     assert found.reasons == ("the model supports at most 131,072 tokens",)
 
 
-def test_concurrency_at_the_context_that_was_started_is_the_printed_one() -> None:
-    """A start of gpt-oss-20b on an A100 (0.19.0, utilisation 0.65) printed 11.99 requests of 131,072 tokens."""
+def test_concurrency_at_the_launched_context_matches_the_log() -> None:
+    """gpt-oss-20b on an A100 (0.19.0, utilization 0.65) has 11.99 requests of 131,072 tokens."""
     given = {"gpu_memory_utilization": 0.65}
     make = maker("openai/gpt-oss-20b", "A100-80GB-PCIe", "0.19.0", given)
     found = inverse.highest_concurrency(
@@ -135,8 +133,8 @@ def test_concurrency_at_the_context_that_was_started_is_the_printed_one() -> Non
     assert found.low <= (found.expected or 0) <= found.high
 
 
-def test_concurrency_names_the_option_that_bounds_it() -> None:
-    """Where the cache holds more requests than `max_num_seqs` lets run, that is said."""
+def test_concurrency_names_the_limiting_option() -> None:
+    """If the cache has room for more than `max_num_seqs`, the option is named."""
     make = maker("openai/gpt-oss-20b", "A100-80GB-PCIe", "0.19.0", {"max_num_seqs": 4})
     found = inverse.highest_concurrency(
         inverse.Trial(model("openai/gpt-oss-20b"), make, [card("A100-80GB-PCIe")]), 8192
@@ -155,10 +153,10 @@ def test_concurrency_names_the_option_that_bounds_it() -> None:
         ("Qwen/Qwen3-8B", "L40S", "0.33.0", {"max_model_len": 16384}),
     ],
 )
-def test_the_lowest_utilisation_is_the_last_hundredth_that_fits(
+def test_the_lowest_utilization_is_the_last_hundredth_that_fits(
     name: str, on: str, release: str, given: Mapping[str, Any]
 ) -> None:
-    """The start succeeds with the answer and fails with one hundredth less; the careful answer is no lower."""
+    """One hundredth less fails, and the conservative answer is not lower."""
     make = maker(name, on, release, given)
     found = inverse.lowest_utilization(inverse.Trial(model(name), make, [card(on)]))
 
@@ -175,8 +173,8 @@ def test_the_lowest_utilisation_is_the_last_hundredth_that_fits(
     assert fits(found.expected - 0.01) is False
 
 
-def test_the_utilisation_that_was_used_lies_above_the_lowest() -> None:
-    """Starts that ran with 0.65 (gpt-oss-20b) and 0.95 (gemma-4-31B-it, 131,072 tokens) could have run with less."""
+def test_working_launches_used_more_than_the_lowest_utilization() -> None:
+    """gpt-oss-20b ran with 0.65, gemma-4-31B-it with 131,072 tokens and 0.95."""
     for name, used in (("openai/gpt-oss-20b", 0.65), (GEMMA, 0.95)):
         make = maker(name, "A100-80GB-PCIe", "0.19.0", {"max_model_len": 131072})
         found = inverse.lowest_utilization(inverse.Trial(model(name), make, [card("A100-80GB-PCIe")]))
@@ -195,16 +193,17 @@ def split_maker(name: str, release: str, given: Mapping[str, Any]) -> layouts.Ma
 @pytest.mark.parametrize(
     ("name", "on", "release", "given", "count"),
     [
-        # 61.0 GiB of weights and 10 GiB of cache: a third of it is more than a card has, a quarter is 17.8 GiB.
+        # 61.0 GiB of weights and 10 GiB of cache: a third is more than a GPU has, a quarter is 17.8
+        # GiB.
         ("Qwen/Qwen3-32B", "RTX4090", "0.25.1", {"max_model_len": 40960}, 4),
         ("Qwen/Qwen3-32B", "H200", "0.25.1", {"max_model_len": 8192}, 1),
         (PHONE, "RTX3090", "0.16.0", PHONE_OPTIONS, 2),
     ],
 )
-def test_the_fewest_cards_are_the_first_number_with_a_split_that_fits(
+def test_the_fewest_gpus_are_the_first_number_with_a_valid_split(
     name: str, on: str, release: str, given: Mapping[str, Any], count: int
 ) -> None:
-    """So many cards suffice in the split that is named, and what fewer lack is said."""
+    """The split is named, and so is the shortage with fewer GPUs."""
     found = inverse.fewest_cards(model(name), split_maker(name, release, given), card(on))
     assert (found.low, found.expected) == (count, count)
     assert found.budget is not None
@@ -213,16 +212,16 @@ def test_the_fewest_cards_are_the_first_number_with_a_split_that_fits(
     assert count == 1 or len(found.reasons) > 1
 
 
-def test_a_model_that_no_number_of_cards_holds_says_so() -> None:
-    """Where even the most cards do not suffice there is no answer."""
+def test_a_model_too_large_for_any_number_of_gpus_has_no_answer() -> None:
+    """Even the maximum number of GPUs is not enough."""
     make = split_maker("deepseek-ai/DeepSeek-V3", "0.25.1", {"max_model_len": 8192})
     found = inverse.fewest_cards(model("deepseek-ai/DeepSeek-V3"), make, card("RTX4090"), most=4)
     assert found.expected is None
     assert found.reasons[0] == "more than 4 GPUs"
 
 
-def test_the_smallest_card_is_the_first_that_suffices_alone() -> None:
-    """Cards are tried from the smallest; the one before the answer says what it lacks."""
+def test_the_smallest_gpu_is_the_first_that_is_enough_alone() -> None:
+    """GPUs are tried in order of size; the one before the answer has its shortage."""
     devices = [card(name) for name in ("T4", "L4", "RTX5090", "L40S", "A100-80GB", "H200")]
     make = split_maker("Qwen/Qwen3-8B", "0.25.1", {"max_model_len": 32768})
     found = inverse.smallest_card(model("Qwen/Qwen3-8B"), make, devices)
@@ -234,15 +233,15 @@ def test_the_smallest_card_is_the_first_that_suffices_alone() -> None:
     assert "the next smaller one" in found.reasons[0]
 
 
-def test_a_start_that_fits_needs_no_way_out() -> None:
-    """Nothing is proposed where nothing is wrong."""
+def test_a_launch_that_fits_needs_no_fix() -> None:
+    """No change is proposed."""
     given = {"max_model_len": 131072, "gpu_memory_utilization": 0.65}
     make = maker("openai/gpt-oss-20b", "A100-80GB-PCIe", "0.19.0", given)
     assert inverse.ways_out(model("openai/gpt-oss-20b"), make, [card("A100-80GB-PCIe")], given) == ()
 
 
-def test_ways_out_are_the_smallest_changes_in_the_order_of_their_cost() -> None:
-    """gemma-4-31B-it at 0.9 lacks room for 131,072 tokens: more of the card, or a shorter context among others."""
+def test_changes_are_the_smallest_in_order_of_cost() -> None:
+    """gemma-4-31B-it at 0.9 lacks room for 131,072 tokens: more memory, or a shorter context."""
     given = {"max_model_len": 131072}
     make = maker(GEMMA, "A100-80GB-PCIe", "0.19.0", given)
     found = inverse.ways_out(model(GEMMA), make, [card("A100-80GB-PCIe")], given)
@@ -250,7 +249,7 @@ def test_ways_out_are_the_smallest_changes_in_the_order_of_their_cost() -> None:
     assert names[0] == ("gpu_memory_utilization",)
     assert ("max_model_len",) in names
     share = found[0].changes["gpu_memory_utilization"]
-    # A start with 0.95 ran.
+    # A launch with 0.95 worked.
     assert 0.9 < share <= 0.95
     assert (
         budget(model(GEMMA), make({"gpu_memory_utilization": round(share - 0.01, 2)}), [card("A100-80GB-PCIe")]).fits
@@ -260,8 +259,8 @@ def test_ways_out_are_the_smallest_changes_in_the_order_of_their_cost() -> None:
 
 
 @pytest.mark.parametrize(("name", "on", "release", "given"), STARTS)
-def test_every_way_out_is_one(name: str, on: str, release: str, given: Mapping[str, Any]) -> None:
-    """Each change, made, gives a start that the budget does not refuse, with the margin that is told."""
+def test_every_change_makes_the_launch_fit(name: str, on: str, release: str, given: Mapping[str, Any]) -> None:
+    """With each change the budget fits, with the printed margin."""
     make = maker(name, on, release, given)
     two = [card(on)] * 2
     for way in inverse.ways_out(model(name), make, two, given):
@@ -275,22 +274,22 @@ def test_every_way_out_is_one(name: str, on: str, release: str, given: Mapping[s
         assert all(way.costs)
 
 
-def test_a_video_profile_that_runs_out_is_cured_by_limiting_videos() -> None:
-    """The 9B phone model on one RTX 3090 fits without videos and with more of the card; two cards are another way."""
+def test_a_video_profile_out_of_memory_is_fixed_by_limiting_videos() -> None:
+    """The 9B phone model fits an RTX 3090 without videos and with more memory, or two GPUs."""
     make = maker(PHONE, "RTX3090", "0.16.0", PHONE_OPTIONS)
     found = inverse.ways_out(model(PHONE), make, [card("RTX3090")] * 2, PHONE_OPTIONS)
     first = found[0].changes
     assert first["limit_mm_per_prompt"] == {"image": 10, "video": 0}
     assert first["gpu_memory_utilization"] > 0.9
     assert {"tensor_parallel_size": 2} in [way.changes for way in found]
-    # What helps alone is not told again together with something else.
+    # A change that is enough alone is not repeated in a pair.
     alone = [way.changes for way in found if len(way.changes) == 1]
     for way in found:
         assert len(way.changes) == 1 or not any(change.items() <= way.changes.items() for change in alone)
 
 
-def test_a_cache_of_8_bits_is_proposed_only_where_the_card_has_it() -> None:
-    """Known to the release and the card, or not proposed: 0.7.2 on a card of unknown capability is silent."""
+def test_an_8_bit_cache_is_proposed_only_if_the_gpu_supports_it() -> None:
+    """Release and GPU must support it: 0.7.2 with an unknown capability proposes none."""
     given = {"max_model_len": 131072}
     make = maker(GEMMA, "A100-80GB-PCIe", "0.19.0", given)
     device = card("A100-80GB-PCIe")
@@ -300,8 +299,8 @@ def test_a_cache_of_8_bits_is_proposed_only_where_the_card_has_it() -> None:
         assert any("kv_cache_dtype" in way.changes for way in found) is expected
 
 
-def test_what_is_not_known_has_no_answer_but_a_reason() -> None:
-    """A card of unknown memory: every question is answered by what is missing."""
+def test_an_unknown_fact_gives_a_reason_instead_of_an_answer() -> None:
+    """With unknown GPU memory every answer is the missing fact."""
     name = "Qwen/Qwen2.5-7B-Instruct"
     device = Device("a card", None, "unknown: how much of it the driver reserves", capability=(8, 9))
     make = maker(name, "RTX4090", "0.16.0", {})
@@ -318,7 +317,7 @@ def test_what_is_not_known_has_no_answer_but_a_reason() -> None:
     assert inverse.smallest_card(model(name), lambda *_: make({}), [device]).reasons == ("unknown: a card",)
 
 
-# ---- small models, whose memory is reckoned by hand
+# ---- small models with calculated memory
 
 
 MIB = 2**20
@@ -335,7 +334,7 @@ def tiny(**more: Any) -> PlannedModel:
 
 
 def kept(of: PlannedModel, release: str = "0.32.0", on: str = "L4", **given: Any) -> Make:
-    """What a start of such a model comes to, with a cache of a size that is given."""
+    """The result of launching such a model with a cache of a given size."""
     gpu = shelf().gpu(on)
 
     def make(more: Mapping[str, Any]) -> LaunchSettings:
@@ -347,7 +346,7 @@ def kept(of: PlannedModel, release: str = "0.32.0", on: str = "L4", **given: Any
 
 
 @pytest.mark.parametrize("tokens", [16, 1008, 32_752, 32_768, 32_784, 999_984])
-def test_a_cache_of_so_many_tokens_holds_a_request_as_long(tokens: int) -> None:
+def test_a_cache_fits_a_request_of_its_size(tokens: int) -> None:
     """Blocks of 16 tokens; one block is set aside (0.32.0 v1/core/block_pool.py), and one token more is too many."""
     of = tiny()
     found = inverse.longest_context(
@@ -359,16 +358,16 @@ def test_a_cache_of_so_many_tokens_holds_a_request_as_long(tokens: int) -> None:
     assert found.budget.settings.scheduler.max_model_len == tokens
 
 
-def test_a_cache_that_holds_no_block_holds_no_request() -> None:
-    """There is no longest context then, and why is said."""
+def test_a_cache_without_a_block_fits_no_request() -> None:
+    """There is no longest context, and the reason is given."""
     of = tiny()
     found = inverse.longest_context(inverse.Trial(of, kept(of, kv_cache_memory_bytes=1024), [card("L4")]))
     assert (found.low, found.expected, found.high) == (None, None, None)
     assert found.reasons
 
 
-def test_a_model_whose_own_longest_is_not_known_is_bounded_by_memory() -> None:
-    """What memory allows is told as that."""
+def test_a_model_without_a_known_maximum_is_bounded_by_memory() -> None:
+    """The answer says that memory is the bound."""
     of = tiny(max_position_embeddings=None)
     found = inverse.longest_context(inverse.Trial(of, kept(of, kv_cache_memory_bytes=1024 * 5016), [card("L4")]))
     assert found.expected == 4992
@@ -376,8 +375,8 @@ def test_a_model_whose_own_longest_is_not_known_is_bounded_by_memory() -> None:
 
 
 @pytest.mark.parametrize(("context", "requests"), [(16, 100.0), (17, 50.0), (160, 10.0), (1600, 1.0)])
-def test_requests_are_what_the_blocks_hold(context: int, requests: float) -> None:
-    """A hundred blocks of 16 tokens: as many requests as go into them, each of whole blocks."""
+def test_requests_are_bounded_by_whole_blocks(context: int, requests: float) -> None:
+    """Each request uses whole blocks of the hundred blocks of 16 tokens."""
     of = tiny()
     make = kept(of, kv_cache_memory_bytes=1024 * 1600, max_num_seqs=10)
     found = inverse.highest_concurrency(inverse.Trial(of, make, [card("L4")]), context)
@@ -401,8 +400,8 @@ def test_one_side_may_be_sure_of_nothing() -> None:
     ]
 
 
-def test_the_highest_share_is_what_an_idle_card_has_free() -> None:
-    """Of 100 GiB the context takes 0.5 (12 printed starts): 0.99 whole hundredths are free, of 16 GiB 0.98."""
+def test_the_highest_utilization_is_the_free_share_of_an_idle_gpu() -> None:
+    """The CUDA context uses 0.5 GiB (12 printed launches): 0.99 is free of 100 GiB, 0.98 of 16."""
     of = tiny()
 
     def most(*totals: float | None) -> float:
@@ -418,8 +417,8 @@ def test_the_highest_share_is_what_an_idle_card_has_free() -> None:
     assert most(None) == pytest.approx(0.95)
 
 
-def test_the_lowest_utilisation_says_what_one_hundredth_less_lacks() -> None:
-    """A reason of the start below it, and the careful share where it is another."""
+def test_the_shortage_below_the_lowest_utilization_is_named() -> None:
+    """The reason at one hundredth less, and the conservative value if it differs."""
     make = maker("Qwen/Qwen3-8B", "L40S", "0.33.0", {"max_model_len": 16384})
     found = inverse.lowest_utilization(inverse.Trial(model("Qwen/Qwen3-8B"), make, [card("L40S")]))
     assert found.budget is not None
@@ -429,23 +428,23 @@ def test_the_lowest_utilisation_says_what_one_hundredth_less_lacks() -> None:
     assert len(found.reasons) == 2
 
 
-def test_a_model_that_no_share_holds_has_no_lowest_one() -> None:
-    """All of a T4 is too little for 32 billion weights: no share is named, and what the weights lack."""
+def test_a_model_too_large_at_any_utilization_has_no_answer() -> None:
+    """A whole T4 is too small for 32 billion weights; their shortage is named."""
     make = maker("Qwen/Qwen3-32B", "T4", "0.16.0", {"max_model_len": 1024})
     found = inverse.lowest_utilization(inverse.Trial(model("Qwen/Qwen3-32B"), make, [card("T4")]))
     assert (found.low, found.expected, found.high) == (None, None, None)
     assert found.reasons[0].startswith("the weights do not fit")
 
 
-# ---- how many cards
+# ---- number of GPUs
 
 
 @pytest.mark.parametrize(
     ("count", "hosts"),
     [(1, [None]), (8, [None] * 8), (9, ["host0"] * 8 + ["host1"]), (17, ["host0"] * 8 + ["host1"] * 8 + ["host2"])],
 )
-def test_cards_are_eight_to_a_host(count: int, hosts: list[str | None]) -> None:
-    """One host needs no name."""
+def test_gpus_are_eight_to_a_host(count: int, hosts: list[str | None]) -> None:
+    """A single host is not named."""
     assert list(inverse.on_hosts(count)) == hosts
 
 
@@ -461,20 +460,20 @@ def test_cards_are_eight_to_a_host(count: int, hosts: list[str | None]) -> None:
     ],
 )
 def test_a_split_is_named_with_its_hosts(ranks: Ranks, said: str) -> None:
-    """One card has no split; several hosts are counted."""
+    """One GPU has no split; several hosts are counted."""
     assert inverse._placed_name(ranks) == said
 
 
 @pytest.mark.parametrize(("count", "told"), [(0, 0), (2, 2), (3, 3), (4, 4), (9, 4)])
-def test_of_many_reasons_the_first_three_are_told(count: int, told: int) -> None:
-    """The rest is counted."""
+def test_the_first_three_of_many_reasons_are_named(count: int, told: int) -> None:
+    """The others are counted."""
     found = inverse._few(str(number) for number in range(count))
     assert len(found) == told
     assert found[:3] == tuple(str(number) for number in range(min(count, 3)))
     assert count <= 3 or found[-1] == f"{count - 3} more reasons against other layouts"
 
 
-def test_fewest_cards_go_beyond_a_host_by_whole_ones() -> None:
+def test_more_gpus_than_one_host_come_in_whole_hosts() -> None:
     """DeepSeek-V3 takes 640 GiB and more: eight A100 are not enough, two hosts of them are."""
     name = "deepseek-ai/DeepSeek-V3"
     make = split_maker(name, "0.25.1", {"max_model_len": 8192})
@@ -489,8 +488,8 @@ def test_fewest_cards_go_beyond_a_host_by_whole_ones() -> None:
     assert inverse.fewest_cards(model(name), make, card("A100-80GB-SXM"), most=15).reasons[0] == "more than 15 GPUs"
 
 
-def test_a_card_that_is_sure_is_told_beside_one_that_is_expected() -> None:
-    """Where the careful side needs more cards, both numbers are told with their splits."""
+def test_the_certain_and_the_expected_number_are_both_given() -> None:
+    """If the conservative case needs more GPUs, both numbers have their splits."""
     name, given = "Qwen/Qwen3-8B", {"gpu_memory_utilization": 0.85}
     longest = inverse.longest_context(
         inverse.Trial(model(name), maker(name, "RTX4090", "0.25.1", given), [card("RTX4090")])
@@ -506,8 +505,8 @@ def test_a_card_that_is_sure_is_told_beside_one_that_is_expected() -> None:
     assert answer.reasons[1] == "expected to be enough, not certain: 1 GPUs, one GPU is enough"
 
 
-def test_the_smallest_card_names_the_sure_one_and_those_of_unknown_memory() -> None:
-    """Three sides of an answer, and what kept a card out."""
+def test_the_smallest_gpu_has_certain_expected_and_unknown_answers() -> None:
+    """Excluded GPUs have a reason."""
     asked = model("Qwen/Qwen3-8B")
     make = split_maker("Qwen/Qwen3-8B", "0.25.1", {"max_model_len": 8192})
     unknown = replace(card("L4"), name="a card", total=None)
@@ -527,13 +526,13 @@ def test_the_smallest_card_names_the_sure_one_and_those_of_unknown_memory() -> N
     assert first.reasons == ()
 
 
-# ---- ways out, one by one
+# ---- changes, one by one
 
 
 def ways(
     given: Mapping[str, Any], *, name: str = GEMMA, on: str = "A100-80GB-PCIe", count: int = 1
 ) -> list[inverse.WayOut]:
-    """The single changes that help a start."""
+    """The single changes that make a launch fit."""
     found = inverse.ways_out(model(name), maker(name, on, "0.19.0", given), [card(on)] * count, given)
     return [way for way in found if len(way.changes) == 1]
 
@@ -542,8 +541,8 @@ def by_name(found: list[inverse.WayOut]) -> dict[str, inverse.WayOut]:
     return {next(iter(way.changes)): way for way in found}
 
 
-def test_each_change_says_what_it_costs_and_has_its_place() -> None:
-    """What takes nothing from those who ask the model goes first: a share of the card, the batch, requests, graphs."""
+def test_each_change_has_its_cost_and_its_place() -> None:
+    """Changes without loss for users come first: utilization, batch, concurrency, graphs."""
     found = by_name(ways({"max_model_len": 131_072, "max_num_batched_tokens": 16_384}, count=2))
     requests = found["max_num_seqs"].changes["max_num_seqs"] if "max_num_seqs" in found else 0
     assert {name: (way.price, *way.costs) for name, way in found.items() if name != "max_model_len"}.items() <= {
@@ -562,8 +561,8 @@ def test_each_change_says_what_it_costs_and_has_its_place() -> None:
 
 
 @pytest.mark.parametrize("requests", [1, 2, 4, 8, 16, 32, 64])
-def test_requests_at_once_are_the_largest_power_of_two_that_fits(requests: int) -> None:
-    """A context that leaves room for the logits of so many requests, and of no more, takes as many."""
+def test_the_proposed_concurrency_is_the_largest_power_of_two_that_fits(requests: int) -> None:
+    """The context leaves room for the logits of exactly this many requests."""
     of = tiny(vocab_size=262_144, num_hidden_layers=64)
     longest = inverse.longest_context(
         inverse.Trial(of, kept(of, max_num_seqs=requests, max_num_batched_tokens=512), [card("L4")])
@@ -573,22 +572,22 @@ def test_requests_at_once_are_the_largest_power_of_two_that_fits(requests: int) 
     assert {"max_num_seqs": requests} in [way.changes for way in found]
 
 
-def test_a_change_that_is_made_already_is_not_proposed() -> None:
-    """No graphs where the start is eager, no second card where there is one, no cache of 8 bits where it has them."""
+def test_a_change_already_made_is_not_proposed() -> None:
+    """No graphs if eager, no second GPU if there is one, no 8-bit cache if already set."""
     given = {"max_model_len": 131_072, "enforce_eager": True, "kv_cache_dtype": "fp8_e4m3"}
     names = set(by_name(ways(given)))
     assert names.isdisjoint({"enforce_eager", "kv_cache_dtype", "tensor_parallel_size", "limit_mm_per_prompt"})
 
 
-def test_a_cache_of_a_given_size_is_no_matter_of_utilisation() -> None:
-    """`--kv-cache-memory-bytes` takes what it takes; a shorter context helps."""
+def test_utilization_does_not_affect_a_cache_of_a_given_size() -> None:
+    """`--kv-cache-memory-bytes` is fixed; a shorter context helps."""
     names = by_name(ways({"max_model_len": 131_072, "kv_cache_memory_bytes": 4 * GIB}))
     assert "gpu_memory_utilization" not in names
     assert "max_model_len" in names
 
 
-def test_a_short_context_is_told_as_it_is() -> None:
-    """Below 256 tokens nothing is rounded to none: 100 blocks, one of them set aside, hold 1,584."""
+def test_a_short_context_is_not_rounded_down() -> None:
+    """Below 256 tokens the number is exact: 100 blocks, one reserved, are 1,584 tokens."""
     of = tiny()
     for blocks, length in ((100, 1536), (9, 128)):
         given: dict[str, Any] = {"kv_cache_memory_bytes": 16 * 1024 * blocks, "max_model_len": 40_000, "block_size": 16}
@@ -597,8 +596,8 @@ def test_a_short_context_is_told_as_it_is() -> None:
         assert lengths == [length]
 
 
-def test_what_is_left_beside_one_request_is_the_margin() -> None:
-    """100 blocks of 16 KiB: one is set aside, 50 are for a request of 800 tokens, 49 are left."""
+def test_the_margin_is_the_room_beyond_one_request() -> None:
+    """Of 100 blocks of 16 KiB one is reserved, a request of 800 tokens uses 50, and 49 remain."""
     of = tiny()
     made = budget(of, kept(of, kv_cache_memory_bytes=16 * 1024 * 100, max_model_len=800)({}), [card("L4")])
     assert inverse.margin(made) == (49 * 16 * 1024,) * 3
@@ -616,10 +615,8 @@ def test_what_is_left_beside_one_request_is_the_margin() -> None:
         ({}, {"a": 1}, True),
     ],
 )
-def test_a_change_is_part_of_a_larger_one_by_name_and_value(
-    some: dict[str, int], more: dict[str, int], *, is_part: bool
-) -> None:
-    """What helps alone is not told again within a pair."""
+def test_a_change_may_be_part_of_a_larger_one(some: dict[str, int], more: dict[str, int], *, is_part: bool) -> None:
+    """A change that is enough alone is not repeated in a pair."""
     assert inverse._is_part(some, more) is is_part
 
 
@@ -636,9 +633,9 @@ def test_a_change_is_part_of_a_larger_one_by_name_and_value(
         ("0.19.0", [(8, 6)], True),
     ],
 )
-def test_cards_take_a_cache_of_8_bits_where_all_of_them_do(
+def test_an_8_bit_cache_needs_support_on_all_gpus(
     release: str, capabilities: list[tuple[int, int] | None], *, takes: bool
 ) -> None:
-    """From 8.9 on in hardware, before where the release's backends say so; of an unknown card nothing is claimed."""
+    """In hardware from 8.9, earlier by the release's backends; an unknown GPU is not assumed."""
     devices = [Device("x", None, "", None, capability) for capability in capabilities]
     assert inverse._takes_fp8(release, devices) is takes

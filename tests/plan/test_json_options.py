@@ -28,13 +28,13 @@ def _plan(model: str, release: str, **options: Any) -> plan_records.Plan:
 
 
 def _refusal(model: str, release: str, **options: Any) -> str:
-    """What ends the start; "" where nothing does."""
+    """The error that ends the launch; "" if none."""
     found = _plan(model, release, **options)
     assert (found.fits is False) == bool(found.limits)
     return " | ".join(found.limits)
 
 
-def test_short_options_of_speculation_mean_what_the_long_one_does() -> None:
+def test_short_options_of_speculation_equal_the_long_one() -> None:
     """Each gives one key of --speculative-config (0.33.0 engine/arg_utils.py:2109)."""
     short = _plan(_LLAMA, "0.33.0", spec_method="ngram", spec_tokens=3)
     long = _plan(_LLAMA, "0.33.0", speculative_config={"method": "ngram", "num_speculative_tokens": 3})
@@ -51,7 +51,7 @@ def test_a_draft_model_of_the_short_option_is_found() -> None:
     assert short.fits is True
 
 
-def test_a_key_that_is_given_twice_is_refused() -> None:
+def test_a_repeated_key_is_rejected() -> None:
     """0.33.0 engine/arg_utils.py:2119."""
     said = _refusal(_LLAMA, "0.33.0", spec_method="ngram", speculative_config=_NGRAM)
     assert said.startswith("--spec-method and --speculative-config['method'] are mutually exclusive")
@@ -87,8 +87,8 @@ _REFUSED: list[tuple[str, Any, str]] = [
 
 
 @in_one_test(("release", "told", "said"), _REFUSED)
-def test_speculation_is_refused_as_the_release_refuses_it(release: str, told: Any, said: str) -> None:
-    """One line says what its class raises; what it converts or drops is taken."""
+def test_speculation_is_rejected_as_in_the_release(release: str, told: Any, said: str) -> None:
+    """One line has the error of its class; converted and dropped values are accepted."""
     found = _refusal(_LLAMA, release, speculative_config=told)
     assert said in found
     assert bool(said) == bool(found)
@@ -97,8 +97,8 @@ def test_speculation_is_refused_as_the_release_refuses_it(release: str, told: An
 @pytest.mark.parametrize(
     ("release", "refuses"), [("0.8.5", False), ("0.10.2", False), ("0.11.0", True), ("0.33.0", True)]
 )
-def test_a_number_of_tokens_alone_drafts_with_deepseek_before_0_11(release: str, *, refuses: bool) -> None:
-    """The model drafted for itself (0.10.2 config/__init__.py:2047), then a method must say so (0.11.0 :218)."""
+def test_a_bare_number_of_tokens_used_deepseeks_own_layers_before_0_11(release: str, *, refuses: bool) -> None:
+    """The model drafted itself (0.10.2 config/__init__.py:2047); 0.11.0 needs a method (:218)."""
     told = _plan(_DEEPSEEK, release, speculative_config={"num_speculative_tokens": 1})
     assert any("without speculative model" in limit for limit in told.limits) == refuses
     if not refuses:
@@ -137,15 +137,15 @@ _LIMITS: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("release", "told", "said"), _LIMITS)
-def test_limits_are_refused_as_the_release_refuses_them(release: str, told: Any, said: str) -> None:
-    """One line says what the class of a modality raises (0.33.0 config/multimodal.py:212, 0.11.0 integers alone)."""
+def test_limits_are_rejected_as_in_the_release(release: str, told: Any, said: str) -> None:
+    """One line has the error of the modality's class (0.33.0 config/multimodal.py:212)."""
     found = _refusal(_PICTURES, release, limit_mm_per_prompt=told)
     assert said in found
     assert bool(said) == bool(found)
 
 
-def test_a_model_of_text_alone_judges_no_limits() -> None:
-    """Their class is made for multimodal models alone (0.33.0 config/model.py)."""
+def test_limits_of_a_text_model_are_not_checked() -> None:
+    """Only multimodal models create their class (0.33.0 config/model.py)."""
     assert _refusal(_LLAMA, "0.33.0", limit_mm_per_prompt={"image": None}) == ""
 
 
@@ -170,7 +170,7 @@ def test_a_tower_is_left_out_where_all_it_reads_is_limited_to_none(
 
 
 @pytest.mark.parametrize("release", ["0.6.6", "0.33.0"])
-def test_fewer_adapters_on_the_host_than_run_are_refused(release: str) -> None:
+def test_fewer_adapters_on_the_host_than_in_a_batch_are_rejected(release: str) -> None:
     """0.6.6 config.py:2042, 0.33.0 config/lora.py:123."""
     said = _refusal(_LLAMA, release, enable_lora=True, max_loras=4, max_cpu_loras=2)
     assert said.startswith("max_cpu_loras (2) must be >= max_loras (4)")
@@ -194,8 +194,8 @@ def test_a_stage_has_no_negative_number_of_layers() -> None:
         ([3], None), (float("inf"), None), (float("nan"), None), ("-2", -2), (0, 0),
     ],
 )  # fmt: skip
-def test_a_whole_number_is_read_from_what_stands_for_one(value: Any, number: int | None) -> None:
-    """As `int` of pydantic does: of a number with a fraction, a word or a list there is none."""
+def test_a_whole_number_is_parsed_as_pydantic_does(value: Any, number: int | None) -> None:
+    """Fractions, words and lists have no integer value."""
     assert json_options.whole(value) == number
 
 
@@ -216,7 +216,7 @@ def test_a_whole_number_is_read_from_what_stands_for_one(value: Any, number: int
     ],
 )
 def test_short_options_complete_the_long_one(options: dict[str, Any], found: Any, twice: str | None) -> None:
-    """A key that is given twice is named, the first of several; an object of another form is left as it is."""
+    """The first repeated key is named; an object of another form is unchanged."""
     assert json_options.speculative(options) == (found, twice)
 
 
@@ -270,8 +270,8 @@ _METHODS = [
 
 
 @in_one_test(("method", "since"), _METHODS)
-def test_a_method_is_taken_from_its_release_on(method: str, since: str) -> None:
-    """Before, pydantic refuses the value; 0.8.5 checks none."""
+def test_a_method_is_accepted_since_its_release(method: str, since: str) -> None:
+    """Earlier releases reject the value in pydantic; 0.8.5 does not check it."""
     told = {"method": method, "model": "a/b", "num_speculative_tokens": 1}
     refused = [release for release in _RELEASES[1:] if f"unknown method {method}" in _fault(release, told)]
     assert refused == list(_RELEASES[1 : _RELEASES.index(since)])
@@ -304,8 +304,8 @@ _KEYS: list[tuple[str, Any, str, str | None]] = [
 
 
 @in_one_test(("key", "value", "since", "until"), _KEYS)
-def test_a_key_is_taken_while_the_class_has_it(key: str, value: Any, since: str, until: str | None) -> None:
-    """0.8.5 and every release from 0.16 on refuse keys of others; those between drop them."""
+def test_a_key_is_accepted_in_the_releases_that_have_it(key: str, value: Any, since: str, until: str | None) -> None:
+    """Other keys are rejected by 0.8.5 and since 0.16, and dropped in between."""
     strict = ["0.8.5", *_RELEASES[_RELEASES.index("0.16.0") :]]
     told = {"method": "eagle", "model": "a/b", "num_speculative_tokens": 1, key: value}
     refused = [release for release in _RELEASES if f"unknown key {key}" in _fault(release, told)]
@@ -326,8 +326,8 @@ def test_a_key_is_taken_while_the_class_has_it(key: str, value: Any, since: str,
         ("draft_sample_method", "best", "0.21.0"), ("draft_lm_head_quantization", "fp4", "0.33.0"),
     ],
 )  # fmt: skip
-def test_a_value_is_judged_since_its_type_is_known(key: str, value: Any, since: str) -> None:
-    """Bounds and types are the release's own; before they are known nothing is claimed."""
+def test_a_value_is_checked_since_its_type_is_known(key: str, value: Any, since: str) -> None:
+    """Bounds and types are the release's; earlier releases are not checked."""
     told = {"method": "eagle", "model": "a/b", "num_speculative_tokens": 1, key: value}
     place = _RELEASES.index(since)
     assert f"{key} {value}" in _fault(since, told)
@@ -382,8 +382,8 @@ def test_a_value_is_judged_since_its_type_is_known(key: str, value: Any, since: 
         ("0.25.1", {"model": "a/b", "num-speculative-tokens": 1}, True),
     ],
 )  # fmt: skip
-def test_what_is_left_out_is_refused_where_it_is_needed(release: str, told: dict[str, Any], *, is_fault: bool) -> None:
-    """A number of tokens, a model, an order of what is looked up: each by its release's own rule."""
+def test_a_missing_required_key_is_rejected(release: str, told: dict[str, Any], *, is_fault: bool) -> None:
+    """A number of tokens, a model or a lookup order, by the rule of each release."""
     assert bool(_fault(release, told)) is is_fault
 
 
@@ -425,6 +425,6 @@ def test_a_limit_has_the_keys_of_its_modality(told: Any, release: tuple[int, int
         ({"width": "7", "height": "x"}, 999, {"width": 7}),
     ],
 )  # fmt: skip
-def test_counts_and_sizes_of_a_modality_are_told_apart(value: Any, count: int | None, sizes: dict[str, int]) -> None:
-    """999 items where an object names none; sizes above nothing alone."""
+def test_counts_and_sizes_of_a_modality_are_distinguished(value: Any, count: int | None, sizes: dict[str, int]) -> None:
+    """An object without a count allows 999 items; sizes must be positive."""
     assert (json_options.count(value), json_options.sizes(value)) == (count, sizes)

@@ -1,4 +1,4 @@
-"""Groups, blocks, tokens and concurrency of layers that are given by their sizes, by the rules of a release."""
+"""Groups, blocks, tokens and concurrency of given layers by the rules of a release."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ def _pool(version: str, *stages: dict[KvLayer, int], demand: Demand = _DEMAND) -
         (("0.33.0", "0.33.7", "0.99", "nightly"), "0.28.0"),
     ],
 )
-def test_a_version_is_judged_by_the_release_before_it(versions: Sequence[str], differs: str) -> None:
-    """Versions between two releases that were read have the older one's rules, those beyond the newest its own."""
+def test_a_version_follows_the_release_before_it(versions: Sequence[str], differs: str) -> None:
+    """Versions between two releases have the older one's rules, later ones the newest rules."""
     assert len({str(rules(version)) for version in versions}) == 1
     assert rules(versions[0]) != rules(differs)
 
 
-def test_what_is_no_version_is_refused() -> None:
-    """A text that is no version is named, not judged by some release."""
+def test_an_invalid_version_is_rejected() -> None:
+    """The text is named and not replaced by a release."""
     with pytest.raises(InputError, match="'newish' is not a vLLM version"):
         rules("newish")
 
 
 def test_every_rule_is_changed_by_some_release() -> None:
-    """No rule stands in the record that is the same in all releases."""
+    """No field of the rules is equal in all releases."""
     assert set(load_table("kv_cache_rules", ValueHistory)) == {each.name for each in fields(KvRules)}
 
 
@@ -69,10 +69,10 @@ _LONG = Demand(max_model_len=131_072, batched_tokens=2048)
 @in_one_test(
     ("version", "layers", "demand", "available", "expected"),
     [
-        # What the logs of two starts print, within the rounding of their GiB.
+        # The logs of two launches, within the rounding of their GiB.
         ("0.19.0", _GPT_OSS, _LONG, 36.56 * GIB, ([12, 12], 393_216, 99_833, 798_656, 11.99)),
         ("0.19.0", _GEMMA_4, _LONG, 21.5 * GIB, ([5] * 6, 655_360, 35_225, 93_920, 6.96)),
-        # The same memory is called more tokens by a release that counts what requests need.
+        # Releases that count what requests need print more tokens for the same memory.
         ("0.20.2", _GPT_OSS, _LONG, 36.56 * GIB, ([12, 12], 393_216, 99_833, 1_571_054, 11.99)),
         # Asynchronous batches make a window dearer where the release counts them.
         (
@@ -102,7 +102,7 @@ _LONG = Demand(max_model_len=131_072, batched_tokens=2048)
             10 * GIB,
             ([122], 1_253_184, 8568, 137_088, 1.05),
         ),
-        # Blocks of the same bytes were one kind, whatever their heads are.
+        # Blocks of equal bytes were one kind regardless of their heads.
         (
             "0.9.2",
             {replace(_FULL, heads=2, key_size=256): 25, replace(_FULL, heads=1, key_size=512): 5},
@@ -130,7 +130,7 @@ _LONG = Demand(max_model_len=131_072, batched_tokens=2048)
 def test_memory_becomes_blocks_tokens_and_requests(
     version: str, layers: dict[KvLayer, int], demand: Demand, available: float, expected: tuple[Any, ...]
 ) -> None:
-    """Groups, bytes of a block, blocks, printed tokens and concurrency are what the release makes of the layers."""
+    """Groups, bytes per block, blocks, printed tokens and concurrency match the release."""
     made = _pool(version, layers, demand=demand)
     blocks = made.blocks([int(available)])
     groups = [group.layers for group in made.groups]
@@ -175,10 +175,10 @@ def test_the_older_engine_counts_tokens(layers: dict[KvLayer, int], length: int,
         ("0.10.2", [{_SLIDING: 2, _FULL: 2}, {_FULL: 3, _SLIDING: 3}], [GIB, GIB], ((65_536, 98_304), 10_922)),
     ],
 )
-def test_every_rank_has_the_blocks_of_the_poorest(
+def test_every_rank_has_the_blocks_of_the_smallest(
     version: str, stages: list[dict[KvLayer, int]], available: list[int], expected: tuple[tuple[int, ...], int]
 ) -> None:
-    """Of pipeline stages each counts the pages of its own layers, and the smallest number of blocks holds for all."""
+    """Each pipeline stage counts its own layers; the smallest number of blocks applies to all."""
     made = _pool(version, *stages)
     assert (made.bytes_per_block, made.blocks(available)) == expected
 
@@ -198,10 +198,10 @@ def test_every_rank_has_the_blocks_of_the_poorest(
         ),
     ],
 )
-def test_layers_that_a_release_cannot_hold_are_refused(
+def test_layers_that_a_release_rejects_are_rejected(
     version: str, layers: dict[KvLayer, int], demand: Demand, reason: str
 ) -> None:
-    """Where the release ends with an error the reason is said instead of a number."""
+    """The release's error replaces the number."""
     with pytest.raises(kv_cache.KvRefusedError, match=reason):
         _pool(version, layers, demand=demand)
 
@@ -215,8 +215,8 @@ def test_layers_that_a_release_cannot_hold_are_refused(
         ([], rules("0.19.0")),
     ],
 )
-def test_what_was_not_derived_is_unknown(stages: list[dict[KvLayer, int]], by: KvRules) -> None:
-    """Layers whose handling was not read are no number and no refusal of the release's."""
+def test_underived_layouts_are_unknown(stages: list[dict[KvLayer, int]], by: KvRules) -> None:
+    """Layers whose handling was not read have neither a number nor an error."""
     with pytest.raises(kv_cache.KvUnknownError):
         pool(stages, _DEMAND, by)
 
@@ -224,7 +224,7 @@ def test_what_was_not_derived_is_unknown(stages: list[dict[KvLayer, int]], by: K
 @pytest.mark.parametrize(
     ("version", "available", "expected"),
     [
-        # 0.14 to 0.18 asked for the first group's blocks alone; 0.29 sets one block aside.
+        # 0.14 to 0.18 only needed the first group's blocks; 0.29 reserves one block.
         ("0.13.0", 12 * 32_768 * (137 + 256), (True, 4096)),
         ("0.18.1", 12 * 32_768 * 137, (True, 4096)),
         ("0.19.0", 12 * 32_768 * (137 + 256) - 1, (False, 4080)),
@@ -234,8 +234,8 @@ def test_what_was_not_derived_is_unknown(stages: list[dict[KvLayer, int]], by: K
         ("0.29.0", 0, (False, 0)),
     ],
 )
-def test_a_start_wants_room_for_one_request(version: str, available: int, expected: tuple[bool, int]) -> None:
-    """Whether the start's check passes, and the longest context that would pass, follow the release."""
+def test_a_launch_needs_room_for_one_request(version: str, available: int, expected: tuple[bool, int]) -> None:
+    """The startup check and the longest context that passes it follow the release."""
     made = _pool(version, _GPT_OSS)
     assert (made.fits([available]), made.longest_context([available])) == expected
 
@@ -265,7 +265,7 @@ def test_the_longest_context_is_the_last_that_fits(
 
 @pytest.mark.benchmark
 def test_a_plan_takes_microseconds() -> None:
-    """Groups, blocks, tokens, concurrency and the start's check of a 64-layer model take less than 200 microseconds."""
+    """All figures of a 64-layer model take less than 200 microseconds."""
 
     def plan(version: str) -> None:
         for _ in range(100):

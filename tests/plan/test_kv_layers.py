@@ -70,10 +70,10 @@ _STARTS = [
 
 
 @pytest.mark.parametrize(("model", "version", "asked", "batched", "expected"), [(*s[:4], s[4:]) for s in _STARTS])
-def test_recorded_starts_are_reproduced_from_the_configuration(
+def test_recorded_launches_are_reproduced_from_the_configuration(
     model: str, version: str, asked: CacheOptions, batched: int, expected: tuple[Any, ...]
 ) -> None:
-    """From a model's configuration and the logged GiB come the logged tokens, within their rounding."""
+    """A model's configuration and the logged GiB yield the logged tokens, within rounding."""
     gib, groups, size, tokens, concurrency = expected
     file = next(file for file in specs.load(spec_files.compile_specs).files if file.id == model)
     forms = kv_layers(shape(file.config, is_partial=file.is_partial), asked, version)
@@ -108,7 +108,7 @@ def test_recorded_starts_are_reproduced_from_the_configuration(
         (_CHUNKED, _8K, "0.19.0", [("chunked", 16, 65_536, 4)]),
         (replace(_FULL, kind="encoder"), _8K, "0.19.0", []),
         (replace(_FULL, shares_cache_of=1), _8K, "0.19.0", []),
-        # Latents: every rank holds all of them, in blocks as the backend of the card wants them.
+        # Latents: every rank has all of them, in blocks of the size that the GPU's backend needs.
         (_MLA, replace(_8K, tensor_parallel=8, capability=_AMPERE), "0.19.0", [("latent", 16, 18_432, 4)]),
         (_MLA, replace(_8K, capability=_HOPPER), "0.7.3", [("latent", 16, 20_480, 4)]),
         (_MLA, replace(_8K, capability=_HOPPER), "0.8.5", [("latent", 64, 73_728, 4)]),
@@ -131,10 +131,10 @@ def test_recorded_starts_are_reproduced_from_the_configuration(
         (_SPARSE, replace(_8K, capability=(12, 0)), "0.26.0", [("latent", 64, 41_984, 4), ("latent", 64, 8448, 4)]),
     ],
 )
-def test_a_layer_takes_the_form_of_its_release(
+def test_a_layer_has_the_form_of_its_release(
     mixer: Attention | Latent, asked: CacheOptions, version: str, expected: list[tuple[str, int, int, int]]
 ) -> None:
-    """Kind, block and bytes follow heads, ranks, dtype, card and release."""
+    """Kind, block and bytes follow heads, ranks, dtype, GPU and release."""
     forms = kv_layers(_shape((mixer, 4)), asked, version)
     assert (_seen(forms) if not forms.missing else forms.missing) == expected
 
@@ -160,7 +160,7 @@ _QWEN, _NEMOTRON, _KIMI = ((_GDN, 3), (_WIDE, 1)), ((_MAMBA2, 3), (_FULL, 1)), (
         # FlashInfer's linear attention keeps states at multiples of 64 tokens.
         (_QWEN, "0.33.0", {"capability": _HOPPER}, (832, "align", 832, 3_207_168)),
         (_QWEN, "0.33.0", {"capability": _AMPERE}, (784, "align", 784, 3_207_168)),
-        # The given block is kept where it is large enough; later releases take a multiple of it.
+        # A sufficiently large block size is kept; later releases use a multiple of it.
         (_QWEN, "0.19.1", {"block_tokens": 1024}, (1024, "none", 8192, 3_207_168)),
         (_QWEN, "0.19.1", {"block_tokens": 128}, (784, "none", 8192, 3_207_168)),
         (_QWEN, "0.20.2", {"block_tokens": 128}, (896, "none", 8192, 3_207_168)),
@@ -175,10 +175,10 @@ _QWEN, _NEMOTRON, _KIMI = ((_GDN, 3), (_WIDE, 1)), ((_MAMBA2, 3), (_FULL, 1)), (
         (_KIMI, "0.27.1", {"capability": _HOPPER}, (1920, "none", 8192, 2_170_880)),
     ],
 )
-def test_states_and_attention_get_pages_of_one_size(
+def test_states_and_attention_have_pages_of_one_size(
     layers: tuple[Any, ...], version: str, changed: dict[str, Any], expected: tuple[int, str, int, int]
 ) -> None:
-    """The block of attention, what is kept of states, and their tokens and bytes are the release's."""
+    """Attention block, kept states, tokens and bytes match the release."""
     forms = kv_layers(_shape(*layers), replace(_8K, **changed), version)
     assert forms.missing == ()
     kept = next(form for form in forms.stages[0] if form.kind is Kind.STATE)
@@ -210,7 +210,7 @@ def test_some_states_are_kept_while_a_prompt_is_read(
     [
         (Recurrent("mamba1", conv_kernel=4, inner=8192, state=16), 2, "0.19.0", 155_648),
         (_MAMBA2, 1, "0.19.0", 1_085_440),
-        # Groups that do not divide are held by every rank.
+        # Groups that do not divide are replicated on every rank.
         (replace(_MAMBA2, groups=2), 4, "0.19.0", 269_824),
         (Recurrent("short_conv", conv_kernel=3, inner=2048), 2, "0.19.0", 4096),
         (Recurrent("linear", heads=64, head_dim=96), 2, "0.19.0", 589_824),
@@ -241,17 +241,17 @@ def test_a_state_has_the_bytes_that_vllm_computes(mixer: Recurrent, ranks: int, 
         (((_FULL, 2),), {}, replace(_8K, stage_layers=(2, 2)), "0.19.0", "stages have 4 layers"),
     ],
 )
-def test_what_is_not_known_is_named(
+def test_missing_facts_are_named(
     layers: tuple[Any, ...], more: dict[str, Any], asked: CacheOptions, version: str, missing: str
 ) -> None:
-    """There are no layers where one is not known, and the answer says what is missing."""
+    """One unknown layer leaves all unknown, and the answer names the missing fact."""
     forms = kv_layers(_shape(*layers, **more), asked, version)
     assert (forms.stages, len(forms.missing)) == ((), 1)
     assert missing in forms.missing[0]
 
 
-def test_fields_that_only_weights_need_may_be_missing() -> None:
-    """A configuration that does not say whether embeddings are tied has a cache that is known."""
+def test_fields_that_only_weights_need_may_be_absent() -> None:
+    """The cache can be planned even if the file does not say whether embeddings are tied."""
     forms = kv_layers(_shape((_FULL, 2), missing=("tie_word_embeddings",)), _8K, "0.19.0")
     assert _seen(forms) == [("full", 16, 65_536, 2)]
 
@@ -266,14 +266,14 @@ def test_fields_that_only_weights_need_may_be_missing() -> None:
     ],
 )
 def test_a_checkpoint_may_decide_the_dtype(method: str, version: str, page: int) -> None:
-    """Where nothing is said a checkpoint with an 8-bit cache has one, in the releases that read it."""
+    """A checkpoint with an 8-bit cache sets it by default, in the releases that read it."""
     quantized = _shape((_FULL, 2), quantization=Quantization(method, kv_cache="fp8"))
     assert _seen(kv_layers(quantized, _8K, version)) == [("full", 16, page, 2)]
 
 
 @pytest.mark.parametrize(("version", "expected"), [("0.9.2", True), ("0.12.0", False), ("0.14.1", True)])
-def test_chunks_switch_the_hybrid_manager_off_in_some_releases(version: str, expected: bool) -> None:  # noqa: FBT001
-    """Attention over chunks is held whole from 0.10 to 0.13."""
+def test_chunks_disable_the_hybrid_manager_in_some_releases(version: str, expected: bool) -> None:  # noqa: FBT001
+    """Attention over chunks keeps all tokens from 0.10 to 0.13."""
     assert kv_layers(_shape((_FULL, 1), (_CHUNKED, 3)), _8K, version).mixes_groups is expected
 
 
@@ -290,7 +290,7 @@ def test_chunks_switch_the_hybrid_manager_off_in_some_releases(version: str, exp
 def test_layers_are_split_as_the_release_splits_them(
     layers: int, stages: int, version: str, expected: tuple[int, ...]
 ) -> None:
-    """What is left over goes to the last stage in old releases, to the middle ones in later ones."""
+    """Extra layers go to the last stage in old releases, to the middle ones in later ones."""
     assert split(layers, Ranks(pipeline=stages), options.version_key(version)) == expected
 
 
@@ -305,6 +305,6 @@ def test_each_stage_has_its_own_layers_and_the_last_one_the_draft() -> None:
 
 
 def test_every_rule_is_changed_by_some_release() -> None:
-    """No rule stands in the record that is the same in all releases, but for one that later releases go back to."""
+    """No field of the rules is equal in all releases, except one that was reverted."""
     changed = set(load_table("kv_layer_rules", ValueHistory))
     assert {each.name for each in fields(module.LayerRules)} - changed == {"state_align"}

@@ -1,4 +1,4 @@
-"""The ways to use the cards that there are: what is legal, what fits, and which comes first."""
+"""Layouts of the given GPUs: which are valid, which fit, and their order."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def model(name: str) -> PlannedModel:
 
 
 def cards(said: str) -> tuple[Device, ...]:
-    """Cards as a request names them."""
+    """GPUs in the form of a request."""
     found = []
     for card in shelf().gpus(said):
         gpu, total = card.gpu, card.gpu.total
@@ -96,8 +96,8 @@ def key(release: str) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 6, 8, 12])
-def test_every_split_of_the_cards_is_considered_once(count: int) -> None:
-    """Each ordered product of TP, PP and DP up to the number of cards, with as many copies as there is room for."""
+def test_every_split_of_the_gpus_is_considered_once(count: int) -> None:
+    """Each ordered product of TP, PP and DP up to the number of GPUs, with its replicas."""
     found = candidates(count)
     sizes = [(split.tensor, split.pipeline, split.data) for split in found]
     wanted = {
@@ -149,8 +149,8 @@ REFUSED = [
 
 
 @in_one_test(("name", "ranks", "release", "said"), REFUSED)
-def test_what_a_release_refuses_is_said_with_the_reason(name: str, ranks: Ranks, release: str, said: str) -> None:
-    """A split that vLLM's own sources refuse is not legal, and the sentence names what does not divide."""
+def test_a_rejected_split_has_a_reason(name: str, ranks: Ranks, release: str, said: str) -> None:
+    """A split that vLLM's sources reject is invalid, and the reason names what does not divide."""
     found = illegal(model(name), ranks, key(release))
     assert any(said in sentence for sentence in found), found
 
@@ -172,18 +172,18 @@ STARTED = [
 
 
 @pytest.mark.parametrize(("name", "ranks", "release"), STARTED)
-def test_what_a_release_starts_is_legal(name: str, ranks: Ranks, release: str) -> None:
-    """What no source refuses is legal: heads that are repeated, stages of unequal length, experts kept whole."""
+def test_an_accepted_split_is_valid(name: str, ranks: Ranks, release: str) -> None:
+    """Repeated heads, stages of unequal length and whole experts are valid."""
     assert illegal(model(name), ranks, key(release)) == ()
 
 
-def test_an_encoder_that_is_not_loaded_refuses_nothing() -> None:
-    """With every modality limited to none the tower's heads do not matter."""
+def test_an_encoder_that_is_not_loaded_limits_no_split() -> None:
+    """With every modality limited to 0, the tower's heads do not matter."""
     assert illegal(model(PHONE), Ranks(8), (0, 16, 0), encoder_off=True) == ()
 
 
-def test_too_few_cards_are_said() -> None:
-    """A split that takes more cards than are given is refused in numbers."""
+def test_too_few_gpus_are_reported() -> None:
+    """The message has both numbers."""
     assert illegal(model(PHONE), Ranks(4), (0, 16, 0), cards("2xRTX3090")) == ("needs 4 GPUs, 2 available",)
 
 
@@ -194,8 +194,8 @@ _DIVISIBLE = {
 
 
 @pytest.mark.parametrize("release", ["0.8.5", "0.16.0", "0.33.0"])
-def test_no_way_is_offered_that_the_linter_refuses(release: str) -> None:
-    """For every model of the catalog whose shape is known: what the linter calls not divisible is not legal here."""
+def test_no_layout_fails_the_linter(release: str) -> None:
+    """For every catalog model with known layers, sizes that the linter rejects are invalid."""
     seen = 0
     for file in shelf().files:
         asked = model(file.id)
@@ -209,16 +209,16 @@ def test_no_way_is_offered_that_the_linter_refuses(release: str) -> None:
     assert seen > 100
 
 
-def test_cards_of_one_kind_and_host_stay_together() -> None:
-    """Groups are of one kind and host where there are enough such cards, whatever the order in which they are given."""
+def test_gpus_of_one_kind_and_host_stay_together() -> None:
+    """In any order of the GPUs, if a kind and host has enough of them."""
     mixed = cards("RTX3090@a,RTX4090@a,RTX3090@a,RTX4090@a,2xRTX3090@b")
     assert placed(mixed, CopySplit(3, 2, 1, 1)) == ((0, 2), (1, 3), (4, 5))
     assert placed(mixed, CopySplit(1, 2, 3, 1)) == ((0, 2, 1, 3, 4, 5),)
     assert placed(cards("3xA100-80GB@a,3xA100-80GB@b"), CopySplit(1, 2, 3, 1)) == ((0, 1, 2, 5, 3, 4),)
 
 
-def test_eight_3090s_share_a_9b_model_by_pairs() -> None:
-    """Four servers of two cards: one card is too small, and more than two talk over PCIe."""
+def test_eight_3090s_serve_a_9b_model_in_pairs() -> None:
+    """One GPU is too small, and more than two communicate over PCIe."""
     found = judged(PHONE, "8xRTX3090", given=PHONE_OPTIONS)
     best = found[0]
     assert (best.replicas, best.ranks.tensor, best.ranks.pipeline, best.ranks.data) == (4, 2, 1, 1)
@@ -236,8 +236,8 @@ def test_eight_3090s_share_a_9b_model_by_pairs() -> None:
     assert sum(len(way.places) == way.replicas for way in found) == len(found)
 
 
-def test_a_model_that_fits_one_card_may_still_be_split_for_its_cache() -> None:
-    """Both ways are there, with the cache that the weights' copies cost; servers of one card have no traffic."""
+def test_a_model_that_fits_one_gpu_may_be_split_for_its_cache() -> None:
+    """Both layouts are listed with the cost of replicated weights; single GPUs have no traffic."""
     given = {**PHONE_OPTIONS, "limit_mm_per_prompt": {"image": 10, "video": 0}, "gpu_memory_utilization": 0.95}
     found = judged(PHONE, "8xRTX3090", given=given)
     single, pairs = named(found, "8 x 1 GPU"), named(found, "4 x TP 2")
@@ -251,8 +251,8 @@ def test_a_model_that_fits_one_card_may_still_be_split_for_its_cache() -> None:
     assert any("instead of 8 times" in said for said in pairs.reasons)
 
 
-def test_the_order_is_that_of_the_key_and_the_illegal_come_last() -> None:
-    """The tuple that `LayoutChoice.rank` documents decides; nothing that is refused stands before what is legal."""
+def test_layouts_are_sorted_by_rank_and_invalid_ones_are_last() -> None:
+    """By the tuple that `LayoutChoice.rank` documents."""
     found = judged("Qwen/Qwen2.5-7B-Instruct", "8xRTX4090", given={"max_model_len": 8192})
     assert [way.rank for way in found] == sorted(way.rank for way in found)
     legal = [way.legal for way in found]
@@ -261,16 +261,16 @@ def test_the_order_is_that_of_the_key_and_the_illegal_come_last() -> None:
     assert all(way.budget is not None for way in found if way.legal)
 
 
-def test_requests_that_may_not_run_do_not_count() -> None:
-    """More cache than `max_num_seqs` lets run is no reason to let cards talk."""
+def test_requests_above_the_limit_do_not_count() -> None:
+    """More cache than `max_num_seqs` needs does not justify communication."""
     given = {"max_model_len": 1024, "max_num_seqs": 16}
     best = judged("Qwen/Qwen2.5-7B-Instruct", "8xRTX4090", given=given)[0]
     assert best.name == "8 x 1 GPU"
     assert best.useful == 8 * 16
 
 
-def test_few_cards_that_suffice_are_shown() -> None:
-    """Where one copy fits a part of the cards, a way says so and how many stay idle."""
+def test_a_layout_on_fewer_gpus_is_listed() -> None:
+    """If a replica fits on some of the GPUs, the number of idle ones is printed."""
     few = judged("Qwen/Qwen2.5-7B-Instruct", "8xRTX4090", given={"max_model_len": 8192})
     way = named(few, "1 x 1 GPU")
     assert way.idle == 7
@@ -278,8 +278,8 @@ def test_few_cards_that_suffice_are_shown() -> None:
     assert way.rank > few[0].rank
 
 
-def test_cards_stay_idle_only_where_no_way_uses_all() -> None:
-    """Of three cards two hold a model of two wide layers: three stages are too many, three ranks divide no heads."""
+def test_gpus_stay_idle_only_if_no_layout_uses_all() -> None:
+    """A model of two wide layers uses two of three GPUs: three stages or ranks are impossible."""
     config = {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -310,8 +310,8 @@ def test_cards_stay_idle_only_where_no_way_uses_all() -> None:
     assert all(way.fits is False for way in found if not way.idle)
 
 
-def test_stages_of_unequal_cards_get_layers_by_memory() -> None:
-    """Of 64 layers the larger card has most: even stages do not fit the smaller one."""
+def test_stages_of_unequal_gpus_have_layers_by_memory() -> None:
+    """Of 64 layers the larger GPU has most; even stages do not fit the smaller one."""
     found = judged("Qwen/Qwen3-32B", "RTX3090,A100-80GB", given={"max_model_len": 8192})
     way = named(found, "1 x PP 2")
     parts = way.ranks.partition
@@ -326,16 +326,16 @@ def test_stages_of_unequal_cards_get_layers_by_memory() -> None:
     assert found[0] is way
 
 
-def test_stages_that_the_environment_gives_bind_every_way() -> None:
-    """With VLLM_PP_LAYER_PARTITION set only ways with so many stages start (distributed/utils.py, 0.16.0 :118)."""
+def test_stages_set_in_the_environment_limit_every_layout() -> None:
+    """VLLM_PP_LAYER_PARTITION fixes the number of stages (distributed/utils.py, 0.16.0 :118)."""
     found = judged("Qwen/Qwen3-32B", "2xA100-80GB-SXM", given={"max_model_len": 8192}, like=Ranks(partition=(20, 44)))
     assert [way.name for way in found if way.legal] == ["1 x PP 2"]
     assert found[0].ranks.partition == (20, 44)
     assert all("VLLM_PP_LAYER_PARTITION=20,44" in way.why_not[0] for way in found[1:])
 
 
-def test_copies_on_different_cards_each_have_their_own_budget() -> None:
-    """What all copies hold is the sum over cards that differ; the copy that is shown is the poorest."""
+def test_replicas_on_different_gpus_have_their_own_budgets() -> None:
+    """Their capacities are summed; the replica that is shown is the smallest."""
     given = {"max_model_len": 8192}
     found = named(judged("Qwen/Qwen2.5-1.5B-Instruct", "RTX3090,H100-80GB-SXM", "0.19.0", given), "2 x 1 GPU")
     each = [
@@ -348,7 +348,7 @@ def test_copies_on_different_cards_each_have_their_own_budget() -> None:
 
 
 def test_tensor_parallelism_stays_within_a_host() -> None:
-    """With two hosts the ways that split every layer over both come after those that do not."""
+    """Layouts that split every layer over two hosts come last."""
     found = judged("Qwen/Qwen3-32B", "2xA100-80GB-SXM@a,2xA100-80GB-SXM@b", given={"max_model_len": 8192})
     four = named(found, "1 x TP 4")
     assert four.slow == 2
@@ -367,8 +367,8 @@ def test_releases_without_nnodes_need_ray() -> None:
     assert any("a Ray cluster" in said for said in named(found, "1 x PP 2").reasons)
 
 
-def test_nvlink_makes_more_than_two_cards_no_drawback() -> None:
-    """The same split is slow over PCIe and not over NVLink; over what is not known it is said to be unknown."""
+def test_nvlink_makes_groups_of_more_than_two_gpus_fast() -> None:
+    """The same split is slow over PCIe, and unknown over an unknown interconnect."""
     slow = {
         said: named(judged("Qwen/Qwen3-32B", f"4x{said}", given={"max_model_len": 8192}), "1 x TP 4")
         for said in ("A100-80GB-PCIe", "A100-80GB-SXM", "A100-80GB")
@@ -377,8 +377,8 @@ def test_nvlink_makes_more_than_two_cards_no_drawback() -> None:
     assert any("unknown" in said for said in slow["A100-80GB"].reasons)
 
 
-def test_data_parallelism_without_experts_is_no_better_than_servers() -> None:
-    """It is offered, named as what it is, behind the same servers."""
+def test_data_parallelism_without_experts_ranks_after_separate_servers() -> None:
+    """It is listed and described, after the same number of servers."""
     found = judged("Qwen/Qwen2.5-7B-Instruct", "2xRTX4090", given={"max_model_len": 8192})
     twin, servers = named(found, "1 x DP 2"), named(found, "2 x 1 GPU")
     assert twin.is_twin
@@ -387,8 +387,8 @@ def test_data_parallelism_without_experts_is_no_better_than_servers() -> None:
     assert any("the same as separate servers" in said for said in twin.reasons)
 
 
-def test_a_latent_cache_lies_on_every_rank() -> None:
-    """Data parallelism holds more requests of a model with latent attention than tensor parallelism does."""
+def test_a_latent_cache_is_replicated_on_every_rank() -> None:
+    """With latent attention, data parallelism serves more requests than tensor parallelism."""
     found = judged("deepseek-ai/DeepSeek-V3", "8xH200", "0.19.0", {"max_model_len": 32768})
     tensor, data = named(found, "1 x TP 8"), named(found, "1 x TP 2 DP 4")
     assert tensor.concurrency_total
@@ -401,8 +401,8 @@ def test_a_latent_cache_lies_on_every_rank() -> None:
     assert not _said(named(small, "2 x 1 GPU"), "latent cache")
 
 
-def test_a_way_that_does_not_fit_says_first_what_decides() -> None:
-    """One that fits says nothing of limits."""
+def test_a_layout_that_does_not_fit_names_its_limit_first() -> None:
+    """One that fits names no limits."""
     found = judged("Qwen/Qwen2.5-32B-Instruct", "4xRTX4090", given={"max_model_len": 8192})
     single, whole = named(found, "4 x 1 GPU"), named(found, "1 x TP 4")
     assert (single.fits, whole.fits) == (False, True)
@@ -410,8 +410,8 @@ def test_a_way_that_does_not_fit_says_first_what_decides() -> None:
     assert single.reasons[0] == single.budget.limits[0]
 
 
-def test_a_context_that_is_asked_for_is_what_counts() -> None:
-    """Requests are counted at the context asked for; one beyond `max_model_len` is not served."""
+def test_the_requested_context_counts() -> None:
+    """Concurrency is counted at this context; one beyond `max_model_len` is not served."""
     given = {"max_model_len": 8192}
     short = judged("Qwen/Qwen2.5-7B-Instruct", "RTX4090", given=given, context=4096)[0]
     whole = judged("Qwen/Qwen2.5-7B-Instruct", "RTX4090", given=given)[0]
@@ -419,8 +419,8 @@ def test_a_context_that_is_asked_for_is_what_counts() -> None:
     assert judged("Qwen/Qwen2.5-7B-Instruct", "RTX4090", given=given, context=16384)[0].serves is False
 
 
-def test_speed_is_bounded_by_what_a_token_reads() -> None:
-    """Of Qwen2.5-7B each token reads 28 layers, the head and the cache of its 4 key-value heads, at 1,008 GB/s."""
+def test_speed_is_bounded_by_the_bytes_per_token() -> None:
+    """Qwen2.5-7B reads 28 layers, the head and the cache of 4 KV heads at 1,008 GB/s."""
     way = judged("Qwen/Qwen2.5-7B-Instruct", "RTX4090", given={"max_model_len": 8192})[0]
     layer = 2 * 3584 * 3584 + 2 * 512 * 3584 + 3 * 3584 * 18944
     weights = 2 * (28 * layer + 152_064 * 3584)
@@ -443,15 +443,15 @@ def test_of_a_mixture_only_the_experts_that_run_are_read() -> None:
 
 
 def test_speed_is_not_guessed_without_a_bandwidth() -> None:
-    """A card whose bandwidth no source gives has no bound."""
+    """A GPU with an unknown bandwidth has no bound."""
     device = Device("a card", cards("RTX4090")[0].total, capability=(8, 9), interconnect="pcie")
     made = start("Qwen/Qwen2.5-7B-Instruct", "0.16.0", {"max_model_len": 8192}, cards("RTX4090")[0])
     asked = model("Qwen/Qwen2.5-7B-Instruct")
     assert layouts.speed(asked, budget(asked, made, [device]), 8192) is None
 
 
-def test_what_is_not_known_is_neither_fit_nor_refused() -> None:
-    """A card of unknown memory leaves every legal way open and names what is missing."""
+def test_an_unknown_layout_neither_fits_nor_fails() -> None:
+    """Unknown GPU memory leaves every valid layout open and is named."""
     device = Device("a card", None, "unknown: how much of it the driver reserves", capability=(8, 9))
     made = start("Qwen/Qwen2.5-7B-Instruct", "0.16.0", {"max_model_len": 8192}, cards("RTX4090")[0])
     found = ways(model("Qwen/Qwen2.5-7B-Instruct"), lambda *_: made, [device])
@@ -461,14 +461,14 @@ def test_what_is_not_known_is_neither_fit_nor_refused() -> None:
     assert any("unknown" in said for said in found[0].reasons)
 
 
-# ---- what a release refuses, one reason at a time
+# ---- what a release rejects, one reason at a time
 
 
 _FULL = Attention("full", heads=12, kv_heads=4, head_dim=8, value_dim=8)
 
 
 def _told(*layers: Layer, **more: Any) -> PlannedModel:
-    """A model of these layers; each is there once."""
+    """A model with one of each of these layers."""
     named = {"architecture": "LlamaForCausalLM", "model_type": "llama", "text_type": "llama", "dtype": "bfloat16"}
     sizes = {"hidden_size": 64, "vocabulary_size": 1000, "kinds": layers, "pattern": tuple(range(len(layers)))}
     return PlannedModel("made up", {}, Shape(**{**named, **sizes, **more}))
@@ -485,7 +485,7 @@ def _saved(method: str, form: Format, **more: Any) -> dict[str, Any]:
 _WIDE = "the feed-forward width"
 _GROUPS, _BLOCKS = Format(4, group=16), Format(8, strategy="block", block=(16, 16), is_float=True)
 _SPLITS = [
-    # model, ranks, release, what is refused
+    # model, ranks, release, what is rejected
     (_told(Layer(_FULL, None)), Ranks(1), "0.16.0", ()),
     (_told(Layer(_FULL, None)), Ranks(12), "0.16.0", ("the vocabulary's 1,024 padded rows cannot be split over 12",)),
     (_told(Layer(_FULL, None)), Ranks(4), "0.16.0", ()),
@@ -606,17 +606,17 @@ _SPLITS = [
 
 
 @in_one_test(("told", "ranks", "release", "refused"), _SPLITS)
-def test_each_size_is_held_against_the_ranks(
+def test_each_size_is_compared_with_the_ranks(
     told: PlannedModel, ranks: Ranks, release: str, refused: tuple[str, ...]
 ) -> None:
-    """What divides is legal; what does not is refused for that one reason, with its numbers."""
+    """A divisible size is valid; any other is rejected for this one reason, with its numbers."""
     found = illegal(told, ranks, key(release))
     assert len(found) == len(refused), found
     assert all(part in said for part, said in zip(refused, found, strict=True)), found
 
 
-def test_a_reason_is_told_once_and_cards_that_suffice_are_none() -> None:
-    """Layers that are alike are refused in one sentence; as many cards as the split takes are enough."""
+def test_a_reason_is_given_once_and_only_for_missing_gpus() -> None:
+    """Equal layers share one sentence; the exact number of GPUs is enough."""
     told = _told(Layer(_FULL, Dense(50)), Layer(_FULL, Dense(50), norms=1))
     assert illegal(told, Ranks(4), (0, 16, 0)) == ("the feed-forward width 50 cannot be split over 4 ranks",)
     four = cards("4xRTX3090")
@@ -627,16 +627,16 @@ def test_a_reason_is_told_once_and_cards_that_suffice_are_none() -> None:
 # ---- the order
 
 
-def test_splits_are_listed_in_the_order_of_their_size() -> None:
-    """Those that use all cards first, then by the cards of a copy, the stages and the data ranks."""
+def test_splits_are_listed_by_size() -> None:
+    """Splits that use all GPUs first, then by GPUs per replica, stages and data ranks."""
     assert [split[:4] for split in candidates(4)] == [
         (4, 1, 1, 1), (2, 2, 1, 1), (2, 1, 1, 2), (2, 1, 2, 1), (1, 4, 1, 1), (1, 2, 1, 2), (1, 1, 1, 4),
         (1, 2, 2, 1), (1, 1, 2, 2), (1, 1, 4, 1), (1, 3, 1, 1), (1, 1, 1, 3), (1, 1, 3, 1),
     ]  # fmt: skip
 
 
-def test_cards_that_read_a_prompt_together_are_split_as_one() -> None:
-    """Of seven cards in groups of three there are two, and one card stays idle."""
+def test_gpus_of_a_prefill_context_group_are_split_as_one() -> None:
+    """Seven GPUs form two groups of three, and one GPU stays idle."""
     found = candidates(7, 3)
     assert [(split.replicas, split.tensor, split.pipeline, split.data) for split in found] == [
         (2, 1, 1, 1), (1, 2, 1, 1), (1, 1, 1, 2), (1, 1, 2, 1),
@@ -667,7 +667,7 @@ def _single() -> LayoutChoice:
 
 
 def _made(**more: Any) -> LayoutChoice:
-    """A way that fits, with some of what it is judged by changed."""
+    """A layout that fits, with some of its figures changed."""
     one = _single()
     assert one.budget is not None
     ranks = replace(one.ranks, **{name: more.pop(name) for name in ("tensor", "pipeline", "data") if name in more})
@@ -683,8 +683,8 @@ _CRITERIA: list[tuple[str, Any, Any]] = [
 
 
 @in_one_test("place", range(len(_CRITERIA)))
-def test_what_comes_first_in_the_order_outweighs_all_that_follows(place: int) -> None:
-    """A way that is better in one point goes before one that is better in every later one."""
+def test_earlier_criteria_outweigh_all_later_ones(place: int) -> None:
+    """A layout that is better in one criterion precedes one that is better in all later ones."""
     name, good, bad = _CRITERIA[place]
     later = [each for each in _CRITERIA[place + 1 :] if each[0] != name]
     best = {each[0]: each[1] for each in reversed(later)}
@@ -692,12 +692,12 @@ def test_what_comes_first_in_the_order_outweighs_all_that_follows(place: int) ->
     assert _made(**worst, **{name: good}).rank < _made(**best, **{name: bad}).rank
 
 
-def test_a_hundredth_of_a_request_is_no_difference() -> None:
-    """Rounding decides nothing: the smaller groups do."""
+def test_a_hundredth_of_a_request_is_not_a_difference() -> None:
+    """The smaller groups decide instead."""
     assert _made(useful=2.001, tensor=2).rank > _made(useful=2.0, tensor=1).rank
 
 
-# ---- what is said of a way
+# ---- sentences about a layout
 
 
 def _said(way: LayoutChoice, *words: str) -> str:
@@ -705,7 +705,7 @@ def _said(way: LayoutChoice, *words: str) -> str:
 
 
 def _over(joins: str | None, count: int, *, hosts: int = 1, name: str = "Qwen/Qwen2.5-7B-Instruct") -> LayoutChoice:
-    """One copy on so many cards, joined so, as one tensor-parallel group."""
+    """One replica on this many GPUs, as one tensor-parallel group."""
     devices = [
         replace(device, interconnect=joins, node=f"host{place * hosts // count}" if hosts > 1 else None)
         for place, device in enumerate(cards(f"{count}xA100-80GB-SXM"))
@@ -745,16 +745,16 @@ def _over(joins: str | None, count: int, *, hosts: int = 1, name: str = "Qwen/Qw
         (None, 4, 0, "unknown interconnect: over PCIe an all-reduce in every layer is slow for more than two GPUs"),
     ],
 )
-def test_what_joins_the_cards_is_said(joins: str | None, count: int, slow: int, said: str) -> None:
-    """Between two cards PCIe is fast enough; a bridge joins pairs; of what is not known nothing is claimed."""
+def test_the_interconnect_is_described(joins: str | None, count: int, slow: int, said: str) -> None:
+    """PCIe is enough for two GPUs, a bridge joins pairs, and an unknown one is not assessed."""
     way = _over(joins, count)
     assert way.slow == slow
     assert _said(way, "all-reduce") == said
     assert not _said(way, "one group")
 
 
-def test_traffic_across_hosts_is_the_slowest() -> None:
-    """Whatever joins the cards of a host, the network between them decides."""
+def test_traffic_between_hosts_is_the_slowest() -> None:
+    """The network between hosts decides, whatever joins their GPUs."""
     way = _over("nvlink", 4, hosts=2)
     assert way.slow == 2
     across = "tensor parallelism across hosts: an all-reduce in every layer waits for the network between them"
@@ -762,8 +762,8 @@ def test_traffic_across_hosts_is_the_slowest() -> None:
     assert _said(way, "a server on") == "a server on 2 hosts (host0, host1) needs --nnodes, or Ray"
 
 
-def test_unequal_cards_of_one_group_are_named() -> None:
-    """The smallest decides for all of a group; groups of equal cards say nothing."""
+def test_unequal_gpus_of_one_group_are_named() -> None:
+    """The smallest decides for the group; groups of equal GPUs have no note."""
     given = {"max_model_len": 8192}
     found = judged("Qwen/Qwen2.5-7B-Instruct", "RTX3090,RTX4090", given=given)
     assert _said(named(found, "1 x TP 2"), "one group") == (
@@ -776,7 +776,7 @@ def test_unequal_cards_of_one_group_are_named() -> None:
     assert not _said(alike, "a server on")
 
 
-def test_stages_of_one_host_and_of_two_are_told_apart() -> None:
+def test_stages_on_one_host_and_on_two_are_distinguished() -> None:
     """Hidden states are little for PCIe, and the usual way over Ethernet."""
     given = {"max_model_len": 8192}
     one, two = (
@@ -799,8 +799,8 @@ def test_heads_that_are_repeated_are_counted() -> None:
     assert not _said(named(found, "4 x 1 GPU"), "key-value")
 
 
-def test_an_encoder_that_no_item_reaches_divides_nothing() -> None:
-    """With every modality limited to none, or text alone asked for, its twelve heads refuse no eight ranks."""
+def test_an_unused_encoder_limits_no_split() -> None:
+    """Its twelve heads allow eight ranks if modalities are limited to 0, or with text only."""
     for given, is_legal in (
         ({"limit_mm_per_prompt": {"image": 0, "video": 0}}, True),
         ({"limit_mm_per_prompt": {"image": 0, "video": 1}}, False),
@@ -812,7 +812,7 @@ def test_an_encoder_that_no_item_reaches_divides_nothing() -> None:
 
 
 def test_experts_are_exchanged_between_the_ranks_of_all_copies() -> None:
-    """Two data ranks of a mixture share its experts: an all-to-all, slow over PCIe beyond two cards."""
+    """Two data ranks share the experts: an all-to-all, slow over PCIe beyond two GPUs."""
     found = judged("Qwen/Qwen3-30B-A3B", "4xA100-80GB-PCIe", given={"max_model_len": 8192})
     two, four = named(found, "2 x DP 2"), named(found, "1 x TP 2 DP 2")
     assert (two.slow, four.slow) == (0, 1)
@@ -844,8 +844,8 @@ def test_requests_are_counted_by_blocks_as_the_release_counts_them() -> None:
         assert pool.concurrency(100, length) == pytest.approx(wanted)
 
 
-def test_only_so_many_requests_are_useful_as_may_run() -> None:
-    """The cache of one 24 GB card holds more than two requests of 1,024 tokens; `max_num_seqs` lets two run."""
+def test_concurrency_is_limited_by_max_num_seqs() -> None:
+    """A 24 GB GPU has cache for more than two requests of 1,024 tokens, but only two may run."""
     way = judged("Qwen/Qwen2.5-7B-Instruct", "RTX4090", given={"max_model_len": 1024, "max_num_seqs": 2})[0]
     assert way.useful == 2
     assert (way.concurrency_total or 0) > 2
@@ -856,8 +856,8 @@ def test_only_so_many_requests_are_useful_as_may_run() -> None:
     assert data.concurrency_total == pytest.approx(2 * (way.concurrency_total or 0))
 
 
-def test_a_context_is_served_surely_perhaps_or_not() -> None:
-    """By the careful side, by the expected one, by neither; beyond `max_model_len` it is refused."""
+def test_a_context_is_served_certainly_possibly_or_not() -> None:
+    """In the conservative case, the expected case or neither; never beyond `max_model_len`."""
     made = _single().budget
     assert made is not None
     low, expected, high = made.longest or (0, 0, 0)
@@ -880,13 +880,13 @@ def test_a_context_is_served_surely_perhaps_or_not() -> None:
         (8, (3, 1), (6, 2)),
     ],
 )
-def test_layers_are_shared_by_memory(layers: int, room: tuple[int, ...], parts: tuple[int, ...]) -> None:
-    """In proportion; what is left over goes to the stage that is owed most: of 64 x 24 / 104 = 14.77 the 15th."""
+def test_layers_are_distributed_by_memory(layers: int, room: tuple[int, ...], parts: tuple[int, ...]) -> None:
+    """The remainder goes to the stage with the largest fraction: 64 x 24 / 104 = 14.77 gives 15."""
     assert layouts._shared(layers, room) == parts
 
 
-def test_stages_are_as_large_as_their_smallest_card() -> None:
-    """Of a group the card with least memory; of one that is not known nothing."""
+def test_stages_are_as_large_as_their_smallest_gpu() -> None:
+    """The least memory in a group; an unknown GPU leaves it unknown."""
     mixed = cards("RTX3090,A100-80GB-SXM,A100-80GB-SXM,A100-80GB-SXM")
     least, most = (device.total.expected if device.total else 0 for device in mixed[:2])
     assert layouts._room(Ranks(2, 2), mixed) == (least, most)
@@ -917,14 +917,14 @@ _LAYER: dict[str, Any] = {"kind": Kind.FULL, "block_tokens": 16, "heads": 2, "ke
         (KvLayer(Kind.STATE, 1, state_bytes=777), 1000, None, 777),
     ],
 )
-def test_a_token_reads_what_its_attention_looks_at(layer: KvLayer, context: int, topk: int | None, read: int) -> None:
-    """The context, at most a window, a chunk or what an indexer chooses; a state once, whatever the context."""
+def test_a_token_reads_what_its_attention_covers(layer: KvLayer, context: int, topk: int | None, read: int) -> None:
+    """The context, limited by a window, a chunk or an indexer; a state once."""
     assert layouts._kv_read({layer: 3}, context, topk) == 3 * read
     assert layouts._kv_read({layer: 1, KvLayer(Kind.STATE, 2, state_bytes=5): 2}, context, topk) == read + 10
 
 
-def test_speed_goes_stage_after_stage_and_by_the_slowest_card() -> None:
-    """Two stages read the halves one after the other: as fast as one card of the same bandwidth."""
+def test_stages_run_in_sequence_and_the_slowest_gpu_counts() -> None:
+    """Two stages read their halves in turn: as fast as one GPU of the same bandwidth."""
     given = {"max_model_len": 8192}
     one = judged("Qwen/Qwen2.5-7B-Instruct", "A100-80GB-SXM", given=given)[0].speed
     found = judged("Qwen/Qwen2.5-7B-Instruct", "2xA100-80GB-SXM", given=given)
@@ -956,13 +956,13 @@ def test_a_head_that_shares_the_embedding_reads_it() -> None:
     assert way.speed.tokens_per_s == pytest.approx(1008e9 / read, rel=0.002)
 
 
-def test_no_speed_is_told_of_drafted_tokens() -> None:
-    """How many are accepted is not known."""
+def test_no_speed_is_given_for_drafted_tokens() -> None:
+    """The acceptance rate is unknown."""
     given = {"max_model_len": 8192, "speculative_config": {"method": "ngram", "num_speculative_tokens": 2}}
     assert judged("Qwen/Qwen2.5-7B-Instruct", "RTX4090", given=given)[0].speed is None
 
 
-# ---- one beside the others
+# ---- comparisons
 
 
 _SLOW = "every token waits for a slow interconnect"
@@ -1009,10 +1009,8 @@ _STAGED = "each request passes through more stages in sequence"
         ({"concurrency_total": 20.0, "slow": 1}, {"concurrency_total": 0.0}, ""),
     ],
 )
-def test_another_way_says_what_it_has_more_of_and_at_what_price(
-    mine: dict[str, Any], theirs: dict[str, Any], said: str
-) -> None:
-    """Beyond a twentieth more or less; more requests only beside what they cost."""
+def test_another_layout_names_its_gain_and_its_price(mine: dict[str, Any], theirs: dict[str, Any], said: str) -> None:
+    """If they differ by more than 5 %; more requests only with their price."""
     best = _made(**{"useful": 0.0, **theirs})
     assert list(layouts._against(_made(**{"useful": 0.0, **mine}), best)) == ([said.format(best.name)] if said else [])
 
@@ -1047,10 +1045,10 @@ def test_another_way_says_what_it_has_more_of_and_at_what_price(
         ({"concurrency_total": 5.0}, {"concurrency_total": 5.0}, ["room for 5.0 requests of 8,192 tokens in total"]),
     ],
 )
-def test_the_best_way_says_what_it_holds_and_why_one_card_is_not_it(
+def test_the_best_layout_is_compared_with_single_gpus(
     best: dict[str, Any], single: dict[str, Any] | None, said: list[str]
 ) -> None:
-    """Requests in all, and beside servers of one card what the weights' copies cost."""
+    """Total requests, and compared with single-GPU servers the cost of replicated weights."""
     other = None if single is None else _made(**single)
     if other is not None and other.budget is not None:
         other = replace(other, budget=replace(other.budget, limits=("small", "other")))

@@ -42,7 +42,7 @@ _SMALL: dict[str, Any] = {
     "num_key_value_heads": 4, "vocab_size": 65_536, "max_position_embeddings": 4096,
 }  # fmt: skip
 _BESIDE = ("allocator", "rotary", "buffers")
-"""Components that no parameter holds."""
+"""Components without a parameter."""
 
 
 @cache
@@ -91,8 +91,8 @@ def _of_ours(form: KvLayer) -> tuple[Any, ...]:
 
 
 @in_one_test(("config", "ranks", "answer"), _cases())
-def test_a_rank_holds_the_bytes_of_vllms_own_class(config: dict[str, Any], ranks: int, answer: dict[str, Any]) -> None:
-    """The parameters of a rank are those of the class that the release builds, to the byte."""
+def test_a_rank_has_the_bytes_of_vllms_class(config: dict[str, Any], ranks: int, answer: dict[str, Any]) -> None:
+    """Its parameters equal those of the class that the release builds, to the byte."""
     release = tuple(map(int, _record()["release"].split(".")[:3]))
     loaded = load(inventory(shape(config)), Ranks(ranks), release=release)
     assert loaded is not None
@@ -101,8 +101,8 @@ def test_a_rank_holds_the_bytes_of_vllms_own_class(config: dict[str, Any], ranks
 
 
 @in_one_test(("config", "ranks", "answer"), _cases())
-def test_layers_keep_what_vllms_own_layers_keep(config: dict[str, Any], ranks: int, answer: dict[str, Any]) -> None:
-    """Heads, sizes and windows of cached attention, and bytes of states, are those of the release's layers."""
+def test_layers_cache_as_vllms_layers_do(config: dict[str, Any], ranks: int, answer: dict[str, Any]) -> None:
+    """Heads, sizes, windows and bytes of states match the release's layers."""
     forms = _caches(config, ranks)
     assert forms.missing == ()
     mine: Counter[tuple[Any, ...]] = Counter()
@@ -112,10 +112,8 @@ def test_layers_keep_what_vllms_own_layers_keep(config: dict[str, Any], ranks: i
 
 
 @in_one_test(("config", "ranks", "answer"), [case for case in _cases() if "tables" in case.values[2]])
-def test_tables_are_as_long_and_wide_as_those_of_vllms_own_class(
-    config: dict[str, Any], ranks: int, answer: dict[str, Any]
-) -> None:
-    """Cosines and sines have a row for each position, and two bytes for each value of a head that is rotated."""
+def test_tables_have_the_size_of_vllms(config: dict[str, Any], ranks: int, answer: dict[str, Any]) -> None:
+    """Cosines and sines have a row per position, and two bytes per rotated value of a head."""
     loaded = load(inventory(shape(config)), Ranks(ranks), release=(0, 32, 0))
     assert loaded is not None
     assert loaded[0].components["rotary"] == sum(2 * math.prod(table) for table in answer["tables"])
@@ -129,8 +127,8 @@ def test_published_counts_are_met(name: str, count: str) -> None:
 
 
 @pytest.mark.parametrize("model_type", ["granitemoehybrid", "bamba", "lfm2", "lfm2_moe", "zamba2", "step3p5"])
-def test_which_layers_have_attention_must_be_told(model_type: str) -> None:
-    """Where the class would make all layers of one kind, a file that names none leaves the layers unknown."""
+def test_the_layers_with_attention_must_be_listed(model_type: str) -> None:
+    """If the file lists none and the class would make all layers equal, the layers are unknown."""
     assert shape({**_SMALL, "model_type": model_type, "num_attention_groups": 4}).missing == ("layer_types",)
 
 
@@ -157,7 +155,7 @@ def test_the_first_releases_of_the_newer_engine_keep_states_of_mamba2_alone(
 
 
 def test_a_layer_with_two_mixers_keeps_both_caches_on_its_stage() -> None:
-    """Falcon-H1's layers have attention and a state side by side: each pipeline stage has both of its own layers."""
+    """Each pipeline stage of Falcon-H1 has the attention and states of its layers."""
     config = {**_SMALL, "model_type": "falcon_h1", "mamba_n_heads": 16, "head_dim": 64}
     asked = CacheOptions(1024, stage_layers=(3, 1), capability=(8, 0))
     stages = kv_layers(shape(config), asked, "0.32.0").stages
@@ -237,20 +235,20 @@ def test_a_layer_outside_of_the_tower_leaves_no_less_than_nothing(layer: int) ->
     assert 0 < found[0] < found[1]
 
 
-def test_a_tower_that_llava_does_not_know_is_none() -> None:
-    """Its parameters are not those of CLIP."""
+def test_a_tower_that_llava_lacks_is_unknown() -> None:
+    """Its parameters are not assumed to be CLIP's."""
     assert _vision(LLAVA) is not None
     assert _vision(LLAVA, model_type="foo_tower") is None
 
 
 @pytest.mark.parametrize("size", [0, "14", [], [14, 14], None])
 def test_sizes_of_a_patch_in_any_form_are_read_or_left_to_the_class(size: Any) -> None:
-    """What is no size is as if it were not there."""
+    """An invalid size counts as absent."""
     assert _vision(INTERN, patch_size=size) == _vision(INTERN, patch_size=14)
 
 
-def test_a_state_is_no_layer_of_a_family_that_has_none() -> None:
-    """A kind that the class cannot build makes the layers unknown."""
+def test_a_family_without_states_has_unknown_layers_if_one_is_a_state() -> None:
+    """The class cannot build such a layer."""
     plain = {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "head_dim": 64, **_SMALL}
     kinds = ["sliding_attention", "full_attention"] * 2
 

@@ -1,4 +1,4 @@
-"""What a start changes of a model's configuration leaves the rest of the model as it was."""
+"""Overrides change a part of a model's configuration and leave the rest."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ CONFIG = {
 }
 
 
-def test_overrides_change_what_they_name_alone() -> None:
-    """Of a nested configuration the keys that are not named stay, at any depth; the given one is not changed."""
+def test_overrides_change_only_their_keys() -> None:
+    """Other keys of a nested configuration stay at any depth, and the input is not modified."""
     model = subject("ours", CONFIG)
     change = {"text_config": {"num_hidden_layers": 2, "rope_scaling": {"factor": 4.0}}, "architectures": ["Other"]}
     found = actual.overridden(model, {"hf_overrides": change})
@@ -26,8 +26,8 @@ def test_overrides_change_what_they_name_alone() -> None:
     assert model.config["text_config"]["num_hidden_layers"] == 28
 
 
-def test_overrides_keep_what_is_known_of_the_files() -> None:
-    """Size, source and whether the configuration is whole are the model's, whatever a start overrides."""
+def test_overrides_keep_the_facts_about_files() -> None:
+    """Size, source and completeness stay those of the model."""
     model = subject("ours", CONFIG, is_partial=True, source="https://ours.example/config.json", checkpoint_bytes=77)
     found = actual.overridden(model, {"hf_overrides": {"model_type": "qwen2_vl"}})
 

@@ -1,4 +1,4 @@
-"""What the page on other planners says is what they answered, and what the starts printed."""
+"""The page on other planners has their recorded answers and the printed figures."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ROWS: list[dict[str, Any]] = json.loads((PEERS / "rows.json").read_text(encoding
 LOGGED = [case for case in CASES if "/startup.log, lines" in case["source"]]
 
 
-def test_the_tables_are_written_from_what_is_recorded() -> None:
-    """Every figure between the marks of the page comes from `rows.json` and `cases.json`."""
+def test_the_tables_are_generated_from_the_records() -> None:
+    """Every figure between the page's marks comes from `rows.json` and `cases.json`."""
     done = subprocess.run(
         [sys.executable, str(PEERS / "run.py"), "--tables"], check=True, capture_output=True, text=True
     )
@@ -28,16 +28,16 @@ def test_the_tables_are_written_from_what_is_recorded() -> None:
     assert done.stdout.strip() in PAGE
 
 
-def test_every_peer_was_asked_about_every_start() -> None:
-    """A peer that fails on a start has a row that says so; none is left out."""
+def test_every_peer_has_a_row_for_every_launch() -> None:
+    """A peer that fails on a launch has a row with the failure."""
     peers = {row["peer"] for row in ROWS}
 
     assert sorted((row["peer"], row["case"]) for row in ROWS) == sorted((p, c["id"]) for p in peers for c in CASES)
     assert len(peers) == 8
 
 
-def test_a_row_says_which_version_answered() -> None:
-    """Versions are those of `requirements.txt`, one for each peer."""
+def test_a_row_names_the_version() -> None:
+    """Versions are those of `requirements.txt`, one per peer."""
     asked = re.findall(
         r"^([\w-]+)(?:\[\w+\])?==([\d.]+)$", (PEERS / "requirements.txt").read_text("utf-8"), re.MULTILINE
     )
@@ -46,8 +46,8 @@ def test_a_row_says_which_version_answered() -> None:
 
 
 @pytest.mark.parametrize("case", LOGGED, ids=lambda case: case["id"])
-def test_printed_figures_stand_in_the_log(case: dict[str, Any]) -> None:
-    """What a peer is held against is what the recorded start printed, at the lines that are named."""
+def test_printed_figures_are_in_the_log(case: dict[str, Any]) -> None:
+    """Peers are compared with figures at the named lines of a recorded log."""
     path, _, lines = case["source"].rpartition("; ")[2].partition(", lines ")
     log = (ROOT / path).read_text(encoding="utf-8").splitlines()
     first, *_, last = (int(number) for number in re.findall(r"\d+", lines))
@@ -60,14 +60,14 @@ def test_printed_figures_stand_in_the_log(case: dict[str, Any]) -> None:
     assert f"for {case['max_model_len']:,} tokens per request: {printed['max_concurrency']:g}x" in text
 
 
-def test_every_start_names_its_source() -> None:
-    """No figure is held against a peer without saying where it was printed, and by which release."""
+def test_every_launch_names_its_source() -> None:
+    """Each printed figure has its place and release."""
     assert [case["id"] for case in CASES if not (case["source"] and case["release"] and case["config_source"])] == []
     assert [case["id"] for case in CASES if not (PEERS / "configs" / f"{case['config']}.json").is_file()] == []
 
 
-def test_the_sentences_on_verdicts_are_so() -> None:
-    """Nobody foresaw P3, the video of S7 is noticed by three, and S2 to S4 are refused as the page says."""
+def test_the_sentences_on_verdicts_are_true() -> None:
+    """No peer predicts P3, three notice the video of S7, and S2 to S4 are rejected as described."""
     said = {(row["peer"], row["case"]): row for row in ROWS}
 
     def verdicts(case: str, verdict: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""`vllm-runbooks plan` as its users type it: answers, exit statuses, refusals in one line, files to start from."""
+"""`vllm-runbooks plan` on the command line: answers, exit statuses, errors, and files."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def planned(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) ->
     return json.loads(capsys.readouterr().out)
 
 
-def test_plan_of_a_measured_start(capsys: pytest.CaptureFixture[str]) -> None:
-    """A start whose log is known comes out as it was printed: 13.72 GiB, 36.56 GiB, 798,624 tokens, 11.99 requests."""
+def test_plan_of_a_measured_launch(capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan matches the log: 13.72 GiB, 36.56 GiB, 798,624 tokens, 11.99 requests."""
     found = planned(capsys, *GPT, "--tp", "1", "--max-model-len", "131072", "--gpu-memory-utilization", "0.65")
     card, cache = found["per_gpu"][0], found["kv_cache"]
     terms = {term["name"]: term for term in card["terms"]}
@@ -46,8 +46,8 @@ def test_plan_of_a_measured_start(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["deployment"]["flags"] == {"max_model_len": 131072, "gpu_memory_utilization": 0.65}
 
 
-def test_document_keeps_to_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
-    """What the command prints is what `catalog/schema` says: a plan, and layouts."""
+def test_documents_conform_to_their_schemas(capsys: pytest.CaptureFixture[str]) -> None:
+    """A plan and a ranking of layouts match `catalog/schema`."""
     jsonschema = pytest.importorskip("jsonschema")
     for name, words in (("plan", (*GPT, "--tp", "1")), ("layouts", GPT), ("plan", (*GPT, "--find", "context"))):
         schema = json.loads((folders.catalog_dir() / "schema" / f"{name}.json").read_text(encoding="utf-8"))
@@ -56,7 +56,7 @@ def test_document_keeps_to_its_schema(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_layouts_are_ranked(capsys: pytest.CaptureFixture[str]) -> None:
-    """Eight cards of which one is too small: pairs come first, what the release refuses last and with its reason."""
+    """Eight GPUs, each too small alone: pairs are first, invalid splits last with a reason."""
     found = planned(capsys, *GLM, *NO_VIDEO)
     first, last = found["layouts"][0], found["layouts"][-1]
 
@@ -68,8 +68,8 @@ def test_layouts_are_ranked(capsys: pytest.CaptureFixture[str]) -> None:
     assert "12 heads of the encoder cannot be split over 8 ranks" in last["reasons"][0]
 
 
-def test_one_size_given_makes_the_others_one(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--pp 2` is one start on two cards, not a table of layouts."""
+def test_a_single_given_size_sets_the_others_to_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--pp 2` is one launch on two GPUs, not a table of layouts."""
     found = planned(capsys, *GLM, *NO_VIDEO, "--pp", "2")
 
     assert [card["rank"] for card in found["per_gpu"]] == [0, 1]
@@ -78,7 +78,7 @@ def test_one_size_given_makes_the_others_one(capsys: pytest.CaptureFixture[str])
 
 
 def test_video_profile_is_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
-    """The start of the recorded failure does not fit, its failed allocation is named, and without videos it is gone."""
+    """The recorded launch does not fit because of its failed allocation; without videos it fits."""
     words = ("zai-org/AutoGLM-Phone-9B", "--gpus", "RTX3090", "--vllm", "0.16.0", "--no-calibration", "--tp", "1")
     given = ("--max-model-len", "25480", "--mm-encoder-tp-mode", "data", "--limit-mm-per-prompt")
     failed = planned(capsys, *words, *given, '{"image": 10}', status=1)
@@ -94,10 +94,8 @@ def test_video_profile_is_the_reason(capsys: pytest.CaptureFixture[str]) -> None
     ("what", "least", "most"),
     [("context", 131_072, 131_072), ("concurrency", 11.7, 12.3), ("utilization", 0.2, 0.3), ("gpus", 1, 1)],
 )
-def test_questions_the_other_way_round(
-    capsys: pytest.CaptureFixture[str], what: str, least: float, most: float
-) -> None:
-    """The answer comes with its careful and its favourable side, and with the plan that it leads to."""
+def test_inverse_questions(capsys: pytest.CaptureFixture[str], what: str, least: float, most: float) -> None:
+    """The answer has a conservative and a best case, and the plan with it."""
     words = (*GPT, "--gpu-memory-utilization", "0.65", "--max-model-len", "131072", "--find", what)
     found = planned(capsys, *words)
 
@@ -106,8 +104,8 @@ def test_questions_the_other_way_round(
     assert found["fits"] is True
 
 
-def test_unknown_term_is_no_guess(capsys: pytest.CaptureFixture[str]) -> None:
-    """A card whose memory no source tells: whether it fits is null, and what is missing is named."""
+def test_an_unknown_term_is_not_guessed(capsys: pytest.CaptureFixture[str]) -> None:
+    """With unknown GPU memory, `fits` is null and the missing fact is named."""
     found = planned(capsys, "openai/gpt-oss-20b", "--gpus", "MI300X", "--tp", "1", "--no-calibration", status=1)
 
     assert found["fits"] is None
@@ -115,8 +113,8 @@ def test_unknown_term_is_no_guess(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["per_gpu"][0]["total_gib"] is None
 
 
-def test_mixed_cards_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) -> None:
-    """Two unequal cards: each its own memory, and both get the blocks of the poorer one."""
+def test_mixed_gpus_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two unequal GPUs have their own memory, and both have the smaller one's blocks."""
     words = ("Qwen/Qwen2.5-1.5B-Instruct", "--gpus", "RTX3090,A100-80GB", "--vllm", "0.19.0", "--tp", "2")
     found = planned(capsys, *words, "--no-calibration")
     poor, rich = found["per_gpu"]
@@ -154,8 +152,8 @@ def test_mixed_cards_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) 
         (("--from-log", "no-such.log"), "no-such.log"),
     ],
 )
-def test_refusals_are_one_line(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str) -> None:
-    """What cannot be planned ends with 2, one line on standard error, and nothing on standard output."""
+def test_errors_are_one_line(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str) -> None:
+    """Invalid input exits with 2 and one line on standard error, and prints no output."""
     assert cli.run(["plan", *words]) == 2
     printed = capsys.readouterr()
 
@@ -171,10 +169,10 @@ def test_refusals_are_one_line(capsys: pytest.CaptureFixture[str], words: tuple[
         ("[" * 100_000, "invalid JSON"),
     ],
 )  # fmt: skip
-def test_local_configuration_that_says_too_little(
+def test_an_incomplete_local_configuration_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, says: str
 ) -> None:
-    """A folder without a usable config.json is refused in one line that names it."""
+    """The one-line error names the folder without a usable config.json."""
     if content is not None:
         (tmp_path / "config.json").write_text(content)
     assert cli.run(["plan", str(tmp_path), "--gpus", "A100-80GB"]) == 2
@@ -213,7 +211,7 @@ def test_no_secret_is_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path
         assert secret not in printed.out + printed.err + written
 
 
-def test_deployment_is_written_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_deployment_is_written_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Script, compose file, units and proxy of the best layout pass the linter; a second time overwrites nothing."""
     assert cli.run(["plan", *GLM, *NO_VIDEO, "--deploy", str(tmp_path)]) == 0
     names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
@@ -233,8 +231,8 @@ def test_deployment_is_written_once(capsys: pytest.CaptureFixture[str], tmp_path
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_written_script_is_bash(tmp_path: Path) -> None:
-    """The script is one that bash reads."""
+def test_the_written_script_is_valid_bash(tmp_path: Path) -> None:
+    """Bash can parse it."""
     assert cli.run(["plan", *GLM, *NO_VIDEO, "--deploy", str(tmp_path)]) == 0
     assert subprocess.run(["bash", "-n", str(tmp_path / "start.sh")], check=False).returncode == 0
 
@@ -273,10 +271,10 @@ QWEN = ("Qwen/Qwen3-8B", "--gpus", "A100-80GB", "--vllm", "0.33.0", "--no-calibr
         ),
     ],
 )
-def test_what_the_release_refuses_does_not_fit(
+def test_a_launch_that_the_release_rejects_does_not_fit(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str
 ) -> None:
-    """A start that ends, or never serves what it is asked for, is no fit, and the reason comes first."""
+    """The launch would end or never serve the request, and the reason is first."""
     found = planned(capsys, *words, status=1)
 
     assert found["fits"] is False
@@ -292,8 +290,8 @@ def test_what_the_release_refuses_does_not_fit(
         ("--tensor-parallel-size", "2"), ("--tensor-parallel-size", "-1"),
     ],
 )  # fmt: skip
-def test_numbers_that_no_start_takes(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
-    """They are refused in one line, not planned."""
+def test_impossible_numbers_are_rejected(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    """In one line, without a plan."""
     assert cli.run(["plan", *QWEN, *words]) == 2
     printed = capsys.readouterr()
 
@@ -303,10 +301,10 @@ def test_numbers_that_no_start_takes(capsys: pytest.CaptureFixture[str], words: 
 @pytest.mark.parametrize(
     ("what", "option"), [("context", "--max-model-len"), ("utilization", "--gpu-memory-utilization")]
 )
-def test_what_is_deployed_is_what_was_planned(
+def test_the_planned_launch_is_deployed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, what: str, option: str
 ) -> None:
-    """The script of a question's answer carries the answer."""
+    """The script has the value that answers the question."""
     words = ("Qwen/Qwen3-32B", "--gpus", "A100-80GB", "--vllm", "0.19.0", "--no-calibration", "--tp", "1")
     found = planned(capsys, *words, "--find", what, "--deploy", str(tmp_path))
 
@@ -314,7 +312,7 @@ def test_what_is_deployed_is_what_was_planned(
 
 
 def test_uneven_stages_are_deployed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Two unequal cards fit by uneven stages alone: the script sets them."""
+    """Two unequal GPUs fit only with uneven stages, and the script sets them."""
     words = ("Qwen/Qwen3-32B", "--gpus", "RTX3090,A100-80GB", "--vllm", "0.19.0", "--no-calibration")
     found = planned(capsys, *words, "--deploy", str(tmp_path))
     split = found["layouts"][0]["deployment"]["env"]["VLLM_PP_LAYER_PARTITION"]
@@ -322,8 +320,8 @@ def test_uneven_stages_are_deployed(capsys: pytest.CaptureFixture[str], tmp_path
     assert f"VLLM_PP_LAYER_PARTITION={split}" in (tmp_path / "start.sh").read_text()
 
 
-def test_the_fewest_cards_may_be_several_hosts(capsys: pytest.CaptureFixture[str]) -> None:
-    """628 GiB of weights on cards of 80 GB: one card's name suffices to ask, two hosts of eight are the answer."""
+def test_the_fewest_gpus_may_be_on_several_hosts(capsys: pytest.CaptureFixture[str]) -> None:
+    """628 GiB of weights on 80 GB GPUs: given one GPU type, the answer is two hosts of eight."""
     found = planned(capsys, "deepseek-ai/DeepSeek-R1", "--gpus", "H100-80GB", "--vllm", "0.19.0", "--find", "gpus")
     command = found["deployment"]["command"]
 
@@ -337,8 +335,8 @@ def test_the_fewest_cards_may_be_several_hosts(capsys: pytest.CaptureFixture[str
     assert "--headless" in command
 
 
-def test_what_to_see_in_the_log_has_the_plans_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """The measured start printed 13.72 GiB of weights: each line that it printed stands beside what is planned."""
+def test_expected_log_lines_have_the_planned_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The launch printed 13.72 GiB of weights; each expected line has its planned value."""
     words = ("--tp", "1", "--max-model-len", "131072", "--gpu-memory-utilization", "0.65", "--deploy", str(tmp_path))
     found = planned(capsys, *GPT, *words)
     told = (tmp_path / "verify.txt").read_text()
@@ -363,8 +361,8 @@ def test_hosts_that_ray_joins_have_a_script_each(capsys: pytest.CaptureFixture[s
     assert subprocess.run(["bash", "-n", tmp_path / "ray-b.sh"], check=False).returncode == 0
 
 
-def test_an_answer_is_one_that_fits(capsys: pytest.CaptureFixture[str]) -> None:
-    """The lowest utilisation that is told, asked for, fits."""
+def test_an_answer_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    """A launch with the lowest utilization that was found fits."""
     words = ("Qwen/Qwen2.5-14B-Instruct", "--gpus", "A100-40GB", "--vllm", "0.19.0", "--no-calibration", "--tp", "1")
     found = planned(capsys, *words, "--find", "utilization")["found"]
 
@@ -382,7 +380,7 @@ def test_one_log_teaches_once(tmp_path: Path) -> None:
     assert rows.read_text() == first
 
 
-def test_a_name_that_no_system_takes_is_no_model(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_name_is_not_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     """One line, whether it is the model's or the drafting one's."""
     assert cli.run(["plan", "m" * 5000, "--gpus", "A100-80GB"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

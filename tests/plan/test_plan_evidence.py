@@ -1,4 +1,4 @@
-"""Recorded questions and the starts of logs are planned; where that is not possible the reason stands in its place."""
+"""Recorded questions and launches of logs are planned, or a reason replaces the plan."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def recorded() -> tuple[Evidence, PlanningRequest, Layouts]:
 
 @cache
 def failed() -> tuple[Evidence, PlanningRequest]:
-    """The start that ran out of memory over a video, as a question."""
+    """The launch that ran out of memory over a video, as a question."""
     case = sources.load(VIDEO)
     asked = plan_evidence.start(case)
     assert isinstance(asked, PlanningRequest)
@@ -54,8 +54,8 @@ def planned(asked: PlanningRequest | str) -> Plan:
 # ---- questions
 
 
-def test_what_is_given_is_asked_instead() -> None:
-    """Of the recorded question only what is given changes; another model takes none of its options or its release."""
+def test_given_values_replace_those_of_the_question() -> None:
+    """Only given values change; another model drops the question's options and release."""
     case, asked, _ = recorded()
     shorter = plan_evidence.question(case, max_model_len=8192, options='{"max_num_seqs": 16, "enforce_eager": true}')
     other = plan_evidence.question(case, model="Qwen/Qwen2.5-7B-Instruct", gpus="2xRTX3090", vllm="0.11.0")
@@ -100,16 +100,16 @@ def test_options_of_other_types_reach_the_parser() -> None:
         ({"vllm": "twelve"}, "twelve"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(given: dict[str, Any], said: str) -> None:
-    """In one line that says what to write."""
+def test_an_invalid_question_is_rejected(given: dict[str, Any], said: str) -> None:
+    """The one-line error names what to write."""
     case, _, _ = recorded()
 
     with pytest.raises(InputError, match=re.escape(said)):
         plan_evidence.question(case, **given)
 
 
-def test_without_a_recorded_question_model_and_cards_are_wanted() -> None:
-    """Both given, the evidence is of no use; else that is said."""
+def test_without_a_recorded_question_model_and_gpus_are_required() -> None:
+    """If both are given, the evidence is not needed; otherwise the error says so."""
     log = sources.load("tiny-cpu-served")
 
     with pytest.raises(InputError, match="give model and gpus"):
@@ -117,11 +117,11 @@ def test_without_a_recorded_question_model_and_cards_are_wanted() -> None:
     assert len(plan_evidence.question(log, model="Qwen/Qwen2.5-7B-Instruct", gpus="3xH100-80GB").cards) == 3
 
 
-# ---- what is made of a question
+# ---- results of a question
 
 
-def test_the_recorded_question_is_answered_as_written_down() -> None:
-    """One card does not suffice, four servers of two cards each do; and only that question is held to it."""
+def test_the_recorded_question_has_the_expected_answer() -> None:
+    """One GPU is too small, four servers of two GPUs fit; only this question has expectations."""
     case, asked, found = recorded()
     fewer = replace(asked, cards=asked.cards[:2])
     of_two = plan_evidence.layouts(fewer)
@@ -139,7 +139,7 @@ def test_the_recorded_question_is_answered_as_written_down() -> None:
 
 
 def test_the_best_layout_becomes_files(tmp_path: Path) -> None:
-    """A script, services and a proxy, shown; written only where asked for, and never over what is there."""
+    """Script, services and proxy are shown, and written only on request without overwriting."""
     _, asked, found = recorded()
     files = plan_evidence.deployed(asked, found)
     folder = tmp_path / "out"
@@ -155,8 +155,8 @@ def test_the_best_layout_becomes_files(tmp_path: Path) -> None:
         plan_evidence.write(asked, found, " ", apply=True)
 
 
-def test_where_nothing_fits_nothing_is_written(tmp_path: Path) -> None:
-    """A 31 B model on two small cards: no files, nothing to verify, and the reason everywhere else."""
+def test_without_a_fitting_layout_nothing_is_written(tmp_path: Path) -> None:
+    """A 31B model on two small GPUs: no files, nothing to verify, and the reason elsewhere."""
     case, _, _ = recorded()
     asked = plan_evidence.question(case, model="google/gemma-4-31B-it", gpus="2xRTX3090")
     found = plan_evidence.layouts(asked)
@@ -172,11 +172,11 @@ def test_where_nothing_fits_nothing_is_written(tmp_path: Path) -> None:
     assert "one server" in str(render.plan_sections.files({}, "nginx.conf"))
 
 
-# ---- starts of logs
+# ---- launches of logs
 
 
-def test_the_starts_of_the_field_notes_are_planned_as_they_ran() -> None:
-    """From configuration, settings and card alone: weights, cache, tokens and requests of all four, within 2 %."""
+def test_the_launches_of_the_field_notes_match_their_plans() -> None:
+    """Weights, cache, tokens and requests of all four are within 2 % of the plans."""
     case = sources.load(FOUR_STARTS)
     said = str(render.plan_sections.compared(diagnosing.read(case), plan_evidence.starts(case)))
     off = [abs(float(share)) for share in re.findall(r"([+-]?[\d.]+)%$", said, re.MULTILINE)]
@@ -215,8 +215,8 @@ def test_the_failed_allocation_is_reproduced() -> None:
     assert ["#9a6700" in each.html for each in (shown, other)] == [False, True]
 
 
-def test_what_would_fit_is_named() -> None:
-    """On one card with video off and more of it used; on two cards as one server."""
+def test_a_fitting_change_is_named() -> None:
+    """On one GPU without videos and with more memory, or on two GPUs as one server."""
     _, asked = failed()
     ways = plan_evidence.ways_out(asked)
     two = plan_evidence.layouts(asked, 2)
@@ -231,8 +231,8 @@ def test_what_would_fit_is_named() -> None:
     assert (best.layout.replicas, best.layout.tp) == (1, 2)
 
 
-def test_a_log_without_its_card_is_planned_by_the_memory_that_it_states() -> None:
-    """Where the card is not named, no more of it is taken to be known; a wrong name is refused."""
+def test_a_log_without_its_gpu_is_planned_from_the_printed_memory() -> None:
+    """Only the memory is assumed for an unnamed GPU; a wrong name is rejected."""
     case, _ = failed()
     bare = replace(case, case=None)
 
@@ -253,8 +253,8 @@ def test_a_log_without_its_card_is_planned_by_the_memory_that_it_states() -> Non
         ("no-card", "unknown GPU"),
     ],
 )
-def test_what_is_missing_stands_in_place_of_a_plan(evidence: Evidence | str, said: str) -> None:
-    """The same words in every view; no step of a runbook fails for it."""
+def test_a_missing_fact_replaces_the_plan(evidence: Evidence | str, said: str) -> None:
+    """In the same words in every view, and without failing a step of a runbook."""
     if evidence == "no-command":
         evidence = replace(sources.load(VIDEO), command=None)
     elif evidence == "no-card":
@@ -273,7 +273,7 @@ def test_what_is_missing_stands_in_place_of_a_plan(evidence: Evidence | str, sai
     assert [" ".join(str(view).split()).startswith(f"not planned: {asked[:40]}") for view in views] == [True] * 4
 
 
-def test_a_start_of_several_can_be_chosen() -> None:
+def test_one_of_several_launches_can_be_chosen() -> None:
     """By its number, from 1; the last by default."""
     case = sources.load(FOUR_STARTS)
 
@@ -286,8 +286,8 @@ def test_a_start_of_several_can_be_chosen() -> None:
 # ---- the steps of the runbook
 
 
-def test_the_summary_of_layouts_is_that_of_the_command_line() -> None:
-    """Whether it fits, what it serves and the command; without the option that writes files, which has its own step."""
+def test_the_summary_of_layouts_equals_the_command_lines() -> None:
+    """Without the option that writes files, which is a separate step."""
     _, asked, found = recorded()
     text = str(render.plan_sections.summary(found, plan_evidence.remedies(asked, found)))
 
@@ -299,8 +299,8 @@ def test_the_summary_of_layouts_is_that_of_the_command_line() -> None:
     assert plan_evidence.remedies(asked, "no model") == ()
 
 
-def test_changes_are_in_the_summary_of_what_does_not_fit() -> None:
-    """One card is too small for a single request: what to change is said at once."""
+def test_changes_are_in_the_summary_of_a_plan_that_does_not_fit() -> None:
+    """One GPU is too small for a single request; the summary proposes the change."""
     _, asked, _ = recorded()
     one = plan_evidence.on_cards(asked, 1)
     found = plan_evidence.layouts(one)
@@ -310,8 +310,8 @@ def test_changes_are_in_the_summary_of_what_does_not_fit() -> None:
     assert "--max-model-len" in text
 
 
-def test_one_gpu_is_a_fact_with_what_follows() -> None:
-    """What the weights leave, what one request needs, and whether to split."""
+def test_one_gpu_has_facts_and_consequences() -> None:
+    """Memory beyond the weights, memory of a request, and whether to split."""
     _, asked, _ = recorded()
     step = render.plan_sections.on_one_gpu(plan_evidence.planned(plan_evidence.on_cards(asked, 1)))
     short = replace(plan_evidence.on_cards(asked, 1), options={"max_model_len": 2048})
@@ -329,7 +329,7 @@ def test_one_gpu_is_a_fact_with_what_follows() -> None:
 
 
 def test_the_choice_names_the_next_layout_with_its_price() -> None:
-    """First the recommended one with its concurrency, then what the next one trades."""
+    """The recommended one has its concurrency, the next one its gain and cost."""
     _, asked, found = recorded()
     step = render.plan_sections.choice(found)
     nothing = render.plan_sections.choice(plan_evidence.layouts(plan_evidence.on_cards(asked, 1)))
@@ -345,7 +345,7 @@ def test_the_choice_names_the_next_layout_with_its_price() -> None:
     assert render.plan_sections.choice("no model") is None
 
 
-def test_the_deployment_says_what_its_files_start() -> None:
+def test_the_deployment_describes_its_servers() -> None:
     """Servers, ports and proxy, and the command that runs them."""
     _, asked, found = recorded()
     step = render.plan_sections.deployment(plan_evidence.deployed(asked, found), "my servers")
@@ -362,7 +362,7 @@ def test_the_deployment_says_what_its_files_start() -> None:
 
 
 def test_the_lines_to_expect_have_their_planned_figures() -> None:
-    """And the command that shows the memory of each card."""
+    """And the command that shows each GPU's memory."""
     _, asked, found = recorded()
     step = render.plan_sections.expected_lines(plan_evidence.confirmations(asked, found))
 

@@ -1,4 +1,4 @@
-"""The summary of a plan says whether it fits, what it serves, and what to run or to change."""
+"""The summary of a plan: whether it fits, its capacity, and what to run or change."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def shown(model: str, gpus: str, **more: Any) -> list[str]:
 
 
 def commands(lines: list[str]) -> str:
-    """What stands below `Run`."""
+    """The commands after `Run`."""
     start = next(number for number, line in enumerate(lines) if line.startswith("  Run"))
     end = next(number for number in range(start, len(lines)) if not lines[number])
     return "\n".join(line[8:] for line in lines[start + 1 : end])
@@ -60,10 +60,10 @@ def commands(lines: list[str]) -> str:
         (None, False, None, ("GPU 0: its memory in use is unknown", "the memory of A100-80GB is unknown")),
     ],
 )  # fmt: skip
-def test_what_is_in_use_is_judged_where_the_memory_is_known(
+def test_memory_in_use_counts_if_the_total_is_known(
     used_gib: float | None, said: tuple[str, ...], *, is_total_known: bool, fits: bool | None
 ) -> None:
-    """Of a GPU whose memory is unknown nobody can say what is left of it."""
+    """If a GPU's total is unknown, its free memory is unknown too."""
     request = planner.request("Qwen/Qwen3-8B", "A100-80GB", vllm=VLLM, is_calibrated=False, tp=1)
     gpu = request.cards[0].gpu
     card = HostGpu(gpu if is_total_known else replace(gpu, total=None), None, 0, used_gib)
@@ -75,7 +75,7 @@ def test_what_is_in_use_is_judged_where_the_memory_is_known(
     assert all(limit.startswith(begin) for limit, begin in zip(plan.limits, said, strict=True))
 
 
-def test_a_model_that_fits_says_what_it_serves_and_its_command() -> None:
+def test_a_model_that_fits_has_its_capacity_and_its_command() -> None:
     """Model, GPUs, release and context; layout, cache and concurrency; one command, checked."""
     lines = shown("Qwen/Qwen3-8B", "2xA100-80GB")
 
@@ -91,7 +91,7 @@ def test_a_model_that_fits_says_what_it_serves_and_its_command() -> None:
 
 
 def test_several_servers_have_the_command_of_the_first() -> None:
-    """What differs in the others is said, and how all of them are written."""
+    """Differences of the other servers are described, with the command that writes all."""
     lines = shown("zai-org/AutoGLM-Phone-9B", "8xRTX3090", vllm="0.16.0", arguments=["--max-model-len", "25480"])
 
     assert re.search(r"4 \u00d7 TP 2: KV cache .* tokens per server: \d+ concurrent requests", " ".join(lines[1:3]))
@@ -100,16 +100,16 @@ def test_several_servers_have_the_command_of_the_first() -> None:
     assert "  Next  --deploy DIR writes all 4 servers, and nginx in front of them." in lines
 
 
-def test_gpus_that_are_left_out_are_named() -> None:
-    """Those in use on a host that was read, and those that a layout has no use for."""
+def test_unused_gpus_are_named() -> None:
+    """GPUs in use on a recorded host, and those that a layout does not need."""
     assert "  Note  Left out, as they are in use or their use is unknown: GPU 0, 2, 5, 6, 7." in shown(
         "Qwen/Qwen3-8B", "host-8xa100-shared"
     )
     assert "  Note  2 of the 4 GPUs stay idle." in shown("Qwen/Qwen3-8B", "4xRTX3090", tp=2)
 
 
-def test_a_model_that_does_not_fit_has_the_cheapest_changes_with_which_it_does() -> None:
-    """Numbers of what is missing, at most three changes of different kinds, and the command of the first."""
+def test_a_model_that_does_not_fit_has_the_cheapest_changes() -> None:
+    """Its shortage in numbers, at most three kinds of changes, and the first one's command."""
     lines = shown(*LLAMA)
 
     assert lines[0] == "DOES NOT FIT   Llama-3.3-70B-Instruct · 4\u00d7 L40S · vLLM 0.33.0 · context 131,072"
@@ -147,8 +147,8 @@ def test_a_model_that_does_not_fit_has_the_cheapest_changes_with_which_it_does()
         ("deepseek-ai/DeepSeek-V3", "8xH100-80GB", {}),
     ],
 )  # fmt: skip
-def test_every_change_fits_when_it_is_planned_by_itself(model: str, gpus: str, more: dict[str, Any]) -> None:
-    """What its command says is linted without an error, and planned once more from that text it fits."""
+def test_every_change_fits_when_it_is_planned(model: str, gpus: str, more: dict[str, Any]) -> None:
+    """Its command has no lint errors, and a plan of this text fits."""
     answer, remedies = planned(model, gpus, **more)
     vllm = more.get("vllm", VLLM)
 
@@ -199,8 +199,8 @@ def test_a_quantized_checkpoint_of_the_catalog_is_named() -> None:
     assert not [remedy for remedy in planned(*QWEN, options=options)[1] if remedy.checkpoint]
 
 
-def test_what_the_linter_warns_of_is_noted_once() -> None:
-    """A change with a warning comes after those without; if it is the first, the warning follows its command."""
+def test_a_lint_warning_is_noted_once() -> None:
+    """Changes without warnings come first; otherwise the warning follows its command."""
     lines = shown("meta-llama/Llama-3.3-70B-Instruct", "8xRTX3090", arguments=["--gpu-memory-utilization", "0.5"])
     notes = [line for line in lines if line.startswith("  Note  ")]
 
@@ -210,8 +210,8 @@ def test_what_the_linter_warns_of_is_noted_once() -> None:
     assert [remedy.is_doubtful for remedy in planned(*QWEN)[1]] == [False, False, True]
 
 
-def test_more_gpus_are_offered_where_they_are_few() -> None:
-    """Up to a host, or twice those that are given; else how many is asked with another command."""
+def test_more_gpus_are_offered_up_to_a_limit() -> None:
+    """Up to a host or twice the given number; otherwise a command finds the number."""
     more = next(remedy for remedy in planned("Qwen/Qwen3-32B", "2xRTX3090")[1] if remedy.gpus)
     assert (more.gpus, more.plan.fits, more.costs) == (4, True, ("2 more GPUs",))
     assert not [limit for limit in more.plan.limits if limit.startswith("the command:")]
@@ -237,8 +237,8 @@ def test_sizes_that_the_release_rejects_have_others() -> None:
     )
 
 
-def test_sizes_that_are_too_small_keep_their_layout_in_further_changes() -> None:
-    """Who asks for one GPU a server sees other sizes first, then options for one GPU."""
+def test_sizes_that_are_too_small_keep_their_layout_in_other_changes() -> None:
+    """For one GPU per server, other sizes come first, then options for one GPU."""
     remedies = planned("zai-org/AutoGLM-Phone-9B", "8xRTX3090", **ONE_GPU)[1]
 
     assert not remedies[0].changes
@@ -250,8 +250,8 @@ def test_sizes_that_are_too_small_keep_their_layout_in_further_changes() -> None
     assert table.rows[1][4].startswith("requests with videos are rejected; ")
 
 
-def test_what_is_too_close_has_changes_that_are_sure() -> None:
-    """The range of what is left, and only changes with which it fits for sure."""
+def test_an_uncertain_fit_has_certain_changes() -> None:
+    """The range of the remaining memory, and only changes that certainly fit."""
     answer, remedies = planned("openai/gpt-oss-120b", "A100-80GB")
     lines = shown("openai/gpt-oss-120b", "A100-80GB")
 
@@ -264,8 +264,8 @@ def test_what_is_too_close_has_changes_that_are_sure() -> None:
     )
 
 
-def test_an_unknown_context_has_to_be_given() -> None:
-    """Nothing is run with a context that nobody named."""
+def test_an_unknown_context_must_be_given() -> None:
+    """No command is printed without a context."""
     lines = shown("zai-org/AutoGLM-Phone-9B", "8xRTX3090")
 
     assert lines[0] == "NOT CERTAIN   AutoGLM-Phone-9B · 8\u00d7 RTX3090 · vLLM 0.33.0"
@@ -274,8 +274,8 @@ def test_an_unknown_context_has_to_be_given() -> None:
     assert "vllm serve" not in "\n".join(lines)
 
 
-def test_what_is_unknown_is_no_change_that_fits() -> None:
-    """Weights too large for the GPU and a context that nobody named: more GPUs may be enough, but not for sure."""
+def test_an_uncertain_change_is_not_listed_as_fitting() -> None:
+    """With oversized weights and an unknown context, more GPUs may be enough, but not certainly."""
     lines = shown("zai-org/AutoGLM-Phone-9B", "T4")
 
     assert lines[0].startswith("DOES NOT FIT   AutoGLM-Phone-9B")
@@ -283,7 +283,7 @@ def test_what_is_unknown_is_no_change_that_fits() -> None:
     assert not planned("moonshotai/Kimi-K2.5", "8xH100-80GB")[1]
 
 
-def test_what_is_unknown_of_a_model_is_measured() -> None:
+def test_an_unknown_model_is_to_be_measured() -> None:
     """A command that may work is marked as not planned, and its log is the next step."""
     lines = shown("moonshotai/Kimi-K2.5", "8xH100-80GB")
 
@@ -332,7 +332,7 @@ def test_commands_of_several_hosts_are_short_and_whole() -> None:
 
 
 def test_gpus_of_two_kinds_keep_their_order() -> None:
-    """Layers are parted by GPU, so that GPU 0 has to be the same one in each launch."""
+    """Layers are distributed by GPU, so GPU 0 must be the same in each launch."""
     answer, _ = planned("Qwen/Qwen3-32B", "RTX3090,H800")
     assert isinstance(answer, Layouts)
     plan = answer.layouts[0]
@@ -395,8 +395,8 @@ def test_the_next_question_repeats_the_options(capsys: pytest.CaptureFixture[str
     assert "0123456789abcdef" not in out
 
 
-def test_more_gpus_are_no_cure_for_a_share_that_is_not_free() -> None:
-    """Where the check of free memory fails, each further GPU fails it as well."""
+def test_more_gpus_do_not_fix_a_share_that_is_not_free() -> None:
+    """The check of free memory fails on each further GPU as well."""
     lines = shown(*QWEN, arguments=["--gpu-memory-utilization", "0.999", "--max-model-len", "2k"])
 
     assert "check of free memory" in " ".join(" ".join(lines).split())
@@ -404,7 +404,7 @@ def test_more_gpus_are_no_cure_for_a_share_that_is_not_free() -> None:
 
 
 def test_each_change_has_a_kind_and_its_costs() -> None:
-    """Costs are those of the changes themselves, whatever the changes are."""
+    """The kind sets the cost for every change."""
     remedies = [*planned(*LLAMA)[1], *planned("Qwen/Qwen3-32B", "2xRTX3090")[1], *planned(*QWEN)[1]]
     remedies += planned("Qwen/Qwen3-8B", "4xRTX3090", tp=3)[1]
 
@@ -431,7 +431,7 @@ def test_each_change_has_a_kind_and_its_costs() -> None:
     ],
 )  # fmt: skip
 def test_a_question_is_answered_first(words: tuple[str, ...], says: str) -> None:
-    """In the same form: the state, the answer, the command that it leads to."""
+    """In the same form: state, answer, and the resulting command."""
     request = planner.request(*QWEN, vllm=VLLM, arguments=words[2:], is_calibrated=False)
     answer = planner.find(request, words[1])
     lines = plain(summary_view(summaries.summarize(answer))).split("\n")
@@ -442,7 +442,7 @@ def test_a_question_is_answered_first(words: tuple[str, ...], says: str) -> None
 
 
 def test_a_question_without_an_answer_has_the_changes(capsys: pytest.CaptureFixture[str]) -> None:
-    """No context fits where the weights do not: what is missing, and what helps."""
+    """If the weights do not fit, no context does; shortage and changes are shown."""
     status, out, _ = run(capsys, "plan", "Qwen/Qwen3-32B", "--gpus", "RTX3090", "--find", "context")
 
     assert status == 1
@@ -452,7 +452,7 @@ def test_a_question_without_an_answer_has_the_changes(capsys: pytest.CaptureFixt
 
 
 def test_the_smallest_gpu_and_an_unknown_limit_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
-    """What belongs to the answer stands below the command; the rest is behind `--explain`."""
+    """Notes on the answer are after the command, the rest with `--explain`."""
     _, out, _ = run(capsys, "plan", "Qwen/Qwen3-32B", "--gpus", "RTX3090", "--find", "gpus")
     assert "  Note  On one GPU: A100-80GB is the smallest" in out
     assert "TP 3 PP 1" not in out
@@ -462,8 +462,8 @@ def test_the_smallest_gpu_and_an_unknown_limit_are_noted(capsys: pytest.CaptureF
     assert "  Note  The model's own longest context is unknown" in out
 
 
-def test_explain_shows_everything_below_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
-    """Terms, layouts, sources, limits and calibration; without it the last line says how to get them."""
+def test_explain_shows_everything_after_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    """Terms, layouts, sources, limits and calibration; the last line of a summary points to it."""
     words = ("plan", "Qwen/Qwen3-8B", "--gpus", "2xRTX3090", "--vllm", VLLM)
     _, brief, _ = run(capsys, *words)
     status, whole, _ = run(capsys, *words, "--explain")
@@ -481,7 +481,7 @@ def test_explain_shows_everything_below_the_summary(capsys: pytest.CaptureFixtur
 
 
 def test_json_is_the_same_with_and_without_explain(capsys: pytest.CaptureFixture[str]) -> None:
-    """Changes that make it fit are no part of the document."""
+    """Fitting changes are not in the document."""
     words = ("plan", *QWEN[:1], "--gpus", QWEN[1], "--format", "json")
     status, out, _ = run(capsys, *words)
 
@@ -491,7 +491,7 @@ def test_json_is_the_same_with_and_without_explain(capsys: pytest.CaptureFixture
 
 
 def test_a_log_is_compared_in_the_same_form(capsys: pytest.CaptureFixture[str]) -> None:
-    """The verdict, what it is about, the figures; notes behind `--explain`."""
+    """Verdict, subject and figures; notes with `--explain`."""
     words = ("plan", "--from-log", "gpt-oss-gemma-a100-four-starts", "--gpus", "A100-80GB")
     status, out, _ = run(capsys, *words)
     lines = out.split("\n")
@@ -534,7 +534,7 @@ def test_a_summary_keeps_to_its_width(model: str, gpus: str) -> None:
 
 
 def test_hostile_names_stay_in_their_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder's name has no say in what a terminal does."""
+    """A folder's name cannot control the terminal."""
     folder = tmp_path / "\x1b[31mred\u202e Run"
     folder.mkdir()
     config = Path(__file__).parents[2] / "catalog/models/Qwen/Qwen3-8B.yaml"
@@ -561,7 +561,7 @@ def test_a_secret_of_the_command_line_is_not_repeated(
     assert out.rstrip().endswith("sources: add --explain")
 
 
-def test_what_takes_long_says_so_to_who_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_command_reports_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a second, on a terminal; never into a pipe, and not if it was quicker."""
     from threading import Event
 
@@ -586,8 +586,8 @@ def test_what_takes_long_says_so_to_who_watches(monkeypatch: pytest.MonkeyPatch)
     assert lines == ["planning …"]
 
 
-def test_a_table_of_a_summary_is_as_wide_as_the_summary() -> None:
-    """Its note stands below it, and the state of any length has room."""
+def test_a_table_is_as_wide_as_its_summary() -> None:
+    """Its note is below, and a state of any length fits."""
     table = SummaryTable(("", "what"), (("1", "word " * 40),), frozenset((0,)), "* note")
     lines = plain(summary_view(Summary("A LONG STATE", Tone.BAD, ("a",), "Why.", table=table))).split("\n")
 
@@ -596,10 +596,10 @@ def test_a_table_of_a_summary_is_as_wide_as_the_summary() -> None:
     assert max(map(len, lines)) <= WIDEST
 
 
-def test_the_page_on_planning_shows_what_is_printed(
+def test_the_page_on_planning_shows_real_output(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its sample is the output of its command."""
+    """Its sample equals the output of its command."""
     page = (Path(__file__).parents[2] / "docs" / "planning.md").read_text()
     found = re.search(r"\$ vllm-runbooks (plan [^\n]*--vllm 0\.33\.0)\n(DOES NOT FIT.*?)\n```", page, re.DOTALL)
     assert found is not None
@@ -609,8 +609,8 @@ def test_the_page_on_planning_shows_what_is_printed(
     assert run(capsys, *words)[1].rstrip() == found[2]
 
 
-def test_what_a_summary_is_about_has_room_for_its_sign() -> None:
-    """A line that is broken ends with a sign, which counts: every part stays whole."""
+def test_the_subject_of_a_summary_leaves_room_for_a_line_break() -> None:
+    """The backslash at the end of a line counts, and every part stays whole."""
     for size in range(20, 40):
         summary = Summary("DOES NOT FIT", Tone.BAD, ("m" * size, "g" * 20, "vLLM 0.33.0"))
         lines = [str(line) for line in laid_out(summary_view(summary), Layout(table=60))]
@@ -625,10 +625,10 @@ def test_what_a_summary_is_about_has_room_for_its_sign() -> None:
         (("Qwen/Qwen2.5-32B-Instruct", "--gpus", "8xRTX3090", "--max-model-len", "8192", "--max-num-seqs", "2"), "4"),
     ],
 )
-def test_no_more_requests_run_than_the_scheduler_allows(
+def test_concurrency_is_limited_by_the_scheduler(
     words: tuple[str, ...], count: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--max-num-seqs` of each server bounds the number, and the room of the cache stands beside it."""
+    """`--max-num-seqs` of each server limits it, and the room in the cache is printed as well."""
     status, out, _ = run(capsys, "plan", *words)
     text = " ".join(out.split())
 
@@ -639,7 +639,7 @@ def test_no_more_requests_run_than_the_scheduler_allows(
 
 
 def test_written_files_are_the_next_step(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """`--deploy` is not advised again once it has written the servers."""
+    """After `--deploy` the summary does not advise it again."""
     words = ("plan", "Qwen/Qwen3-8B", "--gpus", "4xRTX4090", "--max-model-len", "4096")
     _, before, _ = run(capsys, *words)
     _, after, _ = run(capsys, *words, "--deploy", str(tmp_path / "made"))

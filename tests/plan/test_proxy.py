@@ -1,4 +1,4 @@
-"""The proxy's configuration says what it costs, and takes nothing in that is no host, port or number."""
+"""The proxy's configuration states its costs and accepts only hosts, ports and numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TWO = (ProxyServer("127.0.0.1", 8000), ProxyServer("127.0.0.1", 8001))
 
 
 def directives(text: str) -> list[str]:
-    """What nginx reads, without comments."""
+    """The directives that nginx reads, without comments."""
     return [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
 
 
@@ -26,15 +26,15 @@ def directives(text: str) -> list[str]:
         *("fe80::1%eth0", "é", 'a"', "#a"),
     ],
 )
-def test_what_is_no_host_is_refused(host: str) -> None:
+def test_an_invalid_host_is_rejected(host: str) -> None:
     """Some of it would be a directive, a path or a variable in nginx's eyes."""
     with pytest.raises(InputError, match="is not a host"):
         ProxyServer(host, 8000)
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536, True])
-def test_what_is_no_port_is_refused(port: int) -> None:
-    """Ports go from 1 to 65535."""
+def test_an_invalid_port_is_rejected(port: int) -> None:
+    """Ports are 1 to 65535."""
     with pytest.raises(InputError, match="is not a port"):
         ProxyServer("a", port)
 
@@ -43,13 +43,13 @@ def test_what_is_no_port_is_refused(port: int) -> None:
     ("host", "written"),
     [("10.0.0.1", "10.0.0.1:8000"), ("gpu-node_1.lab", "gpu-node_1.lab:8000"), ("fd00::1", "[fd00::1]:8000")],
 )
-def test_a_host_is_written_as_nginx_reads_it(host: str, written: str) -> None:
+def test_a_host_has_the_syntax_of_nginx(host: str, written: str) -> None:
     """An IPv6 address in brackets."""
     assert f"server {written};" in directives(proxy.nginx([ProxyServer(host, 8000)]))
 
 
-def test_requests_go_to_the_server_with_the_fewest_and_answers_come_piece_by_piece() -> None:
-    """Over HTTP/1.1, unbuffered, in all workers together, with time for a long answer and room for pictures."""
+def test_requests_go_to_the_least_busy_server_and_answers_are_streamed() -> None:
+    """HTTP/1.1, unbuffered, across all workers, with long timeouts and large bodies."""
     text = proxy.nginx(TWO)
 
     assert {
@@ -78,10 +78,10 @@ def test_connections_end_before_the_server_ends_them() -> None:
         (True, "proxy_next_upstream error timeout non_idempotent;", "the same request may run twice"),
     ],
 )
-def test_sending_a_request_again_is_a_choice_and_the_file_names_its_price(
+def test_retrying_a_request_is_optional_and_its_cost_is_in_the_file(
     *, retries_posts: bool, directive: str, said: str
 ) -> None:
-    """What is lost without it, what may happen twice with it; an answer that has begun is never sent again."""
+    """Without it requests are lost, with it some run twice; a begun answer is never retried."""
     text = proxy.nginx(TWO, retries_posts=retries_posts)
     comments = re.sub(r"\s*#\s*|\s+", " ", text)
 
@@ -90,14 +90,14 @@ def test_sending_a_request_again_is_a_choice_and_the_file_names_its_price(
     assert "cut off" in comments
 
 
-def test_an_open_port_is_called_one() -> None:
-    """This machine's own address is none."""
+def test_an_open_port_is_reported() -> None:
+    """A local address is not open."""
     assert "open to the network" in proxy.nginx(TWO, listen=ProxyServer("10.0.0.1", 80))
     assert "open to the network" not in proxy.nginx(TWO)
 
 
-def test_a_part_for_a_folder_of_configurations_has_no_frame() -> None:
-    """It stands inside of another file's `http`."""
+def test_a_part_for_a_configuration_folder_has_no_frame() -> None:
+    """Another file's `http` block includes it."""
     text = proxy.nginx(TWO, is_whole=False)
 
     assert not {"events {", "http {"} & set(directives(text))
@@ -107,7 +107,7 @@ def test_a_part_for_a_folder_of_configurations_has_no_frame() -> None:
 @pytest.mark.parametrize(
     "servers", [(), (TWO[0], TWO[0]), (ProxyServer("A", 1), ProxyServer("a", 1)), (ProxyServer("127.0.0.1", 8080),)]
 )
-def test_what_cannot_work_is_refused(servers: tuple[ProxyServer, ...]) -> None:
+def test_an_impossible_proxy_is_rejected(servers: tuple[ProxyServer, ...]) -> None:
     """No server, one twice, the proxy as its own server."""
     with pytest.raises(InputError):
         proxy.nginx(servers)
@@ -120,8 +120,8 @@ def test_the_proxy_listens_where_no_server_does() -> None:
         proxy.nginx(TWO, listen=TWO[0])
 
 
-def test_what_is_used_where_nothing_is_said() -> None:
-    """Port 8080 of this host, an hour of silence, 64 MiB of a request; a request is sent to one server only."""
+def test_defaults_of_the_proxy() -> None:
+    """Port 8080 on this host, one hour of silence, 64 MiB per request, no retries."""
     found = directives(proxy.nginx(TWO))
 
     assert {"listen 127.0.0.1:8080;", "proxy_read_timeout 3600s;", "client_max_body_size 64m;"} <= set(found)
@@ -140,10 +140,10 @@ def test_what_is_used_where_nothing_is_said() -> None:
         (TWO, "10.0.0.1", "This port is open to the network", "looked up once"),
     ],
 )  # fmt: skip
-def test_what_a_choice_costs_is_said_in_the_file(
+def test_the_cost_of_an_option_is_in_the_file(
     servers: tuple[ProxyServer, ...], listen: str, said: str, unsaid: str
 ) -> None:
-    """And nothing of what was not chosen; no line of it is wider than 102 characters."""
+    """Only of chosen options; no line is wider than 102 characters."""
     text = proxy.nginx(servers, listen=ProxyServer(listen, 8080))
     told = " ".join(text.replace("\n#", "\n").split())
 

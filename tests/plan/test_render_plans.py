@@ -42,7 +42,7 @@ HOSTILE = "</td></pre><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u20
 RELEASE = CommandRelease("0.19.0", "given", "0.19.0")
 A100 = PlannedGpu("A100-80GB", 1, None, 79.25, "as the driver reports it")
 
-# gpt-oss-20b of a start of 0.19.0 at utilisation 0.65: what the log prints, and bands as a plan has them.
+# gpt-oss-20b of a 0.19.0 launch at utilization 0.65: values of the log, with ranges as in a plan.
 CACHE = PlannedCache(
     36.56, 36.26, 36.66, 798_624, 792_000, 800_800, "slots", 11.99, 99_828, 16, 3.0501, 131_072
 )  # fmt: skip
@@ -118,7 +118,7 @@ def pair_rank(rank: int, activation: float, non_torch: float, cache: float) -> P
 
 @pytest.fixture(scope="module")
 def pair(fits: Plan, unknown: Plan) -> Layouts:
-    """Qwen2.5-1.5B-Instruct on two cards with 0.7.2: the ranks differ, and the smaller one decides."""
+    """Qwen2.5-1.5B-Instruct on two GPUs with 0.7.2: the ranks differ, the smaller one decides."""
     gpus = (PlannedGpu("RTX3090", 2, "node1", 23.69, "printed"),)
     cache = PlannedCache(8.6, 8.6, 8.6, 644_304, 644_304, 644_304, "slots", 5033.62, 40_269, 16, 0.0017, 32_768)
     model = "Qwen/Qwen2.5-1.5B-Instruct"
@@ -182,23 +182,23 @@ def views(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Pla
         ({"legal": False}, "invalid: this release rejects it"),
     ],
 )  # fmt: skip
-def test_the_answer_comes_in_one_line(fits: Plan, change: dict[str, Any], said: str) -> None:
-    """What is gained where it fits, the reason where it does not, what is missing where neither is certain."""
+def test_the_answer_is_one_line(fits: Plan, change: dict[str, Any], said: str) -> None:
+    """Its capacity if it fits, the reason if it does not, or the missing fact."""
     plan = replace(fits, **change)
 
     assert str(plan_words.headline(plan)) == said
     assert " ".join(plans.text(plan).split()).startswith(said)
 
 
-def test_what_does_not_fit_says_by_how_much(too_big: Plan) -> None:
-    """The memory that one request needs beside the memory that is left."""
+def test_a_plan_that_does_not_fit_states_the_shortage(too_big: Plan) -> None:
+    """The memory of one request and the remaining memory."""
     said = "does not fit: one request of 131,072 tokens needs 12.4 GiB of KV cache per GPU, 11.2 left"
 
     assert str(plan_words.headline(too_big)) == said
 
 
 def test_the_whole_text(fits: Plan) -> None:
-    """Answer, cards with their terms, KV cache, limits, command, calibration."""
+    """Answer, GPUs with their terms, KV cache, limits, command, calibration."""
     assert plans.text(fits) == WHOLE
 
 
@@ -242,8 +242,8 @@ CALIBRATION
 """
 
 
-def test_text_keeps_to_the_width_of_a_terminal(views: list[plans.Viewed]) -> None:
-    """80 columns, and no blanks at the ends of lines; a command is left as it is, to be copied."""
+def test_text_fits_the_width_of_a_terminal(views: list[plans.Viewed]) -> None:
+    """80 columns without trailing blanks; a command stays whole for copying."""
     for view in views:
         lines = plans.shown(view).plain.split("\n")
         assert max(map(len, lines)) <= 80
@@ -252,8 +252,8 @@ def test_text_keeps_to_the_width_of_a_terminal(views: list[plans.Viewed]) -> Non
     assert f"  {long.command}" in plans.text(replace(cast("Plan", views[0]), deployment=long)).split("\n")
 
 
-def test_the_unknown_is_named(unknown: Plan) -> None:
-    """In the answer, beside the term, and where the KV cache would stand; no figure takes its place."""
+def test_an_unknown_is_named(unknown: Plan) -> None:
+    """In the answer, next to the term and in place of the KV cache, never as a number."""
     said = plans.text(unknown)
 
     assert said.startswith("not certain: encoder profile unknown: no rule for the pictures of this family\n")
@@ -271,7 +271,7 @@ def test_the_unknown_is_named(unknown: Plan) -> None:
     assert "max_num_seqs unknown" in plans.text(cloudy)
 
 
-def test_what_is_partly_known_of_the_cache_is_shown(fits: Plan) -> None:
+def test_known_facts_about_the_cache_are_shown(fits: Plan) -> None:
     """Rows without a value are left out, blocks of an unknown size counted, an exact amount without a band."""
     bare = PlannedCache(36.56, None, None, None, None, None, None, None, 99_828, None, None, None)
     said = plans.text(replace(fits, kv_cache=bare, gpus=(), deployment=None, limits=()))
@@ -285,14 +285,14 @@ def test_what_is_partly_known_of_the_cache_is_shown(fits: Plan) -> None:
     assert "blocks" not in plain
 
 
-def test_the_release_says_how_it_was_chosen() -> None:
-    """The newest known where none was named, and whose rules stand in for an unknown release's."""
+def test_the_choice_of_the_release_is_explained() -> None:
+    """The newest one by default, and the rules used for an unknown one."""
     assert plan_words.release(CommandRelease("0.32.0", "newest", "0.32.0")) == "vLLM 0.32.0, the newest known"
     assert plan_words.release(CommandRelease("0.19.1", "log", "0.19.0")) == "vLLM 0.19.1, by the rules of 0.19.0"
 
 
-def test_cards_that_are_planned_alike_stand_together(fits: Plan, pair: Layouts) -> None:
-    """Four equal ranks are one table; two that differ are two, and each says what it has for the KV cache."""
+def test_gpus_with_equal_plans_are_grouped(fits: Plan, pair: Layouts) -> None:
+    """Four equal ranks are one table; two different ones are two, each with its KV cache."""
     four = replace(fits, per_gpu=tuple(replace(fits.per_gpu[0], rank=rank) for rank in range(4)))
 
     assert plans.text(four).count("  expected    high\n") == 1
@@ -303,7 +303,7 @@ def test_cards_that_are_planned_alike_stand_together(fits: Plan, pair: Layouts) 
 
 
 def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
-    """The best first and in full; what is not known, does not fit or is not legal is said, with why."""
+    """The best one first and in full; others have their reason."""
     said = plans.text(pair)
 
     first = (
@@ -343,14 +343,14 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
     ],
 )
 def test_layouts_have_one_answer(pair: Layouts, fits_any: bool | None, kept: slice, said: str) -> None:  # noqa: FBT001
-    """One that fits, what is missing, or that there is none: then the layout that lacks the least is explained."""
+    """The fitting one, the missing fact, or the layout with the smallest shortage."""
     some = replace(pair, fits=fits_any, layouts=pair.layouts[kept])
 
     assert str(plan_words.layouts_headline(some)).startswith(said)
     assert " ".join(plans.text(some).split()).startswith(said)
 
 
-def test_a_refusal_without_a_reason_is_the_releases(pair: Layouts) -> None:
+def test_an_error_without_a_reason_is_the_releases(pair: Layouts) -> None:
     """And a ranking without reasons has none."""
     refused = replace(pair.layouts[4], reasons=())
 
@@ -373,8 +373,8 @@ def test_a_refusal_without_a_reason_is_the_releases(pair: Layouts) -> None:
          "longest context: unknown: it depends on unknown figures\n"),
     ],
 )  # fmt: skip
-def test_inverse_questions_have_an_answer_with_its_band(found: FindAnswer, said: str) -> None:
-    """Value, unit, band and reasons; and first of all where it comes with a plan."""
+def test_inverse_questions_have_an_answer_with_its_range(found: FindAnswer, said: str) -> None:
+    """Value, unit, range and reasons, before its plan."""
     assert plans.text(found) == said
 
 
@@ -387,19 +387,19 @@ def test_inverse_questions_have_an_answer_with_its_band(found: FindAnswer, said:
     ],
 )
 def test_one_is_counted_in_the_singular(value: int, unit: str, said: str) -> None:
-    """One card is no "1 cards"."""
+    """One GPU is not "1 GPUs"."""
     assert str(plan_words.found_headline(FindAnswer(Find.GPUS, value, unit, value, value, ()))) == said
 
 
-def test_cards_of_one_replica_have_their_cache_each(pair: Layouts) -> None:
-    """Two cards of one tensor-parallel group: the memory is each card's, the tokens are the group's."""
+def test_gpus_of_one_replica_have_their_own_cache(pair: Layouts) -> None:
+    """With two tensor-parallel GPUs the memory is each GPU's, the tokens are the group's."""
     said = "fits: 8.60 GiB KV cache per GPU, 644,304 tokens, 5,033.62 requests of the whole context"
 
     assert str(plan_words.headline(pair.layouts[1])) == said
 
 
-def test_what_is_asked_shows_no_secret() -> None:
-    """A key stays unseen as a value, inside a list, and inside an object; every other option is shown as it is."""
+def test_a_request_shows_no_secret() -> None:
+    """A key is hidden as a value, in a list and in an object; other options are shown."""
     keys = ["aaa-first-of-ours", "bbb-second-of-ours"]
     options = {
         "api_key": keys, "hf_token": "ccc-third-of-ours", "hf_overrides": {"api_key": "ddd-fourth-of-ours"},
@@ -415,15 +415,15 @@ def test_what_is_asked_shows_no_secret() -> None:
     assert 'enforce_eager true, served_model_name ["ours"]' in " ".join(shown.plain.split())
 
 
-def test_a_plans_own_answer_stands_before_it(fits: Plan) -> None:
-    """Who asked for the longest context reads it first."""
+def test_the_answer_to_a_question_precedes_its_plan(fits: Plan) -> None:
+    """The longest context is the first line."""
     assert plans.text(replace(fits, found=FOUND)).startswith("longest context: 131,072 tokens")
     page = plans.html(replace(fits, found=FOUND))
     assert page.index(">longest context<") < page.index(">fits<")
 
 
-def test_plan_against_actual_names_what_is_off(compared: PlanComparison) -> None:
-    """Term by term, with what is missing and what is kept."""
+def test_a_comparison_names_deviating_terms(compared: PlanComparison) -> None:
+    """Term by term, with missing facts and conclusions."""
     said = plans.text_compared(compared)
 
     assert said.startswith("off: activation peak, 0.96 GiB printed where 0.77 were planned\n")
@@ -473,7 +473,7 @@ def test_plan_against_actual_without_a_difference(compared: PlanComparison) -> N
         (PlanCalibration(True), "CALIBRATION\n  - used; no recorded start corrects these terms\n"),
     ],
 )
-def test_what_corrected_the_plan_is_named(fits: Plan, calibration: PlanCalibration, said: str) -> None:
+def test_corrections_of_the_plan_are_named(fits: Plan, calibration: PlanCalibration, said: str) -> None:
     """A sentence for each correction, or that there was none to make."""
     assert plans.text(replace(fits, calibration=calibration)).endswith(said)
 
@@ -484,8 +484,8 @@ KEYS = [
 ]  # fmt: skip
 
 
-def test_json_has_the_contracts_keys(fits: Plan, pair: Layouts) -> None:
-    """Every plan has every key; what a question has no use for is null."""
+def test_json_has_the_documented_keys(fits: Plan, pair: Layouts) -> None:
+    """Every plan has every key; inapplicable ones are null."""
     plain = json.loads(render.to_json(replace(fits, options={}, deployment=None)))
     every = json.loads(render.to_json(pair))
 
@@ -498,7 +498,7 @@ def test_json_has_the_contracts_keys(fits: Plan, pair: Layouts) -> None:
 
 
 def test_json_is_rounded_in_one_place(fits: Plan, compared: PlanComparison) -> None:
-    """Four decimals, whatever the planner reckoned with."""
+    """To four decimals, for any precision in the planner."""
     third = replace(fits, kv_cache=replace(CACHE, gib=110 / 3))
 
     assert json.loads(render.to_json(third))["kv_cache"]["gib"] == 36.6667
@@ -555,7 +555,7 @@ def hostile(plan: Plan) -> Plan:
 
 
 def test_no_name_becomes_markup(views: list[plans.Viewed], compared: PlanComparison, pair: Layouts) -> None:
-    """Models, cards, sources and reasons are the user's words: they are escaped, and move no cursor."""
+    """Models, GPUs, sources and reasons come from users, so they are escaped."""
     bad = [hostile(view) for view in views if isinstance(view, Plan)]
     odd = ComparedTerm(HOSTILE, 1.0, 1.0, 1.0, 2.0, HOSTILE)
     kept = replace(compared.residuals[0], release=HOSTILE, gpu=HOSTILE, architecture=HOSTILE, term=HOSTILE)
@@ -574,8 +574,8 @@ def test_no_name_becomes_markup(views: list[plans.Viewed], compared: PlanCompari
         assert json.loads(render.to_json(view))["schema"] == 2
 
 
-def test_the_page_shows_what_the_text_says(fits: Plan, pair: Layouts, compared: PlanComparison) -> None:
-    """Verdict, picture, table and command; a verdict is green, amber where it is open, and red where it is refused."""
+def test_the_page_has_the_content_of_the_text(fits: Plan, pair: Layouts, compared: PlanComparison) -> None:
+    """Verdict, picture, table and command; green if it fits, amber if open, red if rejected."""
     page = plans.html(fits)
 
     assert page.count("<svg") == 1 + len(TERMS)
@@ -593,8 +593,8 @@ def test_the_page_shows_what_the_text_says(fits: Plan, pair: Layouts, compared: 
     assert "Not legal" not in plans.html(replace(pair, layouts=pair.layouts[:1]))
 
 
-def test_what_is_given_holds_before_what_the_release_settles(fits: Plan) -> None:
-    """Options of the command first, then the release's own; and without either nothing is assumed."""
+def test_given_options_take_precedence_over_defaults(fits: Plan) -> None:
+    """Then the release's defaults; otherwise nothing is assumed."""
     given = replace(START, flags={"gpu_memory_utilization": 0.65, "max_model_len": 4096})
 
     assert plan_words.option(replace(fits, deployment=given), "max_model_len") == 4096
@@ -606,8 +606,8 @@ def test_what_is_given_holds_before_what_the_release_settles(fits: Plan) -> None
 # In steps, as runbooks show them.
 
 
-def test_copies_inside_one_server_are_told_once(pair: Layouts) -> None:
-    """A layout of the same figures that only has its copies inside one server stands below the table."""
+def test_replicas_inside_one_server_are_listed_once(pair: Layouts) -> None:
+    """A layout that differs only in them is named below the table."""
     each, half, dark, full, refused = pair.layouts
     same = replace(each, layout=ParallelLayout(1, 1, 1, 2))
     found = replace(pair, layouts=(each, half, same, dark, full, refused))
@@ -626,14 +626,14 @@ def test_copies_inside_one_server_are_told_once(pair: Layouts) -> None:
 
 
 def test_memory_is_shown_without_the_command(fits: Plan) -> None:
-    """Answer, cards, cache and limits, as in the whole view."""
+    """Answer, GPUs, cache and limits, as in the whole view."""
     shown = render.plan_sections.memory(fits)
 
     assert shown.plain == WHOLE.partition("NOT GIVEN")[0].rstrip() + "\n"
     assert "--gpu-memory-utilization" not in shown.html
 
 
-def test_files_are_shown_whole_and_those_like_them_by_name() -> None:
+def test_the_first_file_of_a_kind_is_shown_whole() -> None:
     """The first of a pattern in full, blanks kept; no text of a file becomes markup."""
     made = {"systemd/a.service": f"[Unit]\n  {HOSTILE}\n", "systemd/b.service": "[Unit]\n", "nginx.conf": "events {}\n"}
     shown = render.plan_sections.files(made, "systemd/*")
@@ -650,8 +650,8 @@ def cells_of(page: str) -> list[str]:
     return re.findall(r"<t[dh](?: [^>]*)?>(.*?)</t[dh]>", page, re.DOTALL)
 
 
-def test_files_without_others_like_them_stand_alone() -> None:
-    """No sentence about others where there is none, and one where nothing is written."""
+def test_a_single_file_is_shown_alone() -> None:
+    """No sentence about others, and one if no file is written."""
     shown = render.plan_sections.files({"nginx.conf": "a  \n\n  b\n", "other": "c"}, "nginx.*")
 
     assert shown.plain == "nginx.conf\n  a\n\n    b\n"
@@ -663,8 +663,8 @@ def test_files_without_others_like_them_stand_alone() -> None:
     assert none.plain == "Not written: there is one server, and nothing to share requests among."
 
 
-def test_what_confirms_a_split_is_said_once_for_those_alike() -> None:
-    """Lines with how often and how much, then commands that only look, then what cannot be told."""
+def test_equal_verifications_of_a_split_are_combined() -> None:
+    """Lines with counts and amounts, then read-only commands, then open questions."""
     ranked = PrintedLine("Every rank is there.", "rank <0>", 2, "x:1", "8.60 GiB")
     once = PrintedLine("The server is up.", "ready", 1, "x:2")
     some = PrintedLine("It goes on.", "on", None, "x:3")
@@ -697,8 +697,8 @@ def start_of(**more: Any) -> ServerRun:
     return replace(start, facts=Facts(**more), arguments={})
 
 
-def test_plans_stand_beside_what_starts_printed(fits: Plan) -> None:
-    """Figure by figure with the share that they are off, the farthest first of all; a start without a plan says why.
+def test_plans_are_next_to_printed_figures(fits: Plan) -> None:
+    """Figure by figure with its deviation, the largest first; a launch without a plan has a reason.
 
     Requests are compared where they are counted for the same context.
     """
@@ -731,7 +731,7 @@ def test_plans_stand_beside_what_starts_printed(fits: Plan) -> None:
     assert ">no &lt;model&gt;</p>" in render.plan_sections.compared(starts[1:], ["no <model>"]).html
 
 
-def test_the_largest_card_is_compared(fits: Plan) -> None:
+def test_the_largest_gpu_is_compared(fits: Plan) -> None:
     """Of ranks that differ, by their weights."""
     small, large = (
         replace(fits.per_gpu[0], rank=rank, terms=(PlannedTerm("weights", gib, gib, gib, ""),))
@@ -743,8 +743,8 @@ def test_the_largest_card_is_compared(fits: Plan) -> None:
     assert "  weights GiB                 2.00  2.00 to 2.00                2.00      0.0%\n" in shown.plain
 
 
-def test_ways_out_name_their_options_and_their_room() -> None:
-    """As options of a shell, with what is left of the KV cache and what they cost."""
+def test_changes_have_their_options_and_their_room() -> None:
+    """As shell options, with the remaining KV cache and the cost."""
     gib = 2**30
     ways = [
         WayOut({"max_model_len": 4096, "enforce_eager": True}, True, Band(gib, 2 * gib, 3 * gib), ("less",), 1, None),  # type: ignore[arg-type]
@@ -807,8 +807,8 @@ def test_a_request_needs_gib_or_mib(fits: Plan, needed: float, said: str) -> Non
         ({"needed_gib": None}, "no memory left for the KV cache"),
     ],
 )  # fmt: skip
-def test_a_cache_that_is_too_small_says_so(fits: Plan, change: dict[str, Any], said: str) -> None:
-    """Less than one request needs; as much is enough, and what is missing is not told as less than nothing."""
+def test_a_cache_that_is_too_small_is_reported(fits: Plan, change: dict[str, Any], said: str) -> None:
+    """Less than one request; an equal amount is enough, and no shortage is negative."""
     plan = replace(fits, fits=False, limits=(), kv_cache=replace(CACHE, **change))
 
     assert str(plan_words.headline(plan)) == f"does not fit: {said}"
@@ -818,7 +818,7 @@ def test_a_cache_that_is_too_small_says_so(fits: Plan, change: dict[str, Any], s
     ("low", "high", "said"),
     [(1.0, 2.0, " (1.00 to 2.00)"), (1.0, 1.0, ""), (None, 2.0, ""), (1.0, None, ""), (0.0, 2.0, " (0.00 to 2.00)")],
 )
-def test_a_band_stands_behind_its_amount(fits: Plan, low: float | None, high: float | None, said: str) -> None:
+def test_a_range_follows_its_amount(fits: Plan, low: float | None, high: float | None, said: str) -> None:
     """Where both its ends are known and differ."""
     shown = plans.text(replace(fits, kv_cache=replace(CACHE, low=low, high=high)))
 
@@ -832,15 +832,15 @@ def test_a_band_stands_behind_its_amount(fits: Plan, low: float | None, high: fl
         (Find.CONCURRENCY, 1234.504, "1,234.5"), (Find.GPUS, 100.0, "100"), (Find.CONTEXT, "all", "all"),
     ],
 )  # fmt: skip
-def test_answers_are_rounded_to_what_is_asked(what: Find, value: float | str, said: str) -> None:
-    """Four digits of a utilisation, two of anything else, no zeros behind; a word as it is."""
+def test_answers_are_rounded_by_their_quantity(what: Find, value: float | str, said: str) -> None:
+    """Four digits for a utilization, two for others, no trailing zeros; words are unchanged."""
     assert str(plan_words.found_headline(FindAnswer(what, value, "", None, None, ()))).endswith(f": {said}")
 
 
 @pytest.mark.parametrize(
     ("low", "high", "said"), [(1, 3, " (1 to 3)"), (2, 2, ""), (None, 3, ""), (1, None, ""), (0, 2, " (0 to 2)")]
 )
-def test_answers_have_a_band_where_both_ends_are_known(low: int | None, high: int | None, said: str) -> None:
+def test_answers_have_a_range_if_both_ends_are_known(low: int | None, high: int | None, said: str) -> None:
     """And differ."""
     assert (
         str(plan_words.found_headline(FindAnswer(Find.GPUS, 2, "cards", low, high, ())))

@@ -1,4 +1,4 @@
-"""What a start asks of memory, settled by the rules of a release."""
+"""The settings of a launch that affect memory, by the rules of a release."""
 
 from __future__ import annotations
 
@@ -66,8 +66,9 @@ def _started(model: str, given: dict[str, Any], release: str, card: dict[str, An
 
 _LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 _STARTS = [
-    # Of logs: model, what was given, release, card; then what was printed: longest context, tokens of a batch,
-    # requests, graphs of pieces and of whole steps. None: not printed. Where a log names no card it is one of the class
+    # From logs: model, options, release, GPU; then printed: longest context, tokens of a batch,
+    # requests, piecewise and full graphs. None: not printed. If a log names no GPU, it is one of
+    # the class
     # that the printed batch belongs to.
     ("openai/gpt-oss-20b", {"gpu_memory_utilization": 0.65}, "0.19.0", _A100, (131_072, 2048, 256, 83, 35)),
     ("google/gemma-4-26B-A4B-it", {"quantization": "fp8"}, "0.19.0", _A100, (262_144, 2048, 256, 51, 35)),
@@ -115,10 +116,10 @@ _STARTS = [
 
 
 @in_one_test(("model", "given", "release", "card", "printed"), _STARTS)
-def test_a_start_has_the_numbers_that_its_log_printed(
+def test_a_launch_has_the_settings_in_its_log(
     model: str, given: dict[str, Any], release: str, card: dict[str, Any], printed: tuple[int | None, ...]
 ) -> None:
-    """Longest context, batch, requests and graphs are those that real starts of many releases printed."""
+    """Longest context, batch, requests and graphs match printed launches of many releases."""
     found = _started(model, given, release, card)
     told = (
         found.scheduler.max_model_len,
@@ -130,8 +131,8 @@ def test_a_start_has_the_numbers_that_its_log_printed(
     assert tuple(None if seen is None else mine for mine, seen in zip(told, printed, strict=True)) == printed
 
 
-def test_an_early_start_of_the_newer_engine_has_the_batch_of_its_log() -> None:
-    """Before 0.8 the newer engine runs only when asked, and goes by the card's name."""
+def test_an_early_launch_of_the_newer_engine_has_the_batch_in_its_log() -> None:
+    """Before 0.8 the newer engine runs only on request, and uses the GPU's name."""
     found = settle(_DENSE, {"max_model_len": 2048}, "0.7.2", environment=_NEWER, **_H200)
     assert (found.is_v0, found.scheduler.batched_tokens, found.scheduler.sequences, found.graphs.piecewise) == (
         False,
@@ -142,13 +143,14 @@ def test_an_early_start_of_the_newer_engine_has_the_batch_of_its_log() -> None:
 
 
 def test_a_python_program_has_other_defaults_than_a_server() -> None:
-    """The class LLM reads twice the tokens at once: 16,384 on an H100, as a start of 0.10.2 printed."""
+    """The class LLM batches twice the tokens: 16,384 on an H100, as 0.10.2 printed."""
     found = settle(_DENSE, {"max_model_len": 4096}, "0.10.2", context="llm", **_H100)
     assert (found.scheduler.batched_tokens, found.scheduler.sequences, found.graphs.piecewise) == (16_384, 1024, 67)
 
 
 _BATCHES = [
-    # release, card, tokens of a batch, requests, share of the memory (engine/arg_utils.py of the releases)
+    # release, GPU, tokens of a batch, requests, share of the memory (engine/arg_utils.py of the
+    # releases)
     ("0.8.5", _A100, 8192, 1024, 0.9),
     ("0.9.2", _A100, 2048, 256, 0.9),
     ("0.27.1", _A100, 2048, 256, 0.92),
@@ -157,7 +159,7 @@ _BATCHES = [
     ("0.20.2", _3090, 2048, 256, 0.92),
     ("0.27.1", _B200, 8192, 1024, 0.92),
     ("0.28.0", _B200, 16_384, 1024, 0.92),
-    # A start of 0.25.1 on GB10 prints 2,048 raised to 2,496: NVML tells no memory there.
+    # A launch of 0.25.1 on GB10 prints 2,048 raised to 2,496: NVML reports no memory there.
     ("0.25.1", _GB10, 2048, 256, 0.92),
     ("0.32.0", _GB10, 2048, 256, 0.92),
     ("0.33.0", _GB10, 2048, 256, 0.92),
@@ -165,16 +167,16 @@ _BATCHES = [
 
 
 @pytest.mark.parametrize(("release", "card", "tokens", "requests", "share"), _BATCHES)
-def test_the_card_decides_what_is_not_given(
+def test_the_gpu_sets_the_defaults(
     release: str, card: dict[str, Any], tokens: int, requests: int, share: float
 ) -> None:
-    """The same command takes another batch on another card, and the share of the memory moved in 0.20."""
+    """The batch depends on the GPU, and the utilization changed in 0.20."""
     found = settle(_DENSE, {}, release, **card)
     assert (found.scheduler.batched_tokens, found.scheduler.sequences, found.utilization) == (tokens, requests, share)
 
 
 _ADJUSTED = [
-    # release, given, tokens of a batch, requests on a 3090, where the defaults are 2048 and 256
+    # release, options, tokens of a batch, requests on a 3090, where the defaults are 2048 and 256
     ("0.10.2", {"max_num_seqs": 1, "max_model_len": 512}, 2048, 1),
     ("0.11.2", {"max_num_seqs": 1, "max_model_len": 512}, 512, 1),
     ("0.9.2", {"max_num_batched_tokens": 128}, 128, 256),
@@ -193,8 +195,8 @@ _ADJUSTED = [
 
 
 @pytest.mark.parametrize(("release", "given", "tokens", "requests"), _ADJUSTED)
-def test_batch_and_requests_bound_each_other(release: str, given: dict[str, Any], tokens: int, requests: int) -> None:
-    """What is given moves what is not: a batch never holds more than all requests, and the other way round."""
+def test_batch_and_requests_limit_each_other(release: str, given: dict[str, Any], tokens: int, requests: int) -> None:
+    """A given value changes the default of the other, so that the two are consistent."""
     found = settle(_DENSE, given, release, **_3090)
     assert (found.scheduler.batched_tokens, found.scheduler.sequences) == (tokens, requests)
 
@@ -219,13 +221,14 @@ _OLDER = [
 def test_the_older_engine_sizes_its_batch_by_the_context(
     model: str, release: str, given: dict[str, Any], *, tokens: int, in_parts: bool
 ) -> None:
-    """Its batch holds a whole prompt unless the context is long; pictures and pooling have floors of their own."""
+    """It fits a whole prompt unless the context is long; media and pooling have minimums."""
     found = settle(_SHAPES[model], given, release, environment={"VLLM_USE_V1": "0"}, **_A100)
     assert (found.is_v0, found.scheduler.batched_tokens, found.scheduler.is_chunked) == (True, tokens, in_parts)
 
 
 _ENGINES = [
-    # model, release, given, variables, card, whether the older engine runs (engine/arg_utils.py of the releases)
+    # model, release, options, variables, GPU, whether the older engine runs (engine/arg_utils.py of
+    # the releases)
     ("dense", "0.7.3", {}, {}, _A100, True),
     ("dense", "0.8.5", {}, {}, _A100, False),
     ("dense", "0.8.5", {}, {"VLLM_USE_V1": "0"}, _A100, True),
@@ -258,16 +261,16 @@ _ENGINES = [
 
 
 @in_one_test(("model", "release", "given", "variables", "card", "is_older"), _ENGINES)
-def test_the_engine_falls_back_where_the_newer_one_cannot(
+def test_the_engine_falls_back_if_the_newer_one_cannot_run(
     model: str, release: str, given: dict[str, Any], *, variables: dict[str, str], card: dict[str, Any], is_older: bool
 ) -> None:
-    """Old cards, quantized KV caches, stages and states bring the older engine back, each in its releases."""
+    """For old GPUs, quantized KV caches, stages and states, each in its releases."""
     found = settle(_SHAPES[model], given, release, environment=variables, **card)
     assert (found.is_v0, found.limits) == (is_older, ())
 
 
-def test_asking_for_an_engine_that_cannot_is_told() -> None:
-    """VLLM_USE_V1=1 on a card that the newer engine lacks ends the start, and the reason is named."""
+def test_requiring_an_unavailable_engine_is_reported() -> None:
+    """VLLM_USE_V1=1 on an unsupported GPU ends the launch, and the reason is named."""
     found = settle(_DENSE, {}, "0.9.2", environment=_NEWER, **_V100)
     assert found.limits == (
         "vLLM 0.9.2 rejects VLLM_USE_V1=1 with features that the V1 engine lacks: compute capability below 8.0",
@@ -283,7 +286,8 @@ def _scaled(kind: str, factor: float, *, trained: int | None = None, length: int
 
 
 _LENGTHS = [
-    # As vLLM's own function answers for the same configuration (run for 0.8.5, 0.11.0, 0.16.0 and 0.32.0).
+    # From vLLM's own function for the same configuration (run for 0.8.5, 0.11.0, 0.16.0 and
+    # 0.32.0).
     ("yarn", _scaled("yarn", 4.0, trained=32_768), {"0.8.5": 131_072, "0.16.0": 131_072, "0.32.0": 40_960}),
     ("linear", _scaled("linear", 2.0), {"0.8.5": 81_920, "0.32.0": 81_920}),
     ("dynamic", _scaled("dynamic", 4.0), {"0.11.0": 163_840, "0.32.0": 163_840}),
@@ -322,19 +326,19 @@ _OWN_LENGTHS = [
 
 
 @pytest.mark.parametrize(("model", "release", "longest"), _OWN_LENGTHS)
-def test_catalog_models_have_the_length_that_the_release_derives(model: str, release: str, longest: int) -> None:
-    """What vLLM's own function answers for the catalog's configurations comes out of the shape."""
+def test_catalog_models_have_the_length_of_the_release(model: str, release: str, longest: int) -> None:
+    """The shape yields what vLLM's function returns for the catalog's configurations."""
     assert _started(model, {}, release, _H100).scheduler.max_model_len == longest
 
 
-def test_windows_bound_the_context_where_they_are_switched_off() -> None:
-    """With --disable-sliding-window a context is no longer than a window."""
+def test_disabled_windows_bound_the_context() -> None:
+    """With --disable-sliding-window a context is at most a window."""
     assert (
         settle(_SHAPES["window"], {"disable_sliding_window": True}, "0.19.0", **_H100).scheduler.max_model_len == 4096
     )
 
 
-def test_a_fitted_length_is_told() -> None:
+def test_an_automatic_length_is_reported() -> None:
     """-1 takes the model's own length and is fitted since 0.14."""
     fitted = settle(_DENSE, {"max_model_len": -1}, "0.14.1", **_H100)
     assert (fitted.scheduler.max_model_len, fitted.scheduler.is_length_fitted) == (131_072, True)
@@ -353,16 +357,17 @@ _BEYOND = (
         ({}, {"model_max_length": 262_144}, ()),
     ],
 )
-def test_a_length_beyond_the_model_is_refused(
+def test_a_length_beyond_the_model_is_rejected(
     variables: dict[str, str], config: dict[str, Any], limits: tuple[str, ...]
 ) -> None:
-    """More tokens than the model takes end the start, unless the variable or the configuration allows them."""
+    """The launch ends, unless the variable or the configuration allows the length."""
     found = settle(_DENSE, {"max_model_len": 200_000}, "0.19.0", environment=variables, config=config, **_A100)
     assert (found.scheduler.max_model_len, found.limits) == (200_000, limits)
 
 
 _GRAPHS = [
-    # As vLLM's own function answers (run for 0.8.5, 0.11.0, 0.16.0 and 0.32.0): release, requests, batch, tokens that
+    # From vLLM's own function (run for 0.8.5, 0.11.0, 0.16.0 and 0.32.0): release, requests, batch,
+    # tokens that
     # are speculated, then graphs of pieces and of whole decoding steps.
     ("0.8.5", 256, 256, 0, (35, 0)),
     ("0.11.0", 256, 2048, 0, (67, 35)),
@@ -377,10 +382,10 @@ _GRAPHS = [
 
 
 @pytest.mark.parametrize(("release", "requests", "batch", "drafted", "graphs"), _GRAPHS)
-def test_graphs_are_those_that_the_release_captures(
+def test_captured_graphs_match_the_release(
     release: str, requests: int, batch: int, drafted: int, graphs: tuple[int, int]
 ) -> None:
-    """How many graphs there are follows from requests, batch and speculation by the release's rule."""
+    """Their number follows from requests, batch and speculation."""
     given: dict[str, Any] = {"max_num_seqs": requests, "max_num_batched_tokens": batch, "max_model_len": 4096}
     if drafted:
         given["speculative_config"] = {"method": "eagle", "model": "head", "num_speculative_tokens": drafted}
@@ -390,7 +395,7 @@ def test_graphs_are_those_that_the_release_captures(
 
 
 _MODES = [
-    # model, release, given, card, graphs of pieces and of whole steps at 256 requests
+    # model, release, options, GPU, piecewise and full graphs at 256 requests
     ("dense", "0.19.0", {"compilation_config": {"cudagraph_mode": "NONE"}}, _A100, (0, 0)),
     ("dense", "0.19.0", {"compilation_config": {"cudagraph_mode": "PIECEWISE"}}, _A100, (51, 0)),
     ("dense", "0.19.0", {"compilation_config": {"cudagraph_mode": "FULL_DECODE_ONLY"}}, _A100, (0, 35)),
@@ -426,7 +431,7 @@ def test_options_and_attention_decide_which_graphs_there_are(
 
 
 _RUNNERS = [
-    # model, release, given, whether the newer model runner runs (config/vllm.py of the releases)
+    # model, release, options, whether the newer model runner runs (config/vllm.py of the releases)
     ("qwen3", "0.21.0", {}, False),
     ("qwen3", "0.22.1", {}, True),
     ("awq", "0.22.1", {}, False),
@@ -449,10 +454,10 @@ _RUNNERS = [
 
 
 @in_one_test(("model", "release", "given", "is_newer"), _RUNNERS)
-def test_the_newer_runner_takes_models_one_release_after_the_other(
+def test_the_newer_runner_gained_models_by_release(
     model: str, release: str, given: dict[str, Any], *, is_newer: bool
 ) -> None:
-    """Which runner a model gets depends on the release, on its architecture and on what the start does."""
+    """The runner depends on the release, the architecture and the options."""
     assert settle(_SHAPES[model], given, release, **_H100).is_v2_runner is is_newer
 
 
@@ -464,7 +469,7 @@ def test_a_variable_chooses_the_runner() -> None:
 
 
 _AHEAD = [
-    # model, release, given, batches that are under way at the same time (config/vllm.py of the releases)
+    # model, release, options, batches in flight (config/vllm.py of the releases)
     ("dense", "0.13.0", {}, 1),
     ("dense", "0.13.0", {"async_scheduling": True}, 2),
     ("dense", "0.14.1", {}, 2),
@@ -488,7 +493,8 @@ def test_batches_are_scheduled_ahead(model: str, release: str, given: dict[str, 
 
 
 _SAMPLERS = [
-    # model, release, given, variables, card, kernel (v1/sample/ops/topk_topp_sampler.py of the releases)
+    # model, release, options, variables, GPU, kernel (v1/sample/ops/topk_topp_sampler.py of the
+    # releases)
     ("dense", "0.7.2", {}, {}, _H100, "sort"),
     ("dense", "0.16.0", {}, {}, _H100, "sort"),
     ("dense", "0.16.0", {}, {"VLLM_USE_FLASHINFER_SAMPLER": "1"}, _H100, "flashinfer"),
@@ -508,15 +514,15 @@ _SAMPLERS = [
 
 
 @in_one_test(("model", "release", "given", "variables", "card", "kernel"), _SAMPLERS)
-def test_the_sampler_is_the_releases(
+def test_the_sampler_is_the_releases_default(
     model: str, release: str, given: dict[str, Any], *, variables: dict[str, str], card: dict[str, Any], kernel: str
 ) -> None:
-    """Sorting, Triton's and FlashInfer's kernels follow one another, and a variable or an old card turns back."""
+    """Sorting, then Triton's and FlashInfer's kernels; a variable or an old GPU reverts them."""
     assert settle(_SHAPES[model], given, release, environment=variables, **card).sampler == kernel
 
 
 _DTYPES = [
-    # `model_type`, the checkpoint's dtype, release, card, given, what the model runs in (config/model.py)
+    # `model_type`, the checkpoint's dtype, release, GPU, options, resulting dtype (config/model.py)
     ("llama", "bfloat16", "0.19.0", _A100, None, "bfloat16"),
     ("llama", "bfloat16", "0.19.0", _T4, None, "float16"),
     ("llama", "float32", "0.19.0", _A100, None, "bfloat16"),
@@ -533,16 +539,16 @@ _DTYPES = [
 
 
 @pytest.mark.parametrize(("kind", "saved", "release", "card", "asked", "runs"), _DTYPES)
-def test_the_dtype_is_one_that_card_and_model_take(
+def test_the_dtype_is_supported_by_gpu_and_model(
     kind: str, saved: str | None, release: str, *, card: dict[str, Any], asked: str | None, runs: str
 ) -> None:
-    """A checkpoint runs in its own dtype unless the card lacks it or the model cannot run in it."""
+    """A checkpoint keeps its dtype unless the GPU or the model does not support it."""
     told = replace(_DENSE, model_type=kind, dtype=saved)
     assert settle(told, {"dtype": asked} if asked else {}, release, **card).dtype == runs
 
 
-def test_gemma_4_reads_a_whole_video_at_once() -> None:
-    """Since 0.22 the batch holds the largest item of a model that reads a picture at once: 32 frames of 78 tokens."""
+def test_gemma_4_needs_a_whole_video_in_a_batch() -> None:
+    """Since 0.22 the batch fits the model's largest item: 32 frames of 78 tokens."""
     told = shape(_catalog()["google/gemma-4-26B-A4B-it"])
     seen = [
         settle(
@@ -560,8 +566,8 @@ def test_gemma_4_reads_a_whole_video_at_once() -> None:
     assert seen == [2048, 2496, 2048, 8192, 2048, 2048]
 
 
-def test_what_is_asked_for_is_kept() -> None:
-    """Options that need no rule come out as numbers, shares and names of their own."""
+def test_given_options_are_kept() -> None:
+    """Options without rules become numbers, shares and names."""
     given = {
         "gpu_memory_utilization": 0.95,
         "tensor_parallel_size": 2,
@@ -609,16 +615,16 @@ _DRAFTS = [
 
 
 @pytest.mark.parametrize(("told", "expected"), _DRAFTS)
-def test_speculation_is_read(told: dict[str, Any], expected: tuple[int, int, str | None]) -> None:
-    """Tokens, layers of the checkpoint's own module and the drafting model come from the JSON option."""
+def test_speculation_is_parsed(told: dict[str, Any], expected: tuple[int, int, str | None]) -> None:
+    """Tokens, the checkpoint's own layers and the draft model come from the JSON option."""
     found = settle(
         replace(_SHAPES["latent"], mtp=(Layer(_MLA, None),)), {"speculative_config": told}, "0.19.0", **_H100
     )
     assert (found.speculation.tokens, found.speculation.layers, found.speculation.model) == expected
 
 
-def test_without_a_card_what_depends_on_it_is_named() -> None:
-    """Nobody's card is no card: batch and requests are unknown, and so is what follows from them."""
+def test_without_a_gpu_dependent_settings_are_named() -> None:
+    """Batch and requests are unknown, and so are settings derived from them."""
     found = settle(_DENSE, {}, "0.24.0")
     assert (found.scheduler.batched_tokens, found.scheduler.sequences, found.graphs.full) == (0, 0, 0)
     assert found.missing == (
@@ -647,8 +653,8 @@ def test_without_a_card_what_depends_on_it_is_named() -> None:
         ),
     ],
 )
-def test_what_cannot_be_known_is_named(told: Shape, given: dict[str, Any], release: str, missing: str) -> None:
-    """A value that nothing says is missing by its name, not guessed."""
+def test_an_unknown_setting_is_named(told: Shape, given: dict[str, Any], release: str, missing: str) -> None:
+    """It is listed as missing, and not guessed."""
     assert settle(told, given, release, **_H100).missing == (missing,)
 
 
@@ -662,26 +668,26 @@ def test_what_cannot_be_known_is_named(told: Shape, given: dict[str, Any], relea
         ({"kv_events_config": {"publisher": "zmq"}}, "0.20.2", True),
     ],
 )
-def test_connectors_and_events_keep_groups_of_one_kind(given: dict[str, Any], release: str, *, mixes: bool) -> None:
-    """What moves the cache elsewhere switched the hybrid manager off in its releases."""
+def test_connectors_and_events_disable_the_hybrid_manager(given: dict[str, Any], release: str, *, mixes: bool) -> None:
+    """In the releases that require it."""
     assert settle(_DENSE, given, release, **_H100).cache.mixes_groups is mixes
 
 
-def test_all_releases_are_settled() -> None:
-    """No known release is without an answer."""
+def test_all_releases_have_settings() -> None:
+    """Every known release has a result."""
     for release in options.known_releases():
         found = settle(_DENSE, {}, release, **_H100)
         assert (found.missing, found.scheduler.max_model_len, found.version) == ((), 131_072, release)
 
 
-def test_a_text_that_is_no_version_is_refused() -> None:
-    """A release that cannot be read is an error of the one who asked."""
+def test_an_invalid_version_is_rejected() -> None:
+    """It is an input error."""
     with pytest.raises(InputError):
         settle(_DENSE, {}, "newish")
 
 
-def test_other_numbers_do_not_read_the_release_again() -> None:
-    """Asked again with other numbers the answer is quick enough for thousands of layouts: 0.1 ms, and never 5."""
+def test_other_numbers_do_not_reload_the_release() -> None:
+    """A repeated question is fast enough for thousands of layouts: 0.1 ms, and never 5."""
     settle(_DENSE, {}, "0.19.0", **_H100)
     taken = []
     for length in range(1, 200):
@@ -698,8 +704,8 @@ def _given(options_: dict[str, Any], release: str = "0.19.0", told: Shape = _DEN
     return settle(told, options_, release, **{**_H100, **more})
 
 
-def test_settings_are_kept_as_keys_of_what_follows_from_them() -> None:
-    """Whatever mappings are in it, a start's settings can be looked up; starts that differ in a number differ."""
+def test_settings_can_be_used_as_keys() -> None:
+    """Nested mappings are hashable, and launches that differ in a number differ."""
     options_ = {"limit_mm_per_prompt": {"image": {"count": 1, "width": 8}}, "mm_processor_kwargs": {"a": [1]}}
     same, again, other = (_given({**options_, "max_num_seqs": size}) for size in (8, 8, 9))
     assert {same: 1}[again] == 1
@@ -743,13 +749,13 @@ def test_a_dtype_has_several_names(asked: str, runs: str, size: int) -> None:
     assert (found.dtype, found.value_bytes, found.missing) == (runs, size, ())
 
 
-def test_a_dtype_that_is_none_is_named() -> None:
-    """What the model then runs in is not known."""
+def test_an_invalid_dtype_is_named() -> None:
+    """The resulting dtype is unknown."""
     assert _given({"dtype": "int4"}).missing == ("the dtype int4",)
 
 
-def test_a_dtype_that_depends_on_an_unknown_card_is_named() -> None:
-    """gemma2 runs in bfloat16, on cards before Ampere in float32: which one, the card decides; llama in 16 bits."""
+def test_a_dtype_that_depends_on_an_unknown_gpu_is_named() -> None:
+    """gemma2 runs in bfloat16, but in float32 before Ampere; llama in 16 bits on any GPU."""
     missing = "compute capability of the GPU (dtype depends on it)"
     kinds = {kind: settle(replace(_DENSE, model_type=kind), {}, "0.19.0") for kind in ("gemma2", "llama")}
     assert {kind: missing in found.missing for kind, found in kinds.items()} == {"gemma2": True, "llama": False}
@@ -757,7 +763,7 @@ def test_a_dtype_that_depends_on_an_unknown_card_is_named() -> None:
 
 
 _POSITIONS = [
-    # model, what the configuration says beside, release, options, longest context
+    # model, further configuration, release, options, longest context
     ("dense", {"model_max_length": 5000}, "0.19.0", {}, 5000),
     ("dense", {"text_config": {"model_max_length": 6000}, "model_max_length": 5000}, "0.19.0", {}, 6000),
     ("dense", {"llm_config": {"model_max_length": 7000}}, "0.19.0", {}, 7000),
@@ -774,7 +780,7 @@ _POSITIONS = [
 def test_the_longest_context_is_the_configurations(
     model: str, config: dict[str, Any], release: str, given: dict[str, Any], longest: int
 ) -> None:
-    """`model_max_length` goes before the positions since 0.8 (0.8.5 config.py:2977), the text part's first."""
+    """`model_max_length` precedes the positions since 0.8 (0.8.5 config.py:2977)."""
     assert _given(given, release, _SHAPES[model], config=config).scheduler.max_model_len == longest
 
 
@@ -793,10 +799,10 @@ def test_the_longest_context_is_the_configurations(
         ("0.7.2", 131_074, None, {"model_max_length": "any"}, False, True),
     ],
 )
-def test_a_length_is_taken_up_to_what_is_allowed(
+def test_a_length_is_accepted_up_to_the_maximum(
     release: str, asked: int | None, variable: str | None, config: dict[str, Any], *, is_fitted: bool, refused: bool
 ) -> None:
-    """The last length that the model takes passes, one token more is refused unless something allows it."""
+    """One token more is rejected unless it is allowed."""
     environment = {} if variable is None else {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": variable}
     found = _given({"max_model_len": asked}, release, config=config, environment=environment)
     assert (found.scheduler.is_length_fitted, bool(found.limits)) == (is_fitted, refused)
@@ -804,7 +810,7 @@ def test_a_length_is_taken_up_to_what_is_allowed(
 
 
 _FEATURES = [
-    # given, whether it brings the older engine back in 0.8.5, 0.9.2 and 0.10.2 (engine/arg_utils.py,
+    # options, whether they select the older engine in 0.8.5, 0.9.2 and 0.10.2 (engine/arg_utils.py,
     # `_is_v1_supported_oracle`: 0.8.5 :1292, 0.9.2 :1306, 0.10.2 :1431)
     ({}, (False, False, False)),
     ({"logits_processor_pattern": ".*"}, (True, True, True)),
@@ -838,10 +844,10 @@ _FEATURES = [
 
 
 @in_one_test(("given", "is_older"), _FEATURES)
-def test_what_the_newer_engine_lacked_brings_the_older_one(
+def test_missing_features_of_the_newer_engine_select_the_older_one(
     given: dict[str, Any], is_older: tuple[bool, bool, bool]
 ) -> None:
-    """Each on an H100, whose newer engine has FP8 caches; from 0.11 on there is no older one."""
+    """On an H100, where the newer engine supports FP8 caches; since 0.11 there is no older one."""
     assert tuple(_given(given, release).is_v0 for release in ("0.8.5", "0.9.2", "0.10.2")) == is_older
     assert not _given(given, "0.11.0").is_v0
 
@@ -860,17 +866,17 @@ def test_what_the_newer_engine_lacked_brings_the_older_one(
         ("latent", "0.9.2", _A100, "FLASHMLA", True),
     ],
 )
-def test_an_fp8_cache_is_had_by_card_and_backend(
+def test_an_fp8_cache_needs_a_gpu_and_a_backend(
     model: str, release: str, card: dict[str, Any], backend: str | None, *, is_older: bool
 ) -> None:
-    """FlashAttention 3 had it first (0.8.5 :1340), then other backends too (0.10.2 platforms/cuda.py:522)."""
+    """First FlashAttention 3 (0.8.5 :1340), then other backends (0.10.2 platforms/cuda.py:522)."""
     environment = {} if backend is None else {"VLLM_ATTENTION_BACKEND": backend}
     found = settle(_SHAPES[model], {"kv_cache_dtype": "fp8"}, release, environment=environment, **card)
     assert found.is_v0 is is_older
 
 
-def test_an_engine_that_depends_on_an_unknown_card_is_named() -> None:
-    """0.8.5 and 0.9.2 run the older engine on cards before Ampere; 0.10.2 and 0.7.2 do not ask."""
+def test_an_engine_that_depends_on_an_unknown_gpu_is_named() -> None:
+    """Only 0.8.5 and 0.9.2 run the older engine on GPUs before Ampere."""
     said = "compute capability of the GPU (the engine depends on it)"
     releases = ("0.7.2", "0.8.5", "0.9.2", "0.10.2")
     assert [said in settle(_DENSE, {}, release).missing for release in releases] == [False, True, True, False]
@@ -879,7 +885,8 @@ def test_an_engine_that_depends_on_an_unknown_card_is_named() -> None:
 _EAGLE3 = {"method": "eagle3", "model": "head", "num_speculative_tokens": 2}
 _RUNNER_RELEASES = ("0.23.0", "0.24.0", "0.26.0", "0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0")
 _RUNNER_LACKS = [
-    # model, given, the release of those above since which the newer runner does it, and since which it no longer does;
+    # model, options, the release of those above since which the newer runner supports it, and until
+    # which;
     # None: never (config/vllm.py: 0.23.0 :1982, 0.24.0 :1994, 0.26.0 :2127, 0.28.0 :2369, 0.29.0 :2539, 0.30.0 :2815,
     # 0.31.0 :3051, 0.32.0 :2914, 0.33.0 :3053)
     ("dense", {}, "0.23.0", None),
@@ -916,10 +923,10 @@ _RUNNER_LACKS = [
 
 
 @in_one_test(("model", "given", "since", "until"), _RUNNER_LACKS)
-def test_what_the_newer_runner_lacks_is_left_to_the_older_one(
+def test_missing_features_of_the_newer_runner_select_the_older_one(
     model: str, given: dict[str, Any], since: str | None, until: str | None
 ) -> None:
-    """Each release's own list decides; a start of a model that it takes goes by what else is asked."""
+    """By each release's list; for a supported model the other options decide."""
     releases = _RUNNER_RELEASES
     wanted = [
         since is not None and releases.index(since) <= place and (until is None or place < releases.index(until))
@@ -928,8 +935,8 @@ def test_what_the_newer_runner_lacks_is_left_to_the_older_one(
     assert [_given(given, release, _SHAPES[model]).is_v2_runner for release in releases] == wanted
 
 
-def test_states_that_are_aligned_or_kept_for_every_block_go_to_the_older_runner() -> None:
-    """0.23 and 0.24 lacked aligned states, 0.30 and 0.31 those of every block."""
+def test_aligned_states_and_states_of_every_block_need_the_older_runner() -> None:
+    """0.23 and 0.24 lack aligned states, 0.30 and 0.31 those of every block."""
     told = replace(_SHAPES["hybrid"], architecture="Qwen3ForCausalLM")
     found = {
         (release, mode): _given({"mamba_cache_mode": mode} if mode else {}, release, told).is_v2_runner
@@ -944,7 +951,7 @@ def test_states_that_are_aligned_or_kept_for_every_block_go_to_the_older_runner(
 
 
 _UNDER_WAY = [
-    # model, release, given, batches under way at once
+    # model, release, options, batches in flight
     ("dense", "0.13.0", {"pipeline_parallel_size": 3}, 3),
     ("dense", "0.14.1", {"pipeline_parallel_size": 3}, 3),
     ("dense", "0.14.1", {"pipeline_parallel_size": 3, "async_scheduling": True}, 3),
@@ -1009,16 +1016,17 @@ def test_stages_of_the_older_runner_are_not_scheduled_ahead_since_0_31() -> None
         ("0.19.0", {"max_num_seqs": 64, "max_num_batched_tokens": 7}, {}, (9, 0), "sort"),
     ],
 )
-def test_a_kernel_needs_its_card_and_its_rows(
+def test_a_kernel_needs_a_gpu_and_enough_rows(
     release: str, given: dict[str, Any], variables: dict[str, str], capability: tuple[int, int], kernel: str
 ) -> None:
-    """FlashInfer from its floor to 12.1, Triton from eight rows on (0.17.1 topk_topp_sampler.py:245)."""
+    """FlashInfer up to 12.1, Triton from eight rows (0.17.1 topk_topp_sampler.py:245)."""
     found = settle(_DENSE, given, release, environment=variables, **{**_H100, "capability": capability})
     assert found.sampler == kernel
 
 
 _ADJUSTED_MORE = [
-    # model, release, given, tokens of a batch, requests, whether prompts are read in parts; on a 3090: 2048 and 256
+    # model, release, options, tokens of a batch, requests, whether prompts are chunked; on a 3090:
+    # 2048 and 256
     ("dense", "0.11.2", {"enable_chunked_prefill": False, "max_model_len": 1024}, 2048, 256, False),
     ("dense", "0.11.0", {"enable_chunked_prefill": False, "max_model_len": 4096}, 2048, 256, True),
     ("cross", "0.11.2", {"max_model_len": 4096}, 4096, 256, False),
@@ -1035,10 +1043,10 @@ _ADJUSTED_MORE = [
 
 
 @pytest.mark.parametrize(("model", "release", "given", "tokens", "requests", "in_parts"), _ADJUSTED_MORE)
-def test_what_is_given_is_left_as_it_is(
+def test_given_values_are_unchanged(
     model: str, release: str, given: dict[str, Any], tokens: int, requests: int, *, in_parts: bool
 ) -> None:
-    """Rules of the release move defaults alone (0.11.2 engine/arg_utils.py:1946, 0.17.1 :2101)."""
+    """Rules of the release only change defaults (0.11.2 engine/arg_utils.py:1946, 0.17.1 :2101)."""
     found = settle(_SHAPES[model], given, release, **_3090)
     assert (found.scheduler.batched_tokens, found.scheduler.sequences, found.scheduler.is_chunked) == (
         tokens,
@@ -1074,8 +1082,8 @@ def test_ranks_that_exchange_batches_have_small_ones(release: str, given: dict[s
         ("NVIDIA A100-SXM4-80GB", "llm", 8192),
     ],
 )
-def test_an_early_batch_goes_by_the_cards_name(gpu: str, context: str, tokens: int) -> None:
-    """0.7.2 engine/arg_utils.py:1296; without a name it is not known."""
+def test_an_early_batch_depends_on_the_gpus_name(gpu: str, context: str, tokens: int) -> None:
+    """0.7.2 engine/arg_utils.py:1296; without a name it is unknown."""
     card = {"memory_gib": 79.0, "capability": (9, 0), "environment": _NEWER, "context": context}
     found = settle(_DENSE, {"max_model_len": 4096}, "0.7.2", gpu_name=gpu, **card)  # type: ignore[arg-type]
     assert (found.scheduler.batched_tokens, found.scheduler.sequences) == (tokens, 1024)
@@ -1085,7 +1093,8 @@ def test_an_early_batch_goes_by_the_cards_name(gpu: str, context: str, tokens: i
 
 
 _OLDER_MORE = [
-    # model, release, given, tokens of a batch, requests, whether prompts are read in parts (0.7.2 config.py:1521)
+    # model, release, options, tokens of a batch, requests, whether prompts are chunked (0.7.2
+    # config.py:1521)
     ("dense", "0.7.2", {"max_model_len": 40_000, "enable_prompt_adapter": True}, 40_000, 256, False),
     ("dense", "0.7.2", {"max_model_len": 40_000, "task": "embed"}, 40_000, 256, False),
     ("dense", "0.7.2", {"max_model_len": 40_000, "enable_chunked_prefill": False}, 40_000, 256, False),
@@ -1102,10 +1111,10 @@ _OLDER_MORE = [
 
 
 @pytest.mark.parametrize(("model", "release", "given", "tokens", "requests", "in_parts"), _OLDER_MORE)
-def test_the_older_engine_cuts_prompts_only_where_nothing_stands_against_it(
+def test_the_older_engine_chunks_prompts_only_without_conflicts(
     model: str, release: str, given: dict[str, Any], tokens: int, requests: int, *, in_parts: bool
 ) -> None:
-    """Adapters, pooling, media and what is asked keep a long prompt whole; the batch then holds it."""
+    """Adapters, pooling, media and options keep a long prompt whole, and the batch fits it."""
     found = settle(_SHAPES[model], given, release, environment={"VLLM_USE_V1": "0"}, **_A100)
     assert (found.scheduler.batched_tokens, found.scheduler.sequences, found.scheduler.is_chunked) == (
         tokens,
@@ -1124,7 +1133,7 @@ def test_the_older_engine_does_not_cut_a_prompt_that_is_drafted_for() -> None:
 @pytest.mark.parametrize(
     ("requests", "graphs"), [(1, 1), (2, 2), (3, 3), (4, 3), (8, 4), (9, 5), (256, 35), (257, 36), (10_000, 1027)]
 )
-def test_the_older_engine_captures_up_to_the_first_size_that_holds_all_requests(requests: int, graphs: int) -> None:
+def test_the_older_engine_captures_up_to_the_size_for_all_requests(requests: int, graphs: int) -> None:
     """1, 2, 4 and every eighth to 8,192: 3 + 1,024 sizes (0.6.6 config.py:3163)."""
     assert _given({"max_num_seqs": requests}, "0.6.6").graphs.full == graphs
 
@@ -1136,7 +1145,7 @@ def test_the_older_engine_captures_up_to_the_first_size_that_holds_all_requests(
         (255, 34, 34), (256, 35, 35), (264, 36, 35), (272, 37, 36), (512, 67, 51), (520, 68, 51),
     ],
 )  # fmt: skip
-def test_sizes_go_up_by_eight_and_later_by_sixteen(most: int, eighth: int, sixteenth: int) -> None:
+def test_sizes_increase_by_eight_and_later_by_sixteen(most: int, eighth: int, sixteenth: int) -> None:
     """1, 2, 4, then every eighth; from 256 on every sixteenth since 0.11.1 (0.11.2 config/vllm.py:801)."""
     newer = _given({"max_num_seqs": 1, "max_cudagraph_capture_size": most})
     assert newer.graphs.piecewise == sixteenth
@@ -1155,7 +1164,7 @@ def test_gpt_oss_has_more_sizes(release: str, pieces: int) -> None:
 
 
 _SIZES = [
-    # release, given, graphs of pieces and of whole steps
+    # release, options, piecewise and full graphs
     ("0.9.2", {"cuda_graph_sizes": [1, 2, 4]}, (3, 0)),
     ("0.19.0", {"compilation_config": {"max_cudagraph_capture_size": 64}}, (11, 11)),
     ("0.19.0", {"cudagraph_capture_sizes": [8, 512, 8192, 8193]}, (3, 1)),
@@ -1190,7 +1199,7 @@ _SIZES = [
 
 
 @in_one_test(("release", "given", "graphs"), _SIZES)
-def test_graphs_follow_from_what_is_asked(release: str, given: dict[str, Any], graphs: tuple[int, int]) -> None:
+def test_graphs_follow_the_options(release: str, given: dict[str, Any], graphs: tuple[int, int]) -> None:
     """Sizes that are listed, a largest one, modes by number and by name, levels: on an H100 of 256 requests."""
     variables = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
     found = _given({"max_num_seqs": 256, "max_model_len": 4096, **given}, release, environment=variables)
@@ -1214,7 +1223,7 @@ def test_sizes_of_drafted_steps_are_whole_requests(release: str, newer: str, gra
 
 
 @pytest.mark.parametrize(("release", "doubles"), [("0.22.1", False), ("0.24.0", True)])
-def test_the_newer_runner_captures_adapters_apart_since_0_24(release: str, *, doubles: bool) -> None:
+def test_the_newer_runner_captures_adapters_separately_since_0_24(release: str, *, doubles: bool) -> None:
     """0.24.0 v1/worker/gpu/cudagraph_utils.py:183: a graph with adapters and one without."""
     plain, adapted = (
         _given({"max_num_seqs": 256, "enable_lora": on}, release, _SHAPES["qwen3"]) for on in (False, True)
@@ -1244,10 +1253,8 @@ def test_the_newer_runner_captures_adapters_apart_since_0_24(release: str, *, do
         ("0.11.2", {"optimization_level": 0}, True),
     ],
 )
-def test_a_model_is_compiled_where_nothing_says_otherwise(
-    release: str, given: dict[str, Any], *, is_compiled: bool
-) -> None:
-    """Level 3 is the usual one; another level, `--enforce-eager` and the older engine compile nothing."""
+def test_a_model_is_compiled_by_default(release: str, given: dict[str, Any], *, is_compiled: bool) -> None:
+    """Level 3 is the default; other levels, `--enforce-eager` and the older engine do not."""
     assert _given(given, release).graphs.is_compiled is is_compiled
 
 
@@ -1263,10 +1270,10 @@ def test_weights_on_the_host_kept_early_releases_from_compiling() -> None:
 @pytest.mark.parametrize(
     ("card", "graphs", "is_missing"), [(_B200, (51, 35), False), (_A100, (51, 0), False), ({}, (11, 0), True)]
 )
-def test_whole_steps_of_latent_attention_need_its_card(
+def test_full_graphs_of_latent_attention_need_a_supported_gpu(
     card: dict[str, Any], graphs: tuple[int, int], *, is_missing: bool
 ) -> None:
-    """Before 0.22 on capabilities 9 and 10 alone; what depends on an unknown card is named."""
+    """Before 0.22 only capabilities 9 and 10; an unknown GPU is named."""
     given = {"max_num_batched_tokens": 2048, "max_num_seqs": 256 if card else 32}
     found = settle(_SHAPES["latent"], given, "0.19.0", **card)
     assert (found.graphs.piecewise, found.graphs.full) == graphs
@@ -1355,8 +1362,8 @@ def test_adapters_are_counted_only_where_they_are_on() -> None:
     assert (usual.lora.rank, usual.lora.slots, usual.lora.extra_words) == (16, 1, 256)
 
 
-def test_an_option_that_is_no_number_counts_as_not_given() -> None:
-    """True is no number of ranks, and neither is a text."""
+def test_an_option_that_is_not_a_number_counts_as_absent() -> None:
+    """True and strings are not numbers of ranks."""
     for value in (True, "2", None):
         assert _given({"tensor_parallel_size": value}).ranks.tensor == 1
 
@@ -1381,16 +1388,16 @@ def test_a_connector_may_switch_mixed_groups_off(
     assert ("whether the KV connector supports several KV cache groups" in found.missing) is is_missing
 
 
-def test_prefixes_are_cached_as_asked() -> None:
-    """Not asked is neither on nor off: the release decides."""
+def test_prefix_caching_is_as_requested() -> None:
+    """Without the option the release decides."""
     found = [
         _given({} if on is None else {"enable_prefix_caching": on}).cache.caches_prefixes for on in (None, True, False)
     ]
     assert found == [None, True, False]
 
 
-def test_options_without_a_value_have_the_releases_own() -> None:
-    """A start without options: what its settings are where nothing decides them."""
+def test_options_without_a_value_have_the_releases_default() -> None:
+    """The settings of a launch without options."""
     found = _given({})
     assert (found.cache.size, found.cache.blocks_override, found.cpu_offload_bytes) == (None, None, 0)
     assert (found.quantization, found.cache.block_tokens, found.media.items, found.media.item_sizes) == (
@@ -1410,7 +1417,7 @@ def test_options_without_a_value_have_the_releases_own() -> None:
 
 
 _SPECULATED = [
-    # model's own layers, release, what is told, then tokens, layers, drafting model, and what is missing
+    # model's own layers, release, options, then tokens, layers, draft model, and missing facts
     (1, "0.19.0", {"method": "mtp", "num_speculative_tokens": 3}, (3, 1, None), ()),
     (2, "0.19.0", {"method": "mtp", "model": "head", "num_speculative_tokens": 3}, (3, 2, None), ()),
     (0, "0.19.0", {"method": "suffix"}, (24, 0, None), ()),
@@ -1422,10 +1429,10 @@ _SPECULATED = [
 
 
 @pytest.mark.parametrize(("layers", "release", "told", "expected", "missing"), _SPECULATED)
-def test_tokens_are_drafted_as_the_method_says(
+def test_the_method_sets_the_number_of_drafted_tokens(
     layers: int, release: str, told: dict[str, Any], expected: tuple[int, int, str | None], missing: tuple[str, ...]
 ) -> None:
-    """`suffix` has 24 where no number is given (0.33.0 config/speculative.py:1735); layers are the model's own."""
+    """`suffix` has 24 by default (0.33.0 config/speculative.py:1735); others their own layers."""
     model = replace(_DENSE, mtp=(Layer(_FULL, None),) * layers)
     found = _given({"speculative_config": told}, release, model)
     assert (found.speculation.tokens, found.speculation.layers, found.speculation.model) == expected
@@ -1450,8 +1457,8 @@ def test_stages_of_many_layers_add_up() -> None:
         (1, {"method": "mtp"}, ()),
     ],
 )
-def test_layers_that_are_not_there_are_named(layers: int, told: dict[str, Any], missing: tuple[str, ...]) -> None:
-    """A model of no known class without layers of its own: how many tokens, and by what, is open."""
+def test_missing_layers_are_named(layers: int, told: dict[str, Any], missing: tuple[str, ...]) -> None:
+    """For a model of an unknown class without its own layers, tokens and method are open."""
     model = replace(_DENSE, architecture=None, mtp=(Layer(_FULL, None),) * layers)
     found = _given({"speculative_config": told}, "0.19.0", model)
     assert len(found.missing) == len(missing)
@@ -1466,16 +1473,14 @@ def test_layers_that_are_not_there_are_named(layers: int, told: dict[str, Any], 
         ("0.11.0", {"num_speculative_tokens": 1}, 0),
     ],
 )
-def test_deepseek_drafted_for_itself_where_only_a_number_was_given(
-    release: str, told: dict[str, Any], layers: int
-) -> None:
-    """0.10.2 config/__init__.py:2047; a method that is named is the one that drafts."""
+def test_deepseek_drafted_for_itself_with_only_a_number(release: str, told: dict[str, Any], layers: int) -> None:
+    """0.10.2 config/__init__.py:2047; a given method takes precedence."""
     model = replace(_SHAPES["latent"], text_type="deepseek_v3", mtp=(Layer(_MLA, None),))
     assert _given({"speculative_config": told}, release, model).speculation.layers == layers
 
 
-def test_a_listed_model_with_states_goes_to_the_older_runner_in_0_25() -> None:
-    """Models without experts and states, and those that are listed, without states (0.25.1 config/vllm.py:557)."""
+def test_a_listed_model_with_states_uses_the_older_runner_in_0_25() -> None:
+    """The newer one runs listed and dense models without states (0.25.1 config/vllm.py:557)."""
     kinds = ("dense", "experts", "listed", "hybrid")
     found = [_given({}, "0.25.1", _SHAPES[kind]).is_v2_runner for kind in kinds]
     assert found == [True, False, True, False]
@@ -1495,8 +1500,8 @@ def test_items_that_are_not_named_have_the_usual_count() -> None:
     assert _given({"limit_mm_per_prompt": {"image": 0}}, "0.19.0").media.items == {"image": 0}
 
 
-def test_sizes_of_items_are_those_that_are_given() -> None:
-    """A modality without sizes has none; a count is no size."""
+def test_sizes_of_items_are_the_given_ones() -> None:
+    """A modality without sizes has none, and a count is not a size."""
     given = {"limit_mm_per_prompt": {"image": {"count": 2, "width": 512, "height": 256}, "video": {"count": 1}}}
     found = _given(given, "0.19.0", shape(_catalog()["Qwen/Qwen2.5-VL-7B-Instruct"]))
     assert found.media.item_sizes == {"image": {"width": 512, "height": 256}}

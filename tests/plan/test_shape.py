@@ -1,4 +1,4 @@
-"""A model's configuration is read as what memory depends on, and what it does not say is named."""
+"""A model's configuration yields what memory depends on, and names missing fields."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_caches_are_shared() -> None:
 
 
 def test_gemma_3_has_two_tables() -> None:
-    """Every sixth layer of gemma 3 is full and uses the scaled table, the others a local one of another base."""
+    """Every sixth layer is full with the scaled table; the others are local with another base."""
     found = shape({
         **SMALL, "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "num_hidden_layers": 13,
         "head_dim": 16, "num_key_value_heads": 2, "sliding_window": 32, "rope_theta": 1e6,
@@ -166,8 +166,8 @@ def first(config: dict[str, Any], **told: Any) -> Attention:
     return mixer
 
 
-def test_defaults_are_the_class_own() -> None:
-    """What a whole file leaves out is what the model's class fills in, and no other family's default."""
+def test_defaults_are_those_of_the_class() -> None:
+    """A field missing in a complete file has its class's default, not another family's."""
     assert (first(SMALL).kv_heads, first(SMALL).head_dim, first(SMALL).bias) == (4, 16, False)
     qwen = {**SMALL, "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "num_key_value_heads": 2}
     assert (first(qwen).head_dim, first(qwen).query_key_norm) == (128, "head")
@@ -183,7 +183,7 @@ def test_null_is_not_left_out() -> None:
     assert (first(mistral, sliding_window=None).kind, first(mistral, sliding_window=None).window) == ("full", None)
 
 
-def test_unused_window_is_no_window() -> None:
+def test_an_unused_window_has_no_effect() -> None:
     """A window that `use_sliding_window` switches off has no effect."""
     qwen = {**SMALL, "model_type": "qwen2", "sliding_window": 256, "num_key_value_heads": 2}
     assert first(qwen, use_sliding_window=False).kind == "full"
@@ -191,8 +191,8 @@ def test_unused_window_is_no_window() -> None:
     assert outline(used) == {"full dense": 2, "sliding dense": 2}
 
 
-def test_partial_configurations_name_what_they_lack() -> None:
-    """Of a partial file a field that is left out is unknown where a whole file would leave it to the class."""
+def test_partial_configurations_name_missing_fields() -> None:
+    """In a partial file a missing field is unknown, even if the class has a default."""
     assert shape(SMALL).missing == ()
     partial = shape(SMALL, is_partial=True)
     assert {"num_key_value_heads", "head_dim", "tie_word_embeddings"} <= set(partial.missing)
@@ -214,13 +214,13 @@ def test_partial_configurations_name_what_they_lack() -> None:
         ({**SMALL, "model_type": "qwen3_next", "layer_types": ["odd"] * 4}, "layer_types"),
     ],
 )
-def test_missing_is_named(config: dict[str, Any], missing: str) -> None:
-    """What keeps a model from being read is named by its field."""
+def test_a_missing_field_is_named(config: dict[str, Any], missing: str) -> None:
+    """The field that keeps a model from being read."""
     assert missing in shape(config).missing
 
 
 def test_towers(shelf: dict[str, specs.ModelFile]) -> None:
-    """A tower's family is known, its absence too; a tower that only the class knows of is unknown."""
+    """A tower's family or absence is read; one that only the class describes is unknown."""
     found = {
         name: shape(shelf[name].config).encoders
         for name in (
@@ -243,7 +243,7 @@ def test_towers(shelf: dict[str, specs.ModelFile]) -> None:
 
 
 def test_quantisations(shelf: dict[str, specs.ModelFile]) -> None:
-    """A checkpoint's method, form and what it leaves out are read."""
+    """A checkpoint's method, format and excluded modules are read."""
     block = read(shelf, "deepseek-ai/DeepSeek-V3").quantization
     assert block is not None
     assert [form.block for _, form in block.formats] == [(128, 128)]
@@ -289,7 +289,7 @@ _ATTENTION, _NETWORK = {"n_heads_in_group": 4}, {"ffn_mult": 2.625}
     ],
 )
 def test_each_layer_of_nemotron_nas_has_its_own_sizes(blocks: list[Any], expected: list[Any] | None) -> None:
-    """Heads of keys, size of the network (a multiple of 256) and norms; what is replaced by a matrix is not known."""
+    """KV heads, size of the network (a multiple of 256) and norms; a replaced layer is unknown."""
     told = [{"attention": first, "ffn": second} for first, second in blocks]
     found = shape({**NAS, "num_hidden_layers": 2, "block_configs": told})
     if expected is None:
@@ -367,7 +367,7 @@ LISTED: list[tuple[str, dict[str, Any], str]] = [
     ("nemotron_h", {"layers_block_type": ["mamba", "attention", "mlp"]}, "lfn"),
     ("nemotron_h", {"hybrid_override_pattern": "M*X"}, ""),
 ]  # fmt: skip
-"""Family, fields, and what mixes in each of six layers: full, sliding, chunks, a state (l), nothing; "": not known."""
+"""Family, fields, and six layers: full, sliding, chunks, state (l), none; "" if unknown."""
 
 
 @in_one_test(("name", "told", "expected"), LISTED)
@@ -381,8 +381,8 @@ def test_which_layers_look_at_what(name: str, told: dict[str, Any], expected: st
     assert letters == expected, found.missing
 
 
-def test_mllama_looks_at_pictures_in_every_fifth_layer() -> None:
-    """From the fourth on, where the file names no others; those have a norm of heads, no table, and two gates."""
+def test_mllama_has_cross_attention_in_every_fifth_layer() -> None:
+    """From the fourth on by default; with a norm of heads, no table, and two gates."""
     config = {**SMALL, "model_type": "mllama", "num_hidden_layers": 40, "vision_config": {}}
     for told, places in (({}, [3, 8, 13, 18, 23, 28, 33, 38]), ({"cross_attention_layers": [2]}, [2])):
         found = shape({**config, **told})
@@ -422,8 +422,8 @@ ROPES: list[tuple[dict[str, Any], Rope]] = [
 
 
 @in_one_test(("told", "expected"), ROPES)
-def test_a_table_is_read_from_either_form(told: dict[str, Any], expected: Rope) -> None:
-    """Beside the other fields, in one part, or in a part for each kind of attention."""
+def test_a_table_is_read_in_each_form(told: dict[str, Any], expected: Rope) -> None:
+    """Among the other fields, in one part, or in one per kind of attention."""
     assert first(SMALL, **told).rope == expected
 
 
@@ -433,7 +433,7 @@ JUNK = st.sampled_from([None, "", "x", -1, 0, 3, 1.5, True, [], ["a"], {}, {"a":
 @given(seed=st.integers(0, 10**6), junk=JUNK)
 @settings(max_examples=300, deadline=None)
 def test_shape_never_raises(seed: int, junk: Any) -> None:
-    """Whatever a field holds, a shape comes back: with layers, or with what is missing."""
+    """Any value of a field yields layers, or the missing field."""
     chance = random.Random(seed)  # noqa: S311 - what is drawn is a test case
     config: dict[str, Any] = dict(files()[chance.choice(sorted(files()))].config)
     part = config

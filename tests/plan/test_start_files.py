@@ -60,7 +60,7 @@ def cluster(*reaches: NodeConnection, releases: tuple[str | None, ...] = (None, 
 
 
 def written(gpus: str | None = CARDS, vllm: str = "0.32.0", image: str | None = None, **more: Any) -> tuple[Any, ...]:
-    """The request, and what is written for it."""
+    """The request and the files written for it."""
     more = {"tp": 2} | more
     known = more.pop("environments", ENVIRONMENTS)
     asked = planner.on_nodes(MODEL, cluster(), known, gpus=gpus, vllm=vllm, is_calibrated=False, **more)
@@ -89,10 +89,10 @@ def issues(text: str, name: str, version: str) -> list[tuple[str, str]]:
         ("0.7.2", 2, 1, 1, "ray", "the next known release"),
     ],
 )
-def test_a_release_takes_its_executor_by_the_cards_it_sees(  # noqa: PLR0917 - a row of the table
+def test_a_release_chooses_its_executor_by_the_visible_gpus(  # noqa: PLR0917 - a row of the table
     version: str, world: int, here: int, nodes: int, name: str | None, said: str
 ) -> None:
-    """As config/parallel.py of each has it: before 0.11.2 Ray where cards are short, then a refusal."""
+    """As in its config/parallel.py: before 0.11.2 Ray if GPUs are too few, later an error."""
     found = executors.chosen(options.load(version), world, here, nodes=nodes)
 
     assert found.name == name
@@ -110,21 +110,21 @@ def test_a_release_takes_its_executor_by_the_cards_it_sees(  # noqa: PLR0917 - a
         ("0.32.0", [4, 4], 2, "ray", "data parallelism"),
     ],
 )
-def test_ray_is_needless_where_a_release_joins_hosts_itself(
+def test_ray_is_unnecessary_if_a_release_joins_hosts_itself(
     version: str, cards: list[int], copies: int, by: str, said: str
 ) -> None:
-    """And needed where it cannot: without --nnodes, for unequal numbers of cards."""
+    """It is needed without --nnodes, and for unequal numbers of GPUs."""
     found = executors.joining(options.load(version), cards, copies=copies)
 
     assert found.by == by
     assert said in found.said
 
 
-# What is written
+# Written files
 
 
-def test_each_node_has_its_own_environment_and_the_first_ones_address() -> None:
-    """No name has to resolve: hosts meet at the head's address, and each says its own."""
+def test_each_node_has_its_own_environment_and_the_heads_address() -> None:
+    """No name must resolve: nodes meet at the head's address, and each announces its own."""
     _, made, told = written(master_port=29701)
     first, second = made["start-node1.sh"], made["start-node2.sh"]
 
@@ -167,7 +167,7 @@ def test_every_file_passes_the_linter_and_shellcheck(
         assert all(host_commands.row_of(line) is not None for line in started)
 
 
-def test_containers_share_the_hosts_network_and_see_named_cards() -> None:
+def test_containers_share_the_hosts_network_and_list_their_gpus() -> None:
     """As the scripts of vLLM run them, but with a pinned image, a fixed name, and secrets by name alone."""
     _, made, _ = written()
     text = made["docker-node2.sh"]
@@ -182,8 +182,8 @@ def test_containers_share_the_hosts_network_and_see_named_cards() -> None:
     assert "  -e VLLM_API_KEY \\\n" in made["docker-node1.sh"]
 
 
-def test_what_one_host_needs_reaches_no_other_through_rays_driver() -> None:
-    """A driver of vLLM hands its NCCL_ variables to all workers: different interfaces stand with Ray's start alone."""
+def test_settings_of_one_host_are_not_copied_by_rays_driver() -> None:
+    """The driver copies NCCL_ variables to workers, so `ray start` sets the interfaces."""
     _, made, told = written(vllm="0.16.0", by="ray")
     serving = made["start-node1.sh"]
 
@@ -203,7 +203,7 @@ def test_what_one_host_needs_reaches_no_other_through_rays_driver() -> None:
 
 
 def test_ray_and_its_server_are_in_one_container() -> None:
-    """The head's starts Ray, then the server, which finds it; the others only Ray, and stay."""
+    """The head's container starts Ray and the server, the others only Ray."""
     _, made, _ = written(vllm="0.16.0", by="ray")
     first, second = (YAML(typ="safe").load(made[f"ray-compose-node{at}.yaml"])["services"]["vllm-ray"] for at in (1, 2))
 
@@ -224,8 +224,8 @@ def test_ray_and_its_server_are_in_one_container() -> None:
     assert start.words[0].value == MODEL
 
 
-def test_two_servers_over_the_same_ray_share_its_container() -> None:
-    """Both end when one does; the second one's container begins no cluster of its own."""
+def test_two_servers_on_the_same_ray_share_its_container() -> None:
+    """Both end when one does; the second one's container starts no cluster."""
     hosts = (Host(("0", "1"), "a", "10.0.0.1"), Host(("0", "1"), "b", "10.0.0.2"))
     three = ParallelSizes(tp=1, pp=3)
     wide = (Host(("0", "1"), "a"), Host(("0", "1"), "b"), Host(("0", "1"), "c"))
@@ -239,8 +239,8 @@ def test_two_servers_over_the_same_ray_share_its_container() -> None:
     assert re.search(r"&& \{ vllm serve .* & vllm serve .* & wait -n; \}'", containers.ray_docker(both, "a"))
 
 
-def test_no_container_is_written_for_ray_where_the_image_has_none() -> None:
-    """The package requires no Ray from 0.18.1 on: that is said, and an image that has it is taken."""
+def test_no_container_is_written_for_ray_if_the_image_lacks_it() -> None:
+    """The package does not require Ray since 0.18.1; images that contain it still work."""
     _, made, told = written(by="ray")
 
     assert not any(name.startswith(("ray-docker", "ray-compose", "docker", "compose")) for name in made)
@@ -252,8 +252,8 @@ def test_no_container_is_written_for_ray_where_the_image_has_none() -> None:
     assert not executors.brings_ray(options.load("0.18.1"))
 
 
-def test_a_container_beside_a_hosts_ray_is_refused() -> None:
-    """It would start a Ray of its own."""
+def test_a_container_next_to_a_hosts_ray_is_rejected() -> None:
+    """It would start another Ray."""
     _, made, _ = written()
     parts = fleet.instances(
         MODEL, options.load("0.10.2"), [Host(("0",), "a"), Host(("0",), "b")], split=ParallelSizes(tp=2)
@@ -264,7 +264,7 @@ def test_a_container_beside_a_hosts_ray_is_refused() -> None:
         containers.docker(parts)
 
 
-def test_one_server_a_node_stands_behind_the_proxy() -> None:
+def test_one_server_per_node_is_behind_the_proxy() -> None:
     """Each at its own address; nothing joins them."""
     asked = planner.on_nodes(MODEL, cluster(), ENVIRONMENTS, gpus=CARDS, vllm="0.32.0", is_calibrated=False)
     two = next(one for one in planner.layouts(asked).layouts if one.layout and one.layout.replicas == 2)
@@ -277,10 +277,8 @@ def test_one_server_a_node_stands_behind_the_proxy() -> None:
     assert told.single_node_result == ""
 
 
-def test_stages_that_are_asked_for_get_the_layers_that_unequal_cards_have_room_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """By even ones the model does not fit; `plan` says so, and `cluster files` writes those that do."""
+def test_requested_stages_have_layers_by_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Even stages do not fit; `plan` says so, and `cluster files` writes uneven ones."""
     words = ["Qwen/Qwen3-32B", "--pp", "2", "--max-model-len", "8192", "--format", "json"]
     cards = "RTX3090@node-1,H800@node-2"
     assert cli.run(["plan", *words, "--gpus", cards, "--vllm", "0.16.0"]) == 1
@@ -325,10 +323,10 @@ def test_stages_that_are_asked_for_get_the_layers_that_unequal_cards_have_room_f
         ("cluster-loopback-name", None),
     ],
 )
-def test_what_stands_in_the_way_of_the_nodes_is_said_beside_their_files(
+def test_problems_of_the_nodes_are_reported_next_to_their_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str, said: str | None
 ) -> None:
-    """And ends it with 1; what the files themselves set is in nobody's way."""
+    """The exit status is 1; settings that the files make are not problems."""
     status = cli.run(["cluster", "files", MODEL, "--nodes", case, "--tp", "2", "--out", str(tmp_path / "start")])
 
     assert status == int(said is not None)
@@ -336,8 +334,8 @@ def test_what_stands_in_the_way_of_the_nodes_is_said_beside_their_files(
     assert (said or "Run start") in (tmp_path / "start" / "steps.txt").read_text("utf-8")
 
 
-def test_a_slow_network_is_said_where_a_tensor_parallel_group_goes_over_it() -> None:
-    """Not of stages, and not of a plan on one of the nodes."""
+def test_a_slow_network_is_reported_for_a_tensor_parallel_group() -> None:
+    """Not for stages, and not for a plan on one node."""
     slow = tuple(
         replace(one, bandwidth_mbit_s=900.0) if one.bandwidth_mbit_s else one
         for one in node_loading.read_nodes(["cluster-healthy-pair"]).connections or ()
@@ -353,10 +351,10 @@ def test_a_slow_network_is_said_where_a_tensor_parallel_group_goes_over_it() -> 
 
 
 @pytest.mark.parametrize("said", ["--address=node-a=bad", "--interface=node-a=eth0/x"])
-def test_an_address_or_interface_that_is_none_is_refused(
+def test_an_invalid_address_or_interface_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], said: str
 ) -> None:
-    """Before anything is written."""
+    """Before any file is written."""
     words = ["cluster", "files", MODEL, "--nodes", "cluster-healthy-pair", "--tp", "2", said]
 
     assert cli.run([*words, "--out", str(tmp_path / "start")]) == 2
@@ -364,8 +362,8 @@ def test_an_address_or_interface_that_is_none_is_refused(
     assert not (tmp_path / "start").exists()
 
 
-def test_uneven_stages_of_document_fours_cards_are_written() -> None:
-    """An RTX 3090 and an H800: the larger card has most layers, on both nodes; TP over both does not fit."""
+def test_uneven_stages_of_the_example_nodes_are_written() -> None:
+    """The H800 has more layers than the RTX 3090, on both nodes; TP over both does not fit."""
     environments = ENVIRONMENTS
     asked = planner.on_nodes(
         "Qwen/Qwen3-32B", cluster(), environments, gpus="RTX3090@node1,H800@node2", vllm="0.32.0", is_calibrated=False
@@ -385,8 +383,8 @@ def test_uneven_stages_of_document_fours_cards_are_written() -> None:
     assert any("the smallest GPU limits all" in reason for reason in tensor.reasons)
 
 
-def test_the_larger_card_alone_is_a_way() -> None:
-    """A model that the H800 holds: it is judged without the 3090, and said what stays idle."""
+def test_the_larger_gpu_alone_is_a_layout() -> None:
+    """A model that fits the H800 is planned without the 3090, which is reported as idle."""
     asked = planner.on_nodes(
         "Qwen/Qwen3-32B",
         cluster(),
@@ -407,8 +405,8 @@ def test_the_larger_card_alone_is_a_way() -> None:
     assert "VLLM_HOST_IP=10.0.0.2" in best.deployment.command
 
 
-def test_the_head_is_where_the_server_answers() -> None:
-    """Not the node that is named first; the others follow as they are."""
+def test_the_head_is_the_servers_node() -> None:
+    """Not necessarily the first one; the others keep their order."""
     recorded = node_loading.read_nodes(["cluster-healthy-pair"])
     asked = planner.on_nodes(MODEL, replace(recorded, head="node-b"), (), tp=2, is_calibrated=False)
     made, told = start_files.files(asked, planner.plan(asked))
@@ -421,7 +419,7 @@ def test_the_head_is_where_the_server_answers() -> None:
 # The network
 
 
-def test_the_network_bounds_what_goes_over_it() -> None:
+def test_the_network_limits_the_speed_over_it() -> None:
     """1 Gbit/s and 0.2 ms: two sums a layer of Qwen3-8B's 4,096 values, against one handing on between stages."""
     shape = planner.model(MODEL).shape
     link = {frozenset(("a", "b")): NodeLink(1000.0, 0.2)}
@@ -441,13 +439,13 @@ def test_the_network_bounds_what_goes_over_it() -> None:
 @pytest.mark.parametrize(
     ("nodes", "link"), [(["a", "a"], {}), (["a", "b"], {}), (["a", "b"], {frozenset(("a", "c")): NodeLink(1.0, 1.0)})]
 )
-def test_what_was_not_measured_bounds_nothing(nodes: list[str], link: Any) -> None:
-    """Nor does what stays on one host."""
+def test_an_unmeasured_network_limits_nothing(nodes: list[str], link: Any) -> None:
+    """Neither does traffic within a host."""
     assert traffic(planner.model(MODEL).shape, Ranks(tensor=2), nodes, link, 2) is None
 
 
-def test_half_a_measurement_is_said_as_such() -> None:
-    """Without a bandwidth no rate of prompts is told, and the wait alone counts."""
+def test_a_partial_measurement_is_reported_as_such() -> None:
+    """Without a bandwidth there is no prompt rate, and only latency counts."""
     found = traffic(
         planner.model(MODEL).shape, Ranks(pipeline=2), ["a", "b"], {frozenset(("a", "b")): NodeLink(None, 0.2)}, 2
     )
@@ -462,8 +460,8 @@ def _reach(source: str, target: str, address: str, **more: Any) -> NodeConnectio
     return NodeConnection(source, target, address, 29501, "torch", more.pop("state", Reachability.OPEN), **more)
 
 
-def test_the_worse_direction_at_the_address_that_is_used_counts() -> None:
-    """Another interface's figures, and what was not reached, do not."""
+def test_the_slower_direction_at_the_used_address_counts() -> None:
+    """Figures of other interfaces and unreached addresses do not."""
     nodes = cluster(
         _reach("node1", "node2", "10.0.0.2", latency_ms=0.2, bandwidth_mbit_s=900.0),
         _reach("node2", "node1", "10.0.0.1", latency_ms=0.4, bandwidth_mbit_s=950.0),
@@ -476,8 +474,8 @@ def test_the_worse_direction_at_the_address_that_is_used_counts() -> None:
     assert start_files.network(cluster(), places) == {}
 
 
-def test_a_measured_network_bounds_the_speed_that_is_told() -> None:
-    """It is added to what the cards need; the layouts say so."""
+def test_a_measured_network_limits_the_reported_speed() -> None:
+    """Its time is added to the GPUs', and the layouts say so."""
     nodes = cluster(
         _reach("node1", "node2", "10.0.0.2", latency_ms=1.0, bandwidth_mbit_s=940.0),
         _reach("node2", "node1", "10.0.0.1", latency_ms=1.0, bandwidth_mbit_s=940.0),
@@ -494,11 +492,11 @@ def test_a_measured_network_bounds_the_speed_that_is_told() -> None:
     assert not any("as measured" in reason for reason in unknown.reasons)
 
 
-# What is asked
+# The request
 
 
-def test_the_release_is_the_nodes_own() -> None:
-    """Different ones are refused, named."""
+def test_the_release_is_that_of_the_nodes() -> None:
+    """Different ones are rejected by name."""
     assert start_files.release(cluster(releases=("0.19.0", None))) == "0.19.0"
     assert start_files.release(cluster()) is None
     with pytest.raises(InputError, match=r"different vLLM releases \(node1 0.19.0, node2 0.32.0\)"):
@@ -512,20 +510,20 @@ def test_the_release_is_the_nodes_own() -> None:
         ("2xA100-80GB-SXM", "a GPU without @NODE"),
     ],
 )
-def test_cards_are_on_the_nodes(gpus: str, message: str) -> None:
-    """Else nothing would be started there."""
+def test_gpus_must_be_on_the_nodes(gpus: str, message: str) -> None:
+    """Otherwise nothing could be launched there."""
     with pytest.raises(InputError, match=message):
         written(gpus=gpus)
 
 
-def test_nodes_without_a_gpu_are_said_to_have_none() -> None:
-    """With what to give instead."""
+def test_nodes_without_a_gpu_are_reported() -> None:
+    """The message names the input to use instead."""
     with pytest.raises(InputError, match="no node lists a GPU; use --gpus"):
         written(gpus=None)
 
 
-def test_what_only_ray_joins_is_not_written_for_nnodes() -> None:
-    """A node with one card and one with two."""
+def test_layouts_that_need_ray_are_not_written_for_nnodes() -> None:
+    """A node with one GPU and one with two."""
     with pytest.raises(InputError, match=r"--by nnodes: .* the hosts have 1, 2 GPUs"):
         written(gpus="A100-80GB-SXM@node1,2xA100-80GB-SXM@node2", by="nnodes", tp=None, pp=3)
 
@@ -540,14 +538,14 @@ def test_what_only_ray_joins_is_not_written_for_nnodes() -> None:
         {"X;id": "1"},
     ],
 )
-def test_what_is_no_address_or_name_gets_into_no_file(variables: dict[str, str]) -> None:
-    """Refused in one line."""
+def test_an_invalid_address_or_name_is_written_to_no_file(variables: dict[str, str]) -> None:
+    """The error is one line."""
     with pytest.raises(InputError, match=r"\A[^\n]+ is not a[^\n]* name"):
         written(environments=[NodeEnvironment("node1", variables, "")])
 
 
-def test_values_of_nodes_are_nothing_but_values(tmp_path: Path) -> None:
-    """An interface's name from a snapshot is quoted wherever it is written, and a shell makes nothing else of it."""
+def test_values_of_nodes_are_only_values(tmp_path: Path) -> None:
+    """An interface's name from a snapshot is quoted everywhere, so no shell interprets it."""
     evil = 'eth0\'; touch evil; $(touch evil) "`touch evil`" %n'
     known = [NodeEnvironment(one.node, {**one.variables, "NCCL_SOCKET_IFNAME": evil}, "") for one in ENVIRONMENTS]
     program = tmp_path / "bin" / "vllm"
@@ -569,7 +567,7 @@ def test_values_of_nodes_are_nothing_but_values(tmp_path: Path) -> None:
     assert f"Environment={json.dumps(f'NCCL_SOCKET_IFNAME={evil}').replace('%', '%%')}" in "".join(made.values())
 
 
-def test_what_is_not_known_of_a_node_is_said() -> None:
+def test_unknown_facts_about_a_node_are_reported() -> None:
     """Without its address, names have to resolve, and no variable is invented."""
     _, made, told = written(environments=())
 
@@ -579,8 +577,8 @@ def test_what_is_not_known_of_a_node_is_said() -> None:
 
 
 @pytest.mark.parametrize(("port", "message"), [(0, "29501|from 0"), (65536, "from 65536 are not available")])
-def test_a_port_that_no_host_has_is_refused(port: int, message: str) -> None:
-    """Of those where hosts meet as well."""
+def test_an_invalid_port_is_rejected(port: int, message: str) -> None:
+    """The ports between hosts are checked too."""
     with pytest.raises(InputError, match=message):
         fleet.instances(MODEL, options.load("0.32.0"), [Host(("0",))], master_port=port)
 
@@ -591,10 +589,8 @@ def test_a_port_that_no_host_has_is_refused(port: int, message: str) -> None:
 WORDS = ("cluster", "files", MODEL, "--nodes", "cluster-healthy-pair")
 
 
-def test_the_command_writes_what_starts_a_model_on_two_nodes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """From recorded nodes with what was measured of them; the document keeps to its schema, nothing is overwritten."""
+def test_the_command_writes_the_files_for_two_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From recorded and measured nodes; the document matches its schema, no file is overwritten."""
     status = cli.run([*WORDS, "--tp", "2", "--out", str(tmp_path), "--format", "json"])
     printed = capsys.readouterr()
     told = json.loads(printed.out)
@@ -608,8 +604,10 @@ def test_the_command_writes_what_starts_a_model_on_two_nodes(
     assert "already exists" in capsys.readouterr().err
 
 
-def test_the_command_says_what_to_do_and_takes_addresses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is given stands in place of what was measured."""
+def test_the_command_prints_the_next_steps_and_accepts_addresses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given addresses replace measured ones."""
     given = ("--address", "node-a=10.9.9.9", "--interface", "node-a=bond0", "--env", "VLLM_LOGGING_LEVEL=DEBUG")
 
     assert cli.run([*WORDS, "--pp", "2", *given, "--out", str(tmp_path / "one")]) == 1
@@ -628,7 +626,7 @@ def test_the_command_says_what_to_do_and_takes_addresses(tmp_path: Path, capsys:
     assert "VLLM_LOGGING_LEVEL=DEBUG" in text
 
 
-def test_nothing_is_written_that_does_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_that_does_not_fit_is_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The plan is shown instead, in either form."""
     large = ("cluster", "files", "Qwen/Qwen2.5-72B", "--nodes", "cluster-healthy-pair", "--tp", "1")
     for form in ("text", "json"):
@@ -651,10 +649,10 @@ def test_nothing_is_written_that_does_not_fit(tmp_path: Path, capsys: pytest.Cap
         (("--nodes", "nothing-there"), "nothing-there"),
     ],
 )
-def test_refusals_are_one_line(
+def test_errors_are_one_line(
     words: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Status 2, nothing on standard output, nothing written."""
+    """Status 2, no standard output, no files."""
     assert cli.run([*WORDS, "--tp", "2", "--out", str(tmp_path / "x"), *words]) == 2
     printed = capsys.readouterr()
 
@@ -663,8 +661,8 @@ def test_refusals_are_one_line(
     assert (printed.out, (tmp_path / "x").exists()) == ("", False)
 
 
-def test_files_are_shown_with_their_nodes() -> None:
-    """And with what a start on one node would come to."""
+def test_files_are_shown_by_node() -> None:
+    """With the result of a launch on one node."""
     _, _, told = written(environments=())
     text = styled.plain(shown.view(told))
 

@@ -1,4 +1,4 @@
-"""What a release does not start at all is refused: cards, splits, variables, and options of another type."""
+"""Launches that a release rejects: GPUs, splits, variables, and options of another type."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def layouts(name: str, gpus: str, vllm: str, **more: Any) -> Layouts:
     return planner.plan_layouts(name, gpus, vllm=vllm, is_calibrated=False, **more)
 
 
-# ---- cards
+# ---- GPUs
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def layouts(name: str, gpus: str, vllm: str, **more: Any) -> Layouts:
         ("T4", "0.33.0", None),
     ],
 )
-def test_cards_without_kernels_are_refused(gpu: str, release: str, least: str | None) -> None:
-    """A card below the least compute capability of a release's builds fits no model, and the limit says why."""
+def test_gpus_without_kernels_are_rejected(gpu: str, release: str, least: str | None) -> None:
+    """A GPU below a release's minimum compute capability fits no model, with this reason."""
     one = plan("Qwen/Qwen2.5-1.5B-Instruct", gpu, release, tp=1, options={"max_model_len": 2048})
     every = layouts("Qwen/Qwen2.5-1.5B-Instruct", gpu, release, options={"max_model_len": 2048})
 
@@ -47,8 +47,8 @@ def test_cards_without_kernels_are_refused(gpu: str, release: str, least: str | 
     assert any(f"no kernels for GPUs below {least} (" in said for said in one.limits) == (least is not None)
 
 
-def test_the_fewest_cards_are_not_looked_for_where_none_would_do() -> None:
-    """Of a card that cannot run the release, no number is the answer; the smallest card is one that can."""
+def test_the_fewest_gpus_are_not_searched_if_none_can_work() -> None:
+    """An unsupported GPU has no number; the smallest GPU is a supported one."""
     found = planner.find_plan("Qwen/Qwen2.5-1.5B-Instruct", "P100", "gpus", vllm="0.16.0", is_calibrated=False).found
 
     assert found is not None
@@ -63,7 +63,7 @@ DEEPSEEK = "deepseek-ai/DeepSeek-V2-Lite"
 PREFILL = {"prefill_context_parallel_size": 2, "max_model_len": 4096}
 
 
-def test_cards_that_read_a_prompt_together_count() -> None:
+def test_gpus_of_a_prefill_context_group_count() -> None:
     """world_size = pipeline x tensor x prefill context (0.33.0 config/parallel.py:964), times the copies."""
     one = plan(DEEPSEEK, "4xH100-80GB", "0.33.0", tp=2, options=PREFILL)
 
@@ -74,27 +74,27 @@ def test_cards_that_read_a_prompt_together_count() -> None:
         plan(DEEPSEEK, "2xH100-80GB", "0.33.0", tp=2, options=PREFILL)
 
 
-def test_layouts_count_cards_as_plans_do() -> None:
-    """Every layout of eight cards takes eight, or says how many stay idle; none is planned that a plan refuses."""
+def test_layouts_count_gpus_as_plans_do() -> None:
+    """Each layout of eight GPUs uses eight or reports idle ones, and none is rejected by a plan."""
     for one in layouts(DEEPSEEK, "8xH100-80GB", "0.33.0", options=PREFILL).layouts:
         assert one.layout is not None
         taken = one.layout.replicas * one.layout.tp * one.layout.pp * one.layout.dp * 2
         assert taken == 8 or f"{8 - taken} of 8 GPUs stay idle" in " ".join(one.reasons)
         if one.legal:
             assert len(one.per_gpu) == taken // one.layout.replicas
-    # Pairs never take all of three cards.
+    # Pairs never use all of three GPUs.
     of_three = layouts(DEEPSEEK, "3xH100-80GB", "0.33.0", options=PREFILL).layouts
     assert any("1 of 3 GPUs stay idle" in one.reasons for one in of_three)
 
 
-def test_experts_lie_over_all_cards_that_read_a_prompt() -> None:
+def test_experts_are_distributed_over_the_prefill_context_group() -> None:
     """They are cut by tensor x data x prefill ranks (0.16.0 fused_moe/config.py:932); other weights are repeated."""
     weights: list[float] = []
     for options in ({"max_model_len": 4096}, PREFILL):
         cards = plan(DEEPSEEK, "2xH100-80GB", "0.33.0", tp=1, options=options).per_gpu
         weights.append(next(term.expected_gib or 0.0 for term in cards[0].terms if term.name == "weights"))
 
-    # 26 of 27 layers, 64 experts, three matrices of 2048 x 1408 in 16 bits: half of it lies on the other card.
+    # 26 of 27 layers, 64 experts, three 2048 x 1408 matrices in 16 bits: half is on the other GPU.
     assert weights[0] - weights[1] == pytest.approx(26 * 64 * 3 * 2048 * 1408 * 2 / 2 / 2**30, rel=0.01)
 
 
@@ -118,23 +118,23 @@ def test_experts_lie_over_all_cards_that_read_a_prompt() -> None:
         (QWEN, "0.16.0", {"decode_context_parallel_size": 2}, "2 / 4: none"),
     ],
 )
-def test_shards_of_a_context_that_a_release_refuses(name: str, release: str, sizes: dict[str, int], says: str) -> None:
-    """The start would end, so nothing fits, and the limit says why."""
+def test_invalid_context_shards_are_rejected(name: str, release: str, sizes: dict[str, int], says: str) -> None:
+    """The launch would end, so nothing fits, and the limit says why."""
     one = plan(name, "4xH100-80GB", release, tp=2, options={"max_model_len": 4096, **sizes})
 
     assert one.fits is False
     assert any(says in said for said in one.limits)
 
 
-def test_options_that_a_release_refuses_together_are_one_line() -> None:
-    """What is known before the layout is refused with the release's own words, not with the words of the command."""
+def test_conflicting_options_are_rejected_in_one_line() -> None:
+    """Conflicts that precede the layout have the release's message, not the command's."""
     with pytest.raises(InputError, match=r"vLLM 0\.16\.0 rejects this: tp_size=… must be divisible by"):
         plan(DEEPSEEK, "4xH100-80GB", "0.16.0", arguments=("-tp", "2", "--decode-context-parallel-size", "4"))
 
 
 @pytest.mark.parametrize("told", ["14,x", "", "14;14"])
-def test_stages_that_cannot_be_read_are_refused(told: str) -> None:
-    """The start ends with ValueError (0.16.0 distributed/utils.py:116); nothing is planned as if it were not there."""
+def test_unreadable_stages_are_rejected(told: str) -> None:
+    """The launch ends with ValueError (0.16.0 distributed/utils.py:116), so the variable counts."""
     with pytest.raises(InputError, match=f"Invalid partition string: {told}"):
         plan(QWEN, "2xA100-80GB", "0.16.0", pp=2, environment={"VLLM_PP_LAYER_PARTITION": told})
 
@@ -155,8 +155,8 @@ def test_stages_that_do_not_add_up_do_not_fit(told: str, says: str) -> None:
     assert len(one.limits) == len(set(one.limits))
 
 
-def test_cards_are_chosen_by_the_layout_alone() -> None:
-    """A deployment sets CUDA_VISIBLE_DEVICES for each server: a value of one's own would be lost, so it is refused."""
+def test_only_the_layout_selects_gpus() -> None:
+    """A deployment sets CUDA_VISIBLE_DEVICES per server, so your own value is rejected."""
     with pytest.raises(InputError, match="CUDA_VISIBLE_DEVICES: follows from the GPUs and the layout"):
         plan(QWEN, "2xA100-80GB", "0.16.0", tp=2, environment={"CUDA_VISIBLE_DEVICES": "2,3"})
 
@@ -186,8 +186,8 @@ def test_cards_are_chosen_by_the_layout_alone() -> None:
         ("0.16.0", {"compilation_config": {"levl": 3}}, "--compilation-config has no key levl"),
     ],
 )
-def test_options_of_another_type_are_refused(release: str, options: dict[str, Any], says: str) -> None:
-    """Each in one line that names the option and what this release takes."""
+def test_options_of_another_type_are_rejected(release: str, options: dict[str, Any], says: str) -> None:
+    """In one line with the option and the type in this release."""
     with pytest.raises(InputError) as refused:
         plan(QWEN, "A100-80GB", release, tp=1, options=options)
 
@@ -209,7 +209,7 @@ def test_options_of_another_type_are_refused(release: str, options: dict[str, An
         ("0.16.0", {"lora_modules": ["a=/b"], "enable_lora": True}, "--lora-modules"),
     ],
 )
-def test_options_of_the_right_type_are_taken(release: str, options: dict[str, Any], shown: str) -> None:
+def test_options_of_the_right_type_are_accepted(release: str, options: dict[str, Any], shown: str) -> None:
     """As a word of the command would be."""
     one = plan(QWEN, "A100-80GB", release, tp=1, options=options)
 
@@ -217,8 +217,8 @@ def test_options_of_the_right_type_are_taken(release: str, options: dict[str, An
     assert shown in one.deployment.command
 
 
-def test_cards_without_kernels_are_told_before_what_a_dtype_could_mend() -> None:
-    """A P100 cannot run vLLM at all: that half precision would do is no advice."""
+def test_unsupported_gpus_are_reported_before_an_unsupported_dtype() -> None:
+    """A P100 cannot run vLLM at all, so half precision is no advice."""
     found = planner.plan_model("meta-llama/Llama-3.1-8B-Instruct", "P100", vllm="0.8.5", tp=1)
 
     assert found.fits is False
@@ -226,8 +226,8 @@ def test_cards_without_kernels_are_told_before_what_a_dtype_could_mend() -> None
     assert not any("set --dtype half" in said for said in found.limits)
 
 
-def test_what_is_not_known_is_the_reason_of_an_uncertain_plan() -> None:
-    """A range of what is left, which leaves the unknown part out, is none."""
+def test_an_uncertain_plan_names_the_unknown_fact() -> None:
+    """A range without the unknown part is not a range."""
     words = {"model": "/nope", "method": "draft_model", "num_speculative_tokens": 5}
     found = planner.plan_model(
         "meta-llama/Llama-3.1-8B-Instruct", "A100-80GB", vllm="0.33.0", options={"speculative_config": words}
@@ -237,15 +237,15 @@ def test_what_is_not_known_is_the_reason_of_an_uncertain_plan() -> None:
     assert str(plan_words.headline(found)).startswith("not certain: unknown: the memory of the draft model /nope")
 
 
-def test_where_nothing_is_left_for_the_cache_it_is_planned_as_none() -> None:
-    """Not less than none, on any side, also where its form is not known: how 0.6.6 keeps DeepSeek's latent."""
+def test_a_cache_without_memory_is_planned_as_zero() -> None:
+    """Never negative, even if its layout is unknown: how 0.6.6 stores DeepSeek's latent."""
     cache = plan("deepseek-ai/DeepSeek-R1", "8xA100-40GB", "0.6.6", tp=8).kv_cache
 
     assert (cache.low, cache.gib, cache.high, cache.tokens) == (0, 0, 0, None)
 
 
-def test_many_refused_layouts_are_counted_not_listed() -> None:
-    """Of layouts that no release starts, the first are named."""
+def test_many_rejected_layouts_are_counted() -> None:
+    """Only the first ones that no release accepts are named."""
     found = planner.find_plan("meta-llama/Meta-Llama-3.1-405B", "T4", "gpus", vllm="0.11.0")
 
     assert found.found is not None

@@ -1,4 +1,4 @@
-"""A model's weights are counted to the last parameter, and laid out as vLLM prints them."""
+"""A model's weights are counted to the last parameter, with the layout of vLLM."""
 
 from __future__ import annotations
 
@@ -164,8 +164,9 @@ zai-org/GLM-5.2 753329940480
 zai-org/GLM-5.2-FP8 753329940480 s
 zai-org/GLM-5.3 753329940480
 """
-"""Published counts (PyPI llmfit 1.1.17, hf_models.json, parameters_raw: what the Hub counts in the files); a last word
-tells what the count leaves out: s scales, c biases of the choice of experts, m layers for speculative decoding."""
+"""Published counts (PyPI llmfit 1.1.17, hf_models.json, parameters_raw: what the Hub counts in the files).
+A last letter names what the count leaves out: s scales, c biases of the choice of experts,
+m layers for speculative decoding."""
 
 EXPLAINED = {
     "Qwen/Qwen3-0.6B": (155_582_464, "the files hold a head beside the tied embedding"),
@@ -178,10 +179,10 @@ EXPLAINED = {
     "meta-llama/Llama-2-7b-hf": (2_048, "the files hold inverse frequencies"),
     "zai-org/glm-4-9b": (32, "the files hold inverse frequencies"),
 }
-"""Counts that differ by what the files hold and the configuration does not say."""
+"""Counts that differ because the files contain more than the configuration shows."""
 
 KEPT: list[tuple[str, str, str, float, dict[str, Any]]] = [
-    # what, model, release, GiB printed, how it was started
+    # what, model, release, printed GiB, launch
     ("gpt-oss-and-gemma-on-a100 1", "openai/gpt-oss-20b", "0.19.0", 13.72, {"capability": (8, 0)}),
     ("gpt-oss-and-gemma-on-a100 2", "google/gemma-4-26B-A4B-it", "0.19.0", 48.5, {}),
     ("gpt-oss-and-gemma-on-a100 3", "google/gemma-4-26B-A4B-it", "0.19.0", 25.7, {"quantization": "fp8"}),
@@ -279,7 +280,7 @@ KEPT: list[tuple[str, str, str, float, dict[str, Any]]] = [
     ("l8b a100", "meta-llama/Llama-3.1-8B-Instruct", "0.31.0", 15.0, {}),
     ("vllm#17122", "meta-llama/Llama-3.1-8B-Instruct", "0.8.5", 14.9889, {}),
 ]
-"""Starts whose "Model loading took" was printed and whose configuration is known."""
+"""Launches with a printed "Model loading took" and a known configuration."""
 
 
 @cache
@@ -297,7 +298,7 @@ def stock(file: specs.ModelFile, **changes: Any) -> TensorInventory:
 
 
 def started(stock_: TensorInventory, release: str, options: dict[str, Any]) -> Loaded:
-    """The fullest stage of a start."""
+    """The stage with the largest weights of a launch."""
     options = dict(options)
     ranks = Ranks(options.pop("tp", 1), options.pop("pp", 1))
     loaded = load(stock_, ranks, release=tuple(map(int, release.split("."))), **options)
@@ -581,7 +582,7 @@ CLASS_DEFAULTS: list[tuple[str, int, dict[str, Any]]] = [
     ),
 ]
 """Parameters of a class with its own defaults (transformers 5.19.0, built without memory), and which defaults matter.
-Gemma 3n's has projections of the layers that share a cache beside, which its checkpoints and vLLM have."""
+Gemma 3n's also has projections of the layers that share a cache, as in its checkpoints and vLLM."""
 
 
 @in_one_test(("model_type", "count", "config"), CLASS_DEFAULTS, ids=[row[0] for row in CLASS_DEFAULTS])
@@ -601,8 +602,8 @@ def test_components_add_up(shelf: dict[str, specs.ModelFile], name: str) -> None
     )
 
 
-def test_measured_starts(shelf: dict[str, specs.ModelFile]) -> None:
-    """Nine of ten starts that were measured print what is added up within 1 %, and lie between low and high."""
+def test_measured_launches(shelf: dict[str, specs.ModelFile]) -> None:
+    """Nine of ten measured launches print the sum within 1 %, and are in the range."""
     found = measured(shelf)
     print_rounding = 0.005
     near = [abs(load_.expected / GIB - gib) <= gib / 100 + print_rounding for _, gib, load_ in found]
@@ -613,10 +614,10 @@ def test_measured_starts(shelf: dict[str, specs.ModelFile]) -> None:
 
 
 @pytest.mark.parametrize("start", KEPT[:6])
-def test_documents_starts(
+def test_launches_of_the_documents(
     shelf: dict[str, specs.ModelFile], start: tuple[str, str, str, float, dict[str, Any]]
 ) -> None:
-    """The starts of the documents are met within half a percent, what their lines round to counted."""
+    """Within half a percent, including the rounding of their lines."""
     _, model, release, gib, told = start
     decimals = len(str(gib).partition(".")[2])
     away = abs(started(stock(shelf[model]), release, told).expected / GIB - gib)
@@ -634,7 +635,7 @@ def test_documents_starts(
     ],
 )
 def test_stages(layers: int, ranks: Ranks, release: tuple[int, ...] | None, expected: tuple[int, ...]) -> None:
-    """Pipeline stages get layers as the release divides them, or as they are told to."""
+    """Pipeline stages have the release's or the given layers."""
     assert stages(layers, ranks, release) == expected
 
 
@@ -669,8 +670,8 @@ def test_norms_are_on_each_rank() -> None:
     assert one(LLAMA, Ranks(8))["norms"] == one(LLAMA)["norms"] == (2 * 8 + 1) * 1024 * 2
 
 
-def test_tied_embedding_serves_both_ends() -> None:
-    """A tied embedding is there once on one card, and on the first and the last stage of a pipeline."""
+def test_a_tied_embedding_is_shared_on_one_gpu() -> None:
+    """It exists once on one GPU, and on the first and last stage of a pipeline."""
     tied = {**LLAMA, "tie_word_embeddings": True}
     assert "head" not in one(tied)
     stages_ = load(inventory(shape(tied)), Ranks(pipeline=4))
@@ -697,12 +698,12 @@ MOE = {
     ],
 )
 def test_experts_are_divided(ranks: Ranks, experts: int, size: int) -> None:
-    """Experts are cut over all cards of tensor and data parallelism, or given out whole with expert parallelism."""
+    """Over all tensor and data ranks by size, or whole with expert parallelism."""
     assert one(MOE, ranks)["experts"] == experts * 3 * size * 1024 * 2 * 4
 
 
-def test_runtime_fp8_leaves_the_rest() -> None:
-    """Quantised at start, linear layers and experts take a byte a weight; embedding, head, router and norms stay."""
+def test_runtime_fp8_excludes_other_modules() -> None:
+    """Linear layers and experts have a byte per weight; embedding, head, router, norms stay."""
     plain, small = one(MOE), one(MOE, quantization="fp8")
     assert plain["experts"] / small["experts"] == pytest.approx(2, rel=1e-4)
     assert plain["attention"] > 1.9 * small["attention"]
@@ -729,7 +730,7 @@ def test_quantised_layers(told: dict[str, Any], bits: float) -> None:
 
 
 def test_compressed_tensors_groups() -> None:
-    """Each group of compressed-tensors has its own form, and what is ignored has none."""
+    """Each group of compressed-tensors has its own format; ignored modules have none."""
     weights = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32, "symmetric": True}
     told = {
         "quant_method": "compressed-tensors",
@@ -772,13 +773,13 @@ def test_tables_of_cosines() -> None:
     ("capability", "kernel"),
     [((8, 0), "marlin"), ((9, 0), "triton"), ((10, 0), "trtllm"), ((12, 0), "marlin"), (None, None)],
 )
-def test_kernel_of_experts(capability: tuple[int, int] | None, kernel: str | None) -> None:
-    """The kernel of MXFP4 experts follows from the card; of an unknown card none is named."""
+def test_the_kernel_of_experts(capability: tuple[int, int] | None, kernel: str | None) -> None:
+    """The kernel of MXFP4 experts follows from the GPU; an unknown GPU has none."""
     assert mxfp4_kernel(capability) == kernel
 
 
-def test_unknown_card_widens_the_band(shelf: dict[str, specs.ModelFile]) -> None:
-    """Of an unknown card the band of gpt-oss covers what each kernel pads, and the reason is named."""
+def test_an_unknown_gpu_widens_the_range(shelf: dict[str, specs.ModelFile]) -> None:
+    """The range of gpt-oss covers the padding of each kernel, and the reason is named."""
     file = stock(shelf["openai/gpt-oss-20b"])
     loaded = started(file, "0.19.0", {})
     for capability in ((8, 0), (9, 0), (10, 0)):
@@ -787,8 +788,8 @@ def test_unknown_card_widens_the_band(shelf: dict[str, specs.ModelFile]) -> None
     assert any("kernel" in reason for reason in loaded.reasons)
 
 
-def test_the_least_of_an_unknown_card_has_no_padding() -> None:
-    """Of 2880 inside 64 cards hold 45 each; the lower end of the band is no more than these alone take."""
+def test_the_lower_end_for_an_unknown_gpu_has_no_padding() -> None:
+    """2880 divided by 64 GPUs is 45 each, and the lower end is not more."""
     config = {**GPT_OSS, "num_local_experts": 128}
     parts = one(config, Ranks(64), release=(0, 19))
     first = 90 * 2880 // 2 + 90 * 90 + 90 * 2
@@ -807,8 +808,8 @@ def test_the_least_of_an_unknown_card_has_no_padding() -> None:
         (LLAMA, {"quantization": "magic"}, None),
     ],
 )
-def test_unknown_is_none(config: dict[str, Any], told: dict[str, Any], missing: str | None) -> None:
-    """What is not known is named, and no size is guessed."""
+def test_unknown_facts_are_named(config: dict[str, Any], told: dict[str, Any], missing: str | None) -> None:
+    """No size is guessed."""
     found = inventory(shape(config))
     assert load(found, Ranks(), **told) is None
     assert missing is None or missing in found.missing
@@ -847,10 +848,11 @@ def test_kernels_pad_experts_of_four_bits(
     sizes: list[tuple[int, ...]],
     bias: int,
 ) -> None:
-    """Of 2880 outside and inside, on two cards 1440: half a byte a weight, a byte for 32 of them, a bias for each row.
+    """2880 outside and inside, 1440 on two GPUs: 4 bits a weight, a byte per 32, a bias per row.
 
-    Marlin pads the outside to 256 and the inside to 128; Triton the inside to 64, since 0.19 to 128, inputs and rows of
-    scales to 256; TRTLLM both to 256 (quantization/mxfp4.py, 0.15.1 :277; fused_moe/oracle/mxfp4.py, 0.19.0 :370).
+    Marlin pads the outside to 256 and the inside to 128; Triton the inside to 64, since 0.19 to
+    128, inputs and rows of scales to 256; TRTLLM both to 256 (quantization/mxfp4.py, 0.15.1 :277;
+    fused_moe/oracle/mxfp4.py, 0.19.0 :370).
     """
     first, back = (rows * columns // 2 + scaled * groups + rows * bias for rows, columns, scaled, groups in sizes)
     assert one(GPT_OSS, Ranks(tensor), release=release, capability=capability)["experts"] == 4 * (2 * first + back)
@@ -922,11 +924,11 @@ GROUPS: list[tuple[dict[str, Any], dict[str, Any], int]] = [
     ({"num_bits": 4, "type": "float"}, {"format": "nvfp4-pack-quantized"}, 8 // 2 * 256 + 8 * 16),
     ({"num_bits": 4, "type": "float"}, {"format": "mxfp4-pack-quantized"}, 8 // 2 * 256 + 8 * 8),
 ]
-"""Weights of a group of compressed-tensors, what stands beside them, and the same bytes."""
+"""Weights of a group of compressed-tensors, their additional tensors, and the same in bytes."""
 
 
 def _form(told: dict[str, Any]) -> int:
-    """Bytes of weights and of all beside them, of a matrix of 8 rows and 256 columns."""
+    """Bytes of the weights and of additional tensors of a matrix of 8 rows and 256 columns."""
     quantization = shape({**LLAMA, "quantization_config": told}).quantization
     assert quantization is not None
     ((_, form),) = quantization.formats
@@ -939,20 +941,22 @@ def _form(told: dict[str, Any]) -> int:
 
 
 @in_one_test(("told", "size"), SCALED, ids=[json.dumps(told) for told, _ in SCALED])
-def test_a_matrix_takes_its_bits_and_what_stands_beside_them(told: dict[str, Any], size: int) -> None:
+def test_a_matrix_has_its_bits_and_additional_tensors(told: dict[str, Any], size: int) -> None:
     """Scales, zeros and the order of columns are counted with the weights."""
     assert _form(told) == size
 
 
 @pytest.mark.parametrize(("weights", "beside", "size"), GROUPS, ids=[json.dumps(weights) for weights, *_ in GROUPS])
-def test_a_group_of_compressed_tensors_is_one_form(weights: dict[str, Any], beside: dict[str, Any], size: int) -> None:
-    """What it leaves out follows from its type: whole tensors of floats, rows of integers."""
+def test_a_group_of_compressed_tensors_has_one_format(
+    weights: dict[str, Any], beside: dict[str, Any], size: int
+) -> None:
+    """Defaults follow from its type: per tensor for floats, per row for integers."""
     told = {"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": weights, **beside}}}
     assert _form(told) == size
 
 
-def test_a_group_without_bits_is_named() -> None:
-    """The quantisation is not known then."""
+def test_a_group_without_bits_is_reported() -> None:
+    """The quantization is then unknown."""
     told = {"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": {"type": "int"}}, "b": 3}}
     missing = shape({**LLAMA, "quantization_config": told}).missing
     assert missing[:2] == ("quantization_config.config_groups.a", "quantization_config.config_groups.b")
@@ -971,8 +975,8 @@ weights before, of NVFP4 the bytes; a static scheme writes two scales as vectors
 
 
 @pytest.mark.parametrize(("told", "with_scales", "without"), COUNTED)
-def test_parameters_are_counted_as_the_hub_does(told: dict[str, Any], with_scales: int, without: int) -> None:
-    """A bias counts beside them, in each of several matrices."""
+def test_parameters_are_counted_as_on_the_hub(told: dict[str, Any], with_scales: int, without: int) -> None:
+    """A bias is counted too, for each of several matrices."""
     quantization = shape({**LLAMA, "quantization_config": told}).quantization
     assert quantization is not None
     ((_, form),) = quantization.formats
@@ -1008,14 +1012,14 @@ MIB = 2**20
         ((5 * MIB, 3 * MIB, 17 * MIB), 0),
         ((9 * MIB, 11 * MIB), 0),
         ((10 * MIB - 2, 11 * MIB), MIB),
-        # One of 1 MiB or less is cut from a segment of its own kind.
+        # A tensor of at most 1 MiB comes from another kind of segment.
         ((MIB, 19 * MIB), MIB),
         ((MIB + 2, 19 * MIB), MIB),
         ((MIB + 2, 17 * MIB), 0),
     ],
 )
 def test_the_allocator_rounds_large_tensors(blocks: tuple[int, ...], slack: int) -> None:
-    """What segments of 2 MiB add to tensors of bfloat16, each an allocation of its own (CUDACachingAllocator.cpp)."""
+    """Padding of 2 MiB segments for separate bfloat16 tensors (CUDACachingAllocator.cpp)."""
     bare = replace(inventory(shape(LLAMA)), variants=(), head=(), norm=None)
     stored = tuple((ModelTensor("mlp", str(at), size // 2), None) for at, size in enumerate(blocks))
     loaded = load(replace(bare, embedding=stored), Ranks())
@@ -1023,7 +1027,7 @@ def test_the_allocator_rounds_large_tensors(blocks: tuple[int, ...], slack: int)
     assert loaded[0].components["allocator"] == slack
 
 
-def test_the_band_is_what_the_allocator_and_kernels_may_add() -> None:
+def test_the_range_covers_allocator_and_kernels() -> None:
     """Half of the rounding or a 400th more, all of it and a 1000th less; where kernels differ a 200th of both."""
     bare = replace(inventory(shape(LLAMA)), variants=(), head=(), norm=None)
     stored = replace(bare, embedding=((ModelTensor("mlp", "a", 11 * MIB // 2), None),))
@@ -1056,7 +1060,7 @@ TOWERS = """
 
 
 @pytest.mark.parametrize("row", TOWERS.strip().splitlines())
-def test_a_tower_that_nobody_needs_is_left_out(row: str) -> None:
+def test_an_unused_tower_is_left_out(row: str) -> None:
     """From the release on that does so, and with the newest rules; another family's never."""
     since, *families = row.split()
     key = tuple(map(int, since.split(".")))
@@ -1084,9 +1088,10 @@ def test_a_tower_that_nobody_needs_is_left_out(row: str) -> None:
     ],
 )  # fmt: skip
 def test_a_table_has_a_row_for_each_position(kind: str, rows: int) -> None:
-    """Scaled ones for those that they were trained with times the factor, LongRoPE's for these and the longest context.
+    """Scaled tables have the trained length times the factor, LongRoPE's also the longest.
 
-    1000 positions by 2.5, 8000 at the longest; 64 values of two bytes (layers/rotary_embedding/ of 0.33.0).
+    For 1000 positions by 2.5, 8000 at the longest; 64 values of two bytes (layers/rotary_embedding/
+    of 0.33.0).
     """
     rope = Rope(kind, 64, 1000, 2.5, 10000.0, 8000)
     assert table_bytes(rope, None, 2) == rows * 64 * 2
@@ -1102,8 +1107,8 @@ def test_a_table_has_a_row_for_each_position(kind: str, rows: int) -> None:
         ("experts/column", 4, (3, 3, 7)), ("experts/row", 4, (3, 10, 2)), ("experts/row", 1, (3, 10, 7)),
     ],
 )  # fmt: skip
-def test_a_rank_holds_its_part_of_a_tensor(split: str, tensor: int, expected: tuple[int, ...]) -> None:
-    """Rows by output, columns by input, whole heads (two here), rows of words by 64; what is left goes round up."""
+def test_a_rank_has_its_part_of_a_tensor(split: str, tensor: int, expected: tuple[int, ...]) -> None:
+    """Rows by output, columns by input, whole heads (two here), words by 64, all rounded up."""
     told = ModelTensor("mlp", "a", 10, 7, split, count=3, heads=2)
     assert on_rank(told, Ranks(tensor)) == expected
 
@@ -1118,7 +1123,7 @@ def test_a_rank_holds_its_part_of_a_tensor(split: str, tensor: int, expected: tu
     ],
 )
 def test_ranks_count_tensor_first_then_stages(ranks: Ranks, cards: int, stages_: list[int]) -> None:
-    """A replica's cards, and the stage of each."""
+    """The GPUs of a replica, and the stage of each."""
     assert ranks.cards == cards
     assert [ranks.stage(rank) for rank in range(cards)] == stages_
 
@@ -1138,8 +1143,8 @@ NAMES = [
 
 
 @in_one_test(("pattern", "name", "is_meant"), NAMES)
-def test_a_module_is_left_out_by_any_form_of_its_name(pattern: str, name: str, is_meant: bool) -> None:  # noqa: FBT001
-    """Whole names and those above them with any root, words alone, beginnings, wildcards, and expressions."""
+def test_a_module_is_excluded_by_any_form_of_its_name(pattern: str, name: str, is_meant: bool) -> None:  # noqa: FBT001
+    """Full names, parents with any root, single words, prefixes, wildcards and expressions."""
     told = {"quant_method": "fp8", "ignored_layers": [pattern]}
     found = inventory(shape({**LLAMA, "quantization_config": told}))
     forms = {f"layers.{index}.{tensor.name}": form for variant in found.variants for index in variant.layers
@@ -1151,8 +1156,8 @@ def test_a_module_is_left_out_by_any_form_of_its_name(pattern: str, name: str, i
         assert found.head[0][1] is None
 
 
-def test_no_number_is_given_for_what_is_missing() -> None:
-    """Neither parameters nor a layout; a model without layers is missing those."""
+def test_missing_facts_give_no_number() -> None:
+    """Neither parameters nor a layout; for a model without layers they are the missing fact."""
     bare = {name: value for name, value in LLAMA.items() if name != "tie_word_embeddings"}
     found = inventory(shape({**bare, "model_type": "internvl"}))
     assert "tie_word_embeddings" in found.missing
@@ -1160,10 +1165,11 @@ def test_no_number_is_given_for_what_is_missing() -> None:
     assert inventory(shape({**LLAMA, "num_hidden_layers": 0})).missing == ("layers",)
 
 
-def test_buffers_are_made_for_the_tokens_of_a_step() -> None:
-    """Of 8,192 where nothing is said, and then none or twice as many are possible.
+def test_buffers_are_sized_for_the_tokens_of_a_step() -> None:
+    """By default 8,192, with a range from none to twice as many.
 
-    Qwen3-VL's three taps of 4096 values (0.33.0 models/qwen3_vl.py), and no more where its tower is left out.
+    Qwen3-VL's three taps of 4096 values (0.33.0 models/qwen3_vl.py), and no more where its tower is
+    left out.
     """
     vision = {"deepstack_visual_indexes": [8, 16, 24], "hidden_size": 64, "intermediate_size": 64, "depth": 1}
     config = {
@@ -1189,7 +1195,7 @@ def test_buffers_are_made_for_the_tokens_of_a_step() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "width"), [(None, 2), ("half", 2), ("float16", 2), ("float", 4), ("float32", 4)])
-def test_a_dtype_that_is_asked_for_is_that_of_all_weights(dtype: str | None, width: int) -> None:
+def test_a_given_dtype_applies_to_all_weights(dtype: str | None, width: int) -> None:
     """Bytes of a value; routers of four bytes stay so."""
     assert one(LLAMA, dtype=dtype)["mlp"] == 8 * 3 * 1024 * 4096 * width
     glm = {**MOE, "architectures": ["Glm4MoeForCausalLM"], "model_type": "glm4_moe", "n_routed_experts": 60}
@@ -1348,8 +1354,8 @@ COUNTED_TOWERS: list[tuple[str, dict[str, Any], int]] = [
         260_832,
     ),
 ]
-"""Family, configuration of the tower, and parameters of tower and projector that transformers 5.19.0 builds of it in
-front of a text part of 192 values (without memory; what is left out the class fills in).
+"""Family, configuration of the tower, and parameters of tower and projector that transformers 5.19.0 builds
+before a text part of 192 values (without memory; the class fills in defaults).
 
 SigLIP's head, which no class of vLLM but Gemma 3's has, is left out: 68,512 of 96 and 160 values. PaliGemma's projector
 goes to the text part's 192 (97 values each) instead of 2,048.
@@ -1358,7 +1364,7 @@ goes to the text part's 192 (97 values each) instead of 2,048.
 
 @in_one_test(("family", "sizes", "count"), COUNTED_TOWERS)
 def test_a_tower_has_the_parameters_of_its_class(family: str, sizes: dict[str, Any], count: int) -> None:
-    """To the last one, whatever sizes its configuration names and leaves out."""
+    """To the last one, for any sizes that its configuration sets or leaves out."""
     tensors = encoder_tensors(Encoder(family, sizes), 192)
     assert tensors is not None
     assert sum(tensor.values for tensor in tensors) == count
@@ -1382,10 +1388,10 @@ def test_a_tower_is_loaded_up_to_the_layer_that_is_read(told: dict[str, Any], us
 
 
 def test_towers_without_a_class_in_transformers_have_their_modules() -> None:
-    """InternViT, MoonViT, Gemma 4's towers and Qwen 2.5 Omni's: what their own files build of their defaults.
+    """InternViT, MoonViT, Gemma 4's towers and Qwen 2.5 Omni's, with their files' defaults.
 
-    A layer of the first two has two norms, four matrices and their biases, InternViT's two scales as well; four patches
-    make a token.
+    A layer of the first two has two norms, four matrices and their biases, InternViT's two scales
+    as well; four patches make a token.
     """
     size, wide, out = 1024, 4096, 192
     layer = 4 * size + 2 * size + 4 * (size * size + size) + 2 * size * wide + wide + size
@@ -1420,8 +1426,8 @@ def test_towers_without_a_class_in_transformers_have_their_modules() -> None:
         assert (tensors and sum(tensor.values for tensor in tensors)) == count, family
 
 
-def test_a_start_quantises_towers_whose_class_hands_it_on() -> None:
-    """Linear layers of most towers, of Gemma 4's and MoonViT's none."""
+def test_towers_are_quantized_if_their_class_passes_it_on() -> None:
+    """Linear layers of most towers, but not of Gemma 4's and MoonViT's."""
     for family, is_quantized in (("qwen2_5_vl", True), ("llama4", True), ("gemma4", False), ("moonvit", False)):
         tensors = encoder_tensors(Encoder(family, {}), 192)
         assert tensors is not None
@@ -1434,7 +1440,7 @@ JUNK = st.sampled_from([None, "", "x", -1, 0, 3, 1.5, True, [], ["a"], {}, {"a":
 @given(seed=st.integers(0, 10**6), junk=JUNK)
 @settings(max_examples=200, deadline=None)
 def test_load_never_raises(seed: int, junk: Any) -> None:
-    """Whatever a field of a part holds, sizes come back with a band around them, or what is missing."""
+    """Any value of a field yields sizes with a range, or the missing fact."""
     chance = random.Random(seed)  # noqa: S311 - what is drawn is a test case
     config: dict[str, Any] = dict(files()[chance.choice(sorted(files()))].config)
     parts = [name for name, value in config.items() if isinstance(value, dict) and value]
@@ -1452,7 +1458,7 @@ def test_load_never_raises(seed: int, junk: Any) -> None:
 
 @pytest.mark.benchmark
 def test_speed(shelf: dict[str, specs.ModelFile]) -> None:
-    """A layout's weights take less than 300 microseconds once the model's shape is known."""
+    """The weights of a layout take less than 300 microseconds for a known shape."""
     found = stock(shelf["google/gemma-4-26B-A4B-it"])
 
     def layouts(_: str) -> None:

@@ -58,7 +58,7 @@ CASES = sorted(path.name for path in (folders.catalog_dir() / "cases").glob("pro
 
 @cache
 def schema() -> Any:
-    """What the printed document keeps to."""
+    """The JSON Schema of the printed document."""
     return jsonschema.Draft202012Validator(json_schemas.schemas()["probe.json"])
 
 
@@ -68,7 +68,7 @@ def conditions() -> Serving:
 
 
 def seen(port: int, **more: Any) -> Observation:
-    """What a probe sees of the server at a port."""
+    """The observation of the server at a port."""
     target = replace(asking.Target(port=port), **more.pop("target", {}))
     return probe.observe(probe.ProbeRequest(target, **{"seconds": 0.04, "patience_s": 2.0, **more}), catalog.serving())
 
@@ -88,7 +88,7 @@ def seen(port: int, **more: Any) -> Observation:
     ],
 )
 def test_an_address_is_read(text: str, place: str) -> None:
-    """Host, port, path and socket; a last /v1, as clients are given, belongs to the requests."""
+    """Host, port, path and socket; a trailing /v1 belongs to the requests."""
     assert target_of(text).place == place
 
 
@@ -117,8 +117,8 @@ def test_an_address_is_read(text: str, place: str) -> None:
         (f"http://host:8000/v1#{KEY}", "query"),
     ],
 )
-def test_a_malformed_address_is_refused_in_one_line(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit status 2, nothing on standard output, and nothing in it that may be a secret."""
+def test_a_malformed_address_is_rejected_in_one_line(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 2, no output, and no secret in the message."""
     status, out, err = run(capsys, "probe", text)
 
     assert (status, out) == (2, "")
@@ -146,8 +146,8 @@ def test_a_malformed_address_is_refused_in_one_line(text: str, said: str, capsys
         ["--log", "/nowhere.log"],
     ],
 )
-def test_a_malformed_request_is_refused_in_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit status 2 as well, before or after the server was asked."""
+def test_a_malformed_request_is_rejected_in_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 2, before or after the first request to the server."""
     status, out, err = run(capsys, "probe", "http://127.0.0.1:9", *arguments)
 
     assert (status, out) == (2, "")
@@ -156,8 +156,8 @@ def test_a_malformed_request_is_refused_in_one_line(arguments: list[str], capsys
 
 
 @pytest.mark.parametrize("option", ["--key-env", "--model", "--log", "--command", "--gpus", "--gpu-memory"])
-def test_an_option_that_names_nothing_is_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """As of a variable that is not set: taken as not given, another server or model would be asked than was meant."""
+def test_an_option_with_an_unset_value_is_rejected(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ignoring it could probe another server or model than intended."""
     status, out, err = run(capsys, "probe", "http://127.0.0.1:9", option, "")
 
     assert (status, out, err.count("\n")) == (2, "", 1)
@@ -167,10 +167,10 @@ def test_an_option_that_names_nothing_is_refused(option: str, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("key", "said"), [(f"{KEY}\nX-More: 1", "one line"), (f"{KEY}\u20ac", "one line"), ("", "is empty")]
 )
-def test_a_key_that_cannot_be_sent_is_refused_before_anything_is_sent(
+def test_an_invalid_key_is_rejected_before_any_request(
     key: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No server has refused it; and it is not shown."""
+    """The message does not blame the server, and hides the key."""
     monkeypatch.setenv("A_KEY", key)
     server = Vllm()
     with serving(server) as port:
@@ -188,8 +188,8 @@ def test_a_key_that_cannot_be_sent_is_refused_before_anything_is_sent(
         ("load_seconds", -1), ("load_seconds", float("inf")), ("at_once", 0), ("at_once", 1 << 20), ("seconds", "2"),
     ],
 )  # fmt: skip
-def test_numbers_out_of_range_are_refused_in_notebooks_as_well(name: str, value: Any) -> None:
-    """With the bounds of the command, before the server is asked."""
+def test_numbers_out_of_range_are_rejected_in_notebooks_too(name: str, value: Any) -> None:
+    """With the command's limits, before any request."""
     server = Vllm()
     with serving(server) as port, pytest.raises(InputError, match=r"; (give|use) "):
         rb.live.probe(f"http://127.0.0.1:{port}", **{"seconds": 0.1, name: value})
@@ -197,8 +197,8 @@ def test_numbers_out_of_range_are_refused_in_notebooks_as_well(name: str, value:
     assert server.requests == []
 
 
-def test_what_is_no_address_is_a_file_or_a_case(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """An unknown name is refused with both in mind; what belongs to a live server is refused with a recorded one."""
+def test_input_other_than_an_address_is_a_file_or_a_case(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """An unknown name is rejected as both; options for live servers need one."""
     status, _, err = run(capsys, "probe", "localhost:8000")
     assert status == 2
     assert "starts with http:// or https://" in err
@@ -212,8 +212,8 @@ def test_what_is_no_address_is_a_file_or_a_case(capsys: pytest.CaptureFixture[st
     assert (status, "--load applies to a running server" in err) == (2, True)
 
 
-def test_cards_that_are_none_are_refused_before_the_server_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    """A load whose figures were then lost would be the worse for it."""
+def test_invalid_gpus_are_rejected_before_any_request(capsys: pytest.CaptureFixture[str]) -> None:
+    """Otherwise the figures of a load would be lost."""
     server = Vllm()
     with serving(server) as port:
         status, out, err = run(capsys, "probe", f"http://127.0.0.1:{port}", "--load", "5s", "--gpus", "8xFOO")
@@ -223,10 +223,10 @@ def test_cards_that_are_none_are_refused_before_the_server_is_asked(capsys: pyte
     assert server.requests == []
 
 
-def test_the_verdict_is_said_where_its_case_cannot_be_stored(
+def test_the_verdict_is_printed_even_if_the_case_cannot_be_stored(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As on a full disk: with the name that was given, and with the status of what was found."""
+    """As on a full disk: with the given name, and the verdict's exit status."""
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -244,8 +244,8 @@ def test_the_verdict_is_said_where_its_case_cannot_be_stored(
 # Servers
 
 
-def test_nothing_there_is_told_by_the_port(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit status 1, the rung named."""
+def test_a_missing_server_is_reported_with_its_port(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 1, and the failed health check."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -274,8 +274,8 @@ def test_nothing_there_is_told_by_the_port(capsys: pytest.CaptureFixture[str]) -
         (hostile.deep, "serving.not_vllm"),
     ],
 )
-def test_a_hostile_server_costs_no_more_than_the_patience(answer: hostile.Answering, cause: str) -> None:
-    """Whatever comes back, in whatever way: the probe ends, keeps little, and names the rung."""
+def test_a_hostile_server_costs_at_most_the_timeout(answer: hostile.Answering, cause: str) -> None:
+    """For any answer the probe ends, stores little, and names the failed health check."""
     began = time.monotonic()
     with serving(answer) as port:
         found = checking.health(seen(port, patience_s=0.25))
@@ -312,10 +312,10 @@ def test_a_hostile_server_costs_no_more_than_the_patience(answer: hostile.Answer
         ({"completions": (200, "{}")}, {}, "serving.request_failed", "token"),
     ],
 )
-def test_a_rung_that_fails_tells_what_is_wrong(
+def test_a_failed_health_check_has_its_condition(
     otherwise: dict[str, Any], more: dict[str, Any], cause: str | None, rung: str | None
 ) -> None:
-    """The condition, and the rung that proves it."""
+    """The condition, and the health check that proves it."""
     with serving(Vllm(**otherwise)) as port:
         found = checking.health(seen(port, **more))
 
@@ -325,7 +325,7 @@ def test_a_rung_that_fails_tells_what_is_wrong(
 
 
 class _Streaming(Vllm):
-    """A stream that goes on and on, or stops, without its end."""
+    """A stream that continues or stops without an end."""
 
     def __init__(self, pieces: int, pause_s: float) -> None:
         super().__init__()
@@ -352,8 +352,10 @@ class _Streaming(Vllm):
         (0, 0.0, "serving.engine_silent", "no answer within"),
     ],
 )
-def test_a_stream_without_end_is_told_from_one_that_stops(pieces: int, pause_s: float, cause: str, said: str) -> None:
-    """Of the first there are answers enough; of the other one is missing."""
+def test_an_endless_stream_and_a_stopped_one_are_distinguished(
+    pieces: int, pause_s: float, cause: str, said: str
+) -> None:
+    """The endless one has enough answers; the stopped one is incomplete."""
     with serving(_Streaming(pieces, pause_s)) as port:
         found = checking.health(seen(port, patience_s=0.5))
 
@@ -374,8 +376,8 @@ class _Chatless(Vllm):
 
 
 @pytest.mark.parametrize("rung", [rung for rung in RUNGS if rung != LOAD])
-def test_no_way_in_which_a_rung_can_fail_passes(rung: str) -> None:
-    """Whatever the reason, a needed rung that failed is a finding that fails the server."""
+def test_every_failure_of_a_required_health_check_fails_the_server(rung: str) -> None:
+    """For any reason, it is a finding."""
     reasons = {"unreachable", "tls", *_WAYS[rung]} | ({"key-refused", "engine-dead"} if rung != "port" else set())
     for reason in reasons:
         found = checking.health(observed(health_checks=(HealthCheck(rung, LaunchResult.FAILED, "x", reason=reason),)))
@@ -396,7 +398,7 @@ _WAYS = {
     "stream": (*_ANY, "endless"),
     "chat": (*_ANY, "no-template"),
 }
-"""Words that each rung can fail with, beside those that all of them can."""
+"""Reasons of individual health checks, in addition to the common ones."""
 
 
 @pytest.mark.parametrize(
@@ -408,16 +410,16 @@ _WAYS = {
         (500, "the parser broke", True, "serving.tools_refused"),
     ],
 )
-def test_a_chat_that_fails_tells_why(status: int, text: str, is_tool: bool, name: str) -> None:  # noqa: FBT001
-    """No template, no tools, or something else."""
+def test_a_failed_chat_has_its_reason(status: int, text: str, is_tool: bool, name: str) -> None:  # noqa: FBT001
+    """A missing template, missing tools, or another reason."""
     with serving(_Chatless(status, text, is_tool=is_tool)) as port:
         found = checking.health(seen(port))
 
     assert [finding.id for finding in found.findings] == [name]
 
 
-def test_a_wrong_name_is_told_with_those_that_are_served() -> None:
-    """And the change that would let the server answer to it is checked against its release."""
+def test_a_wrong_model_name_is_reported_with_the_served_ones() -> None:
+    """The change that adds the name is checked for the server's release."""
     with serving(Vllm(completions=(404, '{"error": {"message": "The model `x` does not exist."}}'))) as port:
         found = checking.health(seen(port, model="x"))
 
@@ -426,10 +428,10 @@ def test_a_wrong_name_is_told_with_those_that_are_served() -> None:
     assert [edit.name for edit in found.cause.changes[0].edits] == ["served_model_name"]
 
 
-def test_a_key_is_in_nothing_that_is_written(
+def test_a_key_is_never_written(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A server that repeats it in errors, names, metrics and releases does not get it shown or recorded."""
+    """Even if a server repeats it in errors, names, metrics or its version."""
     monkeypatch.setenv("A_KEY", KEY)
     coded = base64.b64encode(KEY.encode()).decode()
     echoed = json.dumps({"data": [{"id": f"m-{KEY}", "owned_by": KEY}, {"id": coded, "owned_by": f"a {coded} b"}]})
@@ -453,8 +455,8 @@ def test_a_key_is_in_nothing_that_is_written(
 
 
 @pytest.mark.parametrize("key", ["x/Y=1", 'a"b/c', "schlüssel+8", KEY])
-def test_a_key_is_hidden_in_whatever_form_it_comes_back(key: str) -> None:
-    """As JSON, an address or base64 write it, also where it is too short to be told from a word."""
+def test_a_key_is_hidden_in_every_encoding(key: str) -> None:
+    """JSON, URL and base64, even if it is too short to be distinguished from a word."""
     raw = key.encode()
     for form in (
         key, json.dumps(key), parse.quote(key), parse.quote(key, safe=""), base64.b64encode(raw).decode(),
@@ -466,13 +468,13 @@ def test_a_key_is_hidden_in_whatever_form_it_comes_back(key: str) -> None:
         assert form.strip('"=') not in shown
 
 
-def test_a_key_that_is_hidden_leaves_no_bracket_behind() -> None:
-    """It is replaced once, also where its name stands before it."""
+def test_a_hidden_key_leaves_no_bracket() -> None:
+    """It is replaced once, also after its name."""
     assert asking.harmless(f"bad Authorization: Bearer {KEY}", KEY) == "bad Authorization: Bearer [secret-key]"
 
 
-def test_a_key_that_nobody_named_is_sent_to_no_stranger(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To this host and to whoever has a good certificate alone; of another service's key nothing is known here."""
+def test_a_default_key_is_sent_only_to_trusted_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This host, and servers with a valid certificate; keys of other services are not used."""
     monkeypatch.setenv("VLLM_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-proj-of-another-service-0123456789")
     sent = {
@@ -495,10 +497,10 @@ def test_a_key_that_nobody_named_is_sent_to_no_stranger(monkeypatch: pytest.Monk
     assert probing._with_key(target_of("http://127.0.0.1:1"), "") == (target_of("http://127.0.0.1:1"), "")
 
 
-def test_a_stranger_that_asks_for_a_key_is_told_of_with_the_way_to_send_it(
+def test_a_remote_server_that_requires_a_key_is_reported_with_the_option(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A server under a name that is not this host's, which is asked without the key."""
+    """A server under another host's name is probed without the key."""
     monkeypatch.setenv("VLLM_API_KEY", KEY)
     monkeypatch.setattr(socket, "getaddrinfo", _here)
     server = Vllm(models=(401, '{"error": "Unauthorized"}'))
@@ -539,10 +541,10 @@ def test_a_name_that_is_not_found_in_time_costs_the_patience_once(monkeypatch: p
     assert found.cause.id == "serving.unreachable"
 
 
-def test_all_addresses_of_a_name_share_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that does not answer leaves time for the next, and many of them cost no more than one."""
+def test_all_addresses_of_a_name_share_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A silent address leaves time for the next, and many cost no more than one."""
     with contextlib.ExitStack() as kept, serving(Vllm()) as port:
-        # A queue that is full: whoever comes next waits for ever.
+        # A full queue: the next connection waits forever.
         full = kept.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(3):
             other = kept.enter_context(socket.socket())
@@ -568,15 +570,15 @@ def test_all_addresses_of_a_name_share_the_patience(monkeypatch: pytest.MonkeyPa
         ("", (False, False)),
     ],
 )
-def test_what_a_command_offers_is_read_as_its_release_reads_it(words: str, needs: tuple[bool, bool]) -> None:
-    """However it is written: a chat that fails then is no hint."""
+def test_options_of_a_command_follow_its_release(words: str, needs: tuple[bool, bool]) -> None:
+    """In any spelling: a failing chat is then not a hint."""
     target = probing._as_started(asking.Target(), f"vllm serve tiny {words}\n")
 
     assert (target.has_tools, target.has_template) == needs
 
 
-def test_answered_requests_are_counted_by_all_their_reasons() -> None:
-    """By the name that the data has for them, whatever stands in a label."""
+def test_answered_requests_are_counted_for_all_reasons() -> None:
+    """By the metric's name in the catalog, for any label."""
     lines = "".join(
         f'vllm:request_success_total{{engine="0",finished_reason="{why}",model_name="a}} b"}} {count}\n'
         for why, count in (("stop", "3.0"), ("length", "4"), ("abort", "0.0"))
@@ -586,10 +588,8 @@ def test_answered_requests_are_counted_by_all_their_reasons() -> None:
             assert requests_answered(asking.Target(port=port), catalog.serving()) == count
 
 
-def test_the_cards_may_be_those_of_a_snapshot(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As for every command, and those of this host, where a driver answers."""
+def test_gpus_may_come_from_a_snapshot(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in every command, or from this host's driver."""
     monkeypatch.setattr(inventory, "gpus_alone", lambda: host_loading.read_snapshot(SNAPSHOT))
     for gpus in (SNAPSHOT, "local"):
         status, out, err = run(capsys, "probe", "probe-healthy", "--gpus", gpus)
@@ -598,7 +598,7 @@ def test_the_cards_may_be_those_of_a_snapshot(
         assert out.startswith("HEALTHY ")
 
 
-def test_the_server_is_asked_below_its_prefix() -> None:
+def test_requests_include_the_prefix() -> None:
     """As behind a proxy."""
     server = Vllm()
     with serving(server) as port:
@@ -611,7 +611,7 @@ def test_the_server_is_asked_below_its_prefix() -> None:
     assert all(raw.split(b" ", 2)[1].startswith(b"/llm/") for raw in server.requests)
 
 
-def test_a_server_behind_a_socket_of_the_file_system_is_asked(tmp_path: Path) -> None:
+def test_a_server_on_a_unix_socket_can_be_probed(tmp_path: Path) -> None:
     """As `--uds` makes one."""
     server, path = Vllm(), tmp_path / "s"
     with serving(server, path) as _:
@@ -623,8 +623,8 @@ def test_a_server_behind_a_socket_of_the_file_system_is_asked(tmp_path: Path) ->
     assert all(rung.result is not LaunchResult.FAILED for rung in found.health_checks)
 
 
-def test_a_handshake_that_fails_is_told_as_such() -> None:
-    """A server that speaks plain HTTP where the address begins with https."""
+def test_a_failed_handshake_is_reported() -> None:
+    """A server speaks plain HTTP at an https address."""
     with serving(Vllm()) as port:
         found = checking.health(
             probe.observe(probe.ProbeRequest(target_of(f"https://127.0.0.1:{port}"), patience_s=0.3), catalog.serving())
@@ -634,10 +634,10 @@ def test_a_handshake_that_fails_is_told_as_such() -> None:
     assert found.cause.id == "serving.tls_refused"
 
 
-def test_log_command_and_cards_belong_to_what_is_observed(
+def test_log_command_and_gpus_are_part_of_the_observation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The log's own diagnosis is told, a change is made in the command, and no secret of it is shown."""
+    """The log is diagnosed, changes edit the command, and its secrets are hidden."""
     monkeypatch.setenv("VLLM_API_KEY", KEY)
     (tmp_path / "launch.sh").write_text(f"vllm serve tiny --max-num-seqs 4 --api-key {KEY}\n")
     card = {"index": 0, "name": "NVIDIA A100", "total_mib": 81920, "used_mib": 40960}
@@ -659,8 +659,8 @@ def test_log_command_and_cards_belong_to_what_is_observed(
     assert any(f"Bearer {KEY}".encode() in raw for raw in server.requests), "the variable is taken without being named"
 
 
-def test_a_log_that_prints_its_arguments_is_a_command() -> None:
-    """A change is made in them and checked, where no script is given."""
+def test_a_log_with_arguments_replaces_a_command() -> None:
+    """Without a script, the change is made in its arguments and checked."""
     with serving(Vllm(f'{RUN}{{engine="0"}} 4\n{WAIT}{{engine="0"}} 12\n{USE}{{engine="0"}} 0.1\n')) as port:
         seen_now = rb.live.probe(f"http://127.0.0.1:{port}", log="tiny-cpu-served", seconds=0.1)
     change = rb.health(seen_now).findings[0].changes[0]
@@ -671,8 +671,8 @@ def test_a_log_that_prints_its_arguments_is_a_command() -> None:
     assert change.checks.lint == "passed"
 
 
-def test_no_address_is_refused() -> None:
-    """A runbook that is to go live and names no server does not pass by what is recorded."""
+def test_a_missing_address_is_rejected() -> None:
+    """A live runbook without a server does not fall back to a recorded one."""
     with pytest.raises(InputError, match="use one such as"):
         rb.live.probe(" ")
 
@@ -680,8 +680,8 @@ def test_no_address_is_refused() -> None:
 # Load
 
 
-def test_a_load_is_closed_and_ends_on_time() -> None:
-    """Never more requests in flight than were asked for beside the metrics' reading, and the counts add up."""
+def test_a_load_is_closed_loop_and_ends_on_time() -> None:
+    """Never more concurrent requests than requested, and the counts add up."""
     server = Vllm()
     server.seconds = 0.02
     with serving(server) as port:
@@ -700,8 +700,8 @@ def test_a_load_is_closed_and_ends_on_time() -> None:
     assert took < scaled(3)
 
 
-def test_no_two_prompts_of_two_loads_begin_alike() -> None:
-    """Else the second load would measure what the first one left in the prefix cache."""
+def test_no_two_prompts_of_two_loads_have_a_common_beginning() -> None:
+    """Otherwise the second load would measure the first one's prefix cache."""
     server = Vllm()
     for _ in range(2):
         with serving(server) as port:
@@ -714,8 +714,8 @@ def test_no_two_prompts_of_two_loads_begin_alike() -> None:
     assert {len(each["prompt"].split()) for each in sent} == {40}
 
 
-def test_a_load_beside_which_the_prefix_cache_was_hit_says_so() -> None:
-    """Its times are then not those of computing prompts; by a few hits nothing is changed."""
+def test_a_load_with_prefix_cache_hits_has_a_note() -> None:
+    """Its times do not measure prefills; a few hits do not matter."""
     load = loads.Loading(asking.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
     for hits, is_told in ((60, True), (40, False)):
         values = two(**{ASKED: (0, 1000), HIT: (0, hits)})
@@ -725,7 +725,7 @@ def test_a_load_beside_which_the_prefix_cache_was_hit_says_so() -> None:
 
 
 def test_a_load_on_a_hostile_server_ends_on_time() -> None:
-    """A stream without end, an answer that does not come, an error each time: told by kind, and the time holds."""
+    """Endless streams, missing answers and errors are counted by kind."""
     for answer in (hostile.endless_body, hostile.silent, hostile.no_http):
         with serving(answer) as port:
             began = time.monotonic()
@@ -740,7 +740,7 @@ def test_a_load_on_a_hostile_server_ends_on_time() -> None:
 
 
 class _Short(Vllm):
-    """Answers what fits into a very short context, and refuses the rest in good order."""
+    """A server with a very short context that properly rejects longer requests."""
 
     def _answer(self, path: str, raw: bytes) -> tuple[int, bytes]:
         if b'"max_tokens": 64' in raw:
@@ -748,8 +748,8 @@ class _Short(Vllm):
         return super()._answer(path, raw)
 
 
-def test_a_load_that_is_refused_is_no_health(capsys: pytest.CaptureFixture[str]) -> None:
-    """Single tokens come back, and no request of the load: that is told by the rung above them."""
+def test_a_rejected_load_is_not_healthy(capsys: pytest.CaptureFixture[str]) -> None:
+    """Single tokens are returned, but no request of the load: its health check reports it."""
     with serving(_Short()) as port:
         status, out, _ = run(capsys, "probe", f"http://127.0.0.1:{port}", "--load", "0.5s", "--no-history")
 
@@ -759,8 +759,8 @@ def test_a_load_that_is_refused_is_no_health(capsys: pytest.CaptureFixture[str])
     assert "400" in out
 
 
-def test_an_interrupted_load_ends_at_once() -> None:
-    """As by Ctrl-C: what was seen by then is told."""
+def test_an_interrupted_load_ends_immediately() -> None:
+    """As with Ctrl-C: the figures until then are reported."""
     with serving(hostile.silent) as port:
         began = time.monotonic()
         loading = loads.Loading(asking.Target(port=port), "m", loads.ProbeLoad(60, at_once=8), patience_s=60)
@@ -778,14 +778,14 @@ def _interrupt_later() -> None:
 
 
 @pytest.mark.parametrize("values", [{"seconds": 0}, {"seconds": float("nan")}, {"at_once": 0}, {"prompt_tokens": -1}])
-def test_what_is_no_load_is_refused(values: dict[str, Any]) -> None:
+def test_an_invalid_load_is_rejected(values: dict[str, Any]) -> None:
     """By its number."""
     with pytest.raises(InputError, match="load: "):
         loads.ProbeLoad(**values)
 
 
 def test_percentiles_lie_between_the_nearest_ranks() -> None:
-    """By hand: of 1 to 101 s the median is 51, the 95th percentile 96, the 99th 100; of few there is none."""
+    """Of 1 to 101 s the median is 51, the 95th percentile 96, the 99th 100; few have none."""
     found = loads.quantiles([float(number) for number in range(101, 0, -1)])
     few = loads.quantiles([5.0, 1.0, 4.0, 2.0, 3.0])
     more = loads.quantiles([1.0] * 20)
@@ -796,7 +796,7 @@ def test_percentiles_lie_between_the_nearest_ranks() -> None:
     assert loads.quantiles([]).p50_ms is None
 
 
-def test_percentiles_of_few_answers_are_said_to_be_of_too_few() -> None:
+def test_percentiles_of_few_answers_have_a_note() -> None:
     """Also where they were recorded as if they were known."""
     load = loads.Loading(asking.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
     times = loads.quantiles([1.0] * 100)
@@ -809,8 +809,8 @@ def test_percentiles_of_few_answers_are_said_to_be_of_too_few() -> None:
         assert shown.count("too few") == said, answered
 
 
-def test_times_of_histograms_are_said_to_be_interpolated() -> None:
-    """What a server tells are counts by bounds."""
+def test_times_of_histograms_are_described_as_interpolated() -> None:
+    """Servers report counts by bucket."""
     for values, is_said in ((waited("0.5", "1.0"), True), ({RUN: (1, 1)}, False)):
         found = checking.health(observed(*two(**values)))
 
@@ -845,8 +845,8 @@ def test_metrics_are_read_line_by_line(conditions: Serving) -> None:
     assert settings == {"block_size": "16"}
 
 
-def test_a_value_that_its_series_cannot_have_is_left_out() -> None:
-    """Beside those that are as they should be, and said once."""
+def test_an_impossible_value_of_a_series_is_left_out() -> None:
+    """Valid ones stay, and it is reported once."""
     lines = f'{USE}{{engine="0"}} -5\n{USE}{{engine="1"}} 1.5\n{RUN}{{engine="0"}} 2\n{MADE}{{engine="0"}} -1\n'
     with serving(Vllm(f'{lines}{WAIT}{{engine="0"}} +Inf\n')) as port:
         found = checking.health(seen(port))
@@ -912,8 +912,8 @@ def figures(*samples: Mapping[str, float], seconds: float = 10.0) -> dict[str, f
     return vitals.Figures(observed(*samples, seconds=seconds).samples, catalog.serving()).of()
 
 
-def test_quantiles_are_those_of_prometheus() -> None:
-    """By hand: 10 observations up to 1 s, 30 up to 2 s, none between, 10 beyond 4 s."""
+def test_quantiles_match_prometheus() -> None:
+    """10 observations up to 1 s, 30 up to 2 s, none between, 10 beyond 4 s."""
     buckets = {1.0: 10.0, 2.0: 40.0, 4.0: 40.0, float("inf"): 50.0}
 
     assert vitals.quantile(0.5, buckets) == pytest.approx(1 + 15 / 30)
@@ -925,8 +925,8 @@ def test_quantiles_are_those_of_prometheus() -> None:
     assert vitals.quantile(0.5, {-1.0: 5.0, float("inf"): 5.0}) == -1.0
 
 
-def test_figures_follow_from_two_samples() -> None:
-    """Rates by the seconds between, shares of what came between, quantiles of what was observed between."""
+def test_figures_are_calculated_from_two_samples() -> None:
+    """Rates per second, shares of the increase, quantiles of new observations."""
     first = {
         "vllm:generation_tokens_total": 100.0,
         "vllm:request_success_total{finished_reason=error}": 0.0,
@@ -952,8 +952,8 @@ def test_figures_follow_from_two_samples() -> None:
     assert figures(last, first)["generation_tokens_per_s"] == 10.0, "a server that was started anew begins at 0"
 
 
-def test_several_engines_are_told_together_and_apart() -> None:
-    """Requests add up, the use of a cache is that of the fullest."""
+def test_several_engines_are_combined_and_listed() -> None:
+    """Requests are summed; the cache usage is that of the fullest engine."""
     sample = {
         "vllm:num_requests_running{engine=0}": 2.0,
         "vllm:num_requests_running{engine=1}": 3.0,
@@ -1026,11 +1026,9 @@ def two(**values: tuple[float, float]) -> list[dict[str, float]]:
         ({}, []),
     ],
 )  # fmt: skip
-def test_a_condition_holds_by_its_figures_and_not_by_less(
-    values: dict[str, tuple[float, float]], names: list[str]
-) -> None:
-    """Each with its near miss, at the limit that stands in the data."""
-    found = checking.health(observed(*two(**values)))
+def test_a_condition_applies_at_its_limit(values: dict[str, tuple[float, float]], names: list[str]) -> None:
+    """Each with its negative example at the limit in the catalog."""
+    found = judging.health(observed(*two(**values)))
 
     assert [finding.id for finding in found.findings] == names
     for finding in found.findings:
@@ -1048,15 +1046,15 @@ def test_a_condition_holds_by_its_figures_and_not_by_less(
         ((1, 1, 2, 0), (0, 1, 0, 0), []),
     ],
 )
-def test_a_queue_is_one_by_most_of_the_samples(running: Any, waiting: Any, names: list[str]) -> None:
-    """As a server with room for one request tells it: its gauges are set when a step ends, with which one may end."""
+def test_a_queue_must_be_in_most_samples(running: Any, waiting: Any, names: list[str]) -> None:
+    """Gauges are set when a step ends, so a server with one slot may show no queue."""
     samples = [{RUN: ran, WAIT: waited} for ran, waited in zip(running, waiting, strict=True)]
 
     assert [finding.id for finding in checking.health(observed(*samples)).findings] == names
 
 
 class _Between(Vllm):
-    """Its metrics are now and then those of a moment between two requests."""
+    """Its metrics are sometimes from the moment between two requests."""
 
     told = 0
 
@@ -1068,8 +1066,8 @@ class _Between(Vllm):
 
 
 @pytest.mark.slow
-def test_a_server_that_computes_one_request_at_a_time_is_overloaded() -> None:
-    """Though one of its samples shows that none runs."""
+def test_a_server_with_one_running_request_may_be_overloaded() -> None:
+    """Even if one of its samples shows none."""
     with serving(_Between()) as port:
         found = checking.health(seen(port, load=loads.ProbeLoad(0.6, at_once=2, prompt_tokens=5, answer_tokens=3)))
 
@@ -1085,20 +1083,20 @@ def test_every_condition_of_figures_is_tried_here() -> None:
 
 
 def _rows() -> list[Any]:
-    test: Any = test_a_condition_holds_by_its_figures_and_not_by_less
+    test: Any = test_a_condition_applies_at_its_limit
     return list(test.rows)
 
 
-def test_what_clients_send_is_not_judged_by_our_own_load() -> None:
-    """Prompts of the probe's load have nothing in common, and it ends some of its requests itself."""
+def test_our_own_load_is_not_assessed_as_client_traffic() -> None:
+    """The probe's prompts have no common prefix, and it cancels some requests."""
     values = two(**{"vllm:prefix_cache_queries_total": (0, 2000), "vllm:prefix_cache_hits_total": (0, 0)})
     load = loads.Loading(asking.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
 
     assert checking.health(observed(*values, load=load)).findings == ()
 
 
-def test_fewer_samples_than_a_probe_takes_prove_no_gauge() -> None:
-    """What has to hold in every sample is not known of one or two."""
+def test_too_few_samples_prove_no_gauge() -> None:
+    """A condition on every sample is open with one or two."""
     for count in range(1, FEWEST):
         assert checking.health(observed(*[{RUN: 1.0, WAIT: 9.0}] * count)).findings == ()
     assert checking.health(observed(*[{RUN: 1.0, WAIT: 9.0}] * FEWEST)).findings
@@ -1107,8 +1105,8 @@ def test_fewer_samples_than_a_probe_takes_prove_no_gauge() -> None:
 OVERLOADED = two(**{RUN: (4, 4), WAIT: (12, 12), USE: (0.1, 0.1)})
 
 
-def test_a_change_is_made_in_the_command_and_checked() -> None:
-    """Linted for the server's release, with what could not be planned said."""
+def test_a_change_edits_the_command_and_is_checked() -> None:
+    """It is linted for the server's release, with a note on missing plans."""
     command = "vllm serve Qwen/Qwen3-8B --max-num-seqs 4\n"
     found = checking.health(observed(*OVERLOADED, command=command))
     change = found.findings[0].changes[0]
@@ -1119,9 +1117,9 @@ def test_a_change_is_made_in_the_command_and_checked() -> None:
     assert change.checks.plan.startswith("unknown: ")
 
 
-def test_a_change_without_a_command_says_that_it_was_not_checked() -> None:
-    """And what to give."""
-    change = checking.health(observed(*OVERLOADED)).findings[0].changes[0]
+def test_a_change_without_a_command_is_marked_as_unchecked() -> None:
+    """With the missing option."""
+    change = judging.health(observed(*OVERLOADED)).findings[0].changes[0]
 
     assert change.command is None
     assert "--command" in change.checks.lint
@@ -1165,11 +1163,11 @@ FAULTS = [
     ("of: prefix_queries, says", "says", "is required for a share"),
     ("limit: 100}", "limit: 100, than: running}", "needs a limit, or another fact"),
 ]
-"""What is changed in the file, and what is then said."""
+"""The edit of the file, and the resulting error."""
 
 
-def test_all_faults_of_the_data_are_named_by_their_lines(tmp_path: Path) -> None:
-    """At once: file, line, field, and what is wrong."""
+def test_all_errors_of_the_data_are_listed_with_their_lines(tmp_path: Path) -> None:
+    """File, line, field and error of each."""
     text = (folders.catalog_dir() / "serving.yaml").read_text("utf-8")
     for old, new, _ in FAULTS:
         assert old in text, old
@@ -1194,8 +1192,8 @@ def test_the_eight_states_are_recorded() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_recorded_server_is_judged_as_its_case_expects(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """By the conditions that its case names; as text and as JSON that keeps to its schema and can be judged again."""
+def test_a_recorded_server_has_its_expected_conditions(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As text and as JSON that matches its schema and can be diagnosed again."""
     evidence = rb.load(name)
     found = rb.health(evidence)
     status, out, err = run(capsys, "probe", name, "--format", "json")
@@ -1216,8 +1214,8 @@ def test_a_recorded_server_is_judged_as_its_case_expects(name: str, capsys: pyte
     assert "<svg" in rb.render.health.figures(found, catalog.serving()).html or not found.observation.samples
 
 
-def test_the_steps_of_a_degraded_server_go_from_proof_to_fix_to_verification() -> None:
-    """Each problem with its proof; the fixes with their costs; what clients get; how to confirm the cause."""
+def test_the_steps_of_a_degraded_server_are_proof_fix_and_verification() -> None:
+    """Problems with proof, fixes with cost, effects on clients, confirmation of the cause."""
     found, steps = rb.health(rb.load("probe-kv-pressure")), rb.render.health_steps
     problems, fixes = steps.problems(found), steps.fixes(found)
 
@@ -1246,8 +1244,8 @@ def test_the_steps_of_a_degraded_server_go_from_proof_to_fix_to_verification() -
         ("probe-not-vllm", "1 of 3 health checks passed. `server` failed: no sign of a vLLM", ""),
     ],
 )
-def test_the_check_that_proves_the_cause_is_named(name: str, check: str, command: str) -> None:
-    """Not one before it that fails as well; the log is asked for only where the server is down."""
+def test_the_health_check_that_proves_the_cause_is_named(name: str, check: str, command: str) -> None:
+    """Not an earlier failing one; the log is requested only if the server is down."""
     found, steps = rb.health(rb.load(name)), rb.render.health_steps
 
     assert steps.health_checks(found).fact.startswith(check)
@@ -1255,8 +1253,8 @@ def test_the_check_that_proves_the_cause_is_named(name: str, check: str, command
     assert steps.following(found).command == command
 
 
-def test_a_healthy_server_has_no_problem_to_show_and_is_checked_again_later() -> None:
-    """Steps with nothing to say are nothing, and the next one schedules this check."""
+def test_a_healthy_server_has_no_problem_and_a_scheduled_check() -> None:
+    """Steps without content are empty, and the next one schedules this probe."""
     found, steps = rb.health(rb.load("probe-healthy")), rb.render.health_steps
 
     assert [text.fact for text in steps.problems(found)] == ["No problems, only a hint: Tool calling is not enabled."]
@@ -1267,8 +1265,8 @@ def test_a_healthy_server_has_no_problem_to_show_and_is_checked_again_later() ->
     assert steps.load(unseen, catalog.serving()) is None
 
 
-def test_another_finding_than_expected_is_told() -> None:
-    """The verdict on a case is whether the answer equals what it expects."""
+def test_a_different_finding_fails() -> None:
+    """A case passes if the answer equals its expectation."""
     evidence = rb.load("probe-kv-pressure")
     verdict = rb.health_verdict(rb.health(rb.load("probe-healthy")), evidence)
 
@@ -1277,8 +1275,8 @@ def test_another_finding_than_expected_is_told() -> None:
     assert verdict.root_cause is None
 
 
-def test_a_finding_beyond_those_expected_is_told() -> None:
-    """As of a host: a new hint on a server that was well fails its case."""
+def test_an_unexpected_additional_finding_fails() -> None:
+    """As for a host: a new hint on a healthy server fails its case."""
     evidence = rb.load("probe-healthy")
     found = checking.health(evidence)
     more = replace(checking.health(observed(*two(**{RUN: (4, 4), WAIT: (9, 4)}))).findings[0])
@@ -1299,18 +1297,18 @@ def test_a_server_with_nothing_wrong_is_recorded_as_one(tmp_path: Path) -> None:
     assert checking.health_verdict(replace(found, findings=hint), evidence).verdict is Verdict.FAIL
 
 
-def test_a_root_cause_has_one_shape_everywhere() -> None:
-    """In results of a check, in the history and in what `diff` reads: a condition is its own class."""
-    found = checking.health(observed(*OVERLOADED))
+def test_a_root_cause_has_one_form_everywhere() -> None:
+    """In results, history and `diff`; a condition is its own class."""
+    found = judging.health(observed(*OVERLOADED))
     wanted = {"symptom": "serving.queue_overload", "class": "serving.queue_overload"}
 
     assert document(checking.health_verdict(found).root_cause) == wanted
     assert probed.results(found)["root_cause"] == wanted
 
 
-def test_an_observation_is_recorded_as_a_case_that_can_be_judged(tmp_path: Path) -> None:
-    """Written whole, and never over another."""
-    found = checking.health(observed(*OVERLOADED))
+def test_an_observation_is_recorded_as_a_case(tmp_path: Path) -> None:
+    """Atomically, and without overwriting another."""
+    found = judging.health(observed(*OVERLOADED))
     case = recording.record_health(tmp_path / "mine", found)
     evidence = sources.load(str(tmp_path / "mine"))
 
@@ -1322,17 +1320,17 @@ def test_an_observation_is_recorded_as_a_case_that_can_be_judged(tmp_path: Path)
         diagnosing.diagnose(evidence)
 
 
-def test_a_case_that_expects_what_is_no_condition_is_refused(tmp_path: Path) -> None:
-    """By file, line and field."""
-    recording.record_health(tmp_path / "mine", checking.health(observed(*OVERLOADED)))
+def test_a_case_that_expects_an_unknown_condition_is_rejected(tmp_path: Path) -> None:
+    """With file, line and field."""
+    recording.record_health(tmp_path / "mine", judging.health(observed(*OVERLOADED)))
     path = tmp_path / "mine" / "case.yaml"
     path.write_text(path.read_text().replace("- serving.queue_overload", "- serving.queue_overlord"))
     with pytest.raises(CatalogError, match=r"case\.yaml:\d+: expect\.findings\.0: .*is not a condition"):
         case_files.read_case(path)
 
 
-def test_text_of_a_server_is_no_markup_and_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Names, errors and labels of a hostile server are shown as they are."""
+def test_text_of_a_server_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    """Names, errors and labels of a hostile server are neither markup nor terminal controls."""
     evil = "<script>alert(1)</script>\x1b[2J"
     models = json.dumps({"data": [{"id": evil}, {"id": "b"}]})
     label = json.dumps(evil)
@@ -1351,16 +1349,16 @@ def test_text_of_a_server_is_no_markup_and_steers_no_terminal(capsys: pytest.Cap
     assert "<script" not in rb.render.health.figures(found, catalog.serving()).html
 
 
-def test_a_page_of_markup_is_not_quoted() -> None:
-    """What a proxy or another server answers in HTML says nothing in its first two hundred characters."""
+def test_an_html_page_is_not_quoted() -> None:
+    """The first two hundred characters of an HTML error have no information."""
     with serving(Vllm("", models=(404, "<!DOCTYPE html><html><head><style>p {}</style>"))) as port:
         rungs = {rung.name: rung.message for rung in seen(port).health_checks}
 
     assert rungs["models"] == "/v1/models: 404: an HTML page"
 
 
-def test_a_probe_is_in_the_history_and_two_are_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """What was found and the figures that prove it, what was asked, and of two what has changed."""
+def test_a_probe_is_in_the_history_and_two_can_be_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Findings, figures and request; a comparison lists the changes."""
     busy = f'{RUN}{{engine="0"}} 4\n{WAIT}{{engine="0"}} 12\n{USE}{{engine="0"}} 0.1\n'
     calm = f'{RUN}{{engine="0"}} 1\n{WAIT}{{engine="0"}} 0\n{USE}{{engine="0"}} 0.1\n'
     ids, printed = [], []
@@ -1382,10 +1380,10 @@ def test_a_probe_is_in_the_history_and_two_are_compared(capsys: pytest.CaptureFi
         assert "facts.waiting: 12.0 -> 0.0" in out
 
 
-def test_two_recorded_probes_are_compared_with_what_their_servers_were_started_with(
+def test_two_recorded_probes_are_compared_with_their_launches(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """As folders or as their files; where a start is not known, that is said in place of a guess."""
+    """As folders or files; an unknown launch is reported as unknown."""
     for name, words in (("b1", "--max-num-seqs 1"), ("b2", "--max-num-seqs 8"), ("b3", None)):
         command = None if words is None else f"vllm serve tiny {words}\n"
         recording.record_health(tmp_path / name, checking.health(observed(*OVERLOADED, command=command)))
@@ -1403,18 +1401,16 @@ def test_two_recorded_probes_are_compared_with_what_their_servers_were_started_w
         assert "options." not in out
 
 
-def test_a_probe_that_is_not_wanted_in_the_history_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither does one of a recorded server: nothing happened on this host."""
+def test_a_probe_without_history_stores_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither does a recorded server, which is not an event on this host."""
     run(capsys, "probe", "http://127.0.0.1:9", "--no-history")
     run(capsys, "probe", "probe-healthy")
 
     assert json.loads(run(capsys, "history", "list", "--format", "json")[1])["entries"] == []
 
 
-def test_of_two_probes_of_a_busy_server_the_figures_make_no_difference(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """They are shown, those of a load as well: what counts is the verdict, findings and rungs."""
+def test_figures_of_busy_servers_are_not_a_difference(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """They are shown, but only verdict, findings and health checks count."""
     load = loads.Loading(asking.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
     passed = (HealthCheck("token", LaunchResult.PASSED, ""),)
     names: list[Path] = []

@@ -1,4 +1,4 @@
-"""An argument vector is judged as the release's own parser would, with every fault in its place."""
+"""An argument vector is checked as the release's parser would, and each error has its place."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ _FAULTS: list[tuple[str, list[str | None], list[tuple[str, int | None, str | Non
 
 
 @in_one_test(("version", "words", "expected"), _FAULTS, ids=lambda value: str(value)[:60])
-def test_each_fault_is_told_once_in_its_place(
+def test_each_error_is_reported_once_with_its_place(
     version: str, words: list[str | None], expected: list[tuple[str, int | None, str | None]]
 ) -> None:
-    """Kind, word and option of what is wrong, and nothing else."""
+    """The reported kind, word and option, and nothing else."""
     assert _told(parse(words, options.load(version))) == expected
 
 
@@ -128,7 +128,7 @@ def test_values_are_typed_as_the_parser_types_them(words: list[str], dest: str, 
         ["--enable-auto-tool-choice", "m", None],
     ],
 )
-def test_nothing_is_told_of_what_cannot_be_known(words: list[str | None]) -> None:
+def test_nothing_is_reported_about_unknown_words(words: list[str | None]) -> None:
     """An unknown word may be any value, any option, or nothing."""
     assert [problem for problem in parse(words, options.load(_NEW)).problems if problem.is_refusal] == []
 
@@ -139,7 +139,7 @@ def test_an_unknown_value_is_kept_as_unknown() -> None:
 
 
 def test_places_inside_a_word_are_offsets_into_it() -> None:
-    """The place of a JSON fault, of a key and of a value after an equals sign."""
+    """Places of a JSON error, of a key, and of a value after `=`."""
     data = options.load(_NEW)
     cut = parse(["m", '--hf-overrides={"a": 1,}'], data)
     key = parse(["m", "--compilation-config", '{"mode": 3, "mod": 1}'], data)
@@ -151,8 +151,8 @@ def test_places_inside_a_word_are_offsets_into_it() -> None:
     )
 
 
-def test_hints_name_what_was_likely_meant() -> None:
-    """A misspelt option, choice and key come with the name they are nearest to."""
+def test_hints_name_the_nearest_option() -> None:
+    """A misspelt option, choice or key is reported with the nearest name."""
     data = options.load(_NEW)
     option = _says(parse(["m", "--max-modle-len", "8"], data), "unknown")
     choice = _says(parse(["m", "--dtype", "flaot16"], data), "wrong-choice")
@@ -173,13 +173,13 @@ def test_hints_name_what_was_likely_meant() -> None:
         ('{"a": 1', "cut"),
     ],
 )
-def test_broken_json_says_how_it_broke(text: str, hint: str) -> None:
-    """What people and shells most often do to JSON is told apart."""
+def test_broken_json_is_reported_with_its_cause(text: str, hint: str) -> None:
+    """The most frequent errors of people and shells are distinguished."""
     assert _says(parse(["m", "--default-chat-template-kwargs", text], options.load(_NEW)), "bad-json")["hint"] == hint
 
 
-def test_roles_tell_what_each_word_is() -> None:
-    """Options, values, the model and what belongs to a fault."""
+def test_each_word_has_a_role() -> None:
+    """Options, values, the model, and words with errors."""
     parsed = parse(
         ["m", "--served-model-name", "a", "b", "--seed=1", "-cc.mode", "3", "--swap-space", "4"], options.load(_NEW)
     )
@@ -217,8 +217,8 @@ def test_the_api_server_does_not_read_its_first_argument(
     assert "model" not in {role.kind for role in parsed.roles}
 
 
-def test_a_configuration_file_is_judged_where_its_content_is_given() -> None:
-    """Its options have the place of the file's name; without the content nothing is told of it."""
+def test_a_configuration_file_is_checked_if_its_content_is_available() -> None:
+    """Its options have the place of the file name; without the content nothing is reported."""
     data = options.load(_NEW)
     words = ["--config", "a.yaml"]
     given = parse(words, data, config={"model": "m", "port": "x", "max-model-len": 8})
@@ -226,8 +226,8 @@ def test_a_configuration_file_is_judged_where_its_content_is_given() -> None:
     assert _told(parse(words, data)) == []
 
 
-def test_a_variable_of_the_environment_may_be_asked_for() -> None:
-    """A check on a variable takes it as not set unless it is told otherwise."""
+def test_a_check_may_depend_on_an_environment_variable() -> None:
+    """The variable counts as unset unless a value is passed."""
     data = options.load(_NEW)
     words = ["m", "--grpc-port", "9000"]
     assert (
@@ -248,15 +248,15 @@ def test_a_variable_of_the_environment_may_be_asked_for() -> None:
         ({"dtype": UNKNOWN, "swap_space": UNKNOWN}, [("unknown", "swap_space")]),
     ],
 )
-def test_keywords_of_a_call_are_judged_where_it_is_certain(
+def test_keywords_of_a_call_are_checked_only_if_certain(
     keywords: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
-    """Unknown keywords and values that are certainly wrong; nothing else."""
+    """Unknown keywords and certainly wrong values are reported, and nothing else."""
     assert [(problem.kind, problem.keyword) for problem in parse_call(keywords, options.load(_NEW))] == expected
 
 
 _TRIED = {"by": "before f", "accepts": [{}], "refuses": ["abc", 5]}
-"""What was found out about a check of the release's own."""
+"""Findings about one of the release's checks."""
 _TYPES: list[tuple[Any, Any, bool]] = [
     (1.0, "int", True),
     ("8", "int", True),
@@ -295,7 +295,7 @@ _TYPES: list[tuple[Any, Any, bool]] = [
 
 @in_one_test(("value", "kind", "is_right"), _TYPES, ids=lambda value: str(value)[:40])
 def test_json_values_convert_as_pydantic_converts_them(value: object, kind: object, is_right: bool) -> None:  # noqa: FBT001
-    """Lax mode: what converts is right."""
+    """Values that pydantic converts in lax mode are valid."""
     assert (judged(value, kind, {}) == []) == is_right
 
 
@@ -311,7 +311,7 @@ def test_keys_are_found_in_the_text(path: tuple[str | int, ...], found: str | No
 
 
 def test_conditions_are_unknown_where_a_value_is() -> None:
-    """A check is told only where it certainly fails."""
+    """Only a check that certainly fails is reported."""
     known = {"a": 1, "b": None}
     values = Values(lambda name: known.get(name, UNKNOWN), known.__contains__)
     conditions: list[list[Any]] = [
@@ -325,7 +325,7 @@ def test_conditions_are_unknown_where_a_value_is() -> None:
 
 
 def test_nearest_prefers_letters_then_words() -> None:
-    """A misspelling comes before a name that only shares words."""
+    """A misspelling ranks before a name that only shares words."""
     known = ["--max-model-len", "--max-num-seqs", "--model", "--max-lora-rank"]
     assert alike("--max-modle-len", known) == ["--max-model-len"]
 
@@ -355,7 +355,7 @@ _HOSTILE: list[list[str | None]] = [
 @pytest.mark.parametrize("version", [_OLD, _NEW])
 @pytest.mark.parametrize("words", _HOSTILE, ids=lambda words: str(words)[:40])
 def test_hostile_words_neither_raise_nor_hang(words: list[str | None], version: str) -> None:
-    """Whatever a file holds, an answer comes soon."""
+    """Any input is answered quickly."""
     data = options.load(version)
     start = time.process_time()
     parse(words, data)
@@ -384,10 +384,10 @@ def test_hostile_words_neither_raise_nor_hang(words: list[str | None], version: 
         (_OLD, ["--tensor-parallel-size", "0"], []),
     ],
 )
-def test_what_the_engine_refuses_is_told_beside_what_the_parser_takes(
+def test_values_that_only_the_engine_rejects_are_reported(
     release: str, words: list[str], expected: list[tuple[int, str]]
 ) -> None:
-    """The word, and the bound of the very release where it is a number; the parser itself refuses none of it."""
+    """The issue has the word and the release's bound; the parser accepts the value."""
     parsed = parse(["m", *words], options.load(release))
     found = [problem for problem in parsed.problems if problem.kind == "out-of-bounds"]
 
@@ -396,8 +396,8 @@ def test_what_the_engine_refuses_is_told_beside_what_the_parser_takes(
     assert not found or not parsed.is_refused
 
 
-def test_what_the_engine_refuses_is_told_of_a_call() -> None:
-    """A call goes the same way, and what cannot be known is not judged."""
+def test_engine_checks_apply_to_a_call_as_well() -> None:
+    """Unknown values are not checked."""
     call = {"gpu_memory_utilization": 80, "max_num_seqs": UNKNOWN, "tensor_parallel_size": 1, "hf_overrides": {"a": 1}}
     found = parse_call(call, options.load(_NEW))
 
@@ -414,7 +414,7 @@ def test_what_the_engine_refuses_is_told_of_a_call() -> None:
     ],
 )
 def test_an_object_with_an_unknown_key_keeps_the_others(words: list[str | None], expected: Any) -> None:
-    """Put together from its keys it has no text of its own, and still is an object."""
+    """An object assembled from dotted keys has no text, and is still an object."""
     assert expected == parse(["m", *words], options.load(_NEW)).flags["hf_overrides"]
 
 
@@ -427,10 +427,8 @@ def test_an_object_with_an_unknown_key_keeps_the_others(words: list[str | None],
         (["m", "--enforce-eager", "None"], "extra-positional", 2, None),
     ],
 )
-def test_a_yes_or_no_behind_a_switch_is_told_as_such(
-    words: list[str], kind: str, word: int, switch: str | None
-) -> None:
-    """Also where it took the place of the model; any other word is one too many."""
+def test_a_boolean_after_a_switch_is_reported(words: list[str], kind: str, word: int, switch: str | None) -> None:
+    """Also if it took the model's place; any other word is an unexpected argument."""
     [problem] = [each for each in parse(words, options.load("0.19.0")).problems if each.is_refusal]
 
     assert (problem.kind, problem.word, problem.says.get("switch")) == (kind, word, switch)
@@ -447,8 +445,8 @@ def _textbook_distance(one: str, other: str) -> int:
     return rows[-1][-1]
 
 
-def test_the_distance_of_two_names_is_that_of_the_textbook() -> None:
-    """Up to the limit; beyond it any larger number will do. What letters alone tell is never more."""
+def test_the_distance_of_two_names_is_the_edit_distance() -> None:
+    """Above the limit any larger number is valid, and the bound by letters is never too large."""
     draw = random.Random(5)  # noqa: S311 - drawn to be repeated
     for _ in range(1500):
         one, other = ("".join(draw.choices("abc", k=draw.randrange(8))) for _ in range(2))
@@ -470,10 +468,8 @@ def test_the_distance_of_two_names_is_that_of_the_textbook() -> None:
         ("", ["a", "ab"], ["a"]),
     ],
 )
-def test_names_are_alike_by_a_letter_in_four_or_most_of_their_words(
-    written: str, known: list[str], expected: list[str]
-) -> None:
-    """At least one letter may differ, and the nearest three are told; words count in any order and case."""
+def test_names_match_by_letters_or_by_most_of_their_words(written: str, known: list[str], expected: list[str]) -> None:
+    """One letter in four may differ, the nearest three are returned, word order is ignored."""
     assert expected == alike(written, known)
 
 
@@ -494,7 +490,7 @@ def _drawn_json(draw: random.Random, depth: int = 0) -> Any:
 
 
 def test_every_place_in_a_json_text_is_found() -> None:
-    """At the place of a key stands the key, at that of an item the item; what is not there has none."""
+    """The place of a key or an item points at it; a missing one has no place."""
     draw = random.Random(9)  # noqa: S311 - drawn to be repeated
     decoder = json.JSONDecoder()
     for _ in range(250):
@@ -532,8 +528,8 @@ def test_every_place_in_a_json_text_is_found() -> None:
         *(("len", ([1, UNKNOWN],), UNKNOWN), ("unheard of", (1,), UNKNOWN), ("lower", (1,), UNKNOWN)),
     ],
 )
-def test_conditions_mean_what_they_mean_in_python(operator: str, values: tuple[Any, ...], expected: Any) -> None:
-    """Each operator; what Python cannot work out, or what has an unknown part, is unknown."""
+def test_conditions_evaluate_as_in_python(operator: str, values: tuple[Any, ...], expected: Any) -> None:
+    """Each operator; a condition with an error or an unknown part is unknown."""
     found = holds([operator, *(["const", value] for value in values)], Values(dict[str, Any]().get, bool))
 
     assert (type(found), found) == (type(expected), expected)
@@ -570,15 +566,15 @@ _KNOWN: dict[str, Any] = {"t": 1, "f": 0, "l": [1, 5, 9], "d": {"a": 3}, "s": "x
         (["some", ["const", [0] * 999 + [1]], "i", ["item", "i"]], True),
     ],
 )
-def test_parts_of_conditions_are_joined_as_python_joins_them(condition: list[Any], expected: Any) -> None:
-    """`and` and `or` give the part that decides; loops go over lists of a size, and over nothing else."""
+def test_boolean_operators_and_loops_evaluate_as_in_python(condition: list[Any], expected: Any) -> None:
+    """`and` and `or` return the deciding part; loops accept only lists within the size limit."""
     values = Values(lambda name: _KNOWN.get(name, UNKNOWN), _KNOWN.__contains__, "env of {}".format)
 
     assert holds(condition, values) == expected
 
 
 def test_the_values_of_a_condition_are_named_in_their_order() -> None:
-    """Those it asks for, as often as it does; what is written in it, given or set is none."""
+    """Each variable as often as it is used; constants and local names are left out."""
     condition = [
         "and",
         ["arg", "b"],
@@ -644,8 +640,8 @@ def test_a_unit_multiplies_as_vllms_parser_does(unit: str) -> None:
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_a_text_is_read_as_the_type_says(text: str, kind: Any, expected: Any) -> None:
-    """Numbers with units within JSON too, but not within its texts; pairs as they were before there was JSON."""
+def test_a_string_is_converted_by_its_type(text: str, kind: Any, expected: Any) -> None:
+    """Numbers with units count inside JSON too, but not inside its strings."""
     reader = ValueReader({}, {})
     value = reader.read(text, kind)
 
@@ -668,10 +664,8 @@ _TRIED_LOWER = {"A-b": {"value": "a_b"}, "cD": {"value": "cd"}}
         ({}, "X", UNKNOWN),
     ],
 )
-def test_a_conversion_without_a_name_does_what_it_was_seen_to_do(
-    probes: dict[str, Any], text: str, expected: Any
-) -> None:
-    """To every text that was tried; where these do not agree on one thing, the value is unknown."""
+def test_an_unnamed_conversion_repeats_its_samples(probes: dict[str, Any], text: str, expected: Any) -> None:
+    """If the recorded samples do not agree, the value is unknown."""
     reader = ValueReader({}, {"f": probes})
     value = reader.read(text, {"opaque": "f"})
 
@@ -702,8 +696,8 @@ _LORA = {"LoRAModulePath": {"keys": {key: {"type": "str"} for key in ("name", "p
         ("_StoreAction", "a", "a"),
     ],
 )
-def test_an_action_of_vllms_own_converts_as_it_does(action: str, text: str, expected: Any) -> None:
-    """Those of its argument parsers; of any other action the value is what it was."""
+def test_vllms_own_actions_convert_their_values(action: str, text: str, expected: Any) -> None:
+    """Actions of its argument parsers; other actions leave the value as it is."""
     reader = ValueReader(_LORA, {})
     value = reader.read_by_action(text, text, action, {})
 
@@ -722,10 +716,10 @@ _ALL: dict[str, Any] = dict.fromkeys(("config_no", "config_lists", "config_objec
         ({"config_lists": True}, {"b": False, "c": [1, 2]}, "--c 1 2"),
     ],
 )
-def test_the_content_of_a_file_becomes_the_words_of_its_release(
+def test_the_content_of_a_file_becomes_arguments(
     features: dict[str, Any], config: dict[str, Any], expected: str
 ) -> None:
-    """A switch by itself, or denied where there is such an option; lists and objects as the release learned to."""
+    """Switches are bare or negated; lists and objects follow the release."""
     words = config_words(config, features, lambda name: name == "--no-b")
 
     assert " ".join(words).replace('"', "'") == expected
@@ -746,7 +740,7 @@ _EXTRA = "extra-positional"
     ],
 )
 def test_two_dashes_end_the_options(words: list[str | None], told: list[tuple[str, int, None]], roles: str) -> None:
-    """Behind them a word is no option, whatever it begins with; one pair belongs to the positional beside it."""
+    """Later words are never options; one `--` belongs to the positional argument after it."""
     parsed = parse(words, options.load(_NEW))
 
     assert (_told(parsed), " ".join(role.kind for role in parsed.roles), parsed.model) == (told, roles, "m")
@@ -769,8 +763,8 @@ def test_two_dashes_end_the_options(words: list[str | None], told: list[tuple[st
         ([".a=b.c=d"], {"a": "b.c=d"}, []),
     ],
 )
-def test_keys_given_one_by_one_are_put_together(words: list[str], expected: dict[str, Any], kinds: list[str]) -> None:
-    """Objects and lists grow, anything else is replaced by what comes last; that is told of a key given twice."""
+def test_dotted_keys_are_combined(words: list[str], expected: dict[str, Any], kinds: list[str]) -> None:
+    """Objects and lists grow, other values are replaced, and a repeated key is reported."""
     given = [f"--hf-overrides{word}" if word.startswith(".") else word for word in words]
     parsed = parse(["m", *given], options.load(_NEW))
 
@@ -793,8 +787,8 @@ def test_keys_given_one_by_one_are_put_together(words: list[str], expected: dict
         ("--port", "missing-value", {"expected": "one value"}),
     ],
 )
-def test_a_fault_says_what_was_likely_meant(word: str, kind: str, says: dict[str, str]) -> None:
-    """What is glued, a number below nought, another sign for a dash, two words in one; long words are cut."""
+def test_an_error_hints_at_the_intended_word(word: str, kind: str, says: dict[str, str]) -> None:
+    """Joined words, negative numbers, other dashes, two words in one; long words are cut."""
     (problem,) = parse(["m", word], options.load(_NEW)).problems
 
     assert (problem.kind, problem.word, dict(problem.says)) == (kind, 1, says)
@@ -871,8 +865,8 @@ _WORDS = {"checked": {"enum": ["q"]}, "by": "before f", "words": ["aa", "b-b"], 
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_a_fault_in_json_is_told_where_it_lies(value: Any, kind: Any, expected: list[tuple[str, str, str]]) -> None:
-    """In the member of a union that the value came closest to; what the class refuses, once all types are right."""
+def test_an_error_in_json_is_reported_at_its_place(value: Any, kind: Any, expected: list[tuple[str, str, str]]) -> None:
+    """In the best matching member of a union; class checks run once all types are valid."""
     found = judged(value, kind, _CLASS)
 
     assert expected == [(one.kind, ".".join(map(str, one.path)), one.says.get("expected", "")) for one in found]
@@ -881,7 +875,7 @@ def test_a_fault_in_json_is_told_where_it_lies(value: Any, kind: Any, expected: 
 
 
 def test_a_misspelt_keyword_has_the_name_it_is_near_to() -> None:
-    """As options have; a value that is none of the choices, too."""
+    """So has a value outside the choices."""
     call = {"tensor_paralel_size": 2, "dtype": "hlaf", "max_model_len": "x", "enforce_eager": 3, "seed": "1e3"}
     found = {one.keyword: one.says for one in parse_call(call, options.load(_NEW))}
 
@@ -893,7 +887,7 @@ def test_a_misspelt_keyword_has_the_name_it_is_near_to() -> None:
 def _rewritten(
     words: str, features: dict[str, Any], entry: str = "serve", config: dict[str, Any] | None = None
 ) -> tuple[str, list[str], str, bool]:
-    """What the rewriting makes of words: each with the index of its word and of the value in it, remarks, roles."""
+    """Rewritten words with the index of their source and value, notes and roles."""
     given = [None if word == "?" else word for word in words.split(" ")] if words else []
     done = rewrite(given, features, entry, config, {"--no-b"}.__contains__)
     tokens = " ".join(f"{token.text}@{token.word}" + f"+{token.shift}" * bool(token.shift) for token in done.tokens)
@@ -944,10 +938,10 @@ _FIRST = "message=the model must be the first argument of vllm serve dests=model
         ("--served-model-name x", {}, "--served-model-name@0 x@1", [], ""),
     ],
 )  # fmt: skip
-def test_a_model_given_as_an_option_is_where_its_release_takes_it(
+def test_a_model_given_as_an_option_follows_its_release(
     words: str, features: dict[str, Any], tokens: str, remarks: list[str], taken: str
 ) -> None:
-    """Moved to the front, refused, or an option as any other; a served name may need it in front."""
+    """It is moved to the front, rejected, or kept as an option, depending on the release."""
     assert _rewritten(words, features) == (tokens, remarks, taken, False)
 
 
@@ -990,11 +984,11 @@ _TAG = "required {0} {0} --config what=model_tag"
          ["conflict 3 3 --config message=more than one configuration file dests=config"], _TWO_BEHIND),
     ],
 )  # fmt: skip
-def test_a_file_is_put_where_its_release_reads_it(  # noqa: PLR0917 - a row of the table
+def test_a_configuration_file_is_inserted_where_its_release_reads_it(  # noqa: PLR0917 - a row of the table
     words: str, entry: str, features: dict[str, Any], config: dict[str, Any] | None, tokens: str, remarks: list[str],
     taken: str,
 ) -> None:  # fmt: skip
-    """Behind the first word where that is a model or a command, else in front; one that is not given is unread."""
+    """After a leading model or command, else in front; a file without content is not inserted."""
     is_unread = config is None
     assert _rewritten(words, features, entry, config) == (tokens, remarks, taken, is_unread)
 
@@ -1026,10 +1020,8 @@ _MODERN = {"level": "--optimization-level", "level_dot": "-cc"}
         ("-O.a=1", _LEVEL, "--compilation-config@0 .a=1@0+2", []),
     ],
 )  # fmt: skip
-def test_spellings_are_those_of_the_release(
-    words: str, features: dict[str, Any], tokens: str, remarks: list[str]
-) -> None:
-    """Underscores become dashes in names, not in values; `-O` stands for an option of the release's own."""
+def test_spellings_follow_the_release(words: str, features: dict[str, Any], tokens: str, remarks: list[str]) -> None:
+    """Underscores become dashes in names, not in values; `-O` is an option of some releases."""
     assert _rewritten(words, features) == (tokens, remarks, "", False)
 
 
@@ -1048,8 +1040,10 @@ def test_spellings_are_those_of_the_release(
         ("--a.b=x", '--a@0 {"b": "x"}@0', [], "0:option --a 0"),
     ],
 )  # fmt: skip
-def test_keys_are_gathered_behind_all_other_words(words: str, tokens: str, remarks: list[str], taken: str) -> None:
-    """As one JSON for each option, in the place of the first of its keys; a word of values only is left."""
+def test_dotted_keys_are_collected_after_all_other_words(
+    words: str, tokens: str, remarks: list[str], taken: str
+) -> None:
+    """As one JSON value per option, in the place of its first key."""
     assert _rewritten(words, {"dotted": True}) == (tokens, remarks, taken, False)
     assert _rewritten("--a.b=1", {})[0] == "--a.b=1@0"
 
@@ -1078,8 +1072,8 @@ def test_keys_are_gathered_behind_all_other_words(words: str, tokens: str, remar
         ("[1 2]", {}),
     ],
 )
-def test_what_was_meant_by_text_that_is_no_json_is_told(text: str, says: dict[str, str]) -> None:
-    """By what stands where the reader stops, and by what the text has nowhere."""
+def test_broken_json_is_reported_with_the_likely_intention(text: str, says: dict[str, str]) -> None:
+    """Based on the text where the parser stops, and on characters that are missing."""
     value, fault = json_keys.read(text)
 
     assert value is None
@@ -1091,15 +1085,15 @@ def test_what_was_meant_by_text_that_is_no_json_is_told(text: str, says: dict[st
 @pytest.mark.parametrize(
     ("text", "reason"), [("[" * 100_000, "too deeply nested"), ("1" * 5000, "a number with too many digits")]
 )
-def test_json_that_python_does_not_read_is_no_value(text: str, reason: str) -> None:
-    """However valid it is."""
+def test_json_that_python_rejects_is_invalid(text: str, reason: str) -> None:
+    """Even if it is valid JSON."""
     value, fault = json_keys.read(text)
 
     assert (value, fault and dict(fault.says)) == (None, {"reason": reason, "at": "0"})
 
 
-def test_so_many_faults_of_a_value_are_told_and_no_more() -> None:
-    """Of twenty-one the first twenty; a value is cut behind eighty characters, in its message alone."""
+def test_the_number_of_reported_errors_is_bounded() -> None:
+    """The first twenty errors are reported; a message cuts a value after eighty characters."""
     told = judged(["x" * 81] + ["y" * 80] * 20, {"list": "int"}, {})
 
     assert len(told) == 20
@@ -1129,10 +1123,10 @@ def test_so_many_faults_of_a_value_are_told_and_no_more() -> None:
         (["--compilation-config.pass_config.no", "1"], [("unknown-key", 1, 1, {"key": "pass_config.no"})]),
     ],
 )  # fmt: skip
-def test_what_is_told_of_an_option_has_its_word_and_its_place(
+def test_an_issue_has_the_word_and_place_of_its_option(
     words: list[str | None], told: list[tuple[str, int, int, dict[str, str]]]
 ) -> None:
-    """An option cut short, given again, with a value of another type, or with a key that its object has not."""
+    """For abbreviated and repeated options, wrong types and unknown keys."""
     problems = parse(["m", *words], options.load(_NEW)).problems
 
     assert [(kind, word, option) for kind, word, option, _ in told] == [
@@ -1142,8 +1136,8 @@ def test_what_is_told_of_an_option_has_its_word_and_its_place(
         assert says.items() <= problem.says.items()
 
 
-def test_so_many_unknown_names_are_compared_with_the_known() -> None:
-    """Thirty of them; what comes behind is told without a name that it may have been."""
+def test_the_number_of_compared_names_is_bounded() -> None:
+    """Thirty names are compared; later ones are reported without a suggestion."""
     problems = parse(["m", *["--prot"] * 31], options.load(_NEW)).problems
 
     assert [one.says.get("near", "").split(" ")[0] for one in problems] == ["--port"] * 30 + [""]
@@ -1178,10 +1172,8 @@ def test_so_many_unknown_names_are_compared_with_the_known() -> None:
         *(("--allowed-origins", ["*"], ['--allowed-origins=["*"]']), ("--dtype", "half", ["--dtype=half"])),
     ],
 )
-def test_a_value_is_written_as_words_where_it_is_of_its_type(
-    option: str, value: Any, expected: list[str] | str
-) -> None:
-    """Else it is told what the option takes: a truth value is no number, and only a list is one."""
+def test_a_value_becomes_words_if_it_has_the_right_type(option: str, value: Any, expected: list[str] | str) -> None:
+    """Otherwise the option's type is reported: booleans are not numbers, only lists are lists."""
     (found,) = (one for one in options.load(_NEW).entries["serve"] if option in one.strings)
     wrong = typed.expected_type(found, value)
 
@@ -1215,8 +1207,8 @@ def test_a_value_is_written_as_words_where_it_is_of_its_type(
         *(("x", {"optional": "int"}, "an integer"), (None, {"optional": "int"}, "")),
     ],
 )
-def test_a_value_of_json_is_judged_by_its_type(value: Any, kind: Any, expected: str) -> None:
-    """Enumerations of integers take what converts to one; a list is as long as its type says."""
+def test_a_json_value_is_checked_by_its_type(value: Any, kind: Any, expected: str) -> None:
+    """Integer enumerations accept what converts to a member; lists have a fixed length."""
     found = judged(value, kind, {})
 
     assert [one.says["expected"].startswith(expected) for one in found] == [True] * bool(expected)

@@ -1,4 +1,4 @@
-"""Conditions of a release's own checks: their values, and what is not worked out."""
+"""Conditions of a release's checks: their values, and which are not evaluated."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _LONG = "a" * 2_000_000
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_only_numbers_and_texts_of_some_size_are_calculated_with(
+def test_arithmetic_is_limited_to_small_numbers_and_strings(
     operator: str, left: Any, right: Any, expected: Any
 ) -> None:
-    """A text in front of `%` would be a format, and name a width."""
+    """A string before `%` could be a format, and request a huge width."""
     condition = [operator, ["arg", "left"], ["arg", "right"]]
     values = {"left": left, "right": right}
 

@@ -1,4 +1,4 @@
-"""A start is edited where it stands, exactly as asked or not at all, and what is written reads as it was meant."""
+"""A launch is edited exactly as requested or not at all, and the result is valid."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ vllm serve org/model \\
     ],
 )
 def test_a_script_keeps_its_form(change: Edit, line: int, expected: str, release: ReleaseData) -> None:
-    """A value is replaced where it stands; a new option gets a line of its own; order and comments stay."""
+    """A value is replaced in its place, a new option gets its own line, and comments stay."""
     assert expected == edited(SCRIPT, "a.sh", [change], release).split("\n")[line - 1]
 
 
@@ -158,7 +158,7 @@ def test_a_script_keeps_its_form(change: Edit, line: int, expected: str, release
 def test_every_format_is_edited_in_its_own_way(
     name: str, text: str, change: Edit, expected: str, release: ReleaseData
 ) -> None:
-    """Options, keywords and variables are written as each format writes them, quoted for all that they stand in."""
+    """Options, keywords and variables have the format's syntax and quotes."""
     assert expected == edited(text, name, [change], release)
 
 
@@ -183,8 +183,8 @@ def words(found: WrittenLaunch) -> list[str | None]:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_an_edit_changes_what_was_asked_and_nothing_else(name: str, release: ReleaseData) -> None:
-    """In any document: the start has the new argument or variable, all other starts are as before."""
+def test_an_edit_changes_only_the_requested_part(name: str, release: ReleaseData) -> None:
+    """The launch has the new argument or variable; all other launches are unchanged."""
     text = TEXTS[name]
     page = documents.read(text, name)
     made = 0
@@ -213,13 +213,13 @@ def test_an_edit_changes_what_was_asked_and_nothing_else(name: str, release: Rel
 
 
 def meaning(given: Sequence[str | None], entry: str, release: ReleaseData) -> tuple[Any, ...]:
-    """What the release's parser makes of the words."""
+    """Parse the words with the release's parser."""
     parsed = arguments.parse(list(given), release, deployment.parser_entry(entry, list(given), release))
     return parsed.flags, parsed.model, [problem.kind for problem in parsed.problems if problem.is_refusal]
 
 
 def test_edits_are_made_together(release: ReleaseData) -> None:
-    """Several changes of one start are one set of replacements."""
+    """Several changes of one launch are one set of replacements."""
     changes = [setting("seed", 1), setting("enforce_eager", True), Edit("remove", "port"), Edit("env", "A", "b")]
     expected = "A=b vllm serve m --seed 1 --enforce-eager\n"
     assert expected == edited("vllm serve m --port 1\n", "a.sh", changes, release)
@@ -233,8 +233,8 @@ def test_edits_are_made_together(release: ReleaseData) -> None:
         ("a.py", "import os\nos.system(r'vllm serve m ' '--port 1')\n"),
     ],
 )
-def test_what_cannot_be_edited_with_certainty_is_left_alone(name: str, text: str, release: ReleaseData) -> None:
-    """Reconstructed words, words out of one that was expanded, and raw strings are refused, not damaged."""
+def test_an_uncertain_edit_is_rejected(name: str, text: str, release: ReleaseData) -> None:
+    """Reconstructed words, words from an expansion and raw strings are never damaged."""
     page = documents.read(text, name)
     assert editing.edits(page, page.starts[0], [setting("port", 9)], release) == ()
 
@@ -270,7 +270,7 @@ DEPLOYMENTS = [
 
 
 def argv(script: str, program: str) -> tuple[list[str], dict[str, str]]:
-    """What real bash hands to a program, and that program's environment."""
+    """The arguments and the environment that real bash passes to a program."""
     told = f"{program}() {{ printf '%s\\0' \"$@\"; printf '\\0END\\0'; env -0; }}\n{script}"
     done = subprocess.run(["bash", "-c", told], capture_output=True, check=True, text=True)
     given, _, environment = done.stdout.partition("\0END\0")
@@ -280,7 +280,7 @@ def argv(script: str, program: str) -> tuple[list[str], dict[str, str]]:
 
 
 @pytest.mark.parametrize("one", DEPLOYMENTS)
-def test_bash_reads_the_written_script_as_meant(one: Deployment) -> None:
+def test_bash_reads_the_written_script_as_intended(one: Deployment) -> None:
     """Real bash passes the very words, and exports the very values."""
     program, *first = one.command or ("vllm", "serve")
     given, environment = argv(deployment.to_shell(one), program)
@@ -289,8 +289,8 @@ def test_bash_reads_the_written_script_as_meant(one: Deployment) -> None:
 
 
 @pytest.mark.parametrize("one", DEPLOYMENTS)
-def test_bash_reads_the_written_docker_command_as_meant(one: Deployment) -> None:
-    """The words behind the image are the deployment's."""
+def test_bash_reads_the_written_docker_command_as_intended(one: Deployment) -> None:
+    """The words after the image are the deployment's."""
     given, _ = argv(deployment.to_docker(one), "docker")
     image = one.image or f"vllm/vllm-openai:v{one.release}"
     assert [*one.command[1:], *one.words] == given[given.index(image) + 1 :]
@@ -301,8 +301,8 @@ def test_bash_reads_the_written_docker_command_as_meant(one: Deployment) -> None
 
 @pytest.mark.parametrize("one", DEPLOYMENTS)
 @pytest.mark.parametrize("form", ["to_shell", "to_docker", "to_compose", "to_systemd"])
-def test_what_is_written_is_read_as_it_was(one: Deployment, form: str) -> None:
-    """Every form gives back the same words and variables."""
+def test_a_written_deployment_is_read_back_unchanged(one: Deployment, form: str) -> None:
+    """Every format returns the same words and variables."""
     name = {"to_compose": "compose.yaml", "to_systemd": "a.service"}.get(form, "a.sh")
     (found,) = documents.read(getattr(deployment, form)(one), name).starts
     assert list(one.words) == words(found)
@@ -312,7 +312,7 @@ def test_what_is_written_is_read_as_it_was(one: Deployment, form: str) -> None:
 
 @pytest.mark.parametrize("form", ["to_shell", "to_docker", "to_compose", "to_systemd"])
 def test_a_secret_is_written_as_a_reference(form: str) -> None:
-    """The value of a token stands nowhere; a variable stands for it."""
+    """The value of a token is replaced by a variable everywhere."""
     token = "hf_" + "AbCdEfGh1234567890IjKl"
     arguments = ("m", "--api-key", "sesame-open-42", "--port=1")
     one = Deployment("serve", arguments, (("HF_TOKEN", token), ("A", "b")), release="0.11.0")
@@ -338,8 +338,8 @@ def test_a_secret_is_written_as_a_reference(form: str) -> None:
         ("$(a) --model=$D/x $SEED", ['"${VALUE_1:?}"', '--model="${ARG_MODEL:?}" "${SEED:?}"']),
     ],
 )  # fmt: skip
-def test_a_word_that_is_not_known_keeps_its_name(command: str, expected: list[str]) -> None:
-    """The variable that it was written as, else one of its option, else a number: never one name for two words."""
+def test_an_unknown_word_keeps_its_name(command: str, expected: list[str]) -> None:
+    """The original variable's name, else one from the option or a number, each used once."""
     (found,) = documents.read(f"vllm serve {command}\n", "a.sh").starts
     written = deployment.to_shell(Deployment.of(found))
 
@@ -349,7 +349,7 @@ def test_a_word_that_is_not_known_keeps_its_name(command: str, expected: list[st
 
 
 def test_an_edit_keeps_the_names_of_other_words(release: ReleaseData) -> None:
-    """They stay with their words where others come and go."""
+    """Names stay with their words when other words change."""
     (found,) = documents.read("vllm serve $MODEL --port 1 --dtype $DTYPE\n", "a.sh").starts
     changed = Deployment.of(found).edited([Edit("remove", "port"), setting("seed", 1)], release)
 
@@ -361,7 +361,7 @@ def test_an_edit_keeps_the_names_of_other_words(release: ReleaseData) -> None:
 @pytest.mark.parametrize("form", ["to_docker", "to_compose"])
 @pytest.mark.parametrize("known", [None, "latest", "0.11.0.dev3+g1"])
 def test_no_image_is_invented(form: str, known: str | None) -> None:
-    """Where neither an image nor a published release is known, nothing is written."""
+    """If image and release are unknown, none is written."""
     with pytest.raises(InputError, match="neither an image nor a vLLM release is given"):
         getattr(deployment, form)(Deployment("serve", ("m",), release=known))
     assert "vllm/vllm-openai:v0.11.0" in getattr(deployment, form)(Deployment("serve", ("m",), release="0.11.0"))
@@ -426,8 +426,8 @@ def test_two_secrets_have_two_names() -> None:
         ),
     ],
 )
-def test_a_variable_is_taken_out_with_what_is_there_for_it(name: str, text: str, expected: str | None) -> None:
-    """Its line, option, item or key; where a comment or another use would go with it, nothing."""
+def test_a_variable_is_removed_with_its_whole_entry(name: str, text: str, expected: str | None) -> None:
+    """Its line, option, item or key; nothing if a comment or another use depends on it."""
     page = documents.read(text, name)
     setting = page.starts[0].environment["A"]
     made = editing.unset(page, setting)
@@ -452,10 +452,10 @@ RESERVED = "    deploy: {resources: {reservations: {devices: [{device_ids: ['4',
     ],
 )
 @in_one_test("to", forms.WRITERS)
-def test_a_start_keeps_its_gpus_in_every_form(
+def test_a_launch_keeps_its_gpus_in_every_format(
     name: str, text: str, inside: str | None, outside: str | None, to: str
 ) -> None:
-    """A container is given them and counts from 0, so that no variable names them there; elsewhere one does."""
+    """A container gets the GPUs and counts from 0; other formats set a variable."""
     release = options.load("0.9.2")
     written, _ = forms.converted(documents.read(text, name).starts[0], to, release)
     (found,) = documents.read(written, forms.FILES[to]).starts
@@ -470,8 +470,8 @@ def test_a_start_keeps_its_gpus_in_every_form(
     ("given", "left"),
     [("--gpus all", ()), ("--gpus device=4", ()), ("--gpus 2", ("number of GPUs",))],
 )
-def test_gpus_that_a_variable_cannot_name_are_left_out(given: str, left: tuple[str, ...]) -> None:
-    """Outside of a container nobody counts them out."""
+def test_gpus_that_a_variable_cannot_select_are_left_out(given: str, left: tuple[str, ...]) -> None:
+    """Outside a container, no runtime excludes them."""
     (found,) = documents.read(DOCKER.format(given), "a.sh").starts
 
     assert tuple(one.split(";")[0] for one in forms.left_out(found, "shell")) == left
@@ -521,15 +521,15 @@ COMMENTED = {
 
 
 @pytest.mark.parametrize("kind", COMMENTED)
-def test_comments_of_what_is_removed_stay(kind: str, release: ReleaseData) -> None:
-    """Whoever wrote one has a reason to read it again: it becomes a line of its own at the same indentation."""
+def test_comments_of_removed_options_stay(kind: str, release: ReleaseData) -> None:
+    """Each becomes a separate line with the same indentation."""
     name, text, expected = COMMENTED[kind]
 
     assert expected == edited(text, name, [Edit("remove", "swap_space")], release)
 
 
 def test_an_option_is_removed_from_a_quotation() -> None:
-    """The marks in front of its line go with it."""
+    """The quote marks of its line are removed too."""
     text = "> vllm serve m \\\n>   --swap-space 4 \\\n>   --port 8000\n"
 
     assert edited(text, "a.txt", [Edit("remove", "swap_space")], options.load("0.11.0")) == (
@@ -547,7 +547,7 @@ HEADS = {
     "list.py": "import subprocess\n",
     "pod.yaml": POD.partition("  -")[0],
 }
-"""What stands in front of each text below."""
+"""# Prefixes of the texts below."""
 EDITED: dict[str, list[tuple[str, Edit, str | None]]] = {
     "a.sh": [
         ("vllm serve m --port=1 --seed 2\n", Edit("remove", "port"), "vllm serve m --seed 2\n"),
@@ -944,17 +944,17 @@ EDITED: dict[str, list[tuple[str, Edit, str | None]]] = {
         ),
     ],
 }  # fmt: skip
-"""What is edited, how, and what it becomes; None: it is left alone."""
+"""Document, edit and result; None: the edit is rejected."""
 
 
 @in_one_test(
     ("name", "text", "change", "expected"),
     [(name, *case) for name, cases in EDITED.items() for case in cases],
 )
-def test_each_language_is_quoted_for_all_that_it_stands_in(
+def test_each_level_of_quoting_is_applied(
     name: str, text: str, change: Edit, expected: str | None, release: ReleaseData
 ) -> None:
-    """A text within a text within a file is quoted for each of them; what has no certain form is left alone."""
+    """Nested languages are each quoted; a value without a certain form is left alone."""
     head = HEADS.get(name, "")
 
     assert head + (text if expected is None else expected) == edited(head + text, name, [change], release)
@@ -1049,16 +1049,16 @@ WantedBy=multi-user.target
 
 
 @pytest.mark.parametrize("form", WRITTEN)
-def test_a_whole_deployment_is_written_in_the_words_of_each_form(form: str) -> None:
-    """Image, GPUs, port, variables, secrets and what is not known, each in its place and quoted for it."""
+def test_a_whole_deployment_is_written_in_each_format(form: str) -> None:
+    """Image, GPUs, port, variables, secrets and unknown words are in place and quoted."""
     assert WRITTEN[form] == getattr(deployment, form)(WHOLE)
 
 
 @pytest.mark.parametrize(
     ("gpus", "option", "line"), [(None, "--gpus all ", "count: all"), (2, "--gpus 2 ", "count: 2")]
 )
-def test_a_count_of_gpus_is_written_as_one(gpus: int | None, option: str, line: str) -> None:
-    """Or all of them, where none is named."""
+def test_a_number_of_gpus_is_written_as_a_number(gpus: int | None, option: str, line: str) -> None:
+    """Or all GPUs, if none is specified."""
     one = Deployment("image", ("m",), image="i", gpus=gpus)
 
     assert option in deployment.to_docker(one)
@@ -1079,10 +1079,10 @@ def test_a_count_of_gpus_is_written_as_one(gpus: int | None, option: str, line: 
         (("m", "--port", None), (), "${ARG_PORT:?}"),
     ],
 )
-def test_the_port_that_is_opened_is_the_one_listened_on(
+def test_the_published_port_is_the_listening_port(
     words: tuple[str | None, ...], raws: tuple[str, ...], port: str
 ) -> None:
-    """The last that is given, as vLLM's parser takes it; else vLLM's own."""
+    """The last value, as in vLLM's parser, else vLLM's default."""
     one = Deployment("serve", words, image="i", raws=raws)
     quote = '"' * (not port.isdecimal())
 
@@ -1117,8 +1117,8 @@ def test_the_port_that_is_opened_is_the_one_listened_on(
         ("c.yaml", f"{SERVICE}    command: --model m\n", "shell", ()),
     ],
 )
-def test_what_another_form_does_not_say_is_told(name: str, text: str, to: str, expected: tuple[str, ...]) -> None:
-    """Options with their values, wrappers, and keys of a service; what is written again is not lost."""
+def test_parts_without_an_equivalent_are_reported(name: str, text: str, to: str, expected: tuple[str, ...]) -> None:
+    """Options with their values, wrappers and service keys, unless they are written elsewhere."""
     (found,) = documents.read(text, name).starts
 
     assert forms.left_out(found, to) == expected
@@ -1141,7 +1141,7 @@ def test_what_another_form_does_not_say_is_told(name: str, text: str, to: str, e
 def test_the_parser_is_that_of_the_images_entry_point(
     entry: str, words: tuple[str | None, ...], asked: str, expected: str
 ) -> None:
-    """The release's own; of a release that is not known, by how the model is given."""
+    """The release's entry point; without a release the model argument decides."""
     assert deployment.parser_entry(entry, words, options.load(asked)) == expected
 
 
@@ -1156,10 +1156,10 @@ def test_the_parser_is_that_of_the_images_entry_point(
         ("a.md", 'x vllm serve "m"--tensor-parallel-size 2--port 1\n', (1, 3), None),
     ],
 )
-def test_words_are_taken_out_of_a_start(
+def test_words_are_removed_from_a_launch(
     name: str, text: str, span: tuple[int, int], expected: str | None, release: ReleaseData
 ) -> None:
-    """From one to another; nothing where the words that stay would not be those that are left."""
+    """A range of words; nothing is removed if the other words would change."""
     page = documents.read(text, name)
     made = editing.without(page, page.starts[0], *span, release)
 
@@ -1185,7 +1185,7 @@ def test_words_are_taken_out_of_a_start(
     ],
 )
 def test_arguments_of_a_mapping_are_edited_in_it(text: str, change: Edit, expected: str, release: ReleaseData) -> None:
-    """Those that it holds; a new one is given to the call itself."""
+    """Existing keys are edited in the mapping; new ones become arguments of the call."""
     head = "from vllm import LLM\n"
 
     assert edited(head + text, "a.py", [change], release) == head + expected
@@ -1210,7 +1210,7 @@ CHANGE = {
 @in_one_test("change", CHANGE)
 @in_one_test("form", REPLACED)
 def test_a_change_replaces_no_more_than_it_has_to(form: str, change: str, release: ReleaseData) -> None:
-    """A value within its quotes, an option with the blank or line in front of it, a variable where its like stand."""
+    """A value inside its quotes, an option with its blank, a variable next to others."""
     name, text, expected = REPLACED[form]
     page = documents.read(text, name)
     made = [

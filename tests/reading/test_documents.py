@@ -1,4 +1,4 @@
-"""Every start of vLLM is found in files of every kind, each word with its place, and no text makes the reader fail."""
+"""Find every vLLM launch in every kind of file, with the place of each word, and never crash."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ TEXTS = {
 
 
 def seen(found: WrittenLaunch) -> tuple[Any, ...]:
-    """What a start is, in short: an unknown word is `?`."""
+    """Kind, entry point and words of a launch; an unknown word is `?`."""
     words = " ".join("?" if word.value is None else word.value for word in found.words)
     return found.kind, found.entry, words
 
@@ -291,20 +291,20 @@ FOUND = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_every_start_is_found(name: str) -> None:
-    """Each form of a start is found once, in order, with the words that vLLM's parser gets."""
+def test_every_launch_is_found(name: str) -> None:
+    """Each kind of file yields its launches once, in order, with the words that vLLM parses."""
     assert FOUND[name] == [seen(one) for one in documents.read(TEXTS[name], name).starts]
 
 
 @pytest.mark.parametrize("name", [name for name in TEXTS if name != "page.rst"])
-def test_the_format_is_told_by_the_content(name: str) -> None:
-    """The same is found where the file's name says nothing, as on a pipe."""
+def test_the_format_is_detected_from_the_content(name: str) -> None:
+    """Without a file name, as on a pipe, the same launches are found."""
     assert FOUND[name] == [seen(one) for one in documents.read(TEXTS[name]).starts]
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_places_are_those_of_the_file(name: str) -> None:
-    """Each character of a word stands where the word says, or is what an escape there makes."""
+    """The recorded place of each character points at that character, or at the escape for it."""
     text = TEXTS[name]
     checked = 0
     for found in documents.read(text, name).starts:
@@ -340,8 +340,8 @@ def environment(found: WrittenLaunch) -> dict[str, str | None]:
         ("page.md", 3, {"HF_HOME": "/data"}),
     ],
 )
-def test_a_start_sees_its_own_environment(name: str, index: int, expected: dict[str, str | None]) -> None:
-    """Settings come from exports, prefixes, containers, units and code; of those of another program none."""
+def test_a_launch_has_its_own_environment(name: str, index: int, expected: dict[str, str | None]) -> None:
+    """Variables come from exports, prefixes, containers, units and code."""
     assert expected == environment(documents.read(TEXTS[name], name).starts[index])
 
 
@@ -360,7 +360,7 @@ def test_a_start_sees_its_own_environment(name: str, index: int, expected: dict[
 def test_release_and_gpus_are_read_where_they_are_written(
     name: str, index: int, release: str | None, devices: tuple[str, ...] | None, count: int | None
 ) -> None:
-    """The image's tag gives the release; `--gpus`, reservations, limits and variables the GPUs."""
+    """The image's tag gives the release; options, reservations and variables the GPUs."""
     found = documents.read(TEXTS[name], name).starts[index]
     gpus = found.gpus or starts.Gpus()
     assert (release, devices, count) == (found.release, gpus.devices, gpus.count)
@@ -382,10 +382,10 @@ def test_release_and_gpus_are_read_where_they_are_written(
         ("", "-e NVIDIA_VISIBLE_DEVICES=3", ("3",), 1),
     ],
 )
-def test_a_variable_leaves_some_of_the_gpus_that_a_container_is_given(
+def test_a_variable_selects_from_the_gpus_of_a_container(
     entry: str, given: str, variable: str, seen: tuple[str, ...] | None, count: int | None
 ) -> None:
-    """It counts them from 0, whatever the host calls them; one that names others says nothing, and is told apart."""
+    """A variable counts the container's GPUs from 0; other names are reported separately."""
     command = f"docker run {given} {variable} {entry.format('vllm/vllm-openai:v0.9.1')}\n"
     (found,) = documents.read(command, "run.sh").starts
     gpus = found.gpus or starts.Gpus()
@@ -410,7 +410,7 @@ def test_a_variable_leaves_some_of_the_gpus_that_a_container_is_given(
     ],
 )
 def test_only_tags_that_count_as_vllm_does_name_a_release(image: str, release: str | None) -> None:
-    """An image of another publisher has a numbering of its own."""
+    """Images of other publishers have their own version numbers."""
     assert release == images.release_of(image)
 
 
@@ -430,7 +430,7 @@ def test_only_tags_that_count_as_vllm_does_name_a_release(image: str, release: s
     ],
 )
 def test_ports_of_a_container_are_published_to_its_host_or_to_all(options: str, service: str, is_local: bool) -> None:  # noqa: FBT001
-    """Of docker and of compose alike: local are all ports that are published, or the container is not."""
+    """Published ports are local in docker and in compose; so are all ports without a container."""
     image = "vllm/vllm-openai:v0.11.0"
     (run,) = documents.read(f"docker run {options} {image} --model org/m\n").starts
     (composed,) = documents.read(
@@ -441,7 +441,7 @@ def test_ports_of_a_container_are_published_to_its_host_or_to_all(options: str, 
 
 
 def test_arguments_of_a_call_are_read_as_literals() -> None:
-    """Names that are set once, mappings unpacked and simple arithmetic are followed; the rest is unknown."""
+    """Names set once, unpacked mappings and simple arithmetic are resolved; the rest is unknown."""
     call = documents.read(PYTHON, "start.py").starts[0]
     values = {one.name: one.value for one in call.keywords if one.is_known}
     assert values == {
@@ -457,8 +457,8 @@ def test_arguments_of_a_call_are_read_as_literals() -> None:
     }
 
 
-def test_options_apart_from_commands_are_told_by_where_they_stand() -> None:
-    """A bare line, a comment and a table's row each give their options, with values that are certain."""
+def test_options_outside_commands_are_found_in_lines_comments_and_tables() -> None:
+    """A bare line, a comment and a table row yield their options, with certain values."""
     page = documents.read(PAGE, "page.md")
     found = [(one.where, [word.value for word in one.words], LineIndex(PAGE)(one.start).line) for one in page.loose]
     assert found == [
@@ -469,8 +469,8 @@ def test_options_apart_from_commands_are_told_by_where_they_stand() -> None:
     assert [(one.name, one.value.value) for one in page.settings if one.form == "table"] == [("VLLM_USE_V1", "0")]
 
 
-def test_a_paste_without_blanks_is_taken_apart_where_that_is_certain() -> None:
-    """Words that ran together are recovered and marked; a host of a cluster is a node with its environment."""
+def test_a_paste_without_blanks_is_split_where_that_is_certain() -> None:
+    """Joined words are split and marked; a cluster host becomes a node with its environment."""
     page = documents.read(GLUED, "page.md")
     assert [one.is_reconstructed for one in page.starts] == [True, True]
     (node,) = page.nodes
@@ -481,7 +481,7 @@ def test_a_paste_without_blanks_is_taken_apart_where_that_is_certain() -> None:
 
 
 def test_an_address_that_ran_into_a_tag_stays_unknown_without_a_second_witness() -> None:
-    """Where the text has the tag nowhere else, both readings are possible; the image still stands where it does."""
+    """If the tag occurs nowhere else, both readings are possible; the image keeps its place."""
     text = 'run: bash run_cluster.sh vllm/vllm-openai:v0.7.2192.168.1.1--head /data -e A=1-e B=2 和 "x"\n'
     (node,) = documents.read(text, "page.md").nodes
     assert node.image is not None
@@ -505,7 +505,7 @@ def test_an_address_that_ran_into_a_tag_stays_unknown_without_a_second_witness()
     ],
 )
 def test_compose_splits_a_command_by_its_own_rules(command: str, words: list[str | None], kinds: list[str]) -> None:
-    """Quotes, backslashes and `$` as compose reads them; what surprises a shell's user is a trouble."""
+    """Quotes, backslashes and `$` are read as compose does, and surprises are reported."""
     block = "".join(f"      {line}\n" for line in command.split("\n"))
     text = f"services:\n  a:\n    image: vllm/vllm-openai\n    command: |\n      --model m\n{block}"
     page = documents.read(text, "compose.yaml")
@@ -525,7 +525,7 @@ def test_compose_splits_a_command_by_its_own_rules(command: str, words: list[str
     ],
 )
 def test_systemd_splits_a_command_by_its_own_rules(line: str, words: list[str | None]) -> None:
-    """Quotes, C escapes, specifiers and variables as systemd documents them."""
+    """Quotes, C escapes, specifiers and variables are read as systemd documents them."""
     text = f'[Service]\nEnvironment="A=1 2"\nExecStart=/bin/vllm serve {line}\n'
     assert words == [word.value for word in documents.read(text, "a.service").starts[0].words]
 
@@ -584,7 +584,7 @@ def test_systemd_splits_a_command_by_its_own_rules(line: str, words: list[str | 
     ],
 )
 def test_wrappers_are_taken_off(command: str, expected: tuple[str, str, bool] | None) -> None:
-    """What runs something else is seen through; what only mentions a start is none."""
+    """A program that runs another is unwrapped; a text that only mentions a launch is ignored."""
     found = documents.read(command + "\n", "a.sh").starts
     assert ([expected] if expected else []) == [(one.entry, seen(one)[2], one.is_certain) for one in found]
 
@@ -616,8 +616,8 @@ ARRAY = 'ARGS=(--port 1 --seed 2)\nvllm serve m "${ARGS[@]}"\n'
         ("docker run `\n  vllm/vllm-openai `\n  --model m\nThis is for PowerShell only.\n", "page", ["--model m"]),
     ],
 )
-def test_a_script_is_told_from_a_page(text: str, kind: str, words: list[str] | None) -> None:
-    """Without a name what most lines are tells the kind; in a page, parts of scripts are followed as well."""
+def test_scripts_and_pages_are_distinguished(text: str, kind: str, words: list[str] | None) -> None:
+    """Without a file name most lines decide; in a page, parts of scripts are read too."""
     page = documents.read(text)
 
     assert kind == page.kind
@@ -627,8 +627,8 @@ def test_a_script_is_told_from_a_page(text: str, kind: str, words: list[str] | N
         assert [seen(one)[2] for one in page.starts] == ["m --port 1", "m --port 2"]
 
 
-def test_a_letter_begins_a_sentence_only_where_it_is_a_word() -> None:
-    """`a` and `I` are; a program of one letter begins a command."""
+def test_a_letter_begins_a_sentence_only_if_it_is_a_word() -> None:
+    """`a` and `I` begin a sentence; a program with a one-letter name begins a command."""
     assert {"a", "i"} == {word for word in word_list("sentence-openings") if len(word) == 1}
     assert documents.read("r --quiet\no -x 1\nu --yes\nvllm serve m --port 1\n").kind == "shell"
 
@@ -646,7 +646,7 @@ def test_what_a_script_writes_does_not_make_it_a_page() -> None:
     [("main.tf", "page"), ("a.toml", "page"), ("run.ps1", "page"), ("run.bat", "page"), ("pod.json", "yaml")],
 )
 def test_other_languages_are_no_scripts(name: str, kind: str) -> None:
-    """What no shell reads is not judged as a shell's."""
+    """Text in another language is not checked as a shell script."""
     assert kind == documents.read('image = "vllm/vllm-openai"\ncommand = ["--model", "m"]\n', name).kind
 
 
@@ -661,8 +661,8 @@ def test_other_languages_are_no_scripts(name: str, kind: str) -> None:
         ("vllm serve m --attention-backend FLASH_ATTN", "m --attention-backend FLASH_ATTN"),
     ],
 )
-def test_what_is_to_be_filled_in_is_not_known(command: str, words: str) -> None:
-    """In a page, and in a command that is typed, such words are names of values; in a script they are words."""
+def test_placeholders_are_unknown(command: str, words: str) -> None:
+    """In a page or a typed command they are placeholders; in a script they are plain words."""
     for text, name in ((command + "\n", ""), (f"```bash\n{command}\n```\n", "a.md")):
         page = documents.read(text, name)
         assert [words] == [seen(one)[2] for one in page.starts]
@@ -670,7 +670,7 @@ def test_what_is_to_be_filled_in_is_not_known(command: str, words: str) -> None:
 
 
 def test_a_here_document_is_read_as_the_shell_writes_it() -> None:
-    """Without quotes around its mark, backslashes that quote are gone in the file."""
+    """If the delimiter is unquoted, the shell removes quoting backslashes."""
     text = (
         "cat > a.sh <<EOF\nvllm serve \\$M \\\\\n  --port 1\nEOF\ncat > b.sh <<'EOF'\nvllm serve m \\\n --port 2\nEOF\n"
     )
@@ -681,7 +681,7 @@ def test_a_here_document_is_read_as_the_shell_writes_it() -> None:
 
 
 def test_options_of_a_batch_system_are_no_comments_about_vllm() -> None:
-    """`#SBATCH --nodes=1` says nothing of vLLM's options."""
+    """`#SBATCH --nodes=1` is not an option of vLLM."""
     page = documents.read("#!/bin/bash\n#SBATCH --nodes=1\n# --seed 2 was here\nvllm serve m\n", "a.slurm")
 
     assert [[word.value for word in one.words] for one in page.loose] == [["--seed", "2"]]
@@ -689,13 +689,13 @@ def test_options_of_a_batch_system_are_no_comments_about_vllm() -> None:
 
 @pytest.mark.slow
 def test_nested_starts_of_containers_end() -> None:
-    """However often a command repeats what starts a container."""
+    """Reading ends however often a command repeats `docker run`."""
     for again in ("docker run a ", "apptainer exec a.sif ", "docker exec a ", "kubectl exec a -- "):
         assert documents.read(again * 3000, "a.sh").starts == ()
 
 
 def test_a_repeated_entry_point_is_a_trouble() -> None:
-    """`vllm serve` behind an image that starts it by itself becomes part of its arguments."""
+    """After an image that runs `vllm serve` itself, the words `vllm serve` become arguments."""
     page = documents.read("docker run vllm/vllm-openai:v0.11.2 vllm serve org/m --port 1\n", "a.sh")
     assert [one.kind for one in page.troubles] == ["file.entry-point-again"]
     assert page.text[page.troubles[0].start : page.troubles[0].end] == "vllm serve"
@@ -710,8 +710,8 @@ def test_a_repeated_entry_point_is_a_trouble() -> None:
         ("services: {a: *b}\n# vllm\n", "file.not-yaml", 1),
     ],
 )
-def test_broken_yaml_is_one_trouble_with_its_line(text: str, kind: str, line: int) -> None:
-    """Tabs, wrong nesting, repeated keys and unknown aliases are told with the place."""
+def test_broken_yaml_is_one_issue_with_its_line(text: str, kind: str, line: int) -> None:
+    """Tabs, wrong nesting, repeated keys and unknown aliases are reported with their place."""
     (trouble,) = documents.read(text, "compose.yaml").troubles
     assert (kind, line) == (trouble.kind, LineIndex(text)(trouble.start).line)
 
@@ -741,8 +741,8 @@ def pod(arguments: str, more: str = "") -> str:
         ("services:\n  a:\n    entrypoint: [sh, -c]\n    command: ['vllm serve m --port 1']\n", []),
     ],
 )
-def test_an_item_of_a_list_is_one_text(text: str, kinds: list[str]) -> None:
-    """What is no text, or more than one word, is told where vLLM is given it."""
+def test_an_item_of_a_list_is_one_string(text: str, kinds: list[str]) -> None:
+    """Items that are not strings, or contain several words, are reported for containers of vLLM."""
     assert kinds == [one.kind for one in documents.read(text, "a.yaml").troubles]
 
 
@@ -778,7 +778,7 @@ def test_an_item_of_a_list_is_one_text(text: str, kinds: list[str]) -> None:
     ],
 )
 def test_containers_are_found_in_manifests_of_all_kinds(text: str, found: list[tuple[str, str, str]]) -> None:
-    """Of an image that is built or named elsewhere, its arguments tell whether it is vLLM."""
+    """If the image is built or named elsewhere, the arguments decide whether it is vLLM."""
     page = documents.read(text + "\n", "a.yaml")
 
     assert found == [seen(one) for one in page.starts]
@@ -786,7 +786,7 @@ def test_containers_are_found_in_manifests_of_all_kinds(text: str, found: list[t
 
 
 def test_further_arguments_of_a_chart_are_options() -> None:
-    """A list that a chart adds to its own start stands apart from any command."""
+    """Arguments that a chart appends to its own launch belong to no command."""
     page = documents.read("vllmConfig:\n  extraArgs: [--seed, '1']\n", "values.yaml")
 
     assert [[word.value for word in one.words] for one in page.loose] == [["--seed", "1"]]
@@ -795,8 +795,8 @@ def test_further_arguments_of_a_chart_are_options() -> None:
 @pytest.mark.parametrize(
     "body", ["vllm serve m \\ \n  --port 1", "vllm serve m\n  --port 1", "vllm serve m \\\n# c\n--port 1"]
 )
-def test_a_mended_script_stays_in_its_manifest(body: str) -> None:
-    """An edit of a script within YAML keeps the indentation, so that the file stays YAML."""
+def test_a_fixed_script_stays_in_its_manifest(body: str) -> None:
+    """An edit of a script inside YAML keeps the indentation, so the file stays valid."""
     lines = "".join(f"      {line}\n" for line in body.split("\n"))
     text = pod("\n    - |\n" + lines.rstrip("\n")).replace("    args:", "    command: [sh, -c]\n    args:")
     page = documents.read(text, "a.yaml")
@@ -819,8 +819,8 @@ def test_a_mended_script_stays_in_its_manifest(body: str) -> None:
         ('Environment="A=1 2" B=3\nExecStart=/bin/vllm serve m', [], ["m"]),
     ],
 )
-def test_a_unit_starts_no_shell(lines: str, kinds: list[str], words: list[str]) -> None:
-    """Signs of a shell, and words that set nothing, are told."""
+def test_a_unit_runs_no_shell(lines: str, kinds: list[str], words: list[str]) -> None:
+    """Shell syntax and words that set nothing are reported."""
     page = documents.read(f"[Service]\n{lines}\n", "a.service")
 
     assert kinds == [one.kind for one in page.troubles]
@@ -834,13 +834,13 @@ def test_a_unit_starts_no_shell(lines: str, kinds: list[str], words: list[str]) 
         ("[program:vllm]\ncommand=/bin/vllm serve m --port 1\n", ("serve", "m --port 1")),
     ],
 )
-def test_units_of_others_are_read_as_well(text: str, found: tuple[str, str]) -> None:
-    """Those of podman and of supervisord."""
+def test_units_of_other_programs_are_read(text: str, found: tuple[str, str]) -> None:
+    """Podman's and supervisord's files are read as well."""
     assert [found] == [seen(one)[1:] for one in documents.read(text).starts]
 
 
 def test_an_argument_vector_is_read_as_it_is() -> None:
-    """Words given to the program itself need no quoting; their places are those in the joined text."""
+    """Arguments passed to a program need no quotes; their places refer to the joined text."""
     page = documents.from_argv(["A=b", "vllm", "serve", "org/m", "--limit", '{"a": 1}'])
     (found,) = page.starts
     assert [word.value for word in found.words] == ["org/m", "--limit", '{"a": 1}']
@@ -848,8 +848,8 @@ def test_an_argument_vector_is_read_as_it_is() -> None:
     assert environment(found) == {"A": "b"}
 
 
-def test_a_logs_arguments_are_a_start_as_well() -> None:
-    """Destinations become options: flags without a value, lists as several words, mappings as JSON."""
+def test_arguments_in_a_log_are_a_launch() -> None:
+    """Keys become options: flags without a value, lists as several words, mappings as JSON."""
     arguments = {
         "model_tag": "org/m",
         "enforce_eager": True,
@@ -864,8 +864,8 @@ def test_a_logs_arguments_are_a_start_as_well() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "nothing here\n", "\ufeff", "a: b\n", "print(1)\n"])
-def test_a_text_without_a_start_is_an_empty_page(text: str) -> None:
-    """What has nothing to check is told as such."""
+def test_a_text_without_a_launch_is_an_empty_page(text: str) -> None:
+    """A file without a launch is reported as having nothing to check."""
     page = documents.read(text)
 
     assert (page.starts, page.nodes, page.loose, page.settings) == ((), (), (), ())
@@ -882,7 +882,7 @@ def scalars(node: Any) -> list[yaml_places.Scalar]:
 
 
 def test_scalars_have_the_value_that_yaml_gives_them_and_its_places() -> None:
-    """Whatever the style, folding, escapes and indentation: every character is placed where it is written."""
+    """In every style, with folding, escapes and indentation, each character has its place."""
     chance = random.Random(7)  # noqa: S311 - a sample
     pieces = ["a", "b c", " ", "\n", "\n\n", "\n ", "x: y", "#c", '"', "'", "\\n", "--port 8000", "\\", "\n   "]
     read = placed = 0
@@ -956,7 +956,7 @@ DOUBLING = (
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["", "a.sh", "a.yaml", "a.py", "a.md", "a.html", "a.service", "Dockerfile", "a.ipynb"])
 def test_no_text_makes_the_reader_fail(name: str) -> None:
-    """Deep nesting, alias bombs, endless quotes and numbers beyond memory are read as whatever kind of file."""
+    """Deep nesting, alias bombs, open quotes and huge numbers never crash the reader."""
     for text in (*hostile(3000).values(), BOMB, SELF, POWERS, DOUBLING):
         page = documents.read(text, name)
         assert isinstance(page, LaunchFile)
@@ -965,7 +965,7 @@ def test_no_text_makes_the_reader_fail(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", hostile(0))
 def test_the_cost_grows_with_the_text(kind: str) -> None:
-    """Twice the text costs about twice, whatever it repeats."""
+    """Doubling the text roughly doubles the cost, whatever the text repeats."""
     name = {"brackets": "a.yaml", "mappings": "a.yaml", "references": "a.yaml", "calls": "a.py", "minus": "a.py"}.get(
         kind, {"html": "a.html", "json": "a.ipynb", "environment": "Dockerfile"}.get(kind, "a.md")
     )
@@ -1010,7 +1010,7 @@ def mutated(text: str, chance: random.Random) -> str:
 
 @pytest.mark.slow
 def test_damaged_documents_are_read_with_places_inside_the_text() -> None:
-    """Mutated scripts, manifests and pages raise nothing, and no place points outside."""
+    """Damaged scripts, manifests and pages raise nothing, and every place is inside the text."""
     chance = random.Random(3)  # noqa: S311 - a sample
     for _ in range(400):
         name = chance.choice(list(TEXTS))
@@ -1041,8 +1041,8 @@ def test_damaged_documents_are_read_with_places_inside_the_text() -> None:
     ],
     ids=["characters", "calls", "spans", "commands", "aliases"],
 )
-def test_what_is_left_out_of_a_large_file_is_told(name: str, text: str, kept: int | None) -> None:
-    """Nothing is cut in silence: one trouble stands where the reading ends."""
+def test_the_skipped_part_of_a_large_file_is_reported(name: str, text: str, kept: int | None) -> None:
+    """If reading stops early, an issue marks the place."""
     [trouble] = [one for one in documents.read(text, name).troubles if one.kind == "file.too-much"]
 
     assert trouble.says["what"]
@@ -1052,7 +1052,7 @@ def test_what_is_left_out_of_a_large_file_is_told(name: str, text: str, kept: in
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_an_indented_block_keeps_its_lines(end: str) -> None:
-    """Whatever ends a line of a page, its block has the lines of the page, less their indentation."""
+    """A block keeps the page's lines without their indentation, whatever the line ends are."""
     text = end.join(
         [".. code-block:: python", "", "   from vllm import LLM", "   LLM('a',", "       seed=3)", "", "Text"]
     )
@@ -1063,7 +1063,7 @@ def test_an_indented_block_keeps_its_lines(end: str) -> None:
 
 
 def meant(text: str, name: str) -> str:
-    """The text with the edits of all its troubles made, until none is left."""
+    """Apply the edits of all issues until none is left."""
     for _ in range(4):
         text = applied(text, [edit for one in documents.read(text, name).troubles for edit in one.edits])
     return text
@@ -1107,7 +1107,7 @@ CUT_SESSIONS = {
 @pytest.mark.parametrize("name", CUT_SESSIONS)
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_command_cut_in_a_recorded_session_is_joined(name: str, end: str) -> None:
-    """The lines below the prompt are no output where they go on with the command: no option is dropped."""
+    """Lines after the prompt that continue the command keep its options; they are not output."""
     text, kind, expected = CUT_SESSIONS[name]
     text, expected = (SESSION.format(one).replace("\n", end) for one in (text, expected))
     fixed = meant(text, "a.md")
@@ -1129,7 +1129,7 @@ def test_a_command_cut_in_a_recorded_session_is_joined(name: str, end: str) -> N
     ],
 )
 def test_output_below_a_command_is_no_part_of_it(output: str) -> None:
-    """What a program printed is not run."""
+    """Output of a program is not run."""
     text = SESSION.format(f"$ vllm serve m --port 1\n{output}")
 
     assert [[word.value for word in one.words] for one in documents.read(text, "a.md").starts if one.words] == [
@@ -1158,8 +1158,8 @@ def test_output_below_a_command_is_no_part_of_it(output: str) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["run.sh", ""])
-def test_a_command_that_the_shell_does_not_see_is_read_as_meant(text: str, expected: str, name: str) -> None:
-    """Behind the prompt `>`, or among the names of an `export`: the start is judged, and mended it is one."""
+def test_a_command_hidden_from_the_shell_is_read_as_intended(text: str, expected: str, name: str) -> None:
+    """A launch after the prompt `>` or inside an `export` is checked, and its fix is a launch."""
     for one in (text, meant(text, name)):
         (found,) = documents.read(one, name).starts
         assert [word.value for word in found.words] == ["m", "--port", "1", "--seed", "2"]
@@ -1176,8 +1176,8 @@ def test_a_command_that_the_shell_does_not_see_is_read_as_meant(text: str, expec
         "export VLLM_HOST_IP=10.0.0.1; vllm serve m\n",
     ],
 )
-def test_a_redirection_and_an_export_that_are_meant_stay(text: str) -> None:
-    """A file may have any name but that of a program with its arguments behind it."""
+def test_intended_redirections_and_exports_stay(text: str) -> None:
+    """A redirection's file may have any name except that of a program followed by its arguments."""
     page = documents.read(text, "run.sh")
 
     assert page.troubles == ()
@@ -1202,10 +1202,8 @@ def test_a_redirection_and_an_export_that_are_meant_stay(text: str) -> None:
         ("A vllm server/client pair takes --port 1 for both.", None, {}),
     ],
 )
-def test_a_command_that_ran_into_its_neighbours_is_found(
-    text: str, words: str | None, environment: dict[str, str]
-) -> None:
-    """Also where blanks of `vllm serve` itself are lost, and a variable's value ran into it."""
+def test_a_command_joined_to_its_neighbours_is_found(text: str, words: str | None, environment: dict[str, str]) -> None:
+    """So is one that lost the blank inside `vllm serve`, or was joined to a variable's value."""
     for name in ("a.txt", ""):
         starts = documents.read(text + "\n", name).starts
         assert [words] * (words is not None) == [" ".join(word.value or "" for word in one.words) for one in starts]
@@ -1214,8 +1212,8 @@ def test_a_command_that_ran_into_its_neighbours_is_found(
 
 
 @pytest.mark.parametrize("cut", ["", "]", "]}", "]}]", "]}],"])
-def test_a_notebook_that_breaks_off_is_told_and_read(cut: str) -> None:
-    """What can be read of it is; where it ends to be JSON is told."""
+def test_a_truncated_notebook_is_reported_and_read(cut: str) -> None:
+    """The readable part is read, and the end of the valid JSON is reported."""
     page = documents.read('{"cells":[{"cell_type":"code","source":["!vllm serve m --port 1"' + cut, "n.ipynb")
 
     assert [one.kind for one in page.troubles] == ["file.not-json"]
@@ -1223,7 +1221,7 @@ def test_a_notebook_that_breaks_off_is_told_and_read(cut: str) -> None:
 
 
 def test_a_command_of_several_lines_in_a_cell_is_one() -> None:
-    """A backslash continues it, as in a shell; what stands below is Python."""
+    """A backslash continues the command as in a shell; the next lines are Python."""
     text = "!vllm serve m \\\n    --port 1\nimport os\nos.environ['A'] = '1'\n"
     page = documents.read(f"```python\n{text}```\n", "a.md")
 
@@ -1246,8 +1244,8 @@ def test_a_command_of_several_lines_in_a_cell_is_one() -> None:
         ),
     ],
 )
-def test_formatted_texts_are_filled_in_as_far_as_they_are_known(call: str, expected: list[str | None]) -> None:
-    """What a name stands for is put in; what cannot be known is an unknown word, each at its place."""
+def test_formatted_strings_are_resolved_as_far_as_possible(call: str, expected: list[str | None]) -> None:
+    """Known names are replaced by their values; others become unknown words with a place."""
     text = f'import os, subprocess\nm = "org/M"; p = 8000\n{call}\n'
     (found,) = documents.read(text, "a.py").starts
 
@@ -1257,8 +1255,8 @@ def test_formatted_texts_are_filled_in_as_far_as_they_are_known(call: str, expec
             assert text[word.start :].startswith(("--", 'f"--'))
 
 
-def test_a_file_of_very_many_starts_is_read_up_to_a_limit() -> None:
-    """What is not looked at is said, at its place, and the file costs no more than the limit."""
+def test_a_file_of_very_many_launches_is_read_up_to_a_limit() -> None:
+    """The skipped part is reported with its place, and costs nothing."""
     line = "vllm serve a/b --port 1\n"
     page = documents.read(line * (documents.MAX_STARTS + 5), "a.sh")
 
@@ -1266,8 +1264,8 @@ def test_a_file_of_very_many_starts_is_read_up_to_a_limit() -> None:
     assert [(one.kind, one.start) for one in page.troubles] == [("file.too-much", len(line) * documents.MAX_STARTS)]
 
 
-def test_each_character_of_a_python_text_stands_where_it_is_written() -> None:
-    """Whatever the quotes, the prefix and the escapes; literals side by side are one text."""
+def test_each_character_of_a_python_string_has_its_place() -> None:
+    """Quotes, prefixes and escapes are resolved; adjacent literals form one string."""
     chance = random.Random(11)  # noqa: S311 - a sample
     pieces = [
         "a",
@@ -1312,8 +1310,8 @@ def test_each_character_of_a_python_text_stands_where_it_is_written() -> None:
     assert placed > 500
 
 
-def test_a_text_of_json_has_its_characters_in_their_places() -> None:
-    """Escapes as JSON has them, two halves of a character as one."""
+def test_the_characters_of_a_json_string_have_their_places() -> None:
+    """JSON escapes are resolved; a surrogate pair is one character."""
     head = "FROM vllm/vllm-openai\n"
     text = head + 'CMD ["--model", "a\\ud83d\\ude00\\u00e9\\n\\t\\r\\b\\f\\/\\\\\\"\\ud83dz\\ud83d\\u0041"]\n'
     word = documents.read(text, "Dockerfile").starts[0].words[1]
@@ -1361,7 +1359,7 @@ def told(page: LaunchFile, text: str) -> list[tuple[str, str]]:
     ],
 )
 def test_a_unit_is_read_as_systemd_documents_it(lines: str, words: list[str], troubles: list[tuple[str, str]]) -> None:
-    """Prefixes, several commands, what is taken back, escapes, specifiers, variables, comments and long lines."""
+    """Prefixes, several commands, resets, escapes, specifiers, variables, comments, long lines."""
     text = f"[Service]\n{lines}\n"
     page = documents.read(text, "a.service")
 
@@ -1393,7 +1391,7 @@ def test_a_unit_is_read_as_systemd_documents_it(lines: str, words: list[str], tr
 def test_a_container_file_is_read_as_docker_builds_it(
     lines: str, found: tuple[str, str] | None, variables: dict[str, str | None]
 ) -> None:
-    """The last stage counts, CMD is added to ENTRYPOINT wherever it stands, and each line has the forms of its own."""
+    """The last stage counts, and CMD follows ENTRYPOINT wherever it is written."""
     page = documents.read(f"FROM vllm/vllm-openai\n{lines}\n", "Dockerfile")
 
     assert ([found] if found else []) == [seen(one)[1:] for one in page.starts]
@@ -1409,8 +1407,8 @@ def test_a_container_file_is_read_as_docker_builds_it(
         ("FROM vllm/vllm-openai:${T}", None), ("FROM vllm/vllm-openai:v0.9.3", "vllm/vllm-openai:v0.9.3"),
     ],
 )  # fmt: skip
-def test_the_image_that_is_built_upon_has_its_arguments_filled_in(lines: str, image: str | None) -> None:
-    """With their defaults; without one it is not known. Only what stands there as it is has a place."""
+def test_arguments_in_the_base_image_are_resolved(lines: str, image: str | None) -> None:
+    """Defaults of ARG are used, else the image is unknown. Only literal text has a place."""
     (word,) = documents.read(f"{lines}\n", "Dockerfile").images
 
     assert word.value == image
@@ -1442,7 +1440,7 @@ def test_the_image_that_is_built_upon_has_its_arguments_filled_in(lines: str, im
     ],
 )
 def test_compose_fills_in_its_variables(item: str, value: str, trouble: str) -> None:
-    """In each form that it has; what it refuses is told at the `$`."""
+    """Every form of interpolation is resolved; an invalid one is reported at the `$`."""
     text = f"services:\n  a:\n    image: vllm/vllm-openai\n    command:\n    - '{item}'\n"
     page = documents.read(text, "compose.yaml")
 
@@ -1458,7 +1456,7 @@ def test_compose_fills_in_its_variables(item: str, value: str, trouble: str) -> 
     ],
 )
 def test_kubernetes_fills_in_the_containers_own_variables(item: str, value: str) -> None:
-    """`$(NAME)` alone, once, and only of those that the container is given."""
+    """Only `$(NAME)` is replaced, once, and only for variables of the container."""
     given = "[{name: A, value: '1'}, {name: B}, {name: D, value: 'q$(A)'}]"
     page = documents.read(pod(f"['{item}']", f"    env: {given}\n"), "pod.yaml")
 
@@ -1496,7 +1494,7 @@ RESERVE = "deploy: {{resources: {{reservations: {{devices: [{}]}}}}}}"
 def test_gpus_of_a_container_are_read_from_its_manifest(
     name: str, more: str, expected: tuple[tuple[str, ...] | None, int | None] | None
 ) -> None:
-    """How many, or which; all where a reservation does not say how many; None where there is none."""
+    """A count or devices; all if a reservation has no count; None without a reservation."""
     compose = f"services:\n  a:\n    image: vllm/vllm-openai\n    command: m\n    {more}\n"
     (found,) = documents.read(compose if name == "compose" else pod("[m]", f"    {more}\n"), f"{name}.yaml").starts
 
@@ -1526,10 +1524,10 @@ def test_gpus_of_a_container_are_read_from_its_manifest(
         ("--device /dev/dri", {}, None),
     ],
 )  # fmt: skip
-def test_options_of_a_containers_start_are_taken_with_their_values(
+def test_options_of_docker_run_are_read_with_their_values(
     options: str, variables: dict[str, str | None], expected: tuple[tuple[str, ...] | None, int | None] | None
 ) -> None:
-    """Short ones in one word, with `=` or without; a switch takes no value, any other takes one."""
+    """Short options may be joined or have `=`; a switch has no value, any other option has one."""
     (found,) = documents.read(f"docker run {options} vllm/vllm-openai m --port 1\n", "a.sh").starts
 
     assert (seen(found)[1:], environment(found)) == (("image", "m --port 1"), variables)
@@ -1572,10 +1570,8 @@ def test_options_of_a_containers_start_are_taken_with_their_values(
         ("vllm", []),
     ],
 )  # fmt: skip
-def test_what_a_program_is_given_is_told_from_what_it_starts(
-    command: str, expected: list[tuple[str, str, str]]
-) -> None:
-    """The value of another's option may be called vllm; a module, a script and code are started by Python."""
+def test_arguments_of_a_program_are_not_commands(command: str, expected: list[tuple[str, str, str]]) -> None:
+    """An option's value may be `vllm`; Python runs modules, scripts and code."""
     assert expected == [seen(one) for one in documents.read(command + "\n", "a.sh").starts]
 
 
@@ -1606,8 +1602,8 @@ vllm serve g
 """
 
 
-def test_texts_that_a_script_writes_are_read_as_what_they_become() -> None:
-    """By the file's name or the program that reads them; `<<-` takes tabs away, a mark has a line of its own."""
+def test_files_that_a_script_writes_are_read_by_their_kind() -> None:
+    """The file name or the reading program decides the kind; `<<-` removes tabs."""
     found = [(one.kind, seen(one)[2] or one.keywords[0].value) for one in documents.read(HEREDOCS, "a.sh").starts]
 
     assert found == [
@@ -1638,8 +1634,8 @@ OTHER_GRAMMAR = "server {\n  listen 8888;\n  location / { proxy_pass http://127.
         ("sudo -u vllm /bin/sh -s <<'EOF'", True),
     ],
 )
-def test_only_a_text_that_a_shell_reads_is_held_against_its_grammar(line: str, *, is_shell: bool) -> None:
-    """What a script writes to another's settings, or hands to a program, is theirs to read: it is no wrong shell."""
+def test_only_text_for_a_shell_is_checked_against_shell_grammar(line: str, *, is_shell: bool) -> None:
+    """Settings written for other programs are not reported as shell errors."""
     page = documents.read(f"{line}\n{OTHER_GRAMMAR}EOF\nvllm serve m --port 1\n", "a.sh")
 
     assert [seen(one)[2] for one in page.starts] == ["m --port 1"]
@@ -1655,8 +1651,8 @@ def test_only_a_text_that_a_shell_reads_is_held_against_its_grammar(line: str, *
         ("python3 -m client <<'EOF'", False),
     ],
 )
-def test_what_a_program_of_python_is_handed_is_no_program(line: str, *, is_python: bool) -> None:
-    """Python reads a program from its input where it is given none; else the program reads what it likes."""
+def test_standard_input_of_a_python_program_is_not_a_program(line: str, *, is_python: bool) -> None:
+    """Python runs its standard input only if it has no script."""
     page = documents.read(f"{line}\ntell me of a = = b\nEOF\nvllm serve m\n", "a.sh")
 
     assert [one.kind for one in page.troubles] == (["file.not-python"] if is_python else [])
@@ -1670,8 +1666,8 @@ def test_what_a_program_of_python_is_handed_is_no_program(line: str, *, is_pytho
         ("cat > start.in <<'EOF'\n#!/bin/bash", ["n --port 2", "m"]),
     ],
 )
-def test_a_script_that_is_written_without_a_suffix_is_read(line: str, starts: list[str]) -> None:
-    """Its own lines, or its first, tell that it is one; the name of a file of another kind tells that it is none."""
+def test_a_script_without_a_suffix_is_read(line: str, starts: list[str]) -> None:
+    """Its lines or its shebang identify a script; the name of another kind of file rules it out."""
     page = documents.read(f"{line}\nexport HF_HOME=/data\nvllm serve n --port 2\nEOF\nvllm serve m\n", "a.sh")
 
     assert starts == [seen(one)[2] for one in page.starts]
@@ -1695,7 +1691,7 @@ def test_a_script_that_is_written_without_a_suffix_is_read(line: str, starts: li
     ],
 )  # fmt: skip
 def test_options_in_a_table_have_the_values_that_are_certain(line: str, expected: list[str]) -> None:
-    """A number, what is quoted and what nothing else follows is a value; a word of a sentence is none."""
+    """A number, a quoted text or a final word is a value; a word of a sentence is not."""
     loose = documents.read(f"# T\n{line}\n", "a.md").loose
 
     assert [("table", each) for each in expected] == [
@@ -1719,7 +1715,7 @@ def test_options_in_a_table_have_the_values_that_are_certain(line: str, expected
     ],
 )
 def test_variables_in_a_table_have_the_value_of_the_last_cell(row: str, expected: list[tuple[str, str | None]]) -> None:
-    """Or that behind their `=`; without either they are named alone."""
+    """Or the value after their `=`; otherwise only the name is read."""
     assert expected == [(one.name, one.value.value) for one in documents.read(f"# T\n{row}\n", "a.md").settings]
 
 
@@ -1737,8 +1733,8 @@ def test_variables_in_a_table_have_the_value_of_the_last_cell(row: str, expected
         ("-x 1", None),
     ],
 )
-def test_a_line_that_is_an_option_stands_alone(line: str, expected: str | None) -> None:
-    """Behind a list's mark or a prompt too; with more than a value behind it, it is a sentence."""
+def test_a_line_with_only_an_option_is_an_option(line: str, expected: str | None) -> None:
+    """Also after a list mark or a prompt; with more than a value after it, it is a sentence."""
     loose = documents.read(f"Set:\n\n{line}\n", "a.md").loose
 
     assert ([expected] if expected else []) == [" ".join(word.value or "?" for word in one.words) for one in loose]
@@ -1793,8 +1789,8 @@ PAGES = {
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_cut_up_as_its_writer_meant(name: str) -> None:
-    """Blocks by their marks, sessions by their prompts, commands amid sentences by what is around them."""
+def test_a_page_is_split_into_its_parts(name: str) -> None:
+    """Fences mark blocks, prompts mark sessions, and the surroundings mark inline commands."""
     text, expected = PAGES[name]
 
     assert expected == [seen(one)[2] for one in documents.read(text, "a.md").starts]
@@ -1808,8 +1804,8 @@ WEB = (
 )
 
 
-def test_a_web_page_is_read_as_it_is_seen() -> None:
-    """Without scripts, styles and remarks; lines, cells and code as the tags make them."""
+def test_a_web_page_is_read_as_displayed() -> None:
+    """Scripts, styles and comments are removed; tags delimit lines, cells and code."""
     page = documents.read(WEB, "a.html")
 
     assert [seen(one)[2] for one in page.starts] == ["m --port 3 ?", "n --port 4", "o --port 5", "p"]
@@ -1828,7 +1824,7 @@ def test_a_web_page_is_read_as_it_is_seen() -> None:
     ],
 )
 def test_a_command_kept_in_a_variable_is_read_once(text: str, expected: list[tuple[str, bool]]) -> None:
-    """Where it is run, if it is seen to be; else where it is written, and not for certain."""
+    """At its use if there is one, else at its assignment, as uncertain."""
     found = [(seen(one)[2], one.is_certain) for one in documents.read(text, "a.sh").starts]
 
     assert [one for one in found if one[0]] == expected
@@ -1844,15 +1840,15 @@ def test_a_command_kept_in_a_variable_is_read_once(text: str, expected: list[tup
         ("os.system('vllm serve m')", True),
     ],
 )
-def test_a_text_is_a_command_for_certain_where_a_shell_gets_it(call: str, expected: bool) -> None:  # noqa: FBT001
-    """Without one it would be the name of a program."""
+def test_a_string_is_certainly_a_command_if_a_shell_runs_it(call: str, expected: bool) -> None:  # noqa: FBT001
+    """Without a shell it would be the name of a program."""
     (found,) = documents.read(f"import os, subprocess\n{call}\n", "a.py").starts
 
     assert (seen(found)[2], found.is_certain) == ("m", expected)
 
 
-def test_options_of_a_containers_start_are_kept_apart() -> None:
-    """In front of the image, without it; the words in front of vLLM's have all of them."""
+def test_options_of_docker_run_are_kept_separate() -> None:
+    """They precede the image; the words before vLLM's own include all of them."""
     (found,) = documents.read("sudo docker run --rm -e A=1 vllm/vllm-openai --model m\n", "a.sh").starts
 
     assert [word.value for word in found.container] == ["--rm", "-e", "A=1"]
@@ -1861,8 +1857,8 @@ def test_options_of_a_containers_start_are_kept_apart() -> None:
 
 @pytest.mark.parametrize("lead", ["", "> ", "> > ", "   ", "- ", "> 1. "])
 @pytest.mark.parametrize("mark", ["```", "~~~~"])
-def test_code_in_a_fence_keeps_the_indentation_of_its_own(lead: str, mark: str) -> None:
-    """Marks of quotations and the indentation of the list that it stands in are taken off, and no more."""
+def test_code_in_a_fence_keeps_its_own_indentation(lead: str, mark: str) -> None:
+    """Only quote marks and the indentation of the enclosing list are removed."""
     below = lead.replace("- ", "  ").replace("1. ", "   ")
     lines = ["from vllm import LLM", "if 1:", "    LLM('a',", "        seed=3)"]
     text = "\n".join([f"{lead}{mark}python", *(f"{below}{line}" for line in lines), f"{below}{mark}", ""])
@@ -1873,7 +1869,7 @@ def test_code_in_a_fence_keeps_the_indentation_of_its_own(lead: str, mark: str) 
 
 
 def written(page: LaunchFile, text: str) -> str:
-    """Everything on a page, as `written_documents` describes it."""
+    """Describe everything on a page in the format of `written_documents`."""
     lines: list[str] = []
 
     def cut(one: Any) -> str:
@@ -1920,8 +1916,8 @@ def written(page: LaunchFile, text: str) -> str:
 
 
 @in_one_test("case", WRITTEN)
-def test_all_that_a_text_says_is_told_with_its_place(case: str) -> None:
-    """Of each start where it, its words, its variables, its image and what it stands in begin and end."""
+def test_all_parts_of_a_text_have_their_places(case: str) -> None:
+    """Each launch, its words, variables, image and context have a begin and an end."""
     name, text, expected = WRITTEN[case]
 
     assert expected == written(documents.read(text, name), text)
@@ -1943,8 +1939,8 @@ BIG = 1 << 1023
         *((str(BIG), BIG), (f"{BIG} * 1", BIG), ("[" * 40 + "1" + "]" * 40, None), ("a3", 1), ("2.0 ** 2", 4.0)),
     ],
 )
-def test_what_a_call_is_given_is_worked_out(expression: str, value: object) -> None:
-    """Simple arithmetic, collections and names that are set once, as Python works them out."""
+def test_arguments_of_a_call_are_evaluated(expression: str, value: object) -> None:
+    """Simple arithmetic, collections and names set once evaluate as in Python."""
     if value is None and expression != "None":
         value = ast.literal_eval(expression)
     text = f"from vllm import LLM\nb = 'x'\na0 = 1\na1 = a0\na2 = a1\na3 = a2\na4 = a3\nLLM('m', seed={expression})\n"
@@ -1982,8 +1978,8 @@ def test_what_a_call_is_given_is_worked_out(expression: str, value: object) -> N
         *((str(BIG * 2), "a number with too many digits"), (f"{BIG} * 2", "a number with too many digits")),
     ],
 )
-def test_what_cannot_be_worked_out_is_told(expression: str, why: str) -> None:
-    """What only running would show, or what would cost too much."""
+def test_values_that_cannot_be_evaluated_are_reported(expression: str, why: str) -> None:
+    """These need a run, or too much work."""
     text = f"from vllm import LLM\nb = 'x'\na0 = 1\na1 = a0\na2 = a1\na3 = a2\na4 = a3\nLLM('m', seed={expression})\n"
     keyword = documents.read(text, "a.py").starts[0].keywords[1]
 
@@ -2000,8 +1996,8 @@ def test_what_cannot_be_worked_out_is_told(expression: str, why: str) -> None:
         *(("x.y = 2\nx = 1", 1), ("x = 1\ny = x", 1), ("x = 1\nx: int = 2", None)),
     ],
 )
-def test_a_name_is_followed_that_is_set_once(code: str, value: int | None) -> None:
-    """In the whole text; one that a loop, an argument or a second assignment sets is not known."""
+def test_a_name_that_is_set_once_is_resolved(code: str, value: int | None) -> None:
+    """A name that a loop, an argument or a second assignment sets is unknown."""
     (found,) = documents.read(f"from vllm import LLM\n{code}\nLLM('m', seed=x)\n", "a.py").starts
 
     assert found.keywords[1].value == value
@@ -2020,8 +2016,8 @@ def test_a_name_is_followed_that_is_set_once(code: str, value: int | None) -> No
         *(("vllm.LLM('m')", "LLM"), ("x[0]('m')", None), ("from . import LLM\nLLM('m')", None)),
     ],
 )
-def test_a_class_of_vllm_is_told_by_where_its_name_comes_from(code: str, entry: str | None) -> None:
-    """By the import; a name without one counts, unless the text gives it itself, and not for certain."""
+def test_a_vllm_class_is_identified_by_its_import(code: str, entry: str | None) -> None:
+    """An unimported name counts as uncertain, unless the text defines it."""
     found = documents.read(f"{code}\n", "a.py").starts
 
     assert [one.entry for one in found] == [entry] * (entry is not None)
@@ -2052,8 +2048,8 @@ def test_a_class_of_vllm_is_told_by_where_its_name_comes_from(code: str, entry: 
         *(("os.environ['A'] = str()", {"A": None}), ("os.environ['A'] = sys.executable", {"A": "python"})),
     ],
 )
-def test_variables_that_a_program_sets_are_its_own(code: str, expected: dict[str, str | None]) -> None:
-    """In each of the ways in which Python sets them; of another mapping, or by an unknown name, none is."""
+def test_variables_that_a_program_sets_are_its_environment(code: str, expected: dict[str, str | None]) -> None:
+    """Every way to set `os.environ` counts; other mappings and unknown names do not."""
     page = documents.read(f"import os\nfrom vllm import LLM\n{code}\nLLM('m')\n", "a.py")
 
     assert expected == environment(page.starts[0])
@@ -2089,7 +2085,7 @@ def test_variables_that_a_program_sets_are_its_own(code: str, expected: dict[str
     ],
 )
 def test_commands_that_a_program_runs_are_found(code: str, words: str | None, variables: dict[str, str]) -> None:
-    """Whether as a list, a text or a text that is split, at once or by name, with the variables they are given."""
+    """Commands may be lists or strings, inline or named, with their environment."""
     found = documents.read(f"import os, shlex, subprocess\n{code}\n", "a.py").starts
 
     assert [words] * (words is not None) == [seen(one)[2] for one in found]
@@ -2139,10 +2135,8 @@ def test_commands_that_a_program_runs_are_found(code: str, words: str | None, va
     ],
 )
 @in_one_test("lead", ["k: ", "# c\n- - k: "])
-def test_characters_of_a_scalar_stand_where_they_are_written(
-    lead: str, scalar: str, style: str, value: str, at: str
-) -> None:
-    """In each style of YAML 1.2, with its folding, its escapes and its line ends; quotes and marks belong to it."""
+def test_characters_of_a_scalar_have_their_places(lead: str, scalar: str, style: str, value: str, at: str) -> None:
+    """In each style of YAML 1.2, with folding, escapes and line ends."""
     indent = " " * (len(lead.rsplit("\n", 1)[-1]) - 3)
     text = lead + scalar.replace("\n ", f"\n{indent} ").replace("\r ", f"\r{indent} ")
     node = yaml_places.read(Excerpt.whole(text))
@@ -2157,8 +2151,8 @@ def test_characters_of_a_scalar_stand_where_they_are_written(
     assert whole.rstrip() == text[len(lead) :].split("# c\n")[0].split("  # d")[0].rstrip()
 
 
-def test_what_is_merged_in_stands_behind_what_is_a_mappings_own() -> None:
-    """Of keys that repeat the last counts; a merged mapping, or several, gives what is missing."""
+def test_merged_keys_follow_the_keys_of_a_mapping() -> None:
+    """The last of repeated keys counts; merged mappings add missing keys."""
     text = (
         "a: &a {x: 1, y: 2}\nb: &b {y: 3, z: 4}\nc: {<<: [*a, *b], y: 5, y: 6, [k]: 7}\n"
         "d: {<<: *b, w: 8}\ne: {'<<': *a, v: 9}\n"
@@ -2194,8 +2188,8 @@ def test_what_is_merged_in_stands_behind_what_is_a_mappings_own() -> None:
         ("a\n---", ["a\n"]),
     ],
 )
-def test_a_stream_is_parted_into_its_documents(text: str, documents_: list[str]) -> None:
-    """At the marks that stand at a line's beginning, alone or with a blank behind; empty ones are none."""
+def test_a_stream_is_split_into_its_documents(text: str, documents_: list[str]) -> None:
+    """A mark begins a line, alone or before a blank; empty documents are dropped."""
     found = list(yaml_places.documents(Excerpt.whole(text)))
 
     assert documents_ == [one.text for one in found]
@@ -2214,8 +2208,8 @@ def test_a_stream_is_parted_into_its_documents(text: str, documents_: list[str])
         ("b: ^\n{ {\n", False),
     ],
 )
-def test_a_mark_of_a_template_is_near_on_a_line_or_its_neighbours(text: str, expected: bool) -> None:  # noqa: FBT001
-    """There, what is no YAML may be what the template makes YAML of."""
+def test_template_syntax_counts_on_a_line_and_its_neighbours(text: str, expected: bool) -> None:  # noqa: FBT001
+    """Near a template, invalid YAML may be valid after rendering."""
     assert yaml_places.is_near_template(Excerpt.whole(text), text.index("^")) is expected
 
 
@@ -2229,8 +2223,8 @@ def test_a_mark_of_a_template_is_near_on_a_line_or_its_neighbours(text: str, exp
     ],
     ids=["alias", "deep", "long", "wrong"],
 )
-def test_what_is_no_yaml_is_told_with_its_place(text: str, says: str, at: int) -> None:
-    """Or is more than is read."""
+def test_invalid_yaml_is_reported_with_its_place(text: str, says: str, at: int) -> None:
+    """So is a document above the limits."""
     with pytest.raises(yaml_places.YamlError) as caught:
         yaml_places.read(Excerpt.whole(text))
 
@@ -2255,8 +2249,8 @@ def test_what_is_no_yaml_is_told_with_its_place(text: str, says: str, at: int) -
         ("serve m", False),
     ],
 )
-def test_arguments_tell_a_container_of_vllms(arguments: str, is_own: bool) -> None:  # noqa: FBT001
-    """One of vLLM's alone, or two of its own to one unknown at most; what all servers have tells nothing."""
+def test_arguments_identify_a_container_of_vllm(arguments: str, is_own: bool) -> None:  # noqa: FBT001
+    """One option that only vLLM has, or two of vLLM's with at most one unknown, are enough."""
     found = documents.read(f"services: {{a: {{build: ., command: {arguments}}}}}\n", "compose.yaml").starts
 
     assert bool(found) is is_own
@@ -2282,8 +2276,8 @@ def test_arguments_tell_a_container_of_vllms(arguments: str, is_own: bool) -> No
         ("docker run", []),
     ],
 )
-def test_an_image_starts_what_its_publisher_made_it_for(command: str, expected: list[tuple[str, str]]) -> None:
-    """Those named `vllm-openai` a server by themselves; another what it is given, and with options of vLLM's, vLLM."""
+def test_an_image_runs_its_entry_point(command: str, expected: list[tuple[str, str]]) -> None:
+    """`vllm-openai` images run a server; others run their command."""
     assert expected == [seen(one)[1:] for one in documents.read(f"{command}\n", "a.sh").starts]
 
 
@@ -2298,8 +2292,8 @@ def test_an_image_starts_what_its_publisher_made_it_for(command: str, expected: 
         ("vllm serve --help", None),
     ],
 )
-def test_an_entry_point_that_is_given_again_is_told_as_a_whole(command: str, told: str | None) -> None:
-    """From the program to its command: these words would be arguments of the server's."""
+def test_a_repeated_entry_point_is_reported_as_a_whole(command: str, told: str | None) -> None:
+    """All words from the program to its command would become arguments."""
     text = f"docker run vllm/vllm-openai:v0.9.0 {command}\n"
     troubles = documents.read(text, "a.sh").troubles
 
@@ -2317,8 +2311,8 @@ def test_an_entry_point_that_is_given_again_is_told_as_a_whole(command: str, tol
         *(("{x}", "y", False), ("GPUS", "--x", False), ("NAMES_", "--x", True), ("MAX_LEN", "--max-len", False)),
     ],
 )
-def test_what_in_a_page_stands_for_a_value_is_told_by_its_name(value: str, option: str, is_known: bool) -> None:  # noqa: FBT001
-    """Names between braces, and capitals behind an option that name a kind of value, or are a part of its name."""
+def test_a_placeholder_in_a_page_is_reported_by_its_name(value: str, option: str, is_known: bool) -> None:  # noqa: FBT001
+    """Names in braces, and capitals after an option that name a kind of value."""
     (found,) = documents.read(f"```bash\nvllm serve m {option} {value}\n```\n", "a.md").starts
 
     assert (found.words[-1].value == value) is is_known
@@ -2342,15 +2336,15 @@ def test_what_in_a_page_stands_for_a_value_is_told_by_its_name(value: str, optio
         ("m [model]", "m [model]", False),
     ],
 )
-def test_what_a_description_leaves_out_is_told(words: str, expected: str | None, is_elided: bool) -> None:  # noqa: FBT001
-    """`...` and `[options]` stand for further arguments; a synopsis and a question for help start nothing."""
+def test_omissions_in_a_description_are_reported(words: str, expected: str | None, is_elided: bool) -> None:  # noqa: FBT001
+    """`...` and `[options]` are further arguments; a synopsis and `--help` launch nothing."""
     found = documents.read(f"```bash\nvllm serve {words}\n```\n", "a.md").starts
 
     assert [(expected, is_elided)] * (expected is not None) == [(seen(one)[2], one.is_elided) for one in found]
 
 
-def test_in_a_script_a_word_is_what_it_is() -> None:
-    """Where a shell reads it, a name in capitals or in braces is no placeholder, and three dots are three dots."""
+def test_a_script_has_no_placeholders() -> None:
+    """In a shell script, capitals, braces and three dots are plain words."""
     (found,) = documents.read("vllm serve MODEL --port PORT --x a...b {y}\n", "a.sh").starts
 
     assert seen(found)[2] == "MODEL --port PORT --x a...b {y}"
@@ -2366,8 +2360,8 @@ def test_in_a_script_a_word_is_what_it_is() -> None:
         (r"vllm serve m a\ b", "m a b", "a b", False),
     ],
 )
-def test_a_backslash_of_a_line_end_that_was_lost_is_no_word(text: str, words: str, at: str, is_pasted: bool) -> None:  # noqa: FBT001
-    r"""`\ --port` would be the word ` --port` to a shell: it is read as the option that was meant, and marked."""
+def test_a_backslash_without_its_line_end_is_not_a_word(text: str, words: str, at: str, is_pasted: bool) -> None:  # noqa: FBT001
+    r"""A shell reads `\ --port` as the word ` --port`; the intended option is read and marked."""
     (found,) = documents.read(f"{text}\n", "a.sh").starts
     word = found.words[1] if len(found.words) > 1 else found.words[0]
 
@@ -2392,8 +2386,8 @@ def test_a_backslash_of_a_line_end_that_was_lost_is_no_word(text: str, words: st
         *(("> export A=1\n> vllm serve m --x\n", "shell"), ("> I said that.\n> And this.\n", "page")),
     ],
 )
-def test_a_format_has_signs_of_its_own(text: str, kind: str) -> None:
-    """The first line with something on it, or a line that only one format has."""
+def test_a_format_is_detected_by_its_own_syntax(text: str, kind: str) -> None:
+    """The first non-empty line, or a line that only one format has, decides."""
     assert formats.kind_of(text) == kind
 
 
@@ -2407,8 +2401,8 @@ def test_a_format_has_signs_of_its_own(text: str, kind: str) -> None:
         *(("a.sh/b", None), ("", None), ("a.h", None)),
     ],
 )
-def test_a_name_tells_the_format(name: str, kind: str | None) -> None:
-    """By its ending, whatever the case and the folder; a name that says nothing leaves it to the content."""
+def test_a_file_name_gives_the_format(name: str, kind: str | None) -> None:
+    """The suffix decides, whatever the case and the folder; otherwise the content does."""
     assert formats.is_named(name) is (kind is not None)
     assert formats.kind_of("FROM x\n", name) == (kind or "dockerfile")
 
@@ -2445,8 +2439,8 @@ def test_a_name_tells_the_format(name: str, kind: str | None) -> None:
         ),
     ],
 )
-def test_a_line_is_a_scripts_or_a_sentence(line: str, kind: str) -> None:
-    """By what only a script, a command, a sentence or another language has; "" where that is open."""
+def test_a_line_is_classified_as_script_or_sentence(line: str, kind: str) -> None:
+    """Syntax of scripts, commands, sentences or other languages decides; "" if undecided."""
     assert formats.kind_of_line(line) == kind
 
 
@@ -2479,8 +2473,8 @@ def test_a_line_is_a_scripts_or_a_sentence(line: str, kind: str) -> None:
         ('vllm serve a/b--port "c', ["a/b", "--port", '"c'], ""),
     ],
 )
-def test_a_paste_is_parted_where_a_word_ends(text: str, words: list[str | None], rest: str) -> None:
-    """At a quote, an address, a number, an option's name and its `=`; the next command, a prompt or a log ends it."""
+def test_a_paste_is_split_at_the_ends_of_words(text: str, words: list[str | None], rest: str) -> None:
+    """Quotes, addresses, numbers and options end a word; a log line ends the paste."""
     found = documents.read(f"I ran: {text}\n", "a.md").starts
 
     assert words == [word.value for word in found[0].words]
@@ -2504,10 +2498,8 @@ def test_a_paste_is_parted_where_a_word_ends(text: str, words: list[str | None],
         ("v0.7.31.1.1.1", None, None),
     ],
 )
-def test_an_address_is_taken_off_a_tag_that_the_text_has_elsewhere(
-    tag: str, image: str | None, address: str | None
-) -> None:
-    """Four numbers up to 255 without a nought in front, and the rest a tag that stands alone somewhere."""
+def test_an_address_is_split_from_a_tag_that_occurs_elsewhere(tag: str, image: str | None, address: str | None) -> None:
+    """Four numbers up to 255 without leading zeros; the rest must occur alone elsewhere."""
     text = f"vllm/vllm-openai:v0.7.2 works: bash run_cluster.sh vllm/vllm-openai:{tag}--head /data --x 1--seed 2\n"
     (node,) = documents.read(text, "a.md").nodes
 
@@ -2531,8 +2523,8 @@ def test_an_address_is_taken_off_a_tag_that_the_text_has_elsewhere(
         ('["x = \\"a\\\\u00e9\\"; LLM(1)"]', ["python"]),
     ],
 )
-def test_a_cell_is_read_as_its_notebook_runs_it(source: str, expected: list[str]) -> None:
-    """Lines behind `!` by a shell, with those that continue them; magic is left out; the rest is Python."""
+def test_a_cell_is_read_as_jupyter_runs_it(source: str, expected: list[str]) -> None:
+    """Lines with `!` are shell commands, with continuations; magics are skipped."""
     others = '{"cell_type": "raw", "x": {"source": "LLM(2)"}}, {"cell_type": "code", "outputs": [{"source": "LLM(3)"}]}'
     text = f'{{"nbformat": 4, "cells": [{others}, {{"source": {source}, "cell_type": "code"}}], "source": ["LLM(4)"]}}'
     page = documents.read(text, "a.ipynb")
@@ -2552,8 +2544,8 @@ def test_a_cell_is_read_as_its_notebook_runs_it(source: str, expected: list[str]
     ],
     ids=["item", "mark", "deep"],
 )
-def test_where_a_notebook_is_no_json_is_told(text: str, at: int, says: str) -> None:
-    """At the place where the reader stops."""
+def test_invalid_json_in_a_notebook_is_reported(text: str, at: int, says: str) -> None:
+    """The issue is at the place where the parser stops."""
     (trouble,) = documents.read(text, "a.ipynb").troubles
 
     assert (trouble.kind, trouble.start, trouble.end) == ("file.not-json", at, at)
@@ -2573,7 +2565,7 @@ def test_where_a_notebook_is_no_json_is_told(text: str, at: int, says: str) -> N
     ],
 )
 def test_a_call_in_a_fragment_is_read_alone(code: str, values: list[object]) -> None:
-    """In a page code may be cut: each call up to its own closing bracket, whatever its texts and remarks hold."""
+    """Code on a page may be cut; each call is parsed up to its closing bracket."""
     found = documents.read(f"```python\n{code}```\n", "a.md").starts
 
     assert values == [{one.name: one.value for one in start.keywords}.get("seed") for start in found]
@@ -2588,7 +2580,7 @@ def test_a_call_in_a_fragment_is_read_alone(code: str, values: list[object]) -> 
     ],
 )
 def test_an_option_of_a_log_is_written_as_words(option: str, value: object, words: list[str]) -> None:
-    """Switches by their name alone, lists item by item, mappings as JSON."""
+    """Flags by name only, lists item by item, mappings as JSON."""
     assert documents.option_words(option, value) == words
 
 
@@ -2603,8 +2595,8 @@ def test_an_option_of_a_log_is_written_as_words(option: str, value: object, word
         ({"model": 5}, "serve", "--model 5"),
     ],
 )
-def test_the_model_of_a_log_stands_first(arguments: dict[str, object], entry: str, words: str) -> None:
-    """Once, of whichever name; a server without a command has it as an option."""
+def test_the_model_in_a_log_is_the_first_word(arguments: dict[str, object], entry: str, words: str) -> None:
+    """Only one of its names is used; a server without a command has it as an option."""
     found = documents.from_arguments(arguments, entry=entry)
 
     assert (found.kind, found.entry, seen(found)[2]) == ("log", entry, words)
@@ -2620,10 +2612,10 @@ def test_the_model_of_a_log_stands_first(arguments: dict[str, object], entry: st
         (["1A=2", "vllm", "serve", "m"], {}, ["m"], ["m"]),
     ],
 )
-def test_words_of_a_vector_stand_where_they_would_be_typed(
+def test_words_of_a_vector_have_places_in_the_joined_text(
     words: list[str], variables: dict[str, str], values: list[str], texts: list[str]
 ) -> None:
-    """Side by side with one blank between, quoted where a shell needs it; what is in front sets variables."""
+    """Words are joined with a blank and quoted if a shell needs it; leading ones set variables."""
     page = documents.from_argv(words)
     (found,) = page.starts
 
@@ -2657,10 +2649,8 @@ def test_words_of_a_vector_stand_where_they_would_be_typed(
     ],
 )
 @in_one_test("form", ["flow", "block"])
-def test_an_item_of_two_words_is_parted(
-    form: str, item: str, expected: tuple[str, str, str, str | None] | None
-) -> None:
-    """An option and its value, or an option and the next, as items of their own; where quotes are meant, not."""
+def test_an_item_of_two_words_is_split(form: str, item: str, expected: tuple[str, str, str, str | None] | None) -> None:
+    """An option and its value, or two options, become separate items; intended quotes stay."""
     if form == "flow":
         text = pod(f"[--model, m, {item}]")
         if item.startswith("--x {") or (item[:1] not in "\"'" and " " in item and expected is None):
@@ -2700,8 +2690,8 @@ def test_an_item_of_two_words_is_parted(
         *(("'1'", "", ""), ('"true"', "", ""), ("truex", "", ""), ("1-2", "", ""), ("_", "", "")),
     ],
 )
-def test_an_item_that_is_no_text_is_put_in_quotes(item: str, kind: str, type_: str) -> None:
-    """What YAML takes for a number or a truth value; Kubernetes takes `yes` for one too."""
+def test_an_item_that_is_not_a_string_is_quoted(item: str, kind: str, type_: str) -> None:
+    """YAML reads numbers and booleans; Kubernetes also reads `yes` as a boolean."""
     for name, text in (
         ("kubernetes", pod(f"[--model, m, {item}]")),
         ("compose", f"services:\n  a:\n    image: vllm/vllm-openai\n    command: [--model, m, {item}]\n"),
@@ -2731,8 +2721,10 @@ def test_an_item_that_is_no_text_is_put_in_quotes(item: str, kind: str, type_: s
         ("environment: {A: 1, A: 2}\n    command: m", [("key-again", "A")]),
     ],
 )
-def test_what_is_wrong_in_a_service_is_told_at_its_sign(lines: str, expected: list[tuple[str, str]]) -> None:
-    """The operator, the mark of a comment, the backslash, the open quotation, the key that stands again."""
+def test_an_error_in_a_compose_service_is_reported_at_its_character(
+    lines: str, expected: list[tuple[str, str]]
+) -> None:
+    """At the operator, comment, backslash, open quote or repeated key."""
     text = f"services:\n  a:\n    image: vllm/vllm-openai\n    {lines}\n"
 
     assert expected == told(documents.read(text, "compose.yaml"), text)
@@ -2752,8 +2744,8 @@ def test_what_is_wrong_in_a_service_is_told_at_its_sign(lines: str, expected: li
         ("command: [m, {a: b}]", ("image", "m")),
     ],
 )
-def test_a_service_has_the_entry_point_of_its_image_or_its_own(lines: str, expected: tuple[str, str]) -> None:
-    """An empty text or list takes the image's away; a key without a value leaves it."""
+def test_a_service_has_its_own_or_its_images_entry_point(lines: str, expected: tuple[str, str]) -> None:
+    """An empty string or list removes the image's; a key without a value keeps it."""
     image = "" if "image:" in lines else "image: vllm/vllm-openai\n    "
     (found,) = documents.read(f"services:\n  a:\n    {image}{lines}\n", "compose.yaml").starts
 
@@ -2773,16 +2765,16 @@ def test_a_service_has_the_entry_point_of_its_image_or_its_own(lines: str, expec
         ("python3 -m vllm.entrypoints.openai.api_server--model m --port 1", ["--model", "m", "--port", "1"]),
     ],
 )
-def test_a_word_of_a_paste_goes_on_where_a_number_does_not_end(text: str, words: list[str]) -> None:
-    """Behind a number an address, a path or a name may go on; letters right behind it are no part of the command."""
+def test_a_word_of_a_paste_may_continue_after_a_number(text: str, words: list[str]) -> None:
+    """An address, path or name may continue; letters right after it are not part of the command."""
     for lead in ("", "I ran: "):
         starts = documents.read(f"{lead}{text}\n", "a.md").starts
         assert [word.value for word in starts[0].words] == words
 
 
 @pytest.mark.parametrize("script", ['vllm serve \\"$X\\" --port 1', "A=1 vllm serve $X --port 1"])
-def test_a_script_with_a_part_that_is_not_known_is_read(script: str) -> None:
-    """Within double quotes of a shell, whose backslashes are undone; the places are those of the file."""
+def test_a_script_with_an_unknown_part_is_read(script: str) -> None:
+    """Backslashes in double quotes are resolved; places refer to the file."""
     for text in (f'bash -c "{script}"\n', f'ssh h "{script}"\n'):
         (found,) = documents.read(text, "a.sh").starts
         assert seen(found)[2] == "? --port 1"
@@ -2809,10 +2801,10 @@ def test_a_script_with_a_part_that_is_not_known_is_read(script: str) -> None:
         ("--gpus 3 -e CUDA_VISIBLE_DEVICES=2", (None, 1)),
     ],
 )
-def test_gpus_of_a_container_are_those_that_its_options_name(
+def test_gpus_of_a_container_are_those_in_its_options(
     value: str, expected: tuple[tuple[str, ...] | None, int | None] | None
 ) -> None:
-    """Words that stand for none or all name none; a number that there is not is no number of one."""
+    """Words for none or all name no GPU; an impossible number is ignored."""
     (found,) = documents.read(f"docker run {value} vllm/vllm-openai m\n", "a.sh").starts
 
     assert (found.gpus and (found.gpus.devices, found.gpus.count)) == expected
@@ -2842,7 +2834,7 @@ def test_gpus_of_a_container_are_those_that_its_options_name(
     ],
 )
 def test_a_tag_names_a_release_or_none(image: str | None, release: str | None, tag: str | None) -> None:
-    """Of vLLM's own images, and of others that say whose number it is."""
+    """Tags of vLLM's own images, and of others that name vLLM's version."""
     assert (images.release_of(image), images.published_tag(image)) == (release, tag)
     assert images.has_entry_point(image) is ("/vllm-openai" in (image or ""))
 
@@ -2868,8 +2860,8 @@ def test_a_tag_names_a_release_or_none(image: str | None, release: str | None, t
         ("sudo vllm serve m/n", True),
     ],
 )
-def test_a_line_of_prose_is_a_command_where_an_argument_follows(line: str, is_command: bool) -> None:  # noqa: FBT001
-    """What has a slash, a digit or a dash, is quoted or has an option behind; a word of a sentence is none."""
+def test_a_line_of_prose_is_a_command_if_an_argument_follows(line: str, is_command: bool) -> None:  # noqa: FBT001
+    """An argument has a slash, digit, dash or quotes, or precedes an option."""
     assert pages._is_command(line) is is_command
 
 
@@ -2885,8 +2877,8 @@ def test_a_line_of_prose_is_a_command_where_an_argument_follows(line: str, is_co
         (f"Environment=A=1 {'2' * 81}", "2" * 80, (12, 97)),
     ],
 )
-def test_a_value_with_a_blank_in_a_unit_is_put_in_quotes(lines: str, word: str, edits: tuple[int, ...]) -> None:
-    """From its name to its end, where it is the only one, stands in front, and nothing there is quoted yet."""
+def test_a_value_with_a_blank_in_a_unit_is_quoted(lines: str, word: str, edits: tuple[int, ...]) -> None:
+    """If it is the only one, comes first and nothing is quoted yet."""
     text = f"[Service]\n{lines}\nExecStart=/bin/vllm serve m\n"
     (trouble,) = documents.read(text, "a.service").troubles
 
@@ -2903,8 +2895,8 @@ def test_a_value_with_a_blank_in_a_unit_is_put_in_quotes(lines: str, word: str, 
         ("--a '' x", ["--a  x"]),
     ],
 )
-def test_a_line_of_options_is_parted_at_each(words: str, expected: list[str]) -> None:
-    """With all that follows it."""
+def test_a_line_of_options_is_split_at_each_option(words: str, expected: list[str]) -> None:
+    """Each option keeps everything up to the next."""
     loose = documents.read(f"```bash\n{words}\n```\n", "a.md").loose
 
     assert expected == [" ".join(word.value or "" for word in one.words) for one in loose]
@@ -2920,8 +2912,8 @@ def test_a_line_of_options_is_parted_at_each(words: str, expected: list[str]) ->
         ("['vllm', 'serve', '\\N{BULLET}', b'y']", ["\u2022", None]),
     ],
 )
-def test_an_escape_in_python_is_as_long_as_it_may_be(code: str, words: list[str | None]) -> None:
-    """Three digits of an octal number at most, two of a hexadecimal one."""
+def test_escapes_in_python_have_their_maximum_length(code: str, words: list[str | None]) -> None:
+    """At most three octal or two hexadecimal digits."""
     (found,) = documents.read(f"import subprocess\nsubprocess.run({code})\n", "a.py").starts
 
     assert words == [word.value for word in found.words]
@@ -2929,7 +2921,7 @@ def test_an_escape_in_python_is_as_long_as_it_may_be(code: str, words: list[str 
 
 @pytest.mark.parametrize("count", [1, 2, 1000, 1001])
 def test_a_list_of_words_has_two_to_a_thousand(count: int) -> None:
-    """A shorter one starts nothing, a longer one is data."""
+    """A shorter list launches nothing, a longer one is data."""
     words = ["vllm", "serve", *["m"] * 998, "x"][:count]
 
     assert len(documents.read(f"x = {words!r}\n", "a.py").starts) == (count in {2, 1000})
@@ -2951,8 +2943,8 @@ def test_a_list_of_words_has_two_to_a_thousand(count: int) -> None:
         ("a: 1\n---\nvllm: {{ x\n---\nb: {image: vllm/vllm-openai, args: [m]}\n", ["kubernetes"]),
     ],
 )  # fmt: skip
-def test_a_container_is_read_by_the_rules_of_whoever_starts_it(text: str, kinds: list[str]) -> None:
-    """Those of docker compose for its services and whatever has its keys, else those of Kubernetes."""
+def test_a_container_is_read_by_the_rules_of_its_runtime(text: str, kinds: list[str]) -> None:
+    """Services and mappings with compose keys follow docker compose, others Kubernetes."""
     assert kinds == [one.kind for one in documents.read(text, "a.yaml").starts]
 
 
@@ -2971,8 +2963,8 @@ def test_a_container_is_read_by_the_rules_of_whoever_starts_it(text: str, kinds:
         *(("vllm serve m vllm serve a/b--port 1", True), ("vllm serve a/b --xvllm serve c", False)),
     ],
 )
-def test_a_line_is_a_paste_where_what_ran_into_a_word_is_vllms(text: str, is_one: bool) -> None:  # noqa: FBT001
-    """An option that it has, a model with any option, or an option behind a quote, a number or a backslash."""
+def test_a_line_is_a_paste_if_a_vllm_option_was_joined(text: str, is_one: bool) -> None:  # noqa: FBT001
+    """A known option, a model with any option, or an option after a quote, number or backslash."""
     assert glued.is_glued(text) is is_one
 
 
@@ -2987,8 +2979,8 @@ def test_a_line_is_a_paste_where_what_ran_into_a_word_is_vllms(text: str, is_one
         *(("a;b", "a"), ("ab--cd", "ab"), ("ab--1", "ab--1"), ("a--", "a--"), ("ab\\c", "ab"), ('ab"c', "ab")),
     ],
 )
-def test_a_word_of_a_paste_ends_where_its_form_does(text: str, word: str) -> None:
-    """A quotation with its closing mark, an option before its value, a number with its unit; the end ends all."""
+def test_a_word_of_a_paste_ends_with_its_form(text: str, word: str) -> None:
+    """Quotes end at the closing mark, options before the value, numbers after the unit."""
     assert text[: glued._end(text, 0, len(text))] == word
 
 
@@ -3007,7 +2999,7 @@ def test_a_paste_begins_at_a_word_or_behind_a_variable(
     runs_in: bool,  # noqa: FBT001
     is_apart: bool,  # noqa: FBT001
 ) -> None:
-    """What runs into the program is the value of a variable, or the word is another one."""
+    """Text joined to the program is a variable's value, or part of another word."""
     assert (glued._runs_in(text, index), glued._is_apart(text, index)) == (runs_in, is_apart)
 
 
@@ -3031,10 +3023,10 @@ def test_a_paste_begins_at_a_word_or_behind_a_variable(
         ('"b c', [("b c", '"b c')], [("quote", '"b c', {"quote": '"'})]),
     ],
 )
-def test_a_text_is_parted_as_compose_does(
+def test_a_string_is_split_as_compose_does(
     command: str, words: list[tuple[str, str]], troubles: list[tuple[str, str, dict[str, str]]]
 ) -> None:
-    """At blanks outside of quotes; the word is what is left of it, its place that of all its signs."""
+    """At blanks outside quotes; a word is placed over all its characters."""
     found: list[Trouble] = []
     made = manifests._split([(character, 7 + at) for at, character in enumerate(command)], "", found)
 
@@ -3050,7 +3042,7 @@ def test_a_text_is_parted_as_compose_does(
     [("{a}", 0, 2), ("${a}b}", 1, 3), ("${a${b}}c", 1, 7), ("${a{b}}c", 1, 5), ("${a", 1, 3), ("${a${b}", 1, 7)],
 )
 def test_a_default_ends_at_its_own_brace(text: str, start: int, closing: int) -> None:
-    """Braces of variables within are passed over, others are not; without one the text's end."""
+    """Nested variable braces are skipped; without a closing brace it ends with the text."""
     assert manifests._closing(text, start, len(text)) == closing
 
 
@@ -3064,8 +3056,8 @@ def test_a_default_ends_at_its_own_brace(text: str, start: int, closing: int) ->
         (None, "$A", ""),
     ],
 )
-def test_a_program_is_told_by_the_end_of_its_path(value: str | None, raw: str, program: str) -> None:
-    """Where the value is not known by the command that finds it, the variable's name, or what stands behind it."""
+def test_a_program_is_identified_by_the_end_of_its_path(value: str | None, raw: str, program: str) -> None:
+    """If the value is unknown, `which`, the variable's name or the path's end identifies it."""
     assert programs._program(Word(value, 0, 0, raw)) == program
 
 
@@ -3080,12 +3072,12 @@ def test_a_program_is_told_by_the_end_of_its_path(value: str | None, raw: str, p
         *(("python3.1234", True, True), ("python3.12345", False, False)),
     ],
 )
-def test_a_first_argument_is_a_program_by_its_name(
+def test_a_first_argument_is_identified_as_a_program_by_its_name(
     value: str | None,
     is_python: bool,  # noqa: FBT001
     is_program: bool,  # noqa: FBT001
 ) -> None:
-    """The last part of a path counts; a version of Python has six signs at most."""
+    """The last part of the path counts; a Python version has at most six characters."""
     assert (programs._is_python(value or ""), programs._is_program(value)) == (is_python, is_program)
 
 
@@ -3097,8 +3089,8 @@ def test_a_first_argument_is_a_program_by_its_name(
         *(("sudo", False), ("python -u x", False), ("foo python x", False)),
     ],
 )
-def test_python_is_run_by_itself_or_a_wrapper(heads: str, is_run: bool) -> None:  # noqa: FBT001
-    """With nothing but its own options in front of what it runs."""
+def test_python_runs_alone_or_behind_a_wrapper(heads: str, is_run: bool) -> None:  # noqa: FBT001
+    """Only its own options may precede what it runs."""
     assert programs._is_python_run(heads.split()) is is_run
 
 
@@ -3131,10 +3123,10 @@ SERVER = "vllm.entrypoints.openai.api_server"
         *((f"sudo {'-E ' * 10}-u vllm serve m", None), (f"sudo {'-E ' * 11}-u vllm serve m", (13, "serve", 2))),
     ],
 )
-def test_a_start_begins_at_the_program_and_takes_its_words(words: str, begun: tuple[int, str, int] | None) -> None:
-    """The program or `-m`, then the command; the name of a user or of an environment is no program.
+def test_a_launch_begins_at_the_program_and_includes_its_words(words: str, begun: tuple[int, str, int] | None) -> None:
+    """It begins at the program or `-m`.
 
-    Whose option it would be is looked for in twelve words.
+    Users and environments are not programs; an option is searched for in twelve words.
     """
     command = command_of(*words.split())
     found = [(index, *each) for index in range(len(command.words)) if (each := command._begun(index))]
@@ -3152,8 +3144,8 @@ def test_a_start_begins_at_the_program_and_takes_its_words(words: str, begun: tu
         *(("bash -c -o pipefail S", 4), ("/bin/sh -ec S x", 2)),
     ],
 )
-def test_a_script_stands_behind_the_options_of_its_shell(words: str, script: int | None) -> None:
-    """The first word that is none, where `-c` is among them; some take a word."""
+def test_a_script_follows_the_options_of_its_shell(words: str, script: int | None) -> None:
+    """The first non-option if `-c` is present; some options have a value."""
     assert command_of(*words.split())._script_at(0) == script
 
 
@@ -3165,8 +3157,8 @@ def test_a_script_stands_behind_the_options_of_its_shell(words: str, script: int
         ("python C -c", None),
     ],
 )
-def test_code_stands_behind_pythons_own_option(words: str, code: str | None) -> None:
-    """Alone, or with switches in front or in the same word."""
+def test_code_follows_pythons_own_option(words: str, code: str | None) -> None:
+    """`-c` alone, or joined with or after other switches."""
     command = command_of(*words.split())
 
     assert command._read_code(0) is (code is not None)
@@ -3181,8 +3173,8 @@ def test_code_stands_behind_pythons_own_option(words: str, code: str | None) -> 
         *(("other", 12, 15, True), ("", 30, 31, False), ("", 35, 41, True), ("", 25, 26, True), ("", 39, 40, False)),
     ],
 )
-def test_a_trouble_is_told_once_for_a_script(kind: str, start: int, end: int, stays: bool) -> None:  # noqa: FBT001
-    """For the command that has the script as a word, not for the same in the script again."""
+def test_an_issue_is_reported_once_per_script(kind: str, start: int, end: int, stays: bool) -> None:  # noqa: FBT001
+    """For the command with the script as a word, not again inside the script."""
     trouble = Trouble(kind or "background-unwatched", start, end, {})
 
     assert [*programs._without_repeated([trouble], {30: 40, 10: 20})] == [trouble] * stays
@@ -3205,7 +3197,7 @@ def test_a_trouble_is_told_once_for_a_script(kind: str, start: int, end: int, st
 def test_options_take_the_words_behind_them(
     words: list[str | None], expected: list[tuple[list[str | None], int, int]]
 ) -> None:
-    """Up to the next; words in front of the first are no part of any."""
+    """Up to the next option; words before the first belong to none."""
     found = programs.options_of([Word(one, at * 10, at * 10 + 5, one or "") for at, one in enumerate(words)], "x")
 
     assert expected == [([word.value for word in one.words], one.start, one.end) for one in found]
@@ -3219,14 +3211,14 @@ def test_options_take_the_words_behind_them(
         *(("x", False), ("bash -c 'vllm serve m'", False), ("a/b vllm serve m", True)),
     ],
 )
-def test_a_name_in_front_of_a_command_has_a_value_of_its_own(text: str, is_value: bool) -> None:  # noqa: FBT001
-    """Or is a name for the command, which begins with a program."""
+def test_an_assignment_before_a_command_has_its_own_value(text: str, is_value: bool) -> None:  # noqa: FBT001
+    """Or the assignment names the command, which begins with a program."""
     assert programs._is_set_in_front(text) is is_value
 
 
 @pytest.mark.parametrize(("offset", "expected"), [(2, None), (3, 0), (6, 0), (7, 2), (8, 2)])
 def test_the_last_setting_in_front_of_a_command_counts(offset: int, expected: int | None) -> None:
-    """That which begins where it does, too; of several there the last."""
+    """A setting that begins at the same place counts; of several, the last."""
     settings = [starts.Setting(str(at), Word("x", at, at, "x"), at, at, "f") for at in (3, 7, 7)]
     found = programs._last_before(settings, offset)
 
@@ -3249,8 +3241,8 @@ def test_the_last_setting_in_front_of_a_command_counts(offset: int, expected: in
         *(("A=(1)\n" + "x=1\n" * 58 + "vllm serve m\n", 60), ("A=(1)\n" + "x=1\n" * 59 + "vllm serve m\n", 0)),
     ],
 )
-def test_a_part_of_a_script_ends_with_what_uses_it(text: str, end: int) -> None:
-    """A loop with its own end; what is only defined there with the command behind it; a sentence ends the search."""
+def test_a_part_of_a_script_ends_with_its_use(text: str, end: int) -> None:
+    """A loop ends at its `done`, a definition at its use, and a sentence ends all."""
     assert pages._part_end(text, pages._lines(text), 0) == end
 
 
@@ -3262,8 +3254,8 @@ def test_a_part_of_a_script_ends_with_what_uses_it(text: str, end: int) -> None:
         *(("x-a: vllm\n  b\nkind: x\nand vllm", 3), ("a: vllm", 0), ("services:\n" + " vllm\n" * 500, 400)),
     ],
 )
-def test_a_manifest_in_prose_ends_where_no_line_of_one_follows(text: str, end: int) -> None:
-    """A key, an item, an indented or an empty line is one; it is of interest where vLLM is in it."""
+def test_a_manifest_in_prose_ends_before_the_first_other_line(text: str, end: int) -> None:
+    """Keys, items, indented and empty lines belong to it; it counts only if it mentions vLLM."""
     assert pages._manifest_end(text, pages._lines(text), 0) == end
 
 
@@ -3274,8 +3266,8 @@ def test_a_manifest_in_prose_ends_where_no_line_of_one_follows(text: str, end: i
         *(("a\\\n", "a\\\n"), ("a\\\n" * 60 + "b", "a\\\n" * 60 + "b"), ("a\\\n" * 61 + "b", "a\\\n" * 60 + "a\\")),
     ],
 )
-def test_a_line_goes_on_behind_its_backslash(text: str, whole: str) -> None:
-    """Up to sixty times."""
+def test_a_line_continues_after_its_backslash(text: str, whole: str) -> None:
+    """At most sixty lines are joined."""
     assert pages._continued(text, pages._lines(text), 0) == whole
 
 
@@ -3287,7 +3279,7 @@ def test_a_line_goes_on_behind_its_backslash(text: str, whole: str) -> None:
     ],
 )
 def test_a_line_of_a_page_has_no_line_end(text: str, lines: list[tuple[int, int]]) -> None:
-    """Of either kind; the empty one behind the last is one as well."""
+    """LF and CRLF both end a line; the empty text after the last one is a line."""
     assert pages._lines(text) == lines
     behind = [pages._behind(text, end) for _, end in lines]
     assert behind == [*(start for start, _ in lines[1:]), len(text)]
@@ -3309,7 +3301,7 @@ def test_a_line_of_a_page_has_no_line_end(text: str, lines: list[tuple[int, int]
     ],
 )
 def test_a_line_of_a_session_is_empty_without_a_command(line: str, is_empty: bool) -> None:  # noqa: FBT001
-    """Behind its prompt, and but for a remark or a backslash."""
+    """A prompt with nothing, a comment or a backslash after it is empty."""
     assert pages._is_empty(line) is is_empty
 
 
@@ -3329,8 +3321,8 @@ def test_a_line_of_a_session_is_empty_without_a_command(line: str, is_empty: boo
         ("$ a \\\n> b\n$ c", [None, "indented", None]),
     ],
 )
-def test_a_line_of_a_session_may_go_on_a_command(text: str, resumed: list[str | None]) -> None:
-    """As an option, or deeper than a prompt; empty lines and remarks are passed over, a prompt begins another."""
+def test_a_line_of_a_session_may_continue_a_command(text: str, resumed: list[str | None]) -> None:
+    """An option or a deeper indentation continues it; empty lines and comments are skipped."""
     lines = pages._lines(text)
     prompts = [pages._PROMPT.match(text[start:end]) for start, end in lines]
     found = pages._resumed(text, lines, prompts)
@@ -3356,8 +3348,8 @@ def test_a_line_of_a_session_may_go_on_a_command(text: str, resumed: list[str | 
         ),
     ],
 )
-def test_a_word_is_an_argument_by_its_signs(word: str, following: str, is_one: bool) -> None:  # noqa: FBT001
-    """Those that a sentence's next word has not, or an option or a line's end behind it."""
+def test_a_word_is_an_argument_by_its_characters(word: str, following: str, is_one: bool) -> None:  # noqa: FBT001
+    """Characters that prose lacks, or an option or the line's end after it."""
     assert pages._is_argument(word, following) is is_one
 
 
@@ -3381,7 +3373,7 @@ def test_a_word_is_an_argument_by_its_signs(word: str, following: str, is_one: b
     ],
 )
 def test_a_command_within_a_line_ends_with_the_sentence(line: str, commands: list[str]) -> None:
-    """Or where the next begins; it stands behind a colon or a quote, at most seven blanks apart."""
+    """Or at the next command; it follows a colon or a quote, with at most seven blanks."""
     spans = pages._without_quotes(line, [*pages._WITHIN.finditer(line)])
 
     assert commands == [line[start:end] for start, end in spans]
@@ -3396,7 +3388,7 @@ def test_a_command_within_a_line_ends_with_the_sentence(line: str, commands: lis
     ],
 )
 def test_a_place_is_within_a_span_up_to_its_end(spans: list[tuple[int, int]], index: int, is_within: bool) -> None:  # noqa: FBT001
-    """Of the last that begins in front of it or there."""
+    """The last span that begins at or before the place counts."""
     assert (Spans(spans).around(index) is not None) is is_within
 
 
@@ -3422,7 +3414,7 @@ def test_a_place_is_within_a_span_up_to_its_end(spans: list[tuple[int, int]], in
     ids=["one", "no option", "within", "two kinds", "200", "202"],
 )
 def test_commands_within_a_line_are_spans(line: str, expected: list[tuple[str, str, int]]) -> None:
-    """With an option, and two hundred at most; the rest of the line is one that is cut."""
+    """At most two hundred commands with an option; the rest of the line is cut."""
     found = [(one.kind, one.text.text, one.text.at[0]) for one in pages._spans(Excerpt.whole(line), 0, len(line))]
 
     assert found == expected
@@ -3437,10 +3429,10 @@ def test_commands_within_a_line_are_spans(line: str, expected: list[tuple[str, s
         ("ab #c\n#d", [(0, 4), (1, 2)], [("#d", 6)]),
     ],
 )
-def test_a_remark_begins_at_a_word_of_its_own(
+def test_a_comment_begins_at_a_separate_word(
     text: str, words: list[tuple[int, int]], expected: list[tuple[str, int]]
 ) -> None:
-    """Up to the line's end, and in no word of a command, which may hold another."""
+    """It runs to the end of the line; `#` inside a word of a command begins none."""
     assert expected == [(one.text, one.at[0]) for one in pages.comments(Excerpt.whole(text), words)]
 
 
@@ -3457,8 +3449,8 @@ def test_a_remark_begins_at_a_word_of_its_own(
         ),
     ],
 )
-def test_a_value_in_a_row_may_stand_in_quotes(text: str, value: str, at: list[int]) -> None:
-    """Which belong to its place; a backslash goes with what it quotes, within double ones."""
+def test_a_value_in_a_table_row_may_be_quoted(text: str, value: str, at: list[int]) -> None:
+    """Quotes are part of its place; in double quotes so is a backslash with its character."""
     word = pages._quoted(Excerpt.whole(f"--{text} x"), 2, 2 + len(text))
 
     assert (word.value, word.start, word.end, word.raw) == (value, 2, 2 + len(text), text)
@@ -3499,8 +3491,8 @@ def test_a_value_in_a_row_may_stand_in_quotes(text: str, value: str, at: list[in
         ("<html><pre lang=py>a</pre><pre>b</pre>", [("python", "a", 19, 20), ("", "b", 31, 32)]),
     ],
 )
-def test_a_page_is_parted_into_its_blocks(text: str, expected: list[tuple[str, str, int, int]]) -> None:
-    """Each with its kind and its lines without their indentation, from its first character to its last."""
+def test_a_page_is_split_into_its_blocks(text: str, expected: list[tuple[str, str, int, int]]) -> None:
+    """Each has its kind, its dedented lines, and its first and last character."""
     found = pages.blocks(Excerpt.whole(text))
 
     assert expected == [(one.kind, one.text.text, one.text.at[0], one.text.at[-1]) for one in found]
@@ -3515,8 +3507,8 @@ def test_a_page_is_parted_into_its_blocks(text: str, expected: list[tuple[str, s
         *(("a\\\r\nb", [("a\nb", [0, 3, 4])]), ("\\\n", [("\n", [1])]), ("a\r\n\r", [("a", [0])])),
     ],
 )
-def test_a_line_of_a_unit_goes_on_behind_a_backslash(text: str, lines: list[tuple[str, list[int]]]) -> None:
-    """Its line end stands for the blank that systemd puts there; remarks in between are passed over."""
+def test_a_line_of_a_unit_continues_after_a_backslash(text: str, lines: list[tuple[str, list[int]]]) -> None:
+    """The line end becomes systemd's blank; comments in between are skipped."""
     assert lines == [(one.text, [*one.at][:-1]) for one in unit_files._lines(Excerpt.whole(text))]
 
 
@@ -3536,10 +3528,10 @@ def test_a_line_of_a_unit_goes_on_behind_a_backslash(text: str, lines: list[tupl
         ("a%n'%n b'", [("a\ufffc\ufffc b", "a%% b", "a%n'%n b'")], []),
     ],
 )
-def test_a_line_of_a_unit_is_parted_into_words(
+def test_a_line_of_a_unit_is_split_into_words(
     text: str, words: list[tuple[str, str, str]], troubles: list[tuple[str, str, dict[str, str]]]
 ) -> None:
-    """At blanks outside of quotes; each character stands where it, or what makes it, begins."""
+    """At blanks outside quotes; each character is placed at its own or its escape's begin."""
     told: list[Trouble] = []
     found = unit_files._split(Excerpt(f"{text}", range(5, len(text) + 6)), told)
 
@@ -3565,10 +3557,10 @@ def test_a_line_of_a_unit_is_parted_into_words(
         ("A=\\x31", [("A", "1", "A=\\x31", "\\x31")], None),
     ],
 )
-def test_variables_of_a_unit_are_words_with_a_sign(
+def test_variables_of_a_unit_are_words_with_an_equals_sign(
     value: str, settings: list[tuple[str, str | None, str, str]], lost: tuple[str, str] | None
 ) -> None:
-    """Each its own; words without one are lost, and told from the first to the last."""
+    """Words without `=` are lost, and reported from the first to the last."""
     told: list[Trouble] = []
     found = unit_files._settings(Excerpt.whole(value), told)
 
@@ -3591,8 +3583,8 @@ def test_variables_of_a_unit_are_words_with_a_sign(
         *(("'a': \"b\"", ["{'a': \"b\"", '"b"']), ("a: !!str 1\n", ["{a: !!str 1\n", "!!str 1"])),
     ],
 )
-def test_a_node_stands_from_its_first_sign_to_its_last(text: str, nodes: list[str]) -> None:
-    """With its quotes, its mark and what it is named; in block style up to the next, in flow style its brackets."""
+def test_a_node_extends_from_its_first_character_to_its_last(text: str, nodes: list[str]) -> None:
+    """Quotes, tags and anchors are included; a block node ends before the next node."""
     root = yaml_places.read(Excerpt(text, range(3, len(text) + 4)))
     found = []
     for _, node in yaml_places.walk(root) if root is not None else ():
@@ -3617,8 +3609,8 @@ def test_a_node_stands_from_its_first_sign_to_its_last(text: str, nodes: list[st
         ('a: "\\z"', "found unknown escape character 'z'", 5),
     ],
 )
-def test_what_is_no_yaml_is_told_at_its_sign(text: str, says: str, at: int) -> None:
-    """In the first line of what the reader says, at the offset of the file."""
+def test_invalid_yaml_is_reported_at_its_character(text: str, says: str, at: int) -> None:
+    """The offset refers to the file, and the message is the parser's first line."""
     with pytest.raises(yaml_places.YamlError) as caught:
         yaml_places.read(Excerpt(text, range(9, len(text) + 10)))
 
@@ -3626,7 +3618,7 @@ def test_what_is_no_yaml_is_told_at_its_sign(text: str, says: str, at: int) -> N
 
 
 def test_a_collection_in_sixty_others_is_the_deepest() -> None:
-    """One more is too deep."""
+    """A deeper one is rejected."""
     node = yaml_places.read(Excerpt.whole("[" * 60 + "]" * 60))
 
     assert node is not None
@@ -3634,8 +3626,8 @@ def test_a_collection_in_sixty_others_is_the_deepest() -> None:
 
 
 @pytest.mark.parametrize(("count", "is_found"), [(1, True), (19, True), (20, False)])
-def test_a_mapping_takes_in_twenty_with_itself(count: int, is_found: bool) -> None:  # noqa: FBT001
-    """What is merged into what is merged in, too."""
+def test_a_mapping_merges_at_most_twenty(count: int, is_found: bool) -> None:  # noqa: FBT001
+    """Nested merges count too, and the mapping itself."""
     text = "a0: &a0 {k: v}\n" + "".join(f"a{at}: &a{at} {{<<: *a{at - 1}}}\n" for at in range(1, count + 1))
     root = yaml_places.read(Excerpt.whole(text))
     assert isinstance(root, yaml_places.Mapping)
@@ -3658,7 +3650,7 @@ def test_a_mapping_takes_in_twenty_with_itself(count: int, is_found: bool) -> No
     ],
 )
 def test_a_scalar_of_several_lines_has_its_characters_in_their_places(scalar: str, value: str, at: str) -> None:
-    """Blanks at a line's end or beginning are none of it, but for those that are quoted or stand in front."""
+    """Leading and trailing blanks of a line are dropped, unless quoted."""
     text = f"k: {scalar}"
     node = yaml_places.read(Excerpt.whole(text))
     assert isinstance(node, yaml_places.Mapping)
@@ -3679,7 +3671,7 @@ def test_a_scalar_of_several_lines_has_its_characters_in_their_places(scalar: st
     ],
 )
 def test_a_value_nests_forty_deep(before: str, after: str, inner: str, most: int) -> None:
-    """Each collection, operator and expression counts one, a name that is followed ten."""
+    """Each collection, operator and expression counts as one, a resolved name as ten."""
     for count in (most, most + 1):
         value = before * count + inner + after * count
         text = f"from vllm import LLM\na0 = 1\na1 = a0\na2 = a1\na3 = a2\nLLM('m', seed={value})\n"
@@ -3705,8 +3697,8 @@ TOO_LONG = "it has more than 400000 characters"
     ],
     ids=["open", "third", "one", "second", "crlf", "cr", "long", "not too long", "empty", "nul"],
 )
-def test_where_a_text_is_no_python_is_told(text: str, says: str | None, at: int) -> None:
-    """At the beginning of its line; one that is too long is not read."""
+def test_invalid_python_is_reported(text: str, says: str | None, at: int) -> None:
+    """At the beginning of its line; code above the size limit is not parsed."""
     reading = starts.DocumentReading()
     source = Excerpt(text, range(4, len(text) + 5))
     is_python = python_calls.read(source, starts.Around(), reading)
@@ -3742,8 +3734,8 @@ def test_where_a_text_is_no_python_is_told(text: str, says: str | None, at: int)
         ),
     ],
 )
-def test_a_text_of_python_has_its_characters_in_their_places(literal: str, value: str, at: str) -> None:
-    """An escape where its backslash is; what cannot be placed stands where the whole does."""
+def test_a_python_string_has_its_characters_in_their_places(literal: str, value: str, at: str) -> None:
+    """An escape has its backslash's place, a character without a place that of the whole string."""
     text = f"x = ['vllm', 'serve', ({literal})]\n"
     (found,) = documents.read(text, "a.py").starts
     (word,) = found.words
@@ -3762,8 +3754,8 @@ def test_a_text_of_python_has_its_characters_in_their_places(literal: str, value
         *(("LLM(**u)", [], False), ("LLM(**{'a': 1, **b})", ["a=1"], False), ("LLM(a=1, **d)", ["a=1", "e=6"], False)),
     ],
 )
-def test_a_call_is_given_what_is_written_or_named(call: str, keywords: list[str], is_elided: bool) -> None:  # noqa: FBT001
-    """The first argument is the model; a mapping that is unpacked is followed where it is one literal."""
+def test_a_call_has_written_or_named_arguments(call: str, keywords: list[str], is_elided: bool) -> None:  # noqa: FBT001
+    """The first argument is the model; an unpacked mapping is resolved if it is one literal."""
     text = f"from vllm import LLM\nk = {{'c': 5}}\nd = dict(e=6)\n{call}\n"
     (found,) = documents.read(text, "a.py").starts
 
@@ -3782,7 +3774,7 @@ def test_a_call_is_given_what_is_written_or_named(call: str, keywords: list[str]
     ],
 )
 def test_an_image_of_a_manifest_is_a_text_or_has_two_parts(image: str, expected: str | None) -> None:
-    """Both of them texts, and none of a template."""
+    """Both parts must be strings without templates."""
     page = documents.read(f"a:\n  image: {image}\n  args: [--served-model-name, m]\n", "a.yaml")
 
     assert [expected] * (expected is not None) == ["?" if one.value is None else one.value for one in page.images]
@@ -3795,8 +3787,8 @@ def test_an_image_of_a_manifest_is_a_text_or_has_two_parts(image: str, expected:
         *(("modelFormat: {name: x}\n  runtime: y", []), ("runtime: my-vllm", []), ("modelFormat: {}", [])),
     ],
 )
-def test_a_model_is_served_by_vllm_where_its_format_or_runtime_says_so(given: str, words: list[str]) -> None:
-    """The runtime counts with a format only; what the runtime adds is not known."""
+def test_a_model_is_served_by_vllm_if_its_format_or_runtime_says_so(given: str, words: list[str]) -> None:
+    """The runtime counts only with a format; arguments that the runtime adds are unknown."""
     found = documents.read(f"model:\n  {given}\n  args: [--x]\n", "a.yaml").starts
 
     assert [word.value for one in found for word in one.words] == words
@@ -3815,7 +3807,7 @@ def test_a_model_is_served_by_vllm_where_its_format_or_runtime_says_so(given: st
 def test_variables_of_a_service_are_a_mapping_or_a_list(
     form: str, expected: list[tuple[str, str | None, str]] | None
 ) -> None:
-    """Of pairs, of names that are handed on, or of both apart; a key without a value is handed on as well."""
+    """A list of pairs, of inherited names, or of both; a key without a value is inherited too."""
     text = f"services:\n  a:\n    image: vllm/vllm-openai\n    environment: {form}\n    command: m\n"
     settings = documents.read(text, "compose.yaml").settings
     if expected is None:
@@ -3831,8 +3823,8 @@ def test_variables_of_a_service_are_a_mapping_or_a_list(
         *(("startCommand", True), ("runs", False), ("- run", True)),
     ],
 )
-def test_a_script_in_a_manifest_is_told_by_its_key(key: str, is_read: bool) -> None:  # noqa: FBT001
-    """That which other programs run, or the name of a script; of a list the key that it belongs to."""
+def test_a_script_in_a_manifest_is_identified_by_its_key(key: str, is_read: bool) -> None:  # noqa: FBT001
+    """A key that programs run, or a script's file name; list items inherit the key of the list."""
     for text in (f"{key}: vllm serve m\n", f"{key}:\n" + "  " * ("- " in key) + "  - vllm serve m\n"):
         found = documents.read(f"x:\n  {text}" if "\n  " not in text else text, "a.yaml").starts
         assert [seen(one)[2] for one in found] == ["m"] * is_read
@@ -3851,15 +3843,15 @@ def test_a_script_in_a_manifest_is_told_by_its_key(key: str, is_read: bool) -> N
         ),
     ],
 )
-def test_arguments_that_a_chart_adds_are_vllms_by_a_key_or_themselves(text: str, count: int) -> None:
-    """A key above that names it, or options that only it has."""
+def test_arguments_that_a_chart_adds_are_identified_by_key_or_option(text: str, count: int) -> None:
+    """A parent key names vLLM, or the options are only vLLM's."""
     loose = documents.read(f"{text}\n", "values.yaml").loose
 
     assert [one.where for one in loose] == ["bare"] * count
 
 
 def test_three_hundred_documents_of_a_stream_are_read() -> None:
-    """Those that are of interest; the first behind them is told."""
+    """Only relevant documents count; the first skipped one is reported."""
     text = "".join(f"--- {{run: --a{at}}}\n--- x\n" for at in range(301))
     (trouble,) = documents.read(text, "a.yaml").troubles
 
@@ -3889,7 +3881,7 @@ def test_three_hundred_documents_of_a_stream_are_read() -> None:
 def test_a_word_of_another_program_is_read_as_a_script(
     command: str, words: str | None, variables: dict[str, str], told_: list[tuple[str, str]]
 ) -> None:
-    """Where it is one; what is wrong with it is told only where it is certain that a shell gets it."""
+    """Shell errors in it are reported only if a shell certainly reads it."""
     text = f"{command}\n"
     page = documents.read(text, "a.sh")
 
@@ -3900,8 +3892,8 @@ def test_a_word_of_another_program_is_read_as_a_script(
 
 
 @pytest.mark.parametrize(("program", "count"), [("ssh h", 1), ("foo", 0)])
-def test_options_of_a_script_in_a_word_count_where_a_shell_gets_it(program: str, count: int) -> None:
-    """Those that stand alone; another program may take them for something else."""
+def test_options_in_a_script_argument_count_if_a_shell_reads_it(program: str, count: int) -> None:
+    """Only options on their own line count; another program may read them differently."""
     page = documents.read(f"{program} '--x 1; vllm serve m'\n", "a.sh")
 
     assert [seen(one)[2] for one in page.starts] == ["m"]
@@ -3935,10 +3927,10 @@ def test_options_of_a_script_in_a_word_count_where_a_shell_gets_it(program: str,
         ("docker run vllm/vllm-openai vllm/m", "vllm/m", {}, "vllm/vllm-openai"),
     ],
 )
-def test_a_container_starts_what_it_is_given_with_its_own_variables(
+def test_a_container_launches_its_command_with_its_own_variables(
     command: str, words: str | None, variables: dict[str, str | None], image: str | None
 ) -> None:
-    """A name alone hands on the shell's value; what an image starts by itself is known of vLLM's."""
+    """A bare name inherits the shell's value; only vLLM's images have a known entry point."""
     found = documents.read(f"{command}\n", "a.sh").starts
 
     assert [words] * (words is not None) == [seen(one)[2] for one in found]
@@ -3953,8 +3945,8 @@ def test_a_container_starts_what_it_is_given_with_its_own_variables(
     ],
 )
 @in_one_test("by", ["Kubernetes", "docker compose"])
-def test_an_option_that_yaml_makes_a_mapping_of_is_told(item: str, made: str | None, by: str) -> None:
-    """In one line; quotes around it make it a text, where it has none of that kind."""
+def test_an_option_that_yaml_reads_as_a_mapping_is_reported(item: str, made: str | None, by: str) -> None:
+    """On one line; quotes make it a string, unless it already contains such quotes."""
     if by == "Kubernetes":
         text = f"spec:\n  containers:\n  - image: vllm/vllm-openai\n    args:\n    - m\n    - {item}\n"
     else:
@@ -3968,8 +3960,8 @@ def test_an_option_that_yaml_makes_a_mapping_of_is_told(item: str, made: str | N
         assert applied(text, one.edits) == text.replace(item, made or item)
 
 
-def test_nine_defaults_of_a_variable_are_more_than_are_read() -> None:
-    """The ninth is refused."""
+def test_nine_nested_defaults_of_a_variable_are_too_many() -> None:
+    """The ninth is rejected."""
     text = f"services:\n  a:\n    image: vllm/vllm-openai\n    command:\n    - '{'${A:-' * 9}b{'}' * 9}'\n"
     (trouble,) = documents.read(text, "compose.yaml").troubles
 
@@ -3984,16 +3976,16 @@ def test_nine_defaults_of_a_variable_are_more_than_are_read() -> None:
         ("x = (\nvllm.LLM('m' 1)\nvllm.LLM('m')\n", 1, False),
     ],
 )
-def test_a_fragment_of_python_is_told_where_no_call_is_read(code: str, count: int, is_told: bool) -> None:  # noqa: FBT001
-    """Though there is one; in a file by itself it always is."""
+def test_a_fragment_of_python_without_a_parsed_call_is_reported(code: str, count: int, is_told: bool) -> None:  # noqa: FBT001
+    """Only if it contains a call; a file is always reported."""
     page = documents.read(f"```python\n{code}```\n", "a.md")
 
     assert (len(page.starts), [one.kind for one in page.troubles]) == (count, ["file.not-python"] * is_told)
     assert [one.kind for one in documents.read(code, "a.py").troubles] == ["file.not-python"]
 
 
-def test_a_formatted_text_that_cannot_be_placed_stands_where_it_begins() -> None:
-    """All of its characters do."""
+def test_a_formatted_string_without_places_is_placed_at_its_begin() -> None:
+    """All its characters have that place."""
     text = "import os\nos.system(f'vllm serve \\N{BULLET} {x} --port 1')\n"
     (found,) = documents.read(text, "a.py").starts
 
@@ -4009,13 +4001,13 @@ def test_a_formatted_text_that_cannot_be_placed_stands_where_it_begins() -> None
         *(("<code>a</pre>", True), ("<pre>", False), ("<pretty>a</p>", False)),
     ],
 )
-def test_a_web_page_is_told_by_its_beginning(text: str, is_one: bool) -> None:  # noqa: FBT001
-    """The first 4000 characters name the language, or have a tag of a text that is closed somewhere."""
+def test_a_web_page_is_identified_by_its_beginning(text: str, is_one: bool) -> None:  # noqa: FBT001
+    """The first 4000 characters declare HTML, or contain a text tag that is closed somewhere."""
     assert pages._is_html(text) is is_one
 
 
-def test_a_scalar_that_the_reader_fails_on_is_no_yaml() -> None:
-    """Told where the text begins."""
+def test_a_scalar_that_crashes_the_parser_is_invalid_yaml() -> None:
+    """It is reported at the beginning of the text."""
     with pytest.raises(yaml_places.YamlError, match=r"^no YAML$") as caught:
         yaml_places.read(Excerpt('a: "\\U00110000"', range(5, 21)))
 

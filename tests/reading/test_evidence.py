@@ -1,4 +1,4 @@
-"""Whatever a user names becomes text to read, or one line that says what is wrong with it."""
+"""Every input becomes text to read, or a one-line error."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def told(found: Evidence) -> list[tuple[str, str]]:
 
 
 def reader_without_checks(files: list[str]) -> Case:
-    """What a reader of `case.yaml` that trusts the file would return."""
+    """Return what a reader of `case.yaml` without checks would."""
     return Case("one", "A case of a test", "written by the test", files, Expectation())
 
 
@@ -83,8 +83,8 @@ def test_bytes_become_text(raw: bytes, text: str) -> None:
         (bytes(range(256)) * 4, "binary"),
     ],
 )  # fmt: skip
-def test_what_is_no_text_is_refused_in_one_line(raw: bytes, what: str) -> None:
-    """The message names the input, says what it is and what to give instead."""
+def test_input_that_is_not_text_is_rejected_in_one_line(raw: bytes, what: str) -> None:
+    """The message names the input, its kind and the alternative."""
     with pytest.raises(InputError) as caught:
         evidence.decode(raw, "x.log")
 
@@ -105,7 +105,7 @@ def test_a_file_is_one_document(tmp_path: Path) -> None:
 
 
 def test_a_case_is_found_by_its_folder_and_by_its_id(tmp_path: Path) -> None:
-    """Both give the case's files and its release; a release given by the caller wins."""
+    """Both give the case's files and release; the caller's release takes precedence."""
     folder = make_case(tmp_path)
 
     by_folder = evidence.load(folder, read_case=case_files.read_case)
@@ -148,10 +148,10 @@ def test_a_case_may_not_link_to_other_files(tmp_path: Path) -> None:
         ("a.log/b", "cannot be read"),
     ],
 )  # fmt: skip
-def test_names_of_nothing_are_refused_in_one_line(
+def test_unknown_names_are_rejected_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, says: str
 ) -> None:
-    """A wrong name, or a text pasted in the place of one, is told apart without a traceback."""
+    """A wrong name and a pasted text are distinguished, without a traceback."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.log").write_text(LOG, encoding="utf-8")
 
@@ -172,8 +172,8 @@ def test_an_unknown_case_is_answered_with_the_known(tmp_path: Path) -> None:
         evidence.load("some/tow", read_case=case_files.read_case, cases=tmp_path)
 
 
-def test_a_folder_without_a_case_is_refused(tmp_path: Path) -> None:
-    """A folder of anything else is no evidence."""
+def test_a_folder_without_a_case_is_rejected(tmp_path: Path) -> None:
+    """A folder of other files is not evidence."""
     with pytest.raises(InputError, match=r"no case\.yaml"):
         evidence.load(tmp_path, read_case=case_files.read_case)
 
@@ -183,7 +183,7 @@ PACKINGS = [gzip.compress, partial(bz2.compress, compresslevel=1), partial(lzma.
 
 @pytest.mark.parametrize("pack", PACKINGS)
 def test_a_compressed_log_is_unpacked(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
-    """As log rotation leaves it; one that was cut off is read as far as it goes."""
+    """Rotated logs are unpacked; a truncated one is read as far as possible."""
     text = "".join(f"{number} {number * 7919 % 100_003}\n" for number in range(40_000))
     path = tmp_path / "a.log"
     packed = pack(text.encode())
@@ -198,10 +198,10 @@ def test_a_compressed_log_is_unpacked(tmp_path: Path, pack: Callable[[bytes], by
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pack", PACKINGS)
-def test_a_compressed_log_that_is_damaged_or_a_trap_is_refused(
+def test_a_damaged_or_hostile_compressed_log_is_rejected(
     tmp_path: Path, pack: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one line that says what to do; what unpacks without end is not followed."""
+    """The one-line message suggests a fix, and an endless archive is not unpacked."""
     path = tmp_path / "a.log"
     path.write_bytes(pack(b"text")[:9] + b"\xff" * 40)
     with pytest.raises(InputError, match=r"a\.log: cannot be unpacked: .*; use a complete file"):
@@ -223,7 +223,7 @@ def test_a_file_of_a_case_that_is_missing_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 64])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "gb18030"])
 def test_pieces_do_not_cut_characters(size: int, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However few bytes arrive at a time, the text is the same."""
+    """The text is the same for any number of bytes per read."""
     text = (
         "\u663e\u5b58 KV \u7f13\u5b58 \U0001f600\n\u6a21\u578b"
         if encoding != "gb18030"
@@ -238,7 +238,7 @@ def test_pieces_do_not_cut_characters(size: int, encoding: str, monkeypatch: pyt
 
 
 def test_several_logs_are_one_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files keep the order of the command line; `-` is standard input."""
+    """Files keep their order on the command line; `-` is standard input."""
     for name in ("b.log", "a.log"):
         (tmp_path / name).write_text(LOG, encoding="utf-8")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"from a pipe")))
@@ -253,7 +253,7 @@ def test_several_logs_are_one_evidence(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_standard_input_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`-` alone reads the pipe; an empty pipe is refused."""
+    """`-` alone reads the pipe; an empty pipe is rejected."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(LOG.encode())))
     assert told(evidence.load_files(["-"], read_case=case_files.read_case)) == [("-", LOG)]
 
@@ -263,7 +263,7 @@ def test_standard_input_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_name_may_be_a_case_but_several_are_logs(tmp_path: Path) -> None:
-    """A folder among several inputs is refused."""
+    """A folder among several inputs is rejected."""
     folder = make_case(tmp_path)
     assert evidence.load_files([str(folder)], read_case=case_files.read_case).case is not None
 
@@ -283,8 +283,8 @@ def test_a_pipe_with_a_name_is_read(tmp_path: Path) -> None:
     assert found == [("fifo", LOG)]
 
 
-def test_a_pipe_that_nobody_writes_into_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not waited for."""
+def test_a_pipe_without_a_writer_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command does not wait for it."""
     monkeypatch.setattr(evidence, "_WRITER_SECONDS", 0.05)
     os.mkfifo(tmp_path / "fifo")
 
@@ -292,8 +292,8 @@ def test_a_pipe_that_nobody_writes_into_is_refused(tmp_path: Path, monkeypatch: 
         evidence.load(tmp_path / "fifo", read_case=case_files.read_case)
 
 
-def test_a_pause_of_a_log_that_grows_is_an_empty_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nothing else is: what arrives is handed on as it comes, and the last piece is its end."""
+def test_a_pause_of_a_growing_log_is_an_empty_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data is passed on as it arrives, and the last piece is the end."""
     monkeypatch.setattr(evidence, "_PAUSE", 0.01)
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb"), os.fdopen(writing, "wb", buffering=0) as writer:
@@ -309,7 +309,7 @@ def test_a_pause_of_a_log_that_grows_is_an_empty_piece(monkeypatch: pytest.Monke
 
 
 def test_a_process_substitution_is_read() -> None:
-    """The shell names the end of a pipe that it holds open; its writer may be slow."""
+    """The shell passes an open pipe, and its writer may be slow."""
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb"), os.fdopen(writing, "wb") as writer:
         writer.write(LOG.encode())
@@ -320,14 +320,14 @@ def test_a_process_substitution_is_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["/dev/zero", "/dev/null"])
-def test_a_device_is_refused(name: str) -> None:
+def test_a_device_is_rejected(name: str) -> None:
     """One has no end, another no text."""
     with pytest.raises(InputError, match=f"{name}: is a device, not a regular file"):
         evidence.load(name, read_case=case_files.read_case)
 
 
-def test_one_of_several_names_that_is_no_log_is_named(tmp_path: Path) -> None:
-    """An empty one by its number, a recorded case as what it is."""
+def test_an_input_that_is_not_a_log_is_named(tmp_path: Path) -> None:
+    """An empty one by its number, a recorded case by its kind."""
     folder = make_case(tmp_path)
 
     with pytest.raises(InputError, match=r"name 2 of 2 is empty \(''\)"):
@@ -337,7 +337,7 @@ def test_one_of_several_names_that_is_no_log_is_named(tmp_path: Path) -> None:
 
 
 def test_a_pasted_text_is_evidence() -> None:
-    """Pasted text needs no file; a lone surrogate of a bad paste becomes visible; nothing is refused as empty."""
+    """It needs no file, a lone surrogate becomes visible, and empty text is accepted."""
     found = evidence.pasted("text \udc9f", vllm="0.19.0")
 
     assert told(found) == [("pasted text", "text \\udc9f")]
@@ -346,8 +346,8 @@ def test_a_pasted_text_is_evidence() -> None:
         evidence.pasted("  \n")
 
 
-def test_logs_of_a_folder_stand_by_name_and_number(tmp_path: Path) -> None:
-    """Rank 10 comes behind rank 2, and a longer name is no later one."""
+def test_logs_of_a_folder_are_sorted_by_name_and_number(tmp_path: Path) -> None:
+    """Rank 10 follows rank 2, and longer names do not follow shorter ones."""
     for name in ("zz.log", "aaa.log", "rank10.log", "rank2.log"):
         (tmp_path / name).write_text("INFO 01-01 00:00:00 [x.py:1] y\n")
 
@@ -356,8 +356,8 @@ def test_logs_of_a_folder_stand_by_name_and_number(tmp_path: Path) -> None:
     assert [one.name for one in found.documents] == ["aaa.log", "rank2.log", "rank10.log", "zz.log"]
 
 
-def test_a_log_without_a_line_is_named_and_left_out(tmp_path: Path) -> None:
-    """As Ray leaves them by the dozen, and a node that never got to its start; all of them empty are no evidence."""
+def test_an_empty_log_is_reported_and_skipped(tmp_path: Path) -> None:
+    """Ray leaves many empty logs; if all are empty, there is no evidence."""
     for name, text in (("node0.log", LOG), ("node1.log", ""), ("dashboard.err", "")):
         (tmp_path / name).write_text(text, encoding="utf-8")
     names = [str(tmp_path / name) for name in ("node0.log", "node1.log")]

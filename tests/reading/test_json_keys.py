@@ -26,7 +26,7 @@ _SIMPLE: dict[str, Any] = {"int": int, "float": float, "bool": bool, "str": str,
 
 
 def _type(draw: random.Random, depth: int = 0) -> tuple[Any, Any]:
-    """A type as the release data holds it, and the same for pydantic."""
+    """A type in the form of the release data, and the same for pydantic."""
     name = draw.choice(
         [*_SIMPLE, *(("optional", "union", "list", "dict", "tuple", "enum", "limited") if depth < 3 else ())]
     )
@@ -85,8 +85,8 @@ _BOUNDARY: tuple[Any, ...] = (
 
 
 @pytest.mark.parametrize("kind", [*_SIMPLE, *_LIMITED], ids=str)
-def test_each_simple_value_is_right_where_pydantic_takes_it(kind: Any) -> None:
-    """Every value with every simple type, at the limits of what is a number too."""
+def test_simple_values_are_valid_where_pydantic_accepts_them(kind: Any) -> None:
+    """Every value with every simple type, including the limits of numbers."""
     if isinstance(kind, str):
         adapter: TypeAdapter[Any] = TypeAdapter(_SIMPLE[kind])
     else:
@@ -99,8 +99,8 @@ def test_each_simple_value_is_right_where_pydantic_takes_it(kind: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "at"), [('{"a": 1, }', 9), ('{"a": 1,\n}', 9), ("[1, ]", 4), ("[1,\t]", 4), ('{"a": [1,], "b": 2}', 9)]
 )
-def test_a_comma_too_many_is_told_alike_by_every_python(text: str, at: int) -> None:
-    """Python 3.13 and later tell of the comma, and older ones of the bracket behind it: an answer says the latter."""
+def test_a_trailing_comma_is_reported_alike_on_every_python(text: str, at: int) -> None:
+    """Python 3.13 reports the comma, older versions the bracket; the message names the bracket."""
     newer = json.JSONDecodeError(
         f"Illegal trailing comma before end of {'array' if text[at] == ']' else 'object'}", text, text[:at].rindex(",")
     )

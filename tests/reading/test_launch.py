@@ -28,7 +28,7 @@ from vllm_runbooks.reading.startup_log.launch import ShownLaunch, at_prompt, beg
         ("vllm serve m", None),
     ],
 )  # fmt: skip
-def test_commands_behind_a_prompt(text: str, command: str | None) -> None:
+def test_commands_after_a_prompt(text: str, command: str | None) -> None:
     """A shell's prompt is left out; a line without one shows no command of a prompt."""
     assert at_prompt(text) == command
 
@@ -101,13 +101,13 @@ def test_arguments_of_commands_and_calls(text: str, arguments: dict[str, object]
         "python train.py --model m", "import vllm.entrypoints.openai.api_server",
     ],
 )  # fmt: skip
-def test_prose_and_other_programs_start_nothing(text: str) -> None:
+def test_prose_and_other_programs_launch_nothing(text: str) -> None:
     """Only a line that begins with a launch is one."""
     assert begun(1, text) is None
 
 
-def test_a_command_goes_on_over_lines() -> None:
-    """By a backslash, or by a line that begins with an option where the backslash was lost."""
+def test_a_command_continues_over_lines() -> None:
+    """After a backslash, or on a line that begins with an option."""
     shown = begun(1, "vllm serve m \\")
     assert shown is not None
 
@@ -118,8 +118,8 @@ def test_a_command_goes_on_over_lines() -> None:
     assert shown.arguments == {"model_tag": "m", "port": 8000, "seed": 1, "enforce_eager": True}
 
 
-def test_a_call_goes_on_until_its_bracket_closes() -> None:
-    """A script's call is no command, but has arguments."""
+def test_a_call_continues_until_its_bracket_closes() -> None:
+    """A call in Python is not a command, but has arguments."""
     shown = begun(1, "llm = LLM(")
     assert shown is not None
 
@@ -132,8 +132,8 @@ def test_a_call_goes_on_until_its_bracket_closes() -> None:
     assert (shown.command, shown.arguments) == (None, {"model": "a/b", "seed": 1})
 
 
-def test_a_container_that_is_not_vllm_is_no_command() -> None:
-    """`docker run` of another image is left out once it is read."""
+def test_a_container_without_vllm_is_not_a_launch() -> None:
+    """`docker run` of another image is dropped after parsing."""
     shown = begun(1, "docker run --rm ubuntu ls")
 
     assert shown is not None
@@ -206,7 +206,7 @@ def test_a_word_without_end_is_split_at_blanks() -> None:
 
 
 def test_a_compose_file_shows_its_options() -> None:
-    """Behind `command: >` they stand one on a line; the next key ends them."""
+    """After `command: >` there is one option per line; the next key ends them."""
     shown = begun(7, "    command: >")
 
     assert shown is not None
@@ -217,7 +217,7 @@ def test_a_compose_file_shows_its_options() -> None:
 
 
 def test_comments_in_a_call_are_left_out() -> None:
-    """What a script explains beside an argument is no argument."""
+    """A comment next to an argument is not an argument."""
     shown = begun(1, "    llm = LLM(")
 
     assert shown is not None

@@ -1,4 +1,4 @@
-"""Every form of prefix is understood, every line is placed where it stands, and of a page only the log is read."""
+"""Every prefix is parsed, every line has its place, and only the log of a page is read."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def lines(text: str, name: str = "a.log") -> list[LogLine]:
     ],
 )
 def test_prefixes(text: str, process: Process, level: str | None, time: str | None, source: str | None) -> None:
-    """Who wrote, at which level, when and from where is taken off the message, in any order and colour."""
+    """Process, level, time and source are removed from the message, in any order and color."""
     (line,) = lines(text)
 
     assert line.text.removeprefix("[W123] ") == "said"
@@ -140,15 +140,15 @@ def test_prefixes(text: str, process: Process, level: str | None, time: str | No
         "2025-10-20 said", "ERRORS 02-23 21:55:00 a", "Warning: said", "| GPU  Name | Memory |",
     ],
 )  # fmt: skip
-def test_what_only_resembles_a_prefix_is_message(text: str) -> None:
+def test_text_that_resembles_a_prefix_is_message(text: str) -> None:
     """A message keeps its own words."""
     (line,) = lines(text)
 
     assert (line.text, line.process, line.level) == (text, NOBODY, None)
 
 
-def test_a_header_inside_a_message_is_not_taken_off() -> None:
-    """Behind a logger's header the message begins, whatever it says."""
+def test_a_header_inside_a_message_stays() -> None:
+    """After the logger's header everything is message."""
     stamp = "2025-10-20 12:37:08"
     headers = (
         "INFO 02-23 21:55:00 [a.py:1] ",
@@ -169,7 +169,7 @@ def test_a_header_inside_a_message_is_not_taken_off() -> None:
 
 
 def test_indentation_of_the_message_stays() -> None:
-    """A traceback's code keeps the blanks that tell it is code; blanks at the end are dropped."""
+    """Code in a traceback keeps its leading blanks; trailing blanks are dropped."""
     assert [line.text for line in lines("INFO 02-23 21:55:00 [a.py:1]     raise x  \n  File\n")] == [
         "    raise x",
         "  File",
@@ -195,7 +195,7 @@ def test_lines_and_columns_count_from_one_with_colours() -> None:
 
 
 def test_progress_bars_are_split_at_carriage_returns() -> None:
-    """Each state of a bar is a line at the same number, at its column; a line end of Windows is none."""
+    """Each state of a bar is a line with the same number and its own column."""
     found = lines("Loading: 0%| | 0/2\rLoading: 50%| | 1/2\rLoading: 100%| | 2/2\r\nnext\r\n")
 
     assert [(line.number, line.raw_column, line.text[:12]) for line in found] == [
@@ -217,8 +217,8 @@ def test_glued_lines_are_cut_where_a_header_begins() -> None:
     assert [text[line.column() - 1 :].startswith(line.text) for line in found] == [True] * 4
 
 
-def test_prefixes_in_a_row_are_not_cut() -> None:
-    """Two prefixes of one line are no two lines."""
+def test_several_prefixes_do_not_split_a_line() -> None:
+    """Two prefixes on a line are still one line."""
     assert [line.text for line in lines("vllm-1  | (Worker pid=1) INFO 02-23 21:55:02 [c.py:2] said")] == ["said"]
 
 
@@ -242,8 +242,8 @@ def test_very_long_lines_are_read_in_pieces() -> None:
         ("\x1b\x1b[0mx", "x"),
     ],
 )
-def test_escapes_and_control_characters_are_taken_out(text: str, expected: str) -> None:
-    """What a terminal would act on is not text."""
+def test_escapes_and_control_characters_are_removed(text: str, expected: str) -> None:
+    """Terminal control sequences are not text."""
     assert clean(text) == expected
 
 
@@ -281,8 +281,8 @@ Later it printed:
 """
 
 
-def test_of_a_page_only_the_log_is_read() -> None:
-    """Prose, tables, quotations and recommended commands are no log; lines are numbered as in the page."""
+def test_only_the_log_of_a_page_is_read() -> None:
+    """Prose, tables, quotations and commands are skipped; line numbers are the page's."""
     found = lines(PAGE, "page.md")
 
     assert [(line.number, line.region, line.text.strip()) for line in found] == [
@@ -298,7 +298,7 @@ def test_of_a_page_only_the_log_is_read() -> None:
     ]
 
 
-def test_a_log_glued_behind_prose_is_log() -> None:
+def test_a_log_joined_to_prose_is_read() -> None:
     """Four headers on a line are a log that lost its line ends, in a page as well."""
     glued = "We ran it: " + "".join(f"INFO 02-23 21:55:0{n} a.py:{n}] line {n}" for n in range(5))
 
@@ -314,8 +314,8 @@ def test_a_log_glued_behind_prose_is_log() -> None:
         ("a.log", "| NVIDIA-SMI 535.1 |\n|-----+------|\n| 0 A100 | 1MiB |\n" * 5, False),
     ],
 )  # fmt: skip
-def test_pages_are_told_from_logs(name: str, text: str, expected: bool) -> None:  # noqa: FBT001 - a table's column
-    """By the name's ending or by the marks of a page; the tables of nvidia-smi are none."""
+def test_pages_and_logs_are_distinguished(name: str, text: str, expected: bool) -> None:  # noqa: FBT001 - a table's column
+    """By the file suffix or the page's markup; tables of nvidia-smi are log."""
     assert is_page(name, text) is expected
 
 
@@ -326,16 +326,16 @@ def test_a_page_may_end_inside_its_log() -> None:
     assert [line.text for line in lines("INFO 02-23 21:55:00 [a.py:1] one\n\n\n\n\n\nfar", "page.md")] == ["one"]
 
 
-def test_the_recorded_prefixes_leave_nothing_behind() -> None:
-    """Logs as containers carry them read as the program wrote them."""
+def test_recorded_prefixes_are_removed() -> None:
+    """Logs from containers read like the program's own output."""
     for name in ("compose-prefix-colours", "container-runtime-prefix"):
         found = lines((LOGS / f"{name}.log").read_text(encoding="utf-8"))
         assert not [line.text for line in found if re.match(r"vllm-1|2026-|\(APIServer|INFO \d", line.text)]
         assert any(line.process.name == "APIServer" and line.source for line in found)
 
 
-def test_quotes_are_short_and_show_what_matched() -> None:
-    """At most 400 characters: from the line's beginning, or from the match where that stands too far behind."""
+def test_excerpts_are_short_and_show_the_match() -> None:
+    """At most 400 characters, from the line's beginning, or from a match further on."""
     (line,) = lines("INFO 02-23 21:55:00 [a.py:1]   " + "x" * 1000 + " needle " + "y" * 1000)
     start = line.text.index("needle")
 
@@ -347,8 +347,8 @@ def test_quotes_are_short_and_show_what_matched() -> None:
     assert far.column == line.raw.index("needle") + 1
 
 
-def test_quotes_hide_secrets_that_begin_before_them() -> None:
-    """A quotation that begins behind the name of a secret does not show its value."""
+def test_excerpts_hide_secrets_that_begin_before_them() -> None:
+    """An excerpt that begins after a secret's name does not show its value."""
     (line,) = lines("x" * 500 + " --api-key Zk3PqW9xLm2RtY7u needle")
     start = line.text.index("Zk3P")
 
@@ -359,7 +359,7 @@ HEADER = "INFO 02-23 21:55:00 [a.py:1] "
 
 
 def wrapped(width: int, rows: int, going_on: int) -> str:
-    """Rows as full as a terminal's, some of which go on in the next one; a shorter row ends the text."""
+    """Rows of a terminal's width, some continued in the next one; a shorter row ends the text."""
     text = ""
     for number in range(rows):
         text += f"{number:<9}".ljust(width, "x") + "\n" + ("the rest\n" if number < going_on else "+----\n")
@@ -373,8 +373,8 @@ def wrapped(width: int, rows: int, going_on: int) -> str:
         (80, 3, 3, False), (80, 5, 4, True), (80, 6, 4, False), (80, 8, 6, True), (80, 8, 5, False),
     ],
 )  # fmt: skip
-def test_a_text_is_known_to_be_wrapped(width: int, rows: int, going_on: int, *, is_joined: bool) -> None:
-    """By four different rows at least, from 40 to 500 columns wide, three of four of which go on in the next one."""
+def test_a_wrapped_text_is_detected(width: int, rows: int, going_on: int, *, is_joined: bool) -> None:
+    """At least four different rows of 40 to 500 columns, three of four of them continued."""
     found = lines(wrapped(width, rows, going_on))
 
     assert any(line.width for line in found) is is_joined
@@ -397,8 +397,8 @@ def test_a_text_is_known_to_be_wrapped(width: int, rows: int, going_on: int, *, 
         "* a",
     ],
 )
-def test_a_row_that_begins_something_is_no_rest(row: str) -> None:
-    """Neither a header, nor a frame, nor what is drawn."""
+def test_a_row_that_begins_a_new_line_is_not_a_continuation(row: str) -> None:
+    """Headers, frames and drawings begin a line."""
     full = ["x" * 79 + str(number) for number in range(5)]
     text = "\n".join(part for number, one in enumerate(full) for part in (one, "the rest" if number else row))
 
@@ -406,8 +406,8 @@ def test_a_row_that_begins_something_is_no_rest(row: str) -> None:
     assert len(lines(text)) == 6
 
 
-def test_a_row_may_begin_with_what_stands_behind_a_name() -> None:
-    """`=value` is the rest of a name, and nothing drawn."""
+def test_a_row_may_begin_with_the_rest_of_a_name() -> None:
+    """`=value` is the rest of a name, not a drawing."""
     full = ["x" * 79 + str(number) for number in range(5)]
 
     assert [line.text for line in lines("\n".join(part for one in full for part in (one, "=value")))] == [
@@ -415,8 +415,8 @@ def test_a_row_may_begin_with_what_stands_behind_a_name() -> None:
     ]
 
 
-def test_equal_rows_are_no_wrapped_text() -> None:
-    """Different ones are counted; the last row of all goes on in nothing."""
+def test_equal_rows_are_not_wrapped_text() -> None:
+    """Only different rows count; the last row is not continued."""
     for full in (["x" * 80] * 6, [f"{number:<80}".replace(" ", "x") for number in range(3)]):
         text = "\n".join(part for one in full for part in (one, "the rest")) + "\n" + "y" * 80
 
@@ -452,18 +452,18 @@ def test_marks_of_a_page_are_counted(marks: list[str], expected: bool) -> None: 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        # Behind the last blank near the limit, else at the limit.
+        # After the last blank near the limit, else at the limit.
         ("x" * (MAX_LINE - 10) + " " + "y" * 30, [(1, MAX_LINE - 10), (MAX_LINE - 8, 30)]),
         ("x" * (MAX_LINE - 1024) + " " + "y" * 1100, [(1, MAX_LINE - 1024), (MAX_LINE - 1022, 1100)]),
         ("x" * (MAX_LINE - 1025) + " " + "y" * 1100, [(1, MAX_LINE), (MAX_LINE + 1, 76)]),
         ("x" * MAX_LINE, [(1, MAX_LINE)]),
-        # In front of the last header of the second half.
+        # Before the last header of the second half.
         (f"{'x' * (MAX_LINE - 5000)}{HEADER}{'y' * 6000}", [(1, MAX_LINE - 5000), (MAX_LINE - 4999, 6000)]),
         (f"{'x' * 5000}\r{'y' * (MAX_LINE + 5)}", [(1, 5000), (5002, MAX_LINE), (5002 + MAX_LINE, 5)]),
     ],
 )  # fmt: skip
 def test_where_a_long_line_is_cut(text: str, expected: list[tuple[int, int]]) -> None:
-    """In pieces of one number, each with the column where it stands and all of its characters."""
+    """All pieces have one line number, and each its column and all characters."""
     found = lines(f"{text}\nend")
 
     assert [(line.raw_column, len(line.text)) for line in found] == [*expected, (1, 3)]
@@ -471,7 +471,7 @@ def test_where_a_long_line_is_cut(text: str, expected: list[tuple[int, int]]) ->
 
 
 def test_lines_are_read_in_blocks() -> None:
-    """Of 128 at the most; a pause hands over what has come, and a line that has no end yet waits for it."""
+    """At most 128 lines; a pause passes on complete lines, and an open line waits."""
     text = "".join(f"{number}\n" for number in range(300))
     assert [len(block) for block in read_lines("a.log", [text])] == [128, 128, 44]
     assert [len(block) for block in read_lines("a.log", [text[:512]])] == [128, 27, 1]
@@ -481,16 +481,16 @@ def test_lines_are_read_in_blocks() -> None:
     assert [[line.text for line in block] for block in arriving] == [["a"], [], ["bc"], [], [], ["d"]]
 
 
-def test_a_state_that_is_written_over_itself_is_one_line() -> None:
-    """The columns of what follows count it all the same."""
+def test_an_overwritten_state_is_one_line() -> None:
+    """Later columns still count its characters."""
     found = lines("a\ra\rb\ra\n")
 
     assert [(line.raw_column, line.text) for line in found] == [(1, "a"), (5, "b"), (7, "a")]
 
 
 @pytest.mark.parametrize("key", ["log", "message", "msg", "MESSAGE", "textPayload", "line"])
-def test_a_record_s_text_is_read(key: str) -> None:
-    """Of the keys in which log stores keep it the first; a record without one is a line as it is."""
+def test_the_text_of_a_log_record_is_read(key: str) -> None:
+    """The first key that log stores use for text; other records are plain lines."""
     record = json.dumps({"stream": "stdout", key: f"{HEADER}one\nWARNING 02-23 21:55:00 [a.py:1] two\n"})
     found = lines(f"before\n  {record[:-1]}}}\n{record}\n")
 
@@ -507,8 +507,8 @@ def test_a_prefix_may_be_indented(blanks: int, level: str | None) -> None:
 
 
 @pytest.mark.parametrize(("offset", "shown"), [(0, 0), (31, 0), (400, 0), (401, 400), (1000, 999)])
-def test_a_quotation_begins_where_what_matched_is_shown(offset: int, shown: int) -> None:
-    """At the line's beginning as long as it ends within 400 characters of it, else at the match."""
+def test_an_excerpt_begins_where_the_match_is_visible(offset: int, shown: int) -> None:
+    """At the line's beginning if the match ends within 400 characters, else at the match."""
     (line,) = lines(HEADER + "".join(f"{number:04}" for number in range(500)))
     start = max(offset - 1, 0)
     found = quote(0, line, start, offset)
@@ -556,7 +556,7 @@ MATCHED = [
 
 @in_one_test("unit", UNITS)
 def test_every_expression_is_linear(unit: str) -> None:
-    """No repetition makes one of the module's own expressions cost more than twice for twice the text."""
+    """Doubling any repetition at most doubles the time of each of the module's expressions."""
     text = unit * (20_000 // len(unit))
     for pattern in MATCHED:
         assert growth(pattern.match, text) <= LIMIT, pattern.pattern
@@ -568,7 +568,7 @@ def test_every_expression_is_linear(unit: str) -> None:
 @in_one_test("name", ["a.log", "a.md"])
 @in_one_test("unit", [*UNITS, "\r", "\n", "INFO 02-23 21:55:00 [a.py:1] x\n", "\x1b[31m\x1b[1m"])
 def test_reading_lines_is_linear(unit: str, name: str) -> None:
-    """Whatever a text repeats, on one line or many."""
+    """For any repeated text, on one line or many."""
     assert growth(lambda text: sum(line.column(9) for line in lines(text, name)), unit * (6000 // len(unit))) <= LIMIT
 
 
@@ -578,7 +578,7 @@ CASES = sorted(path.parent.name for path in folders.cases_dir().glob("tiny-cpu-*
 @in_one_test("width", [80, 100, 133])
 @in_one_test("case", CASES)
 def test_rows_of_a_terminal_are_joined(case: str, width: int) -> None:
-    """Nearly all lines are read as they were; each is found at the row and column where it stands."""
+    """Nearly all lines are read as before wrapping, each at its row and column."""
     text = (folders.cases_dir() / case / "startup.log").read_text("utf-8")
     rows = [line[at : at + width] for line in text.splitlines() for at in range(0, len(line) or 1, width)]
     wrapped = lines("\n".join(rows))
@@ -600,8 +600,8 @@ def test_lines_that_only_look_wrapped_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("indent", [" ", "   ", "      ", "\t"])
-def test_a_log_that_is_indented_as_a_whole_is_read_without_it(indent: str) -> None:
-    """As one is in a list, or behind a careless paste; its own indentation stays."""
+def test_the_common_indentation_of_a_log_is_removed(indent: str) -> None:
+    """As in a list or a careless paste; the log's own indentation stays."""
     text = (
         'Traceback (most recent call last):\n  File "/opt/vllm/config.py", line 3, in get_config\n'
         "    raise KeyError(key)\nKeyError: 'mllama'\n"
@@ -615,8 +615,8 @@ def test_a_log_that_is_indented_as_a_whole_is_read_without_it(indent: str) -> No
 AT = "2026-11-20T08:00:00.123456789Z"
 
 
-def test_a_line_that_kubernetes_has_cut_is_whole_again() -> None:
-    """Parts are joined by stream; one whose end never comes is read as far as it goes."""
+def test_lines_split_by_kubernetes_are_joined() -> None:
+    """Parts are joined by stream; a line without its end is read as far as possible."""
     text = (
         f"{AT} stderr P ValueError: To serve \n{AT} stdout F INFO 11-20 08:00:00 [a.py:1] between\n"
         f"{AT} stderr P at least \n{AT} stderr F one request\n{AT} stderr P cut off"
@@ -645,8 +645,8 @@ def test_a_journal_s_bytes_are_text() -> None:
         "Mon 2026-11-20 08:00:00 UTC gpu01 vllm[12]: ", "vllm-1  | ", "vllm_1 | ", "web  |", "a.b-c     | ",
     ],
 )  # fmt: skip
-def test_what_carries_a_line_is_taken_off(carrier: str) -> None:
-    """A container runtime's, a scheduler's, a journal's words in front of every line, and the column behind them."""
+def test_prefixes_of_log_carriers_are_removed(carrier: str) -> None:
+    """Prefixes of container runtimes, schedulers and journals, and the column after them."""
     for said in (f"{HEADER}one", "(Worker pid=5) one"):
         (line,) = lines(f"{carrier}{said}")
 
@@ -655,8 +655,8 @@ def test_what_carries_a_line_is_taken_off(carrier: str) -> None:
 
 
 @pytest.mark.parametrize("carrier", ["7: ", "12345:  ", "vllm-1  | 7: "])
-def test_a_task_s_number_is_taken_off(carrier: str) -> None:
-    """As a scheduler writes it in front of every line."""
+def test_a_task_number_is_removed(carrier: str) -> None:
+    """Schedulers print it before every line."""
     assert [(line.text, line.column()) for line in lines(f"{carrier}{HEADER}one")] == [("one", len(carrier) + 30)]
 
 
@@ -669,14 +669,14 @@ def test_a_task_s_number_is_taken_off(carrier: str) -> None:
         "[rank123456]: x", "(a b pid=1) x", "(1a pid=1) x", "[abc m",
     ],
 )  # fmt: skip
-def test_what_only_resembles_a_carrier_stays(text: str) -> None:
+def test_text_that_resembles_a_carrier_stays(text: str) -> None:
     """It is part of the message."""
     assert [(line.text, line.process, line.level) for line in lines(text)] == [(text, NOBODY, None)]
 
 
 @pytest.mark.parametrize("rows", range(6))
-def test_a_page_s_log_may_hold_three_lines_without_its_marks(rows: int) -> None:
-    """Behind more of them another stretch begins; of these the first alone can be the rest of a message."""
+def test_a_log_in_a_page_may_have_three_unmarked_lines(rows: int) -> None:
+    """More of them end the section; the first may be the rest of a message."""
     between = [f"words {number}" for number in range(rows)]
     found = lines("\n".join([f"{HEADER}one", *between, f"{HEADER}two"]), "a.md")
     kept = between if rows <= 3 else between[:1]
@@ -687,16 +687,16 @@ def test_a_page_s_log_may_hold_three_lines_without_its_marks(rows: int) -> None:
 
 
 @pytest.mark.parametrize("behind", ["", "   ", "# Title", "```", "| a | b |\n|---|---|", "<details>"])
-def test_what_ends_a_stretch_of_log_is_none_of_it(behind: str) -> None:
-    """A blank line, a heading, a fence, a block; a row of a table is taken for the message's rest."""
+def test_the_end_of_a_log_section_is_not_part_of_it(behind: str) -> None:
+    """A blank line, heading, fence or block; a table row counts as the message's rest."""
     found = lines("\n".join([f"{HEADER}one", behind, "a", "b", "c", "d"]), "a.md")
 
     assert [line.text for line in found] == ["one", *(["| a | b |"] if behind[:1] == "|" else [])]
 
 
 @pytest.mark.parametrize(("headers", "found"), [(1, 0), (3, 0), (4, 4), (6, 6)])
-def test_four_headers_behind_prose_are_a_log(headers: int, found: int) -> None:
-    """Fewer are a quotation; in front of prose one is enough."""
+def test_four_headers_after_prose_are_a_log(headers: int, found: int) -> None:
+    """Fewer are a quotation; before prose one is enough."""
     glued = "".join(f"INFO 02-23 21:55:0{n} a.py:{n}] line {n}" for n in range(headers))
 
     assert [line.text for line in lines(f"We ran it: {glued}", "a.md")] == [f"line {n}" for n in range(found)]
@@ -715,13 +715,13 @@ def test_four_headers_behind_prose_are_a_log(headers: int, found: int) -> None:
         ("vllm serve m", False), (f"| {HEADER}x |", False), ("| ValueError: x |", False), ("``` ValueError: x", False),
     ],
 )  # fmt: skip
-def test_which_line_of_a_page_can_only_come_from_a_log(text: str, *, is_log: bool) -> None:
-    """One with a header, a process, a traceback, a bar, or a prompt; a row of a table is none."""
+def test_lines_of_a_page_that_must_be_log(text: str, *, is_log: bool) -> None:
+    """A header, process, traceback, progress bar or prompt; a table row is not log."""
     assert [line.number for line in lines(text, "a.md")] == [1] * is_log
 
 
-def test_a_record_that_is_no_log_s_is_a_line_as_it_is() -> None:
-    """One that is cut, nested beyond all bounds, of numbers or of nothing; an empty text is an empty line."""
+def test_an_unrelated_json_record_is_a_plain_line() -> None:
+    """So is one that is cut, too deeply nested, or without text."""
     deep = '{"log":' + "[" * 60_000
     for record in (deep, '{"log": 1}', '{"log": null}', '{"log": {"a": "x"}}', '{"log": "x"', '{"a b": 1, "log": "x"}'):
         assert [line.text for line in lines(record)] == [record]
@@ -730,15 +730,15 @@ def test_a_record_that_is_no_log_s_is_a_line_as_it_is() -> None:
     assert [line.text for line in lines(' {"message": "x"}')] == [' {"message": "x"}']
 
 
-def test_a_line_that_kubernetes_has_cut_ends_at_the_limit() -> None:
-    """Where its parts are longer than a line may be, what has come is a line."""
+def test_a_line_split_by_kubernetes_ends_at_the_limit() -> None:
+    """Parts above the line limit become a line."""
     text = f"{AT} stderr P {'x' * 40_000}\n{AT} stderr P {'y' * 40_000}\n{AT} stderr P z\n{AT} stderr F w"
 
     assert [(line.number, line.text) for line in lines(text)] == [(1, "x" * 40_000 + "y" * 40_000), (3, "zw")]
 
 
-def test_parts_of_either_stream_are_joined_apart() -> None:
-    """Each is placed where its first part stands; lines of another kind come in between."""
+def test_parts_of_two_streams_are_joined_separately() -> None:
+    """Each line has the place of its first part; other lines may come in between."""
     text = f"{AT} stdout P a\n{AT} stderr P b\nplain\n{AT} stdout F c\n{AT} stderr F d"
 
     assert [(line.number, line.text) for line in lines(text)] == [(3, "plain"), (1, "ac"), (2, "bd")]
@@ -747,7 +747,8 @@ def test_parts_of_either_stream_are_joined_apart() -> None:
 @pytest.mark.parametrize(
     ("pieces", "expected"),
     [
-        # What has no end yet is read once it is longer than two lines may be: behind a state of a bar, or at the limit.
+        # An open line is read once it exceeds two line limits: after a bar's state, or at the
+        # limit.
         (["x" * 131_072], [(1, 65_536), (65_537, 65_536)]),
         (["x" * 131_073], [(1, 65_536), (65_537, 65_536), (131_073, 1)]),
         (["a" * 10 + "\r" + "b" * 131_072], [(1, 10), (12, 65_536), (65_548, 65_536)]),
@@ -800,8 +801,8 @@ def test_an_exception_s_own_line(text: str, groups: tuple[str, str | None]) -> N
 
 
 @pytest.mark.parametrize("text", ["valueError: x", "Value: x", "ValueError x", " ValueError: x", "error.again: x", ""])
-def test_what_is_no_exception_s_own_line(text: str) -> None:
-    """By its name, or by what stands behind it."""
+def test_lines_that_are_not_an_exception(text: str) -> None:
+    """The name, or the text after it, decides."""
     assert log_lines.is_exception(text) is None
 
 

@@ -72,8 +72,8 @@ def test_a_notebook_s_traceback_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", FORMS, ids=["IPython 8", "links", "IPython 7", "frames behind the error"])
-def test_the_place_of_the_fault_is_known(text: str) -> None:
-    """Out of memory while the weights are loaded, not anywhere."""
+def test_the_phase_of_the_error_is_found(text: str) -> None:
+    """Out of memory while the weights load, not in another phase."""
     answer = diagnosing.diagnose(sources.paste(text))
 
     assert answer.root_cause is not None
@@ -81,7 +81,7 @@ def test_the_place_of_the_fault_is_known(text: str) -> None:
 
 
 def test_an_exception_before_an_ordinary_traceback_keeps_its_own_frames() -> None:
-    """The frames behind it belong to the next exception."""
+    """The frames after it belong to the next exception."""
     text = (
         "ValueError: first\nTraceback (most recent call last):\n"
         '  File "/opt/vllm/worker.py", line 3, in load_model\nRuntimeError: second\n'
@@ -92,8 +92,8 @@ def test_an_exception_before_an_ordinary_traceback_keeps_its_own_frames() -> Non
     assert second.chain[0].frames[-1].function == "load_model"
 
 
-def test_a_text_that_ends_in_the_code_of_a_raise_holds_its_words() -> None:
-    """A paste cut off before the exception's own line still says what was raised, and where that stands."""
+def test_a_truncated_traceback_keeps_the_raised_message() -> None:
+    """A paste cut before the exception's own line still has its message and place."""
     text = (
         "Traceback (most recent call last):\n"
         '  File "/opt/vllm/lora/utils.py", line 112, in parse_fine_tuned_lora_name\n'
@@ -108,7 +108,7 @@ def test_a_text_that_ends_in_the_code_of_a_raise_holds_its_words() -> None:
 
 
 def test_code_inside_a_whole_traceback_raises_nothing() -> None:
-    """Only what nothing follows is taken for the exception."""
+    """Only code at the end of the text counts as the exception."""
     text = (
         'Traceback (most recent call last):\n  File "/opt/a.py", line 1, in f\n'
         '    raise ValueError("quoted words")\nValueError: real words\n'

@@ -1,6 +1,6 @@
-"""What bash would run of a script, what is not meant that way, and how it is mended."""
+"""How bash would run a script, what is probably not intended, and how to fix it."""
 
-# ruff: noqa: RUF001 - signs that no keyboard has are what is tested
+# ruff: noqa: RUF001 - characters that no keyboard has are tested
 from __future__ import annotations
 
 import itertools
@@ -27,12 +27,12 @@ def read(text: str, **known: str) -> shell.Script:
 
 
 def commands(text: str, **known: str) -> list[list[str | None]]:
-    """The words of all commands that bash comes to."""
+    """The words of all commands that bash reaches."""
     return [[word.value for word in i.words] for i in read(text, **known).invocations if i.is_reached]
 
 
 def mended(text: str) -> str:
-    """The script with all fixes applied, until none is left: what an edit uncovers is fixed in the next round."""
+    """Apply all fixes until none is left; an edit may uncover another issue."""
     for _ in range(6):
         edits = [edit for trouble in read(text).troubles for edit in trouble.edits]
         if not edits:
@@ -42,7 +42,7 @@ def mended(text: str) -> str:
 
 
 def kinds(text: str) -> list[str]:
-    """The kinds of all troubles."""
+    """The kinds of all issues."""
     return [trouble.kind for trouble in read(text).troubles]
 
 
@@ -153,18 +153,18 @@ WORDS: dict[str, list[list[str | None]]] = {
 
 
 @in_one_test("text", WORDS)
-def test_words_are_those_that_bash_delivers(text: str) -> None:
-    """One word for each argument, after every expansion; None where it cannot be known."""
+def test_words_match_bash(text: str) -> None:
+    """One word per argument after all expansions; None if unknown."""
     assert WORDS[text] == commands(text)
 
 
 def said(text: str) -> str:
-    """The arguments of each `v` that bash comes to, in brackets; `[?]` where one cannot be known."""
+    """The arguments of each `v` that bash reaches, in brackets; `[?]` if one is unknown."""
     runs = (run for run in read(text, HOME="/home/user").invocations if run.is_reached and run.words[0].value == "v")
     return " ".join("".join(f"[{'?' if w.value is None else w.value}]" for w in run.words[1:]) for run in runs)
 
 
-# By topic: what a script makes of the arguments of `v`, written down from bash 5.2.
+# By topic: what a script passes to `v`, recorded from bash 5.2.
 SAID: dict[str, str] = {
     # Tests
     r"""for o in -eq -ne -lt -le -gt -ge; do for n in 1 2 3 -2; do [ $n $o 2 ] && v $o $n; done; done""": (
@@ -927,15 +927,15 @@ X="${L[@]}"; Y="${L[@]:-d}"; v "$X" "$Y" """: "[ax:cx] [ab:cb][Ab:Cb] [ab cb][ab
 
 
 @in_one_test("text", SAID)
-def test_arguments_are_those_of_bash(text: str) -> None:
-    """Tests, control, input, variables, arithmetic, braces, patterns and syntax, down to rare forms of them."""
+def test_arguments_match_recorded_bash(text: str) -> None:
+    """Tests, control flow, input, variables, arithmetic, braces, patterns and syntax."""
     assert SAID[text] == said(text)
 
 
 @pytest.mark.benchmark
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-def test_bash_still_says_so(tmp_path: Path) -> None:
-    """What is written down is what bash does."""
+def test_bash_still_prints_the_recorded_output(tmp_path: Path) -> None:
+    """The installed bash agrees with the recorded output."""
     (tmp_path / "empty").mkdir()
     prints = "if [ $# -gt 0 ]; then builtin printf '[%s]' \"$@\"; fi; builtin printf '\\0';"
     (tmp_path / "v").write_text(f"v() {{ {{ {prints} }} >&9; }}\n", "utf-8")
@@ -955,8 +955,8 @@ def test_bash_still_says_so(tmp_path: Path) -> None:
         assert (text, expected) == (text, told)
 
 
-def test_a_word_says_why_it_cannot_be_known_and_what_is_expanded_in_it() -> None:
-    """And keeps how it is written."""
+def test_an_unknown_word_has_its_reason_and_its_expansions() -> None:
+    """It keeps its source text."""
     words = read('v $(date) $UNSET "$(x)" ~/m a* {b,c}').invocations[-1].words
 
     assert [(word.why, sorted(word.expands)) for word in words] == [
@@ -972,16 +972,16 @@ def test_a_word_says_why_it_cannot_be_known_and_what_is_expanded_in_it() -> None
     assert [word.raw for word in words][-3:] == ["a*", "{b,c}", "{b,c}"]
 
 
-def test_what_an_unknown_name_points_at_is_unknown_for_its_reason() -> None:
-    """As the name itself is."""
+def test_a_reference_through_an_unknown_name_is_unknown_for_the_same_reason() -> None:
+    """The word has the name's reason."""
     words = read('X=$(date); read Y; v "${!X}" "${!Y}" "${!U}"').invocations[-1].words
 
     assert [word.why for word in words[1:]] == ["command substitution", "input", "unset variable U"]
 
 
 @pytest.mark.parametrize(("size", "branches"), [(200, "[y]"), (201, "maybe[y] maybe[n]")])
-def test_an_expression_of_more_than_200_signs_is_not_matched(size: int, branches: str) -> None:
-    """It may take long, so either branch may be taken."""
+def test_an_expression_of_more_than_200_characters_is_not_matched(size: int, branches: str) -> None:
+    """Matching may take long, so either branch may run."""
     assert told(f"R='b|{'a' * (size - 2)}'; if [[ b =~ $R ]]; then v y; else v n; fi") == branches
 
 
@@ -1003,7 +1003,7 @@ def test_every_character_of_a_value_has_its_place() -> None:
 
 
 def test_every_word_has_its_places() -> None:
-    """Each character of a known value stands where it says: changed in case, undone from `$'…'` or counted at most."""
+    """Each character of a known value has its place, also after case changes and `$'…'` escapes."""
     for text in (*WORDS, *SAID, *UNCERTAIN):
         for word in (word for run in read(text).invocations for word in run.words):
             if word.value is None or word.at is None:
@@ -1015,7 +1015,7 @@ def test_every_word_has_its_places() -> None:
 
 
 def test_every_command_has_its_places() -> None:
-    """Its words stand in it in order, as they are written."""
+    """Its words lie inside it, in order and as written."""
     nests = ("eval", "bash", "`", "trap", "<<", "$(", "f()")
     for text in (each for each in (*WORDS, *SAID) if not any(sign in each for sign in nests)):
         for run in read(text).invocations:
@@ -1040,8 +1040,8 @@ def test_the_environment_is_what_the_script_exports() -> None:
     ]
 
 
-def test_what_is_exported_in_some_cases_only_cannot_be_known() -> None:
-    """Neither that it is exported nor that it is not."""
+def test_a_conditional_export_is_unknown() -> None:
+    """Neither exported nor unexported."""
     script = read("B=1; if grep x y; then export A=1 B; fi; v $B\nexport B; v\n")
 
     assert [dict(i.environment) for i in script.invocations[1:]] == [{"A": None, "B": None}, {"A": None, "B": "1"}]
@@ -1049,7 +1049,7 @@ def test_what_is_exported_in_some_cases_only_cannot_be_known() -> None:
 
 
 def test_assignments_before_a_command_see_each_other() -> None:
-    """A substitution in one sees those before it in its first command only, and no redirection does, as in bash."""
+    """As in bash, a substitution sees earlier ones in its first command only."""
     script = read('A=o; A=n B=$A C=$(echo $A; echo $A) D=$(cat <<< "$A") v $A\n')
 
     assert dict(script.invocations[-1].environment) == {"A": "n", "B": "n", "C": "n\no", "D": "o"}
@@ -1085,18 +1085,18 @@ CIRCUMSTANCES: dict[str, list[tuple[str, bool, bool]]] = {
 
 
 @pytest.mark.parametrize("text", CIRCUMSTANCES)
-def test_both_sides_of_what_cannot_be_decided_are_read(text: str) -> None:
-    """What bash comes to with nothing set is told from what it might come to otherwise."""
+def test_both_branches_of_an_undecided_condition_are_read(text: str) -> None:
+    """The path with nothing set is distinguished from other possible paths."""
     read_ = [(i.words[0].value, i.is_conditional, i.is_reached) for i in read(text).invocations]
 
     assert CIRCUMSTANCES[text] == read_
 
 
 def told(text: str) -> str:
-    """What of each `v` is known, and whether bash comes to it: surely, maybe, or only if something else were so.
+    """Known arguments of each `v`, and whether bash reaches it.
 
-    Before the arguments stands `maybe` where the script does not say whether, `else` where it does not come there with
-    nothing set from outside, `lost` where it then has ended before.
+    `maybe` before the arguments: undecided; `else`: not reached if nothing is set from outside;
+    `lost`: the script then ends before it.
     """
     marks = {(False, True): "", (True, True): "maybe", (True, False): "else", (False, False): "lost"}
     return " ".join(
@@ -1107,7 +1107,7 @@ def told(text: str) -> str:
     )
 
 
-# `$U` and `$W` nothing sets; of `x` nothing is known but that it succeeds; what `grep` answers is not known.
+# `$U` and `$W` are unset; `x` succeeds and is otherwise unknown; `grep`'s output is unknown.
 UNCERTAIN: dict[str, str] = {
     r"""if grep q z; then X=1; Y=s; else X=2; Y=s; fi; v $X $Y "$X$Y" ${X:-d} ${#X} ${Y:+t}""": ("[?][s][?][?][?][t]"),
     r"""if grep q z; then X=1; elif grep r z; then X=2; else X=3; fi; v $X; if grep q z; then X=ab; else X=ac
@@ -1267,13 +1267,13 @@ eval "L=($(x) b)"; v ${L[1]} ${#L[@]}""": "[?] [?] [?][?] [?][?]",
 
 
 @in_one_test("text", UNCERTAIN)
-def test_what_the_script_does_not_say_is_not_known(text: str) -> None:
-    """Nor what rests on it; what is the same in any case is known all the same."""
+def test_values_outside_the_script_are_unknown(text: str) -> None:
+    """So are values derived from them; everything else stays known."""
     assert UNCERTAIN[text] == told(text)
 
 
-def test_what_differs_after_a_condition_cannot_be_known() -> None:
-    """What both sides have in common stays known."""
+def test_a_value_that_differs_after_a_condition_is_unknown() -> None:
+    """Values common to both branches stay known."""
     text = 'A=(--x 1); P=1; S=\'--a\'; if grep q z; then A+=(--y); P=2; S="$S --b"; fi; v "${A[@]}" $P $S'
 
     assert commands(text)[-1] == ["v", "--x", "1", None, None, "--a", None]
@@ -1285,8 +1285,8 @@ def test_a_sourced_file_may_set_anything() -> None:
     assert commands("P=1; source venv/bin/activate; v $P") == [["v", "1"]]
 
 
-def test_loops_and_background_are_told() -> None:
-    """Each round is an invocation; what is waited for is told from what nobody watches."""
+def test_loops_and_background_jobs_are_distinguished() -> None:
+    """Each iteration is an invocation; awaited and unattended jobs differ."""
     script = read("for p in 1 2; do v $p & done\nwait\nw &\n")
 
     assert [(i.round, i.is_background, i.is_waited) for i in script.invocations] == [
@@ -1308,7 +1308,7 @@ def test_here_documents_are_handed_on() -> None:
     assert [document.text, document.at[0]] == ["v --x\n", 11]
 
 
-# Troubles: the script, what is found (kind, line, column), and the script that is meant.
+# Issues: the script, what is found (kind, line, column), and the intended script.
 TROUBLES: dict[str, tuple[str, list[tuple[str, int, int]], str]] = {
     "comment after a continuation": (
         "v serve m \\  # the model\n  --port 1\n",
@@ -1428,8 +1428,8 @@ TROUBLES: dict[str, tuple[str, list[tuple[str, int, int]], str]] = {
 
 
 @in_one_test("name", TROUBLES)
-def test_troubles_are_found_and_mended(name: str) -> None:
-    """At their exact places; the edits give the script that is meant, with its comments."""
+def test_issues_are_found_and_fixed(name: str) -> None:
+    """Places are exact, and the edits yield the intended script with its comments."""
     text, places, meant = TROUBLES[name]
     troubles = read(text).troubles
     place = LineIndex(text)
@@ -1442,7 +1442,7 @@ def test_troubles_are_found_and_mended(name: str) -> None:
 
 
 def complaints(text: str) -> list[str]:
-    """Each trouble with the line and column of its beginning and end, and its details."""
+    """Each issue with the line and column of its begin and end, and its details."""
     place = LineIndex(text)
     return [
         " ".join(
@@ -1456,7 +1456,7 @@ def complaints(text: str) -> list[str]:
     ]
 
 
-# What is found, and the script that is meant.
+# What is found, and the intended script.
 TOLD: dict[str, tuple[list[str], str]] = {
     "vllm serve m –a 1 –b 2\nvllm serve m —c 3\n": (
         ["typographic-dash 1:14 1:15 signs=U+2013 count=2", "typographic-dash 2:14 2:15 signs=U+2014 count=1"],
@@ -1647,8 +1647,8 @@ TOLD: dict[str, tuple[list[str], str]] = {
 
 
 @in_one_test("text", TOLD)
-def test_a_trouble_says_what_bash_does_instead(text: str) -> None:
-    """Signs, prompts, cut commands, assignments that are none, values that change; what may be meant stays as it is."""
+def test_an_issue_states_what_bash_does_instead(text: str) -> None:
+    """Typographic characters, prompts, cut commands and misread assignments; valid uses stay."""
     assert TOLD[text] == (complaints(text), mended(text))
 
 
@@ -1723,8 +1723,8 @@ REFUSED: dict[str, list[str]] = {
 
 
 @in_one_test("text", REFUSED)
-def test_what_bash_cannot_read_is_named_with_its_place(text: str) -> None:
-    """The token that may not stand there, or the bracket that nothing closes."""
+def test_a_syntax_error_is_reported_with_its_place(text: str) -> None:
+    """The unexpected token, or the bracket that is never closed."""
     assert REFUSED[text] == complaints(text)
 
 
@@ -1743,13 +1743,13 @@ SOUND = (
 
 
 @pytest.mark.parametrize("text", SOUND)
-def test_what_is_meant_is_no_trouble(text: str) -> None:
-    """Comments, quoted text, lists and here-documents may hold what they like."""
+def test_intended_uses_are_not_issues(text: str) -> None:
+    """Comments, quoted text, lists and here-documents may contain anything."""
     assert kinds(text) == []
 
 
-def test_bash_reads_what_stands_before_an_error() -> None:
-    """What stands after it is read all the same, and marked."""
+def test_bash_runs_the_lines_before_an_error() -> None:
+    """Later lines are read as well, and marked."""
     script = read("a\nb )\nc 'd'\n")
 
     assert [(i.words[0].value, i.is_reached) for i in script.invocations] == [("a", True), ("c", False)]
@@ -1806,7 +1806,7 @@ HOSTILE = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_cost_is_linear(name: str) -> None:
-    """Whatever is repeated, twice as much of it costs at most some more than twice."""
+    """Doubling any repeated text little more than doubles the cost."""
     assert growth(read, HOSTILE[name]) <= LIMIT
 
 
@@ -1827,8 +1827,8 @@ ENDLESS = (
 
 
 @pytest.mark.parametrize("text", ENDLESS)
-def test_what_never_ends_is_left(text: str) -> None:
-    """With a trouble that says so, or at an error that bash finds as well."""
+def test_an_endless_script_is_abandoned(text: str) -> None:
+    """An issue reports it, or bash fails with the same error."""
     script = read(text + "\n")
 
     assert {"too-much"} >= {trouble.kind for trouble in script.troubles if trouble.kind != "background-unwatched"}
@@ -1845,8 +1845,8 @@ def test_a_line_of_a_megabyte_is_read() -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=200) | st.lists(st.sampled_from(shell_scripts.SOUP), max_size=30).map("".join))
-def test_no_text_is_too_odd(text: str) -> None:
-    """Any text is read, its places lie in it, and mending it comes to an end."""
+def test_any_text_can_be_read(text: str) -> None:
+    """Places lie inside the text, and fixing it ends."""
     script = read(text)
 
     for trouble in script.troubles:
@@ -1858,8 +1858,8 @@ def test_no_text_is_too_odd(text: str) -> None:
 
 
 @pytest.mark.slow
-def test_no_damaged_script_is_too_odd() -> None:
-    """Signs taken out, put in and exchanged."""
+def test_any_damaged_script_can_be_read() -> None:
+    """With characters removed, inserted and replaced."""
     for script in itertools.islice(shell_scripts.mutated(3), 150):
         fixed = mended(script)
 
@@ -1883,8 +1883,8 @@ def damaged(text: str, chance: random.Random) -> str:
 
 
 @pytest.mark.slow
-def test_nothing_that_can_be_mended_is_left() -> None:
-    """Every comment is still there, and mending again changes nothing."""
+def test_all_fixable_issues_are_fixed() -> None:
+    """Comments stay, and a second round changes nothing."""
     chance = random.Random(7)  # noqa: S311 - repeatable, not secret
     for script in itertools.islice(shell_scripts.launch(7), 100):
         text = damaged(script, chance)

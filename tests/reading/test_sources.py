@@ -1,4 +1,4 @@
-"""Evidence by name: loading, pasting, choosing a start."""
+"""Evidence by name: loading, pasting, choosing a launch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CASE = "autoglm-3090-video-oom"
 
 
 def test_a_pasted_text_takes_precedence() -> None:
-    """As in a runbook's parameters; blanks are no text."""
+    """As in a runbook's parameters; blanks are not text."""
     evidence = sources.load(CASE, pasted="OSError: [Errno 98] Address already in use", vllm="0.11.0")
 
     assert evidence.documents[0].name == "pasted text"
@@ -44,21 +44,21 @@ def test_cases_may_lie_elsewhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nothing-of-this-name", "", "a\0b"])
-def test_what_is_not_there_is_refused(name: str) -> None:
-    """With one line."""
+def test_a_missing_file_is_rejected(name: str) -> None:
+    """The message is one line."""
     with pytest.raises(InputError) as caught:
         sources.load(name)
 
     assert "\n" not in str(caught.value)
 
 
-def test_a_folder_without_a_case_is_refused(tmp_path: Path) -> None:
-    """It says what to give instead."""
+def test_a_folder_without_a_case_is_rejected(tmp_path: Path) -> None:
+    """The message names an alternative."""
     with pytest.raises(InputError, match=r"no case\.yaml"):
         case_files.load_case(tmp_path)
 
 
-def test_a_start_is_chosen_by_number() -> None:
+def test_a_launch_is_chosen_by_number() -> None:
     """0 and None are the last."""
     evidence = sources.load("tiny-cpu-two-starts")
 
@@ -69,7 +69,7 @@ def test_a_start_is_chosen_by_number() -> None:
         diagnosing.diagnose(evidence, start=3)
 
 
-def test_folders_of_ones_own_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_your_own_folders_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several, separated as in PATH."""
     for name in ("a", "b"):
         (tmp_path / name / "symptoms").mkdir(parents=True)
@@ -91,7 +91,7 @@ def wrap(document: Document, width: int) -> Document:
 
 @cache
 def whole_answer(case: str) -> Answer:
-    """What a case's logs come to as they are."""
+    """The answer for a case's logs without changes."""
     return diagnosing.diagnose(Evidence(sources.load(case).documents))
 
 
@@ -99,7 +99,7 @@ WRAPPED = [
     (case, width)
     for case in sorted({path.parent.name for path in folders.cases_dir().glob("*/*.log")})
     for width in (80, 100, 133, 160)
-    # Three full rows: fewer than those by which a wrapped text is known, and the one that tells is cut in two.
+    # Three full rows: too few to detect wrapping, and the decisive one is cut in two.
     if (case, width) != ("ray-head-blocked", 100)
 ]
 
@@ -108,8 +108,8 @@ WRAPPED = [
     ("case", "width"),
     [pytest.param(*each, marks=() if n % 20 == 0 else pytest.mark.slow) for n, each in enumerate(WRAPPED)],
 )
-def test_a_terminal_s_rows_change_no_answer(case: str, width: int) -> None:
-    """Logs copied from a terminal that wrapped each, words cut in two, have the same outcome and cause."""
+def test_wrapped_rows_do_not_change_the_answer(case: str, width: int) -> None:
+    """Logs copied from a terminal, with words cut in two, have the same outcome and cause."""
     copied = tuple(wrap(document, width) for document in sources.load(case).documents)
     whole, wrapped = whole_answer(case), diagnosing.diagnose(Evidence(copied))
 
@@ -117,8 +117,8 @@ def test_a_terminal_s_rows_change_no_answer(case: str, width: int) -> None:
     assert (wrapped.root_cause and wrapped.root_cause.symptom) == (whole.root_cause and whole.root_cause.symptom)
 
 
-def test_a_configuration_file_is_read_beside_the_script_alone(tmp_path: Path) -> None:
-    """In its folder or below, by no link: whoever wrote the script must not choose what else of the host is shown."""
+def test_a_configuration_file_is_read_only_near_the_script(tmp_path: Path) -> None:
+    """In its folder or below, and not through a link, so a script cannot show other files."""
     folder, other = tmp_path / "scripts", tmp_path / "other"
     for each in (folder, folder / "below", other):
         each.mkdir()
@@ -143,10 +143,10 @@ def test_a_configuration_file_is_read_beside_the_script_alone(tmp_path: Path) ->
         ({"claims.yaml": ("right_if: ", "right_if: 1 === ")}, "right_if"),
     ],
 )
-def test_a_broken_case_is_refused_where_it_is_loaded(
+def test_a_broken_case_is_rejected_when_it_is_loaded(
     tmp_path: Path, files: dict[str, tuple[str, str]], fault: str
 ) -> None:
-    """With the file, the line and the field: not later, by the judging of what it expects."""
+    """The message has the file, line and field, before any expectation is checked."""
     folder = tmp_path / "gpt-oss-gemma-a100-four-starts"
     shutil.copytree(folders.cases_dir() / folder.name, folder)
     for name, (old, new) in files.items():

@@ -1,4 +1,4 @@
-"""A log becomes one record per start: figures, arguments, time line, tracebacks, and the last state it proves."""
+"""A log becomes one record per launch: figures, arguments, timeline, tracebacks and outcome."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def one(shelf: catalog_symptoms.Catalog, *lines: str, name: str = "a.log") -> Se
 
 
 def recorded(name: str) -> str:
-    """The text of a recorded log: one of ours, or a case's."""
+    """The text of a recorded log, from these tests or a case."""
     path = LOGS / f"{name}.log"
     return (path if path.is_file() else folders.cases_dir() / name / "startup.log").read_text(encoding="utf-8")
 
@@ -167,8 +167,8 @@ FOUR_STARTS: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_every_fact_of_four_starts_in_one_file(case: Read, number: int) -> None:
-    """Weights, cache, graphs, arguments, rates and times of each start are its own."""
+def test_every_fact_of_four_launches_in_one_file(case: Read, number: int) -> None:
+    """Each launch has its own weights, cache, graphs, arguments, rates and times."""
     start = case("gpt-oss-gemma-a100-four-starts")[number]
 
     expected = FOUR_STARTS[number] | {
@@ -181,14 +181,14 @@ def test_every_fact_of_four_starts_in_one_file(case: Read, number: int) -> None:
     assert (start.release.version, start.release.source, start.outcome) == ("0.19.0", "printed", "running")
 
 
-def test_four_starts_do_not_overlap(case: Read) -> None:
-    """Each line belongs to one start."""
+def test_four_launches_do_not_overlap(case: Read) -> None:
+    """Each line belongs to one launch."""
     ranges = [(start.first_line, start.last_line) for start in case("gpt-oss-gemma-a100-four-starts")]
 
     assert ranges == [(1, 69), (70, 152), (153, 219), (220, 288)]
 
 
-def test_the_page_of_the_four_starts_reads_as_the_case(shelf: catalog_symptoms.Catalog, seeds: Path) -> None:
+def test_the_page_of_four_launches_reads_as_the_case(shelf: catalog_symptoms.Catalog, seeds: Path) -> None:
     """Prose, tables and other commands around the logs change nothing but the line numbers."""
     starts = startup_log.read(
         evidence.load(seeds / "gpt-oss-and-gemma-on-a100.md", read_case=case_files.read_case), shelf
@@ -201,7 +201,7 @@ def test_the_page_of_the_four_starts_reads_as_the_case(shelf: catalog_symptoms.C
 
 @pytest.mark.parametrize("name", ["page.log", "page.txt", "-"])
 def test_the_page_reads_the_same_whatever_its_name(shelf: catalog_symptoms.Catalog, seeds: Path, name: str) -> None:
-    """Prose that quotes figures is no start, and a command belongs to the start that follows it."""
+    """Quoted figures in prose are not a launch, and a command belongs to the next launch."""
     text = (seeds / "gpt-oss-and-gemma-on-a100.md").read_text(encoding="utf-8")
     starts = startup_log.read(Evidence((Document(name, text),)), shelf)
 
@@ -238,7 +238,7 @@ def test_a_log_that_a_reply_quotes_or_a_page_indents(shelf: catalog_symptoms.Cat
 def test_other_pages_read_as_their_cases(
     shelf: catalog_symptoms.Catalog, seeds: Path, case: Read, page: tuple[str, str], place: tuple[int, int]
 ) -> None:
-    """The facts, outcome and symptoms of the page are those of the log that was cut out of it."""
+    """The page has the facts, outcome and symptoms of the log extracted from it."""
     starts = startup_log.read(evidence.load(seeds / page[0], read_case=case_files.read_case), shelf)
 
     assert [(start.first_line, start.last_line) for start in starts] == [place]
@@ -250,8 +250,8 @@ def test_other_pages_read_as_their_cases(
         assert {hit.symptom for hit in start.hits} == {hit.symptom for hit in cut.hits}
 
 
-def test_a_page_with_two_logs_has_two_starts(shelf: catalog_symptoms.Catalog, seeds: Path) -> None:
-    """The failed start and the one that worked later are told apart."""
+def test_a_page_with_two_logs_has_two_launches(shelf: catalog_symptoms.Catalog, seeds: Path) -> None:
+    """The failed launch and the later working one are separate."""
     starts = startup_log.read(
         evidence.load(seeds / "shared-gpu-memory-profiling.md", read_case=case_files.read_case), shelf
     )
@@ -259,8 +259,8 @@ def test_a_page_with_two_logs_has_two_starts(shelf: catalog_symptoms.Catalog, se
     assert [(str(s.outcome), s.facts.kv_cache_tokens) for s in starts] == [("failed", None), ("ready", 1_721_888)]
 
 
-def test_a_glued_log_of_two_ranks(case: Read) -> None:
-    """What each rank printed is kept; the cache is that of the smaller, the tokens are blocks times block size."""
+def test_a_joined_log_of_two_ranks(case: Read) -> None:
+    """Each rank's facts are kept; the cache is the smaller rank's, in blocks times block size."""
     (start,) = case("qwen-2x24gb-mp-glued")
 
     assert [
@@ -333,7 +333,7 @@ def test_tracebacks_of_two_processes(case: Read) -> None:
     ],
 )
 def test_outcomes_of_recorded_logs(shelf: catalog_symptoms.Catalog, name: str, outcome: str, line: int | None) -> None:
-    """Served, killed, refused, interrupted, stuck, cut off: the last state proved, and the line that proves it."""
+    """Served, killed, interrupted, stuck or truncated: the last proven state and its line."""
     (start,) = starts_of(shelf, recorded(name))
 
     assert start.outcome == outcome
@@ -380,8 +380,8 @@ WAITING = "INFO 11-20 08:0{}:00 [shm_broadcast.py:1] No available shared memory 
         ([READY, WAITING.format(1), WAITING.format(2), STOPPING], "ready"),
     ],
 )
-def test_what_follows_decides_the_outcome(shelf: catalog_symptoms.Catalog, lines: list[str], outcome: str) -> None:
-    """A death after ready stays one whatever is answered later; a request's own failure, or a stop's noise, is none."""
+def test_later_lines_decide_the_outcome(shelf: catalog_symptoms.Catalog, lines: list[str], outcome: str) -> None:
+    """A crash after ready stays a crash; errors of a request or during shutdown do not count."""
     assert starts_of(shelf, VERSION, *lines)[-1].outcome == outcome
 
 
@@ -407,8 +407,8 @@ QUOTING = "ERROR 11-20 08:01:00 [serving.py:1] Cannot answer 'EngineCore failed 
         QUOTING,
     ],
 )
-def test_words_of_an_end_elsewhere_in_a_line_end_nothing(shelf: catalog_symptoms.Catalog, line: str) -> None:
-    """What users wrote, and what only begins like a shell's message, leaves a server serving; a death behind counts."""
+def test_mentions_of_a_crash_do_not_end_a_server(shelf: catalog_symptoms.Catalog, line: str) -> None:
+    """User text and text like a shell message leave the server running; a later crash counts."""
     start = one(shelf, VERSION, READY, SERVED, line)
     later = one(shelf, VERSION, READY, SERVED, line.replace("Engine is gracefully", "x"), DIED)
 
@@ -421,8 +421,8 @@ def test_words_of_an_end_elsewhere_in_a_line_end_nothing(shelf: catalog_symptoms
     "line",
     ["Killed", "Segmentation fault (core dumped)", "run.sh: line 3: 4711 Killed                  vllm serve a/b"],
 )
-def test_a_shells_message_is_an_end(shelf: catalog_symptoms.Catalog, line: str) -> None:
-    """As the whole of a line without a logger's header, or behind a script's name and line."""
+def test_a_shell_message_is_an_end(shelf: catalog_symptoms.Catalog, line: str) -> None:
+    """As a whole line without a logger's header, or after a script's name and line."""
     assert one(shelf, VERSION, READY, SERVED, line).outcome == "failed"
 
 
@@ -437,8 +437,8 @@ def test_a_shells_message_is_an_end(shelf: catalog_symptoms.Catalog, line: str) 
         LOGGED + "Engine is gracefully shutting down.",
     ],
 )
-def test_a_stop_that_was_asked_for(shelf: catalog_symptoms.Catalog, line: str) -> None:
-    """What dies behind it is part of stopping."""
+def test_a_requested_stop(shelf: catalog_symptoms.Catalog, line: str) -> None:
+    """Later crashes are part of stopping."""
     assert one(shelf, VERSION, READY, SERVED, line, DIED).outcome == "running"
 
 
@@ -481,8 +481,8 @@ STARTING = "{} 11-20 08:0{}:{}0 [utils.py:1] Waiting for 1 local, 0 remote core 
         ([STARTING.format("DEBUG", 1, 0), STARTING.format("DEBUG", 4, 0)], "unknown"),
     ],
 )
-def test_waiting_for_a_minute_is_hanging(shelf: catalog_symptoms.Catalog, lines: list[str], outcome: str) -> None:
-    """Not what is printed every ten seconds at DEBUG."""
+def test_waiting_for_a_minute_is_a_hang(shelf: catalog_symptoms.Catalog, lines: list[str], outcome: str) -> None:
+    """Messages printed every ten seconds at DEBUG do not count."""
     assert one(shelf, VERSION, *lines).outcome == outcome
 
 
@@ -513,7 +513,7 @@ def test_waiting_for_a_minute_is_hanging(shelf: catalog_symptoms.Catalog, lines:
     ],
 )
 def test_a_message_over_several_lines(shelf: catalog_symptoms.Catalog, lines: list[str], message: str) -> None:
-    """Its text has the lines that hold the cause, and what a shell prints behind it is no part of it."""
+    """It includes the lines with the cause, without the shell's output after it."""
     raised = one(shelf, VERSION, *TRACE[:2], *lines).tracebacks[0].chain[0]
 
     assert raised.message == message
@@ -521,8 +521,8 @@ def test_a_message_over_several_lines(shelf: catalog_symptoms.Catalog, lines: li
     assert raised.quote.line == 4
 
 
-def test_a_refused_argument_is_an_error(shelf: catalog_symptoms.Catalog) -> None:
-    """What argparse prints ends the process and is the error to show, and no command."""
+def test_a_rejected_argument_is_an_error(shelf: catalog_symptoms.Catalog) -> None:
+    """The message of argparse is the error to show, not a command."""
     start = one(
         shelf,
         "INFO 11-20 08:00:00 [__init__.py:216] Automatically detected platform cpu.",
@@ -537,8 +537,8 @@ def test_a_refused_argument_is_an_error(shelf: catalog_symptoms.Catalog) -> None
     ]
 
 
-def test_an_engine_without_a_server_is_ready_when_it_is_initialised(shelf: catalog_symptoms.Catalog) -> None:
-    """A script needs no server; where one is announced it has to come."""
+def test_an_engine_without_a_server_is_ready_once_initialized(shelf: catalog_symptoms.Catalog) -> None:
+    """A script needs no server; an announced server must become ready."""
     engine = (
         "(EngineCore pid=7) INFO 11-20 08:01:00 [core.py:1] init "
         "engine (profile, create kv cache, warmup model) took 32.50 seconds"
@@ -549,7 +549,7 @@ def test_an_engine_without_a_server_is_ready_when_it_is_initialised(shelf: catal
     assert one(shelf, "(APIServer pid=1) INFO 11-20 08:00:00 [a.py:1] hello", engine).outcome == "unknown"
 
 
-# Several starts
+# Several launches
 
 
 @pytest.mark.parametrize(
@@ -562,15 +562,15 @@ def test_an_engine_without_a_server_is_ready_when_it_is_initialised(shelf: catal
         (["tiny-cpu-two-starts"], ["failed", "running"]),
     ],
 )
-def test_several_starts_in_one_file(shelf: catalog_symptoms.Catalog, names: list[str], outcomes: list[str]) -> None:
-    """A start after an end is a further one, also in a container where every process has the same number again."""
+def test_several_launches_in_one_file(shelf: catalog_symptoms.Catalog, names: list[str], outcomes: list[str]) -> None:
+    """A launch after an end is separate, also if a container reuses the process number."""
     starts = starts_of(shelf, "".join(recorded(name) for name in names))
 
     assert [start.outcome for start in starts] == outcomes
     assert all(one.last_line < two.first_line for one, two in pairwise(starts))
 
 
-def test_each_file_has_its_own_starts(shelf: catalog_symptoms.Catalog) -> None:
+def test_each_file_has_its_own_launches(shelf: catalog_symptoms.Catalog) -> None:
     """Logs of several files are not joined."""
     documents = tuple(Document(f"{n}.log", recorded(n)) for n in ("refused-0.8", "served-0.11"))
 
@@ -578,16 +578,16 @@ def test_each_file_has_its_own_starts(shelf: catalog_symptoms.Catalog) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "hello\nworld", "INFO:     something else", "+ ls -l"])
-def test_a_text_without_vllm_has_no_start(shelf: catalog_symptoms.Catalog, text: str) -> None:
-    """Nothing is made of nothing."""
+def test_a_text_without_vllm_has_no_launch(shelf: catalog_symptoms.Catalog, text: str) -> None:
+    """No record is created."""
     assert starts_of(shelf, text) == []
 
 
 # Release, command, arguments
 
 
-def test_the_release_is_printed_or_given_or_unknown(shelf: catalog_symptoms.Catalog) -> None:
-    """What the log prints wins over what the caller says."""
+def test_the_release_is_printed_given_or_unknown(shelf: catalog_symptoms.Catalog) -> None:
+    """The log's release takes precedence over the caller's."""
     releases = [
         starts_of(shelf, line, vllm=given)[0].release
         for line, given in ((VERSION, None), (VERSION, "0.7.2"), (READY, "0.7.2"), (READY, None))
@@ -605,7 +605,7 @@ ARGS = "INFO 11-20 08:00:00 [utils.py:233] non-default args: {'model_tag': 'a/b'
 
 
 def test_arguments_of_a_dict_a_namespace_and_a_command(shelf: catalog_symptoms.Catalog) -> None:
-    """The log's own arguments win; the command adds what it alone says."""
+    """The log's arguments take precedence; the command adds missing ones."""
     start = one(shelf, "root@h:/# vllm serve x/y \\", "  --seed 2 --max-model-len 5", VERSION, ARGS)
 
     assert start.arguments == {"model_tag": "a/b", "dtype": "torch.bfloat16", "seed": 1, "max_model_len": 5}
@@ -614,8 +614,8 @@ def test_arguments_of_a_dict_a_namespace_and_a_command(shelf: catalog_symptoms.C
     assert one(shelf, namespace).arguments == {"host": None, "model": "a/b", "tensor_parallel_size": 2}
 
 
-def test_arguments_that_were_wrapped_in_a_paste(shelf: catalog_symptoms.Catalog) -> None:
-    """They go on until their bracket closes, or the next logger's line."""
+def test_wrapped_arguments_in_a_paste(shelf: catalog_symptoms.Catalog) -> None:
+    """They end with the closing bracket or the next logger line."""
     head = "INFO 11-20 08:00:00 api_server.py:841] args: Namespace(host=None, model='a/long-"
 
     closed = one(shelf, head, "name', port=1,", "seed=3)", "tail")
@@ -650,8 +650,8 @@ def test_arguments_that_were_wrapped_in_a_paste(shelf: catalog_symptoms.Catalog)
         ),
     ],
 )
-def test_launches_shown_beside_the_log(shelf: catalog_symptoms.Catalog, lines: list[str], model: str | None) -> None:
-    """In front of the log, or behind one that has no arguments; source code in a traceback is no launch."""
+def test_launches_shown_next_to_the_log(shelf: catalog_symptoms.Catalog, lines: list[str], model: str | None) -> None:
+    """Before the log, or after one without arguments; code in a traceback is not a launch."""
     assert one(shelf, *lines).facts.model == model
 
 
@@ -675,7 +675,7 @@ def test_commands_of_a_page_count_at_a_prompt_only(shelf: catalog_symptoms.Catal
 # Phases
 
 
-def test_the_time_line_of_a_recorded_start(case: Read) -> None:
+def test_the_timeline_of_a_recorded_launch(case: Read) -> None:
     """Phases follow each other with the clock's seconds and vLLM's own."""
     start = case("gpt-oss-gemma-a100-four-starts")[0]
 
@@ -688,7 +688,7 @@ def test_the_time_line_of_a_recorded_start(case: Read) -> None:
 
 
 def test_durations_cross_new_year(shelf: catalog_symptoms.Catalog) -> None:
-    """A start over New Year's Eve takes seconds, not a year."""
+    """A launch over New Year's Eve takes seconds, not a year."""
     start = one(
         shelf,
         VERSION.replace("11-20 08:00:00", "12-31 23:59:50"),
@@ -704,8 +704,8 @@ def test_durations_cross_new_year(shelf: catalog_symptoms.Catalog) -> None:
     assert start.facts.startup_seconds == 16.0
 
 
-def test_a_lagging_process_does_not_turn_the_phase_back(shelf: catalog_symptoms.Catalog) -> None:
-    """The start is as far as its foremost process."""
+def test_a_lagging_process_does_not_reset_the_phase(shelf: catalog_symptoms.Catalog) -> None:
+    """The phase of a launch is that of its most advanced process."""
     start = one(
         shelf,
         VERSION,
@@ -728,10 +728,10 @@ def test_a_lagging_process_does_not_turn_the_phase_back(shelf: catalog_symptoms.
         "2048.00", "512", "full-length"),
     ],
 )  # fmt: skip
-def test_what_the_token_count_means(
+def test_the_meaning_of_the_token_count(
     shelf: catalog_symptoms.Catalog, tokens: str, concurrency: str, length: str, meaning: str
 ) -> None:
-    """Slots of one layer group where it is not the concurrency times the length, full-length tokens where it is."""
+    """Slots of one layer group if it differs from concurrency times length, else full tokens."""
     start = one(
         shelf,
         VERSION,
@@ -786,8 +786,8 @@ def test_the_executor_shows_in_process_names(shelf: catalog_symptoms.Catalog, li
     assert one(shelf, VERSION, line).facts.executor_backend == backend
 
 
-def test_figures_beyond_all_bounds_are_unknown(shelf: catalog_symptoms.Catalog) -> None:
-    """An absurd argument is no fact."""
+def test_absurd_figures_are_unknown(shelf: catalog_symptoms.Catalog) -> None:
+    """An impossible argument is not a fact."""
     start = one(
         shelf,
         "INFO 11-20 08:00:00 [u.py:1] non-default args: "
@@ -802,8 +802,8 @@ def test_figures_beyond_all_bounds_are_unknown(shelf: catalog_symptoms.Catalog) 
     ) == (None, None, None, None)
 
 
-def test_a_figure_that_is_no_number_is_left_out(shelf: catalog_symptoms.Catalog) -> None:
-    """Digits and dots alone make no number."""
+def test_a_malformed_number_is_dropped(shelf: catalog_symptoms.Catalog) -> None:
+    """Digits and dots alone are not a number."""
     line = "INFO 11-20 08:00:00 [a.py:1] Model loading took 1.2.3 GiB memory and 5.5 seconds"
 
     assert [reading.name for reading in one(shelf, line).readings] == ["load_seconds"]
@@ -837,7 +837,7 @@ def test_throughput_samples(shelf: catalog_symptoms.Catalog) -> None:
 
 
 def test_warnings_are_listed_once_with_their_count(shelf: catalog_symptoms.Catalog) -> None:
-    """However often printed; beyond 60 different ones the rest is left out."""
+    """For any number of repeats; at most 60 different ones are kept."""
     warning = "WARNING 11-20 08:00:00 [a.py:1] same"
     start = one(
         shelf,
@@ -912,16 +912,16 @@ def test_chains_by_cause_and_context(shelf: catalog_symptoms.Catalog) -> None:
     assert traceback.logged is False
 
 
-def test_a_second_traceback_is_no_link(shelf: catalog_symptoms.Catalog) -> None:
-    """Without a linking sentence they are two; a frame without its heading begins one as well."""
+def test_a_second_traceback_is_not_chained(shelf: catalog_symptoms.Catalog) -> None:
+    """Without a linking sentence there are two; a frame without a heading begins one too."""
     frame = '  File "/x/a.py", line 1, in f'
     start = one(shelf, VERSION, TB, frame, "ValueError: a", TB, frame, "ValueError: b", frame, "ValueError: c", CAUSE)
 
     assert [[r.message for r in t.chain] for t in start.tracebacks] == [["a"], ["b"], ["c"]]
 
 
-def test_an_exception_group_is_read_behind_its_margin(shelf: catalog_symptoms.Catalog) -> None:
-    """The bars in front of a group's lines are no part of them."""
+def test_an_exception_group_is_read_without_its_margin(shelf: catalog_symptoms.Catalog) -> None:
+    """The bars before a group's lines are dropped."""
     start = one(
         shelf,
         VERSION,
@@ -941,7 +941,7 @@ MESSAGE = "Engine core initialization failed. See root cause above. Failed core 
 @pytest.mark.parametrize("indent", ["    ", "\t", ""])
 @pytest.mark.parametrize("head", ["", "(APIServer pid=5) ERROR 11-20 08:00:00 [a.py:1] "])
 def test_source_code_never_matches_a_symptom(shelf: catalog_symptoms.Catalog, indent: str, head: str) -> None:
-    """A frame's source line that holds a message says nothing, even where a paste lost its indentation."""
+    """A source line with a message is ignored, even in a paste without indentation."""
     lines = [
         TB,
         '  File "/x/a.py", line 1, in f',
@@ -955,8 +955,8 @@ def test_source_code_never_matches_a_symptom(shelf: catalog_symptoms.Catalog, in
     assert [hit.quote.line for hit in said.hits if "dead_wrapper" in hit.symptom] == [5]
 
 
-def test_what_users_send_never_matches_a_symptom(shelf: catalog_symptoms.Catalog) -> None:
-    """Prompts that quote errors, logged by the server, are no errors."""
+def test_text_from_users_never_matches_a_symptom(shelf: catalog_symptoms.Catalog) -> None:
+    """Logged prompts that quote errors are not errors."""
     start = one(shelf, recorded("requests-quote-errors"))
 
     assert [hit.symptom for hit in start.hits if hit.symptom.startswith(("oom", "kv"))] == []
@@ -964,7 +964,7 @@ def test_what_users_send_never_matches_a_symptom(shelf: catalog_symptoms.Catalog
 
 @pytest.mark.slow
 def test_very_many_lines_keep_bounded_records(shelf: catalog_symptoms.Catalog) -> None:
-    """Hits, tracebacks, chains, frames and events have bounds; what came first and last stays."""
+    """Hits, tracebacks, chains, frames and events are bounded; the first and last are kept."""
     frame = '  File "/x/a.py", line 1, in f'
     alone = one(shelf, VERSION, *["ValueError: x\n"] * 300)
     chain = one(shelf, VERSION, *[f"{TB}\n{frame}\nValueError: x\n\n{CONTEXT}\n"] * 120)
@@ -982,7 +982,7 @@ def test_very_many_lines_keep_bounded_records(shelf: catalog_symptoms.Catalog) -
     assert served.outcome_quote.line == 902
 
 
-# What a start adds up to
+# The summary of a launch
 
 NOBODY = Process(None)
 
@@ -996,7 +996,7 @@ def at(number: int) -> Quote:
 
 
 def drafted(*readings: tuple[str, float] | tuple[str, float, Process], **more: Any) -> ServerRun:
-    """The record of a start whose lines have printed certain figures."""
+    """The record of a launch whose lines printed certain figures."""
     draft = LaunchDraft(0, 1, Tracebacks(0), **more)
     draft.note_readings(
         PrintedFigure(name, value, "", None, who[0] if who else NOBODY, at(1)) for name, value, *who in readings
@@ -1072,7 +1072,8 @@ def test_of_very_many_throughput_lines_ever_fewer_are_kept() -> None:
         ([("non_torch_gib", 0.5), ("non_torch_gib", 0.7)], {}, {"non_torch_gib": 0.7}),
         ([("gpu_total_gib", 24.0), ("gpu_total_gib", 23.5)], {}, {"gpu_total_gib": 23.5}),
         ([("load_seconds", 3.0), ("load_seconds", 4.0)], {}, {"load_seconds": 4.0}),
-        # The longest request: the engine's word, the line's, the argument's, then what the concurrency is told for.
+        # The longest request: from the engine, the line, the argument, then the concurrency's
+        # length.
         ([("max_model_len", 8.0), ("max_model_len", 9.0), ("max_concurrency_tokens", 7.0)],
          {"config": {"max_seq_len": 10}, "arguments": {"max_model_len": 6}}, {"max_model_len": 10}),
         ([("max_model_len", 8.0), ("max_model_len", 9.0)], {"arguments": {"max_model_len": 6}}, {"max_model_len": 9}),
@@ -1081,7 +1082,7 @@ def test_of_very_many_throughput_lines_ever_fewer_are_kept() -> None:
         ([("gpu_memory_utilization", 0.5), ("gpu_memory_utilization", 0.6)], {}, {"gpu_memory_utilization": 0.6}),
         ([("gpu_memory_utilization", 0.5)], {"arguments": {"gpu_memory_utilization": 0.8}},
          {"gpu_memory_utilization": 0.8}),
-        # Blocks become tokens by what the concurrency tells of them, else by the argument.
+        # Blocks become tokens by the concurrency line, else by the argument.
         ([("kv_cache_blocks", 100.0)], {}, {"kv_cache_blocks": 100, "kv_cache_tokens": None}),
         ([("kv_cache_blocks", 100.0)], {"arguments": {"block_size": 16}}, {"kv_cache_tokens": 1600}),
         ([("kv_cache_blocks", 100.0), ("max_concurrency", 50.0), ("max_concurrency_tokens", 64.0)],
@@ -1092,7 +1093,7 @@ def test_of_very_many_throughput_lines_ever_fewer_are_kept() -> None:
          {"arguments": {"block_size": 16}}, {"kv_cache_tokens": 1600}),
         ([("kv_cache_blocks", 100.0), ("kv_cache_tokens", 7.0)], {"arguments": {"block_size": 16}},
          {"kv_cache_tokens": 7}),
-        # What the engine says counts before what it was told.
+        # The engine's value takes precedence over the argument.
         ([], {"config": {"tensor_parallel_size": 2}, "arguments": {"tensor_parallel_size": 4}},
          {"tensor_parallel_size": 2}),
         ([], {"arguments": {"pipeline_parallel_size": "4", "data_parallel_size": 3.0}},
@@ -1133,8 +1134,8 @@ def test_each_fact_has_its_source(
     # Ten requests of 1000 tokens; two decimals of the concurrency leave 0.06 %, and 0.05 % are left for rounding.
     [(10_000, "full-length"), (10_011, "full-length"), (9_989, "full-length"), (10_012, "slots"), (9_988, "slots")],
 )
-def test_a_token_count_is_judged_as_exactly_as_the_figures_are_printed(tokens: float, meaning: str) -> None:
-    """Where any of the figures is missing or nothing, it has no meaning."""
+def test_a_token_count_is_compared_within_rounding(tokens: float, meaning: str) -> None:
+    """If a figure is missing or zero, the count has no meaning."""
     figures = [("kv_cache_tokens", tokens), ("max_concurrency", 10.0), ("max_concurrency_tokens", 1000.0)]
 
     assert drafted(*figures).facts.kv_cache_tokens_meaning == meaning
@@ -1145,7 +1146,7 @@ def test_a_token_count_is_judged_as_exactly_as_the_figures_are_printed(tokens: f
 
 
 RANKED: list[tuple[list[tuple[str, float, Process]], dict[str, Any], list[tuple[int | None, int | None]]]] = [
-    # One process beside the driver: the driver is rank 0.
+    # One process next to the driver: the driver is rank 0.
     ([("weights_gib", 1.0, Process("VllmWorkerProcess", 7)), ("weights_gib", 1.0, Process(None, 1))], {},
      [(0, 1), (1, 7)]),
     (
@@ -1154,7 +1155,7 @@ RANKED: list[tuple[list[tuple[str, float, Process]], dict[str, Any], list[tuple[
         {}, [(None, 7), (None, 8), (None, 1)],
     ),
     ([("weights_gib", 1.0, Process("VllmWorkerProcess", 7))], {"config": {"tensor_parallel_size": 1}}, [(None, 7)]),
-    # The only one that is left, where there is one rank; a length is printed by the server as well.
+    # The only remaining one for a single rank; the server prints a length as well.
     ([("weights_gib", 1.0, Process("EngineCore", 7)), ("max_model_len", 9.0, Process("APIServer", 1))],
      {"config": {"tensor_parallel_size": 1}}, [(0, 7)]),
     ([("weights_gib", 1.0, Process("EngineCore", 7))], {"config": {"tensor_parallel_size": 2}}, [(None, 7)]),
@@ -1167,16 +1168,16 @@ RANKED: list[tuple[list[tuple[str, float, Process]], dict[str, Any], list[tuple[
     ([("weights_gib", 1.0, Process("Worker_TP1", 7))], {}, [(1, 7)]),
     ([("weights_gib", 1.0, Process("Worker_PP1", 7))], {}, [(None, 7)]),
     ([("weights_gib", 1.0, Process("Worker_PP1", 7))], {"config": {"tensor_parallel_size": 2}}, [(2, 7)]),
-    # What the log assigned counts before the name.
+    # The rank assigned in the log takes precedence over the name.
     ([("weights_gib", 1.0, Process("Worker_TP1", 7))], {"ranks": {Process("Worker_TP1", 7): 5}}, [(5, 7)]),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("readings", "more", "expected"), RANKED)
-def test_figures_are_told_by_rank(
+def test_figures_are_listed_by_rank(
     readings: list[tuple[str, float, Process]], more: dict[str, Any], expected: list[tuple[int | None, int | None]]
 ) -> None:
-    """In the order of the ranks, those that are not known behind them; what is no figure of a rank is none."""
+    """In rank order, unknown ranks last; figures that are not per rank are left out."""
     start = drafted(*readings, **more)
 
     assert [(row.rank, row.pid) for row in start.ranks] == expected
@@ -1200,8 +1201,8 @@ def test_of_a_rank_s_figures_the_last_counts() -> None:
         ("VllmWorker", "mp"), ("Worker", None), ("MyRayWorker", None), (None, None),
     ],
 )  # fmt: skip
-def test_an_executor_is_known_by_its_workers(name: str | None, backend: str | None) -> None:
-    """By what their names begin with."""
+def test_an_executor_is_identified_by_its_workers(name: str | None, backend: str | None) -> None:
+    """The prefix of their names decides."""
     draft = LaunchDraft(0, 1, Tracebacks(0))
     draft.meet(line(1, process=Process(name, 7)))
 
@@ -1211,13 +1212,13 @@ def test_an_executor_is_known_by_its_workers(name: str | None, backend: str | No
 @in_one_test(
     ("texts", "outcome", "line_number"),
     [
-        # A minute between the first and the last line that waits, behind whatever has moved.
+        # A minute between the first and the last waiting line, after the last progress.
         ([STARTING.format("INFO", 1, 0), STARTING.format("INFO", 1, 5).replace(":50", ":59")], "unknown", None),
         ([STARTING.format("INFO", 1, n) for n in range(5)], "unknown", None),
         ([STARTING.format("INFO", 1, 0), STARTING.format("INFO", 1, 3), STARTING.format("INFO", 2, 0)], "hung", 4),
         ([STARTING.format("INFO", 1, 0), READY, STARTING.format("INFO", 2, 0)], "ready", 3),
         ([READY, SERVED, STARTING.format("INFO", 1, 0), STARTING.format("INFO", 2, 0)], "hung", 5),
-        # An end is told at its first line; what stands in front of ready is over.
+        # An end is placed at its first line; earlier outcomes before ready are discarded.
         ([DIED, DIED], "failed", 2),
         ([DIED, READY], "ready", 3),
         ([READY, DIED, STOPPING], "failed", 3),
@@ -1227,16 +1228,16 @@ def test_an_executor_is_known_by_its_workers(name: str | None, backend: str | No
         ([STOPPING], "failed", 2),
         ([READY, SERVED, SERVED], "running", 4),
         ([READY, READY], "ready", 2),
-        # Three lines that report no fault may stand behind an error that ends its process.
+        # Three lines without an error may follow an error that ends its process.
         ([*told_at("ERROR"), *(HELLO.format("INFO", second) for second in (6, 7, 8))], "failed", 4),
         ([*told_at("ERROR"), *(HELLO.format("INFO", second) for second in (6, 7, 8, 9))], "unknown", None),
         ([READY, *told_at("ERROR")], "ready", 2),
     ],
 )  # fmt: skip
-def test_an_outcome_is_told_at_the_line_that_proves_it(
+def test_an_outcome_has_the_line_that_proves_it(
     shelf: catalog_symptoms.Catalog, texts: list[str], outcome: str, line_number: int | None
 ) -> None:
-    """The first that does, of waiting the last."""
+    """The first proof, or the last one for waiting."""
     start = one(shelf, VERSION, *texts)
 
     assert (start.outcome, start.outcome_quote and start.outcome_quote.line) == (outcome, line_number)
@@ -1254,7 +1255,7 @@ ALLOWED = "INFO 11-20 08:00:01 [model.py:1] Resolved architecture: LlamaForCausa
 @in_one_test(
     ("texts", "first_lines"),
     [
-        # The line that a server begins with, once more: another one, unless the same process says it.
+        # The server's first line again: another server, unless the same process prints it.
         ([VERSION, VERSION], [1, 2]),
         ([f"(APIServer pid=1) {VERSION}", f"(APIServer pid=1) {VERSION}"], [1]),
         ([f"(APIServer pid=1) {VERSION}", f"(APIServer pid=2) {VERSION}"], [1, 2]),
@@ -1262,10 +1263,10 @@ ALLOWED = "INFO 11-20 08:00:01 [model.py:1] Resolved architecture: LlamaForCausa
         ([f"(APIServer pid=1) {VERSION}", "(APIServer pid=2) hello"], [1, 2]),
         ([VERSION, "(APIServer pid=2) hello", "(APIServer pid=2) hello"], [1]),
         ([f"(APIServer pid=1) {VERSION}", f"(EngineCore pid=2) {LOADING}"], [1]),
-        # A command behind a start that is one.
+        # A command after a launch that is one.
         ([VERSION, "$ vllm serve m", VERSION], [1, 2]),
         (["$ vllm serve m", VERSION], [1]),
-        # A script's further engine, in another process, behind one that is ready.
+        # A second engine of a script, in another process, after the first is ready.
         ([f"(EngineCore pid=1) {ENGINE.format(1)}", f"(EngineCore pid=2) {ENGINE.format(2)}"], [1]),
         (
             [
@@ -1275,7 +1276,7 @@ ALLOWED = "INFO 11-20 08:00:01 [model.py:1] Resolved architecture: LlamaForCausa
             ],
             [1, 3],
         ),
-        # The line of a configuration again, behind a traceback that ended a process.
+        # The configuration line again, after a traceback that ended a process.
         ([ALLOWED, *TRACE, ALLOWED], [1, 5]),
         ([ALLOWED, ALLOWED], [1]),
         ([f"(EngineCore pid=1) {ALLOWED}", *TRACE, f"(EngineCore pid=1) {ALLOWED}"], [1]),
@@ -1283,15 +1284,15 @@ ALLOWED = "INFO 11-20 08:00:01 [model.py:1] Resolved architecture: LlamaForCausa
         ([ALLOWED, *told_at("ERROR"), ALLOWED], [1]),
     ],
 )
-def test_where_a_further_start_begins(
+def test_the_first_line_of_a_further_launch(
     shelf: catalog_symptoms.Catalog, texts: list[str], first_lines: list[int]
 ) -> None:
-    """With what only a start begins with, said by another process or once more."""
+    """A line that only begins a launch, from another process or repeated."""
     assert [start.first_line for start in starts_of(shelf, *texts)] == first_lines
 
 
 @pytest.mark.parametrize(("between", "first_line"), [(0, 1), (2, 1), (3, 6)])
-def test_a_start_begins_with_the_command_that_a_page_shows_near_it(
+def test_a_launch_begins_with_the_command_shown_near_it(
     shelf: catalog_symptoms.Catalog, between: int, first_line: int
 ) -> None:
     """Within four lines."""
@@ -1310,7 +1311,7 @@ def test_a_start_begins_with_the_command_that_a_page_shows_near_it(
     ],
 )  # fmt: skip
 def test_a_figure_s_name_ends_in_its_unit(name: str, unit: str | None) -> None:
-    """Or is known; anything else is a word."""
+    """Or the name is registered; any other value is a word."""
     assert startup_log._unit(name) == unit
 
 
@@ -1323,29 +1324,29 @@ def raised(*functions: str) -> RaisedException:
 @in_one_test(
     ("chain", "wanted", "expected"),
     [
-        # The frames of what was raised first are the innermost, and its last one.
+        # The frames raised first are the innermost, and its last frame counts.
         ([raised("a", "b")], ("a",), (0, {})), ([raised("a", "b")], ("b",), (1, {})),
         ([raised("a", "a")], ("a",), (1, {})), ([raised("a")], ("c",), None), ([], ("a",), None),
         ([raised("a"), raised("b", "c")], ("a",), (2, {})), ([raised("a"), raised("b", "c")], ("b",), (0, {})),
         ([raised("a"), raised("b"), raised("c")], ("b",), (1, {})),
          ([raised("a"), raised("b"), raised("c")], ("c",), (0, {})),
-        # A function's whole name, with its file where that is asked for, on any system.
+        # A function's full name, with its file if requested, on any system.
         ([raised("ab")], ("a",), None), ([raised("a")], (r"a\.py:a",), (0, {})), ([raised("a")], (r"b\.py:a",), None),
         ([raised("a")], ("(?:a|b)",), (0, {})), ([raised("a")], ("b", "a"), (0, {})),
         ([raised("load_7")], (r"load_(?P<n>\d)(?P<m>x)?",), (0, {"n": "7"})),
         ([RaisedException("E", "x", at(1), (Frame("C:\\x\\a.py", 1, "a"),), None)], (r"a\.py:a",), (0, {})),
     ],
 )  # fmt: skip
-def test_the_innermost_of_the_frames_that_are_asked_for(
+def test_the_innermost_of_the_requested_frames(
     chain: list[RaisedException], wanted: tuple[str, ...], expected: tuple[int, dict[str, str]] | None
 ) -> None:
-    """Its depth counts from the outermost frame of what was raised last."""
+    """Its depth counts from the outermost frame of the exception raised last."""
     assert startup_log._deepest(chain, Signature("x", frames=wanted)) == expected
 
 
 @pytest.mark.parametrize("number", [7, 8, 9, 12])
-def test_a_message_goes_on_for_eight_lines(shelf: catalog_symptoms.Catalog, number: int) -> None:
-    """What is indented behind it; more of it is left to the log."""
+def test_a_message_continues_for_eight_lines(shelf: catalog_symptoms.Catalog, number: int) -> None:
+    """Indented lines after it; further lines stay in the log."""
     texts = [*TRACE[:2], "RuntimeError: head", *(f"  line {n}" for n in range(1, number + 1))]
     (told,) = one(shelf, VERSION, *texts).tracebacks
 
@@ -1353,8 +1354,8 @@ def test_a_message_goes_on_for_eight_lines(shelf: catalog_symptoms.Catalog, numb
 
 
 @pytest.mark.parametrize("between", range(5))
-def test_a_traceback_that_is_announced_as_ignored(shelf: catalog_symptoms.Catalog, between: int) -> None:
-    """Within the three lines behind it."""
+def test_an_ignored_traceback(shelf: catalog_symptoms.Catalog, between: int) -> None:
+    """It follows the announcement within three lines."""
     texts = ["Exception ignored in: <f>", *["words"] * between, *TRACE]
     (told,) = one(shelf, VERSION, *texts).tracebacks
 
@@ -1364,7 +1365,7 @@ def test_a_traceback_that_is_announced_as_ignored(shelf: catalog_symptoms.Catalo
 def test_of_very_many_tracebacks_and_frames_the_first_and_the_last_half_are_kept(
     shelf: catalog_symptoms.Catalog,
 ) -> None:
-    """200 of each; of a chain twenty links, behind which another traceback begins."""
+    """200 of each half; a chain has twenty links, then another traceback begins."""
     alone = one(shelf, VERSION, *[f"ValueError: {n}\n" for n in range(300)]).tracebacks
     frames = [f'  File "/x/a.py", line {n}, in f' for n in range(300)]
     (deep,) = one(shelf, VERSION, TB, *frames, OOM).tracebacks
@@ -1381,7 +1382,7 @@ SHELL = "~/a.py:12, in f(x)"
 
 
 def spoken(number: int, text: str, **more: Any) -> LogLine:
-    """A line of a log; behind `!` one that a logger wrote."""
+    """A line of a log; after `!` one from a logger."""
     return line(number, text.removeprefix("!"), level="ERROR" if text.startswith("!") else None, **more)
 
 
@@ -1396,24 +1397,24 @@ def traced(*texts: str) -> Tracebacks:
 @in_one_test(
     ("texts", "is_code"),
     [
-        # A frame is code wherever it stands, also behind a group's margin, and as a notebook writes it.
+        # A frame is code anywhere, also after a group's margin, and in a notebook's format.
         ([TRACE[1]], True), ([f"!{TRACE[1]}"], True), ([f"  | {TRACE[1]}"], True), ([SHELL], True), (["x"], False),
         (["    call()"], False), (["~/a.py"], False),
-        # In an open traceback whatever is set in, and what follows a frame.
+        # In an open traceback: indented lines, and the line after a frame.
         ([TB, "    call()"], True), ([TB, "\tcall()"], True), ([TB, "call(x"], False), ([TB, TRACE[1], "call(x"], True),
         ([TB, TRACE[1], "pass"], True), ([TB, TRACE[1], "KeyError"], False), ([TB, TRACE[1], "KeyError: x"], False),
         ([TB, TRACE[1], "odd.Name: x"], False), ([TB, TRACE[1], "call(x", "more(x"], False),
         ([TB, TRACE[1], "call(x", "  more(x"], True), ([TB, TRACE[1], "call(x", " KeyError: x"], False),
         ([TB, TRACE[1], "call(x", " more(x"], True), ([TB, TRACE[1], "call(x", "  | \tmore(x"], True),
         ([TB, TRACE[1], TB, "call(x"], False),
-        # Of one that a logger wrote only what a logger writes, and the other way round.
+        # A logger's traceback continues only with the logger's lines, and vice versa.
         ([f"!{TB}", "!    call()"], True), ([f"!{TB}", "    call()"], False), ([TB, "!    call()"], False),
-        # Not behind its exception.
+        # Not after its exception.
         ([*TRACE, "    call()"], False), ([*TRACE, TB, "    call()"], True),
     ],
 )  # fmt: skip
-def test_what_is_code_in_a_traceback(texts: list[str], *, is_code: bool) -> None:
-    """The last of some lines."""
+def test_lines_of_code_in_a_traceback(texts: list[str], *, is_code: bool) -> None:
+    """The last of the given lines is checked."""
     assert traced(*texts[:-1]).is_code(spoken(9, texts[-1])) is is_code
 
 
@@ -1427,8 +1428,8 @@ def test_what_is_code_in_a_traceback(texts: list[str], *, is_code: bool) -> None
         ("more", {"source": "b.py:1"}, "ValueError: a"), ("more", {"process": Process("Worker", 2)}, None),
     ],
 )  # fmt: skip
-def test_what_completes_a_message(text: str, more: dict[str, Any], message: str | None) -> None:
-    """What begins something else, or comes from elsewhere; what another process says is no matter."""
+def test_the_end_of_a_message(text: str, more: dict[str, Any], message: str | None) -> None:
+    """A line that begins something else or comes from elsewhere; other processes are ignored."""
     tracebacks = traced(*TRACE[:2], "ValueError: a")
     is_raised, complete = tracebacks.follow(spoken(9, text, **more))
     rest = " ".join(["ValueError: a", *([] if more else [text.strip()])])
@@ -1440,7 +1441,7 @@ def test_what_completes_a_message(text: str, more: dict[str, Any], message: str 
 
 @pytest.mark.parametrize("level", ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
 def test_a_traceback_is_read_at_any_level(shelf: catalog_symptoms.Catalog, level: str) -> None:
-    """With its frame and what goes on behind its exception."""
+    """With its frame and the text after its exception."""
     head = f"{level} 11-20 08:00:05 [a.py:1]"
     (told,) = one(shelf, VERSION, *told_at(level), f"{head}   and why", f"{head} other").tracebacks
 
@@ -1455,13 +1456,13 @@ def test_a_traceback_is_read_at_any_level(shelf: catalog_symptoms.Catalog, level
         (["ValueError: x"], [("ValueError", "x", 1, 1)]), (["ValueError"], []), (["ValueError:x"], []),
         (["odd: x"], []), (["| ValueError: x"], []), (["!ValueError: x"], [("ValueError", "x", 1, 1)]),
         ([" ValueError: x"], []),
-        # At the end of a traceback with frames any name does, also behind one blank.
+        # At the end of a traceback with frames any name counts, also after a blank.
         ([*TRACE[:2], "odd.Name"], [("odd.Name", "", 3, 1)]), ([*TRACE[:2], "odd: x: y"], [("odd", "x: y", 3, 1)]),
         ([TB, "odd: x"], []), ([*TRACE[:2], "    c()", " ValueError: x"], [("ValueError", "x", 4, 2)]),
         ([*TRACE[:2], "    c()", "  ValueError: x"], []), ([*TRACE[:2], " odd"], []), ([*TRACE[:2], "pass"], []),
         ([*TRACE[:2], "!odd: x"], []), ([f"!{TRACE[0]}", f"!{TRACE[1]}", "odd: x"], []),
         (["  | " + TB, "  | " + TRACE[1], "  | odd: x"], [("odd", "x", 3, 1)]),
-        # What argparse prints, up to two words behind the program's.
+        # The output of argparse, up to two words after the program's name.
         (["vllm: error: x"], [("SystemExit", "x", 1, 1)]), (["vllm serve: error: x"], [("SystemExit", "x", 1, 1)]),
         (["vllm bench serve: error: x y"], [("SystemExit", "x y", 1, 1)]), (["vllm a b c: error: x"], []),
         (["vllm run-batch: error: x"], [("SystemExit", "x", 1, 1)]), (["vllm: error: "], []),
@@ -1473,7 +1474,7 @@ def test_a_traceback_is_read_at_any_level(shelf: catalog_symptoms.Catalog, level
         ([*TRACE, "", '    raise ValueError("No room'], [("ValueError", "not here", 3, 1)]),
     ],
 )  # fmt: skip
-def test_an_exception_and_where_it_stands(texts: list[str], expected: list[tuple[str, str, int, int]]) -> None:
+def test_an_exception_and_its_place(texts: list[str], expected: list[tuple[str, str, int, int]]) -> None:
     """Type, message, line and column."""
     tracebacks = traced(*texts)
     list(tracebacks.close())
@@ -1485,8 +1486,8 @@ def test_an_exception_and_where_it_stands(texts: list[str], expected: list[tuple
     ] == expected
 
 
-def test_frames_that_a_notebook_writes_behind_an_exception() -> None:
-    """With the code between them; a frame of the interpreter's is none of them."""
+def test_frames_that_a_notebook_prints_after_an_exception() -> None:
+    """With the code between them, without the interpreter's frames."""
     texts = ["ValueError: a", SHELL, "     11 y()", "---> 12 x()", "", "~/b.py in C.g(x)", "words", TRACE[1]]
     (told,) = traced(*texts).records()
 
@@ -1498,7 +1499,7 @@ def test_frames_that_a_notebook_writes_behind_an_exception() -> None:
 
 
 def test_of_very_many_processes_the_tracebacks_of_the_latest_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever begins anew pushes out whoever began first."""
+    """A process that begins a traceback displaces the one that began first."""
     monkeypatch.setattr("vllm_runbooks.reading.startup_log.tracebacks._MAX_THREADS", 2)
     tracebacks = Tracebacks(0)
     for number in (1, 2, 3):
@@ -1511,7 +1512,7 @@ def test_of_very_many_processes_the_tracebacks_of_the_latest_are_followed(monkey
 
 
 def test_tracebacks_by_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each keeps its number where those in between are left out; the last one tells whether a process ended."""
+    """Each keeps its number if others are dropped; the last decides whether a process ended."""
     monkeypatch.setattr("vllm_runbooks.reading.startup_log.tracebacks.MAX_TRACEBACKS", 4)
     tracebacks = traced(*(text for number in range(6) for text in (f"ValueError: {number}", "")))
 
@@ -1547,8 +1548,8 @@ EVENTS = ("begin", "engine", "engine_ready", "opening", "ready", "wrapper_ready"
         ([], "serve", True, False),
     ],
 )  # fmt: skip
-def test_how_far_a_start_has_come(events: list[str], phase: str | None, *, has_advanced: bool, has_ended: bool) -> None:
-    """Beyond its arguments; and so far that a further one may follow."""
+def test_the_progress_of_a_launch(events: list[str], phase: str | None, *, has_advanced: bool, has_ended: bool) -> None:
+    """Past its arguments, and far enough that another launch may follow."""
     phases = [Phase(phase, at(1), None, None, None)] if phase else []
     draft = LaunchDraft(0, 1, Tracebacks(0), phases=phases, events={event: [at(1)] for event in events})
 
@@ -1557,8 +1558,8 @@ def test_how_far_a_start_has_come(events: list[str], phase: str | None, *, has_a
     assert draft.is_log is bool({*events} - {"kv"})
 
 
-def test_a_start_with_a_traceback_or_an_answer_has_ended() -> None:
-    """And is a log, as one is with a fault, or with a line that a logger wrote."""
+def test_a_launch_with_a_traceback_or_an_answer_has_ended() -> None:
+    """It counts as a log, as do errors and logger lines."""
 
     def draft(**more: Any) -> LaunchDraft:
         return LaunchDraft(0, 1, **{"tracebacks": Tracebacks(0), **more})
@@ -1574,17 +1575,17 @@ def test_a_start_with_a_traceback_or_an_answer_has_ended() -> None:
     assert draft(has_logged=True).is_log
 
 
-def test_waiting_without_times_is_hanging_from_the_second_line_on(shelf: catalog_symptoms.Catalog) -> None:
-    """Nothing tells for how long it waited."""
+def test_waiting_without_times_is_a_hang_from_the_second_line_on(shelf: catalog_symptoms.Catalog) -> None:
+    """The log has no duration."""
     waiting = WAITING.partition("] ")[2]
 
     assert [str(one(shelf, VERSION, *[waiting] * number).outcome) for number in (1, 2)] == ["unknown", "hung"]
 
 
-def test_of_very_many_starts_the_last_are_kept(
+def test_of_very_many_launches_the_last_are_kept(
     shelf: catalog_symptoms.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """500 of them; the first says how many were left out."""
+    """500 are kept; the first has the number of dropped ones."""
     assert startup_log._MAX_STARTS == 500
     monkeypatch.setattr(startup_log, "_MAX_STARTS", 2)
 
@@ -1593,8 +1594,8 @@ def test_of_very_many_starts_the_last_are_kept(
         assert [(start.first_line, start.left_out) for start in starts] == expected
 
 
-def test_figures_that_prose_quotes_in_front_of_a_log_are_none_of_its(shelf: catalog_symptoms.Catalog) -> None:
-    """Nobody printed them; where a logger did, the start is another one's."""
+def test_figures_quoted_before_a_log_are_ignored(shelf: catalog_symptoms.Catalog) -> None:
+    """No logger printed them; figures from a logger belong to another launch."""
     quoted = "GPU KV cache size: 5,000 tokens"
     server = f"(APIServer pid=1) {VERSION}"
 
@@ -1608,8 +1609,8 @@ def test_figures_that_prose_quotes_in_front_of_a_log_are_none_of_its(shelf: cata
 ARGUMENTS = f"{LOGGED}non-default args: {{'model': 'm',"
 
 
-def test_what_stands_behind_wrapped_arguments_is_read(shelf: catalog_symptoms.Catalog) -> None:
-    """Their last line closes their bracket; a bracket inside of them does not."""
+def test_text_after_wrapped_arguments_is_read(shelf: catalog_symptoms.Catalog) -> None:
+    """Their last line closes the outer bracket; inner brackets do not count."""
     start = one(shelf, VERSION, ARGUMENTS, "'sizes': {'a': 1},", "'seed': 3}", "ValueError: why")
 
     assert (start.arguments["model"], start.arguments["seed"]) == ("m", 3)
@@ -1626,8 +1627,10 @@ def test_arguments_are_wrapped_over_a_hundred_lines(shelf: catalog_symptoms.Cata
 
 
 @pytest.mark.parametrize(("length", "value"), [(1000, 12), (1001, 1)])
-def test_a_wrapped_line_has_a_thousand_characters(shelf: catalog_symptoms.Catalog, length: int, value: int) -> None:
-    """What is behind them is left out."""
+def test_a_wrapped_line_has_at_most_a_thousand_characters(
+    shelf: catalog_symptoms.Catalog, length: int, value: int
+) -> None:
+    """The rest is dropped."""
     row = f"'a': '{'x' * (length - 19)}', 'seed': 12"
     start = one(shelf, VERSION, ARGUMENTS, row, "}")
 
@@ -1647,7 +1650,7 @@ def test_a_wrapped_line_has_a_thousand_characters(shelf: catalog_symptoms.Catalo
     ],
 )  # fmt: skip
 def test_a_periodic_line_is_a_sample(figures: dict[str, float], words: dict[str, str], sample: Throughput) -> None:
-    """And proves that a request was served where it tells of any token."""
+    """It proves a served request if it counts any token."""
     draft = LaunchDraft(0, 1, Tracebacks(0))
     startup_log._take_throughput(draft, line(3), figures, words)
 
@@ -1656,7 +1659,7 @@ def test_a_periodic_line_is_a_sample(figures: dict[str, float], words: dict[str,
 
 
 def test_phases_follow_their_order_and_have_the_longest_of_their_durations() -> None:
-    """A phase that is over is not begun again; what is printed for it later still counts."""
+    """A completed phase does not begin again; durations printed later still count."""
     draft = LaunchDraft(0, 1, Tracebacks(0), last_time="11-20 08:00:00")
 
     def take(number: int, phase: str, seconds: float | None = None, name: str = "load_seconds") -> None:
@@ -1681,7 +1684,7 @@ def test_phases_follow_their_order_and_have_the_longest_of_their_durations() -> 
 @pytest.mark.parametrize(
     ("signature", "phase", "has_message", "expected"),
     [
-        # How well its place is known: not asked for, by the phase, by the depth of a frame.
+        # Certainty of the place: not required, by the phase, by the depth of a frame.
         (Signature("x"), None, False, (-2, None, {"a": "1"})), (Signature("x"), "load", True, (-2, 0, {"a": "1"})),
         (Signature("x", phases=("load",)), None, False, None), (Signature("x", phases=("load",)), "serve", False, None),
         (Signature("x", phases=("serve", "load")), "load", False, (-1, None, {"a": "1"})),
@@ -1701,7 +1704,7 @@ def test_where_a_symptom_counts(
     has_message: bool,  # noqa: FBT001 - a table's column
     expected: tuple[int, int | None, dict[str, str]] | None,
 ) -> None:
-    """In its phases, at an exception, or at one whose traceback has a certain frame; what is captured comes along."""
+    """In its phases, at an exception, or with a certain frame in the traceback."""
     tracebacks = traced(*TRACE[:2], '  File "b.py", line 2, in g', "ValueError: x")
     phases = [Phase(phase, at(1), None, None, None)] if phase else []
     draft = LaunchDraft(0, 1, tracebacks, phases=phases)
@@ -1720,17 +1723,17 @@ def test_where_a_symptom_counts(
         ("Model loading took 13.72 GiB memory and 62.3 seconds", False), ("Starting to load model a/b...", False),
     ],
 )  # fmt: skip
-def test_a_wrapper_s_word_for_ready_counts_behind_the_cache(
+def test_a_wrappers_ready_message_counts_after_the_cache(
     shelf: catalog_symptoms.Catalog, text: str, *, has_cache: bool
 ) -> None:
-    """Its size in tokens or in blocks; no other figure."""
+    """The cache size is in tokens or blocks; no other figure counts."""
     start = one(shelf, VERSION, f"{LOGGED}{text}", "vLLM Engine created with fallback configuration")
 
     assert start.outcome == ("ready" if has_cache else "unknown")
 
 
-def test_a_log_is_followed_from_pause_to_pause(shelf: catalog_symptoms.Catalog) -> None:
-    """What was read so far is told once for each pause behind something new, and at the end."""
+def test_a_followed_log_is_reported_at_each_pause(shelf: catalog_symptoms.Catalog) -> None:
+    """Once for each pause with new lines, and at the end."""
     pieces = [f"{VERSION}\n", f"{READY}\n", "", "", "", SERVED, "\n", "", f"{DIED}\n"]
     told = startup_log.follow(Evidence((Document("a.log", lambda: iter(pieces)),)), shelf)
 
@@ -1743,25 +1746,25 @@ HEAD = "RuntimeError: head"
 @in_one_test(
     ("texts", "message"),
     [
-        # What is set in, up to the first line that is not; any line behind a colon.
+        # Indented lines, up to the first other line; any line after a colon.
         ([HEAD, "a"], "head"), ([HEAD, "  a", "b", "  c"], "head a"), ([HEAD, "\ta", " b"], "head a b"),
         ([f"{HEAD}:", "a", "  b", "c"], "head: a b c"), ([HEAD, "  a:", "b", "c"], "head a: b c"),
         ([HEAD, "a", "  b:", "c"], "head"), ([f"{HEAD}:", "", "a"], "head:"), ([HEAD, "", "  a"], "head"),
         ([f"{HEAD}:", "For further information visit http://h", "a"], "head: a"),
         ([f"{HEAD}:", "  For further information visit http://h", "  a"], "head: a"),
-        # An exception that the message names, and nothing behind it.
+        # An exception that the message names, and nothing after it.
         ([f"{HEAD} raised:", "KeyError: a", "  b"], "head raised: KeyError: a"), ([f"{HEAD}:", "KeyError: a"], "head:"),
         ([f"{HEAD}:", *(f"a{n}" for n in range(9))], "head: a0 a1 a2 a3 a4 a5 a6 a7"),
         ([f"!{HEAD}:", "a"], "head:"), ([f"!{HEAD}:", "!a"], "head: a"), ([f"{HEAD}:", "!a"], "head:"),
     ],
 )  # fmt: skip
-def test_which_lines_are_shown_with_an_exception(texts: list[str], message: str) -> None:
-    """Those that can only be its words."""
+def test_lines_shown_with_an_exception(texts: list[str], message: str) -> None:
+    """Only those that must belong to its message."""
     assert traced(*texts).records()[0].chain[0].message == message
 
 
-def test_when_a_start_was_and_who_wrote_it() -> None:
-    """The first time that is one, the last time of all, and each process and place once, in order."""
+def test_times_and_processes_of_a_launch() -> None:
+    """The first valid time, the last time, and each process and place once, in order."""
     draft = LaunchDraft(0, 1, Tracebacks(0))
     times = (None, "nonsense", "11-20 08:00:01", "11-20 08:00:05", None, "11-20 08:00:03")
     for number, told in enumerate(times, 1):
@@ -1778,10 +1781,10 @@ def test_when_a_start_was_and_who_wrote_it() -> None:
         ("nonsense", ("0.11.0", "0.9.2"), "0.9.2"), (None, ("0.8.5", "0.9.2"), "0.9.2"), (None, ("0.8.5",), "0.8.5"),
     ],
 )  # fmt: skip
-def test_which_release_s_options_are_looked_up(
+def test_the_release_whose_options_are_used(
     version: str | None, candidates: tuple[str, ...], known: str | None
 ) -> None:
-    """Its own, else those of the last that it can be."""
+    """The log's release, else the newest possible one."""
     assert startup_draft._data_for(version, candidates) == known
 
 
@@ -1793,15 +1796,15 @@ def test_which_release_s_options_are_looked_up(
         (set[str](), "ApiServer_0", True), (set[str](), "MyAPIServer", False),
     ],
 )  # fmt: skip
-def test_a_server_is_known_by_a_line_or_a_process(seen: set[str], name: str | None, *, is_server: bool) -> None:
-    """What only a server writes, or its process's name."""
+def test_a_server_is_identified_by_a_line_or_a_process(seen: set[str], name: str | None, *, is_server: bool) -> None:
+    """A line that only a server prints, or the process's name."""
     draft = LaunchDraft(0, 1, Tracebacks(0), seen=seen, processes={Process(name): None})
 
     assert startup_draft._is_server(draft) is is_server
 
 
-def test_the_record_of_a_start() -> None:
-    """Its lines, its hits in the order of their places, its warnings with their counts, and its release."""
+def test_the_record_of_a_launch() -> None:
+    """Its lines, ordered hits, counted warnings and release."""
     draft = LaunchDraft(2, 7, traced(*TRACE), version="0.19.0", warnings={"w": [at(3), 4]})
     for number, column, traceback in ((5, 2, 1), (4, 9, 0), (5, 1, None)):
         draft.note_hit(SymptomHit("a.b", 0, Quote(2, number, column, "x"), {}, NOBODY, None, traceback))
@@ -1822,7 +1825,7 @@ def test_the_record_of_a_start() -> None:
 
 
 def mutated(chance: random.Random, text: str, other: str) -> str:
-    """Cut, splice, overwrite, flood: one of each kind of damage, seeded."""
+    """Cut, splice, overwrite and flood the text, seeded."""
     begin, end = sorted((chance.randrange(len(text)), chance.randrange(len(text))))
     noise = "".join(chr(chance.choice((0, 7, 8, 13, 27, 91, 96, 124, 233, 0x4E2D, 0xD800))) for _ in range(40))
     return chance.choice(
@@ -1842,7 +1845,7 @@ def mutated(chance: random.Random, text: str, other: str) -> str:
 
 @in_one_test("seed", range(24))
 def test_damaged_logs_are_read_in_bounded_time(shelf: catalog_symptoms.Catalog, seed: int) -> None:
-    """Whatever happened to a log: no exception, places inside the file, short quotations, little time."""
+    """Any damaged log: no exception, places inside the file, short excerpts, little time."""
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     texts = every_recorded_text()
     text = mutated(chance, chance.choice(texts), chance.choice(texts))
@@ -1893,7 +1896,7 @@ PIECES = [
     st.sampled_from(["\n", "\r", "", " "]),
     st.sampled_from(["a.log", "a.md"]),
 )
-def test_any_text_has_starts_inside_the_file(
+def test_launches_of_any_text_lie_inside_the_file(
     shelf: catalog_symptoms.Catalog, pieces: list[str], between: str, name: str
 ) -> None:
     """No order of lines raises."""
@@ -1913,7 +1916,7 @@ def test_any_text_has_starts_inside_the_file(
     ],
 )  # fmt: skip
 def test_reading_is_linear_in_repeated_lines(shelf: catalog_symptoms.Catalog, unit: str) -> None:
-    """No line, however often repeated, makes reading cost more than twice for twice the text."""
+    """Doubling any repeated line at most doubles the cost of reading."""
     text = f"{unit}\n" * (10_000 // (len(unit) + 1))
 
     assert growth(lambda repeated: starts_of(shelf, repeated), text) <= LIMIT

@@ -1,4 +1,4 @@
-"""The schedule: what is due is decided by a plan, a clock and the history; runs are judged, changes told once."""
+"""The schedule: plan, clock and history decide what is due, and changes are reported once."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def job(**other: Any) -> ScheduledJob:
         ("1," * 300 + "1 * * * *", "is not a cron expression"),
     ],
 )
-def test_what_is_no_plan_is_refused_in_one_line(text: str, said: str) -> None:
-    """With the field that is wrong, and what to write."""
+def test_an_invalid_plan_is_rejected_in_one_line(text: str, said: str) -> None:
+    """With the field, and a valid value."""
     with pytest.raises(InputError, match=re.escape(said)) as raised:
         cron.parse(text)
 
@@ -135,12 +135,12 @@ def test_what_is_no_plan_is_refused_in_one_line(text: str, said: str) -> None:
     weekday=st.sampled_from(["*", "0", "7", "mon-fri", "sun,wed"]),
     start=st.datetimes(utc("2019-01-01").replace(tzinfo=None), utc("2033-01-01").replace(tzinfo=None)),
 )
-def test_wall_times_are_those_of_another_reader_of_cron(  # noqa: PLR0917 - what is drawn
+def test_wall_times_match_another_cron_parser(  # noqa: PLR0917 - what is drawn
     minute: str, hour: str, day: str, month: str, weekday: str, start: datetime
 ) -> None:
-    """Of croniter, which JupyterLab's scheduler uses: the next three from any moment.
+    """croniter, as used by JupyterLab's scheduler: the next three times from any moment.
 
-    It finds none where a month lacks the day and the weekday would do; cron takes the weekday.
+    It finds none where a month lacks the day and the weekday would do; cron uses the weekday.
     """
     croniter = pytest.importorskip("croniter").croniter
     text = f"{minute} {hour} {day} {month} {weekday}"
@@ -167,8 +167,8 @@ def test_wall_times_are_those_of_another_reader_of_cron(  # noqa: PLR0917 - what
 
 @settings(max_examples=50, deadline=None)
 @given(st.text(max_size=60))
-def test_any_text_is_a_plan_or_refused(text: str) -> None:
-    """And a plan has a next time."""
+def test_any_text_is_a_plan_or_rejected(text: str) -> None:
+    """Every plan has a next time."""
     try:
         plan = cron.parse(text)
     except InputError:
@@ -241,8 +241,8 @@ def between(text: str, zone: str, since: str, until: str) -> list[str]:
         ),
     ],
 )  # fmt: skip
-def test_planned_moments(text: str, zone: str, since: str, until: str, expected: list[str]) -> None:
-    """Looked for from behind as from before, they are the same, each once."""
+def test_planned_times(text: str, zone: str, since: str, until: str, expected: list[str]) -> None:
+    """Searching backward and forward yields the same times, each once."""
     assert between(text, zone, since, until) == expected
     at, found = utc(since), []
     while (at := cron.after(cron.parse(text), cron.zone(zone), at)) <= utc(until):
@@ -253,7 +253,7 @@ def test_planned_moments(text: str, zone: str, since: str, until: str, expected:
 @pytest.mark.parametrize(
     "name", ["", "Mars/Base", "../etc/passwd", "/etc/localtime", "Europe", "UTC\n", "é", "A" * 200]
 )
-def test_what_is_no_zone_is_refused(name: str) -> None:
+def test_an_invalid_time_zone_is_rejected(name: str) -> None:
     """In one line."""
     with pytest.raises(InputError, match="is not a time zone; use a name such as Europe/Berlin") as raised:
         cron.zone(name)
@@ -261,7 +261,7 @@ def test_what_is_no_zone_is_refused(name: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-# What is due
+# Due runs
 
 
 def decided(found: policy.Decision) -> tuple[str | None, list[tuple[str, str]]]:
@@ -362,10 +362,10 @@ def decided(found: policy.Decision) -> tuple[str | None, list[tuple[str, str]]]:
         ),
     ],
 )  # fmt: skip
-def test_the_policy(
+def test_the_policy_matches_its_documentation(
     other: dict[str, Any], now: str, planned: list[str], more: dict[str, Any], expected: tuple[Any, Any]
 ) -> None:
-    """As the table in docs/scheduling.md says."""
+    """The table in docs/scheduling.md."""
     assert decided(policy.decide(job(**other), utc(now), planned, **more)) == expected
 
 
@@ -379,10 +379,10 @@ def test_the_policy(
     steps=st.lists(st.tuples(st.integers(-3600, 90000), st.booleans()), min_size=1, max_size=12),
     taken=st.none() | st.integers(0, 90000),
 )
-def test_every_planned_time_is_run_or_told_once(  # noqa: PLR0917 - what is drawn
+def test_every_planned_time_is_run_or_reported_once(  # noqa: PLR0917 - what is drawn
     at: str, zone: str, missed: Missed, overlap: Overlap, start: str, steps: list[tuple[int, bool]], taken: int | None
 ) -> None:
-    """However the clock jumps and whatever overlaps, none is run twice, told twice, or forgotten."""
+    """For any clock jumps and overlaps, none is run twice, reported twice or lost."""
     made = job(at=at, zone=zone, missed=missed, overlap=overlap, added=f"{start}T00:00:00Z")
     now = furthest = utc(start)
     seen: list[str] = []
@@ -406,13 +406,13 @@ def test_every_planned_time_is_run_or_told_once(  # noqa: PLR0917 - what is draw
 @pytest.mark.parametrize(
     "text", ["", "soon", "2026-01-01T00:00:00", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "\0"]
 )
-def test_what_is_no_moment_is_unknown(text: str) -> None:
-    """Also one that UTC has no year for."""
+def test_an_invalid_timestamp_is_unknown(text: str) -> None:
+    """Including a year outside UTC's range."""
     assert policy.moment(text) is None
 
 
-def test_a_long_absence_is_told_in_few_entries() -> None:
-    """The last twenty one by one, the others as a number; and it is decided at once."""
+def test_a_long_absence_has_few_entries() -> None:
+    """The last twenty individually, the others as a count, without delay."""
     began = time.monotonic()
     found = policy.decide(job(at="* * * * *"), utc("2026-09-01"), ["2026-01-02T00:00:00Z"])
 
@@ -425,8 +425,8 @@ def test_a_long_absence_is_told_in_few_entries() -> None:
 # Jobs
 
 
-def test_a_job_is_read_as_it_was_stored() -> None:
-    """All fields, whatever they are."""
+def test_a_job_is_read_back_unchanged() -> None:
+    """All fields with any values."""
     made = job(
         command=("check", "--only", "a b", "%d", "$x", "'", "yes", "0123", "é"), zone="Europe/Berlin",
         missed=Missed.SKIP, overlap=Overlap.WAIT, grace_s=1.5, webhook_env="HOOK", metrics="x.prom", out="o",
@@ -472,10 +472,8 @@ def test_a_job_is_read_as_it_was_stored() -> None:
         (f"0x{'F' * 5000}: 1", "nightly.yaml:"),
     ],
 )
-def test_a_job_that_was_edited_badly_is_refused_in_one_line(
-    capsys: pytest.CaptureFixture[str], change: str, said: str
-) -> None:
-    """It names the file and the field, and shows no secret."""
+def test_a_badly_edited_job_is_rejected_in_one_line(capsys: pytest.CaptureFixture[str], change: str, said: str) -> None:
+    """With file and field, and without secrets."""
     file = jobs.save(job())
     field = change.partition(":")[0]
     lines = file.read_text("utf-8").splitlines()
@@ -492,8 +490,8 @@ def test_a_job_that_was_edited_badly_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize("field", ["name", "at", "zone", "command", "folder", "added"])
-def test_a_job_that_lacks_a_field_is_refused(field: str) -> None:
-    """By its name."""
+def test_a_job_with_a_missing_field_is_rejected(field: str) -> None:
+    """The message has the field's name."""
     file = jobs.save(job(command=("check",)))
     lines = file.read_text("utf-8").replace("\n- check", " [check]").splitlines()
     file.write_text("\n".join(line for line in lines if not line.startswith(f"{field}:")) + "\n", "utf-8")
@@ -501,8 +499,8 @@ def test_a_job_that_lacks_a_field_is_refused(field: str) -> None:
         jobs.load("nightly")
 
 
-def test_jobs_are_read_as_their_schema_says() -> None:
-    """Which pydantic makes from the record: what one of the two readers takes, the other takes, as the same job."""
+def test_jobs_match_their_schema() -> None:
+    """The pydantic schema of the record and the reader accept the same jobs."""
     adapter = TypeAdapter(ScheduledJob)
     usual = document(job())
     for field in usual:
@@ -517,8 +515,8 @@ def test_jobs_are_read_as_their_schema_says() -> None:
             assert (by_hand is None) == bool(problems)
 
 
-def test_a_wake_up_with_nothing_to_do_loads_little(tmp_path: Path) -> None:
-    """It comes every five minutes for ever: what validates a catalog, and what asks servers, is not loaded."""
+def test_an_idle_wake_up_loads_few_modules(tmp_path: Path) -> None:
+    """It runs every five minutes, so catalog validation and HTTP clients are not imported."""
     jobs.save(job(at="0 3 1 1 *", added=policy.stamp(utc_now()), metrics="n.prom", webhook_env="HOOK"))
     code = (
         "import sys\nfrom vllm_runbooks import cli\nstatus = cli.run(['schedule', 'wake', '--quiet', 'nightly'])\n"
@@ -531,8 +529,8 @@ def test_a_wake_up_with_nothing_to_do_loads_little(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("0 []\n", "")
 
 
-def test_two_jobs_do_not_share_a_file_of_metrics(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Each would overwrite what the other says, whatever the file is called."""
+def test_two_jobs_may_not_share_a_metrics_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """They would overwrite each other, also under different spellings of the path."""
     (tmp_path / "linked").symlink_to(tmp_path)
     jobs.save(job(metrics="x.prom"))
     jobs.save(job(metrics="x.prom"))
@@ -582,8 +580,8 @@ def test_two_jobs_do_not_share_a_file_of_metrics(capsys: pytest.CaptureFixture[s
         ("schedule", "Usage"),
     ],
 )
-def test_what_cannot_be_read_is_told_in_one_line(capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:
-    """Exit 2, nothing on standard output, nothing stored."""
+def test_invalid_input_is_rejected_in_one_line(capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:
+    """Exit 2, no output, and nothing stored."""
     status, out, err = call(capsys, *shlex.split(line))
 
     assert status == 2
@@ -594,7 +592,7 @@ def test_what_cannot_be_read_is_told_in_one_line(capsys: pytest.CaptureFixture[s
 
 
 def test_a_job_is_added_listed_shown_replaced_and_removed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """And what Prometheus was told goes with it."""
+    """Removing it also removes its Prometheus metrics."""
     (tmp_path / "n.prom").write_text("x 1\n", "utf-8")
     add = shlex.split(
         "schedule add n --at '0 3 * * *' --zone Europe/Berlin --grace 2h --metrics n.prom -- check --only 'tiny-*'"
@@ -612,8 +610,8 @@ def test_a_job_is_added_listed_shown_replaced_and_removed(capsys: pytest.Capture
     assert not (tmp_path / "n.prom").exists()
 
 
-def test_documents_keep_to_their_schemas(capsys: pytest.CaptureFixture[str]) -> None:
-    """Those of jobs, and of a wake-up."""
+def test_documents_match_their_schemas(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of jobs and of a wake-up."""
     jsonschema = pytest.importorskip("jsonschema")
     jobs.save(job())
     for line, name in (("list", "schedule-list.json"), ("wake", "schedule-wake.json")):
@@ -623,7 +621,7 @@ def test_documents_keep_to_their_schemas(capsys: pytest.CaptureFixture[str]) -> 
         assert out.startswith('{\n  "schema": 2,')
 
 
-# What wakes us
+# Timers
 
 ODD = "a b%c$HOME\"d'é\\x"
 """A folder whose name means something to systemd, cron and shells."""
@@ -643,7 +641,7 @@ def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def by_systemd(text: str) -> list[str]:
-    """The words of a value, read by systemd's rules as systemd.syntax(7) and systemd.service(5) tell them."""
+    """Split a value by the rules of systemd.syntax(7) and systemd.service(5)."""
     words, at = [], 0
     while at < len(text):
         if text[at] == " ":
@@ -704,8 +702,8 @@ def test_we_are_woken_often_enough(at: str, minutes: int) -> None:
     assert units.minutes(job(at=at)) == minutes
 
 
-def test_units_say_what_they_must(odd: Path, config: Path) -> None:
-    """All words come out of systemd's reading as they are, with no secret; and what is left of a run is ended."""
+def test_units_contain_the_command_and_end_its_processes(odd: Path, config: Path) -> None:
+    """All words survive systemd's parsing, no secret is included, and child processes end."""
     made = job(webhook_env="HOOK", timeout_s=100.0)
     service, timer = units.systemd(made).values()
     (line,) = re.findall(r"^ExecStart=(.*)$", service, re.MULTILINE)
@@ -720,8 +718,8 @@ def test_units_say_what_they_must(odd: Path, config: Path) -> None:
     assert config != Path()
 
 
-def test_the_librarys_own_reader_of_units_reads_them(odd: Path) -> None:
-    """As those of servers, it splits the command into the same words."""
+def test_our_reader_of_units_parses_them(odd: Path) -> None:
+    """It splits the command into the same words, as for units of servers."""
     assert odd.exists()
     service = units.systemd(job())["vllm-runbooks-nightly.service"]
     served = service.replace(
@@ -733,7 +731,7 @@ def test_the_librarys_own_reader_of_units_reads_them(odd: Path) -> None:
     assert [word.value for word in start.words][-2:] == ["--model", "m"]
 
 
-def test_a_line_of_cron_comes_out_of_cron_and_a_shell_as_it_is(odd: Path, tmp_path: Path) -> None:
+def test_a_line_of_cron_survives_cron_and_a_shell(odd: Path, tmp_path: Path) -> None:
     """Cron takes an escaped % for %, a shell the rest: the program gets its words. No file is run as a program."""
     line = units.crontab(job(at="*/5 * * * *"))
     *fields, command = line.rstrip("\n").split(" ", 5)
@@ -754,8 +752,8 @@ def test_a_line_of_cron_comes_out_of_cron_and_a_shell_as_it_is(odd: Path, tmp_pa
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_timer_finds_what_its_user_finds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Every variable by which this library finds anything of its own is handed on, with the whole path."""
+def test_a_timer_has_the_environment_of_its_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """All variables with this library's paths are passed on, and the whole PATH."""
     library = Path(units.__file__).parents[1]
     text = "\n".join(path.read_text("utf-8") for path in library.rglob("*.py"))
     named = set(re.findall(r'"(VLLM_RUNBOOKS_[A-Z_]+[A-Z])"', text)) - {history.JOB}
@@ -815,10 +813,10 @@ def test_variables_of_a_job_are_read_by_one_rule() -> None:
         ("A=" + "x" * 70_000, 0o600, "is larger than 64 KiB"),
     ],
 )
-def test_variables_that_cannot_be_read_are_refused_in_one_line(
+def test_unreadable_variables_are_rejected_in_one_line(
     capsys: pytest.CaptureFixture[str], text: str | bytes, mode: int, told: str
 ) -> None:
-    """And those that others can read; none is shown."""
+    """So are those that others can read; none is shown."""
     jobs.save(job())
     secrets(text, mode)
     status, out, err = call(capsys, "schedule", "wake", "nightly")
@@ -828,7 +826,7 @@ def test_variables_that_cannot_be_read_are_refused_in_one_line(
     assert "SECRET" not in err
 
 
-def test_what_is_no_file_of_variables_holds_nobody() -> None:
+def test_a_special_file_as_variables_does_not_block() -> None:
     """A pipe without a writer would."""
     jobs.environment("nightly").parent.mkdir(parents=True)
     os.mkfifo(jobs.environment("nightly"), 0o600)
@@ -836,10 +834,10 @@ def test_what_is_no_file_of_variables_holds_nobody() -> None:
         variables.read("nightly")
 
 
-def test_nothing_is_installed_unless_it_is_asked_for(
+def test_nothing_is_installed_without_a_request(
     capsys: pytest.CaptureFixture[str], config: Path, tmp_path: Path
 ) -> None:
-    """And then it says how the timer is started, and how that is undone."""
+    """With one, the commands that enable and disable the timer are printed."""
     jobs.save(job())
     folder = config / "systemd" / "user"
     _, shown, _ = call(capsys, "schedule", "write", "nightly", "systemd")
@@ -878,8 +876,8 @@ sys.exit(told["metadata"].get("status", 0))
 
 
 def notebook(verdict: str | None, cause: str | None = None, **metadata: Any) -> str:
-    """An executed notebook that has come to a verdict."""
-    concluded: dict[str, Any] = {
+    """An executed notebook with a verdict."""
+    judgement: dict[str, Any] = {
         "schema": 2, "verdict": verdict, "reason": f"it is {verdict}", "case": None, "outcome": None,
         "root_cause": {"symptom": cause, "class": cause.split(".")[0]} if cause else None, "findings": [],
     }  # fmt: skip
@@ -899,7 +897,7 @@ def notebook(verdict: str | None, cause: str | None = None, **metadata: Any) -> 
 
 
 class Nights:
-    """A job, a clock that stands where it is set, and a history."""
+    """A job, a clock that can be set, and a history."""
 
     def __init__(self, made: ScheduledJob) -> None:
         self.job = made
@@ -907,7 +905,7 @@ class Nights:
         self.notes: list[str] = []
 
     def come_to(self, verdict: str | None, cause: str | None = None, **metadata: Any) -> None:
-        """Have runs from now on come to this."""
+        """Give all further runs this result."""
         Path("in.ipynb").write_text(notebook(verdict, cause, **metadata), "utf-8")
 
     def wake(self, at: str | None = None) -> Turn:
@@ -918,7 +916,7 @@ class Nights:
             return wake.turn(self.job, kept, now=lambda: self.now, pause=lambda _: None)
 
     def kept(self) -> list[HistoryEntry]:
-        """What the history holds of it, the oldest first."""
+        """The job's entries in the history, oldest first."""
         with history.opened(say=output.say) as kept:
             return kept.entries(kind=WAKE, job=self.job.name)[::-1]
 
@@ -934,8 +932,8 @@ def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
     return found
 
 
-def test_a_night_is_run_once_and_a_missed_one_is_made_up_for(nights: Nights) -> None:
-    """Whatever the clock does between; every planned time is in the history once."""
+def test_a_night_is_run_once_and_a_missed_one_is_caught_up(nights: Nights) -> None:
+    """For any clock changes every planned time is in the history once."""
     first = nights.wake("2026-05-01T03:01")
     again = nights.wake("2026-05-01T03:06")
     back = nights.wake("2026-05-01T02:30")
@@ -991,7 +989,7 @@ def test_nights_of_berlin(nights: Nights, at: str, nights_: list[str], ran: list
 
 @pytest.mark.parametrize("overlap", list(Overlap))
 def test_two_runs_of_a_job_never_overlap(nights: Nights, overlap: Overlap) -> None:
-    """What is due meanwhile is passed over and written down, or waits; two wake-ups at once are one run."""
+    """Due runs are recorded as skipped, or wait; two concurrent wake-ups are one run."""
     nights.job = replace(nights.job, at="*/5 * * * *", overlap=overlap)
     nights.come_to("pass", waits_for="go")
     found: list[Turn] = []
@@ -1051,10 +1049,10 @@ def test_two_runs_of_a_job_never_overlap(nights: Nights, overlap: Overlap) -> No
         ),
     ],
 )
-def test_a_run_is_judged_by_its_verdict(
+def test_a_run_is_assessed_by_its_verdict(
     nights: Nights, told: tuple[str | None, str | None, dict[str, Any]], verdict: Verdict, reason: str
 ) -> None:
-    """Never by its having ended; a notebook that lies there from an earlier night says nothing of this one."""
+    """Not by its exit; an older notebook in its folder does not count."""
     Path("out.ipynb").write_text(notebook("pass"), "utf-8")
     nights.job = replace(nights.job, timeout_s=1.0 if "seconds" in told[2] else 60.0)
     nights.come_to(told[0], told[1], **told[2])
@@ -1072,8 +1070,8 @@ def test_a_run_is_judged_by_its_verdict(
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_is_told_and_the_plan_goes_on(nights: Nights, tmp_path: Path) -> None:
-    """Kill -9 of the wake-up: its run ends with it, the next says what was interrupted, and runs what is due then."""
+def test_a_killed_run_is_reported_and_the_plan_continues(nights: Nights, tmp_path: Path) -> None:
+    """Killing the wake-up ends its run; the next one reports it and runs what is due."""
     nights.job = replace(nights.job, at="* * * * *", added="2026-01-01T00:00:00Z", grace_s=0.0)
     jobs.save(nights.job)
     nights.come_to("pass", seconds=600)
@@ -1086,7 +1084,7 @@ def test_a_run_that_was_killed_is_told_and_the_plan_goes_on(nights: Nights, tmp_
     (planned,) = [entry.inputs["planned"] for entry in nights.kept() if entry.inputs["action"] == "run"]
     nights.come_to("pass")
     same = utc(str(planned)[:-1]) + timedelta(seconds=59)
-    for _ in range(600):  # its lock is free when its processes are gone
+    for _ in range(600):  # its lock is free once its processes have ended
         found = nights.wake(same.replace(tzinfo=None).isoformat())
         if found.interrupted:
             break
@@ -1130,8 +1128,8 @@ def test_a_wake_up_that_is_stopped_ends_its_run(nights: Nights) -> None:
 
 
 @pytest.mark.slow
-def test_of_many_wake_ups_at_once_one_runs(nights: Nights) -> None:
-    """Processes, as a timer and a person start them."""
+def test_of_many_concurrent_wake_ups_one_runs(nights: Nights) -> None:
+    """As processes of a timer and of a person."""
     nights.job = replace(nights.job, at=f"{utc_now():%M %H %d %m} *", added="2025-06-01T00:00:00Z")
     jobs.save(nights.job)
     nights.come_to("pass", seconds=0.5)
@@ -1153,8 +1151,8 @@ def utc_now() -> datetime:
     return datetime.now(tz=UTC)
 
 
-def test_what_fell_into_a_run_during_which_nobody_was_awake_is_passed_over(nights: Nights) -> None:
-    """As under systemd, which starts no second wake-up beside one; the same as where somebody was."""
+def test_times_during_a_run_are_skipped_without_a_wake_up(nights: Nights) -> None:
+    """Under systemd no second wake-up starts; the result is the same as with one."""
     nights.job = replace(nights.job, at="*/10 * * * *")
     nights.come_to("pass", seconds=0.1)
     ends = utc("2026-05-01T01:12")
@@ -1178,8 +1176,8 @@ def test_a_job_that_is_always_skipped_has_never_passed(nights: Nights) -> None:
     assert "_last_success_timestamp_seconds" not in told
 
 
-def test_the_interruption_of_another_command_is_left_to_tell(nights: Nights, tmp_path: Path) -> None:
-    """A wake-up ends what belongs to its job alone: a guarded start says itself that it was interrupted."""
+def test_the_interruption_of_another_command_is_reported_by_it(nights: Nights, tmp_path: Path) -> None:
+    """A wake-up ends only its own job; a supervised launch reports its own interruption."""
     begin = (
         "import sys\nfrom vllm_runbooks.history import store as history\n"
         "with history.opened(say=print) as kept:\n"
@@ -1198,7 +1196,7 @@ def test_the_interruption_of_another_command_is_left_to_tell(nights: Nights, tmp
 
 
 def test_without_a_history_nothing_is_run(nights: Nights, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What cannot be written down would be run again at every wake-up."""
+    """A run that cannot be recorded would repeat at every wake-up."""
     monkeypatch.setenv(history.PLACE, str(tmp_path / "lib"))
     with pytest.raises(InputError, match="history"):
         nights.wake()
@@ -1206,8 +1204,8 @@ def test_without_a_history_nothing_is_run(nights: Nights, monkeypatch: pytest.Mo
     assert not Path("out.ipynb").exists()
 
 
-def test_what_was_told_is_known_after_a_night_that_made_up_for_others(nights: Nights) -> None:
-    """The failure of such a night is told once, though entries were written after its own."""
+def test_a_reported_failure_is_not_repeated_after_catching_up(nights: Nights) -> None:
+    """It is reported once, although later entries follow it."""
     nights.come_to("fail", "port.in_use", status=1)
     told = [nights.wake(f"2026-05-0{day}T03:01").change for day in (4, 5)]
     nights.come_to("pass")
@@ -1216,8 +1214,8 @@ def test_what_was_told_is_known_after_a_night_that_made_up_for_others(nights: Ni
     assert [change and change.event for change in told] == ["worse", None, "recovered"]
 
 
-def test_a_job_that_was_added_by_a_wrong_clock_is_told(nights: Nights) -> None:
-    """Nothing is owed before that time comes, and nobody would notice."""
+def test_a_job_added_with_a_wrong_clock_is_reported(nights: Nights) -> None:
+    """Nothing is due before that time, which would go unnoticed."""
     nights.job = replace(nights.job, added="2030-01-01T00:00:00Z")
     found = nights.wake()
 
@@ -1225,8 +1223,8 @@ def test_a_job_that_was_added_by_a_wrong_clock_is_told(nights: Nights) -> None:
     assert found.notes == ("nightly: was added at 2030-01-01T00:00:00Z, in the future; add it again",)
 
 
-def test_an_output_has_a_bound(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its beginning and its end are kept, and how much is not is said; its folder is its owner's alone."""
+def test_an_output_is_bounded(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its begin, its end and the omitted size are kept; its folder is private."""
     monkeypatch.setattr(runs, "_MOST_OUTPUT", 1000)
     monkeypatch.setattr(runs, "_MOST_END", 500)
     (Path("lib") / "papermill.py").write_text(
@@ -1257,7 +1255,7 @@ def test_old_folders_of_runs_are_removed(nights: Nights) -> None:
     assert (len(left), left[0], left[-1]) == (runs.MOST + 1, "20260101T000011Z", "mine")
 
 
-# Changes, and who is told of them
+# Changes and notifications
 
 
 @pytest.mark.parametrize(
@@ -1273,7 +1271,7 @@ def test_old_folders_of_runs_are_removed(nights: Nights) -> None:
         ("pass pass", ["", ""]),
     ],
 )
-def test_a_change_for_the_worse_is_told_once_and_the_recovery_once(nights_: str, told: list[str]) -> None:
+def test_a_regression_and_its_recovery_are_reported_once(nights_: str, told: list[str]) -> None:
     """A night is one verdict, and its root cause."""
     known, found = JobStanding(), []
     for number, night in enumerate(nights_.split()):
@@ -1286,8 +1284,8 @@ def test_a_change_for_the_worse_is_told_once_and_the_recovery_once(nights_: str,
     assert found == told
 
 
-def test_each_part_of_a_run_counts() -> None:
-    """Another runbook that fails is news while one does already; one that comes and goes is none."""
+def test_each_run_of_a_suite_counts() -> None:
+    """A second failing runbook is news, one that fails and recovers unseen is not."""
     known = JobStanding()
     events: list[Any] = []
     for bad in ("", "a", "ab", "b", "ab", "", "b"):
@@ -1298,8 +1296,8 @@ def test_each_part_of_a_run_counts() -> None:
     assert events == [None, ("worse", ["a"]), ("worse", ["b"]), None, None, ("recovered", ["a", "b"]), ("worse", ["b"])]
 
 
-def test_what_is_known_of_a_job_survives_the_history(nights: Nights) -> None:
-    """Written and read, it is the same; damaged, it is unknown and no error."""
+def test_a_jobs_state_survives_the_history(nights: Nights) -> None:
+    """It is read back unchanged; if damaged it is unknown, without an error."""
     nights.come_to("fail", "port.in_use", status=1)
     nights.wake()
     (entry,) = nights.kept()
@@ -1315,7 +1313,7 @@ def test_what_is_known_of_a_job_survives_the_history(nights: Nights) -> None:
 
 
 class Hook(http.server.BaseHTTPRequestHandler):
-    """A webhook that answers as it is told, and keeps what it gets."""
+    """A webhook with configured answers, which keeps its requests."""
 
     answers: list[int]
     got: list[tuple[str, dict[str, Any], dict[str, str]]]
@@ -1333,7 +1331,7 @@ class Hook(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -1358,14 +1356,14 @@ def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hook]]:
         ((), ("b",), "  1 messages pending; retried at the next wake-up"),
     ],
 )
-def test_a_wake_up_says_what_its_webhook_accepted(sent: tuple[str, ...], unsent: tuple[str, ...], line: str) -> None:
+def test_a_wake_up_reports_what_its_webhook_accepted(sent: tuple[str, ...], unsent: tuple[str, ...], line: str) -> None:
     """How many changes were delivered, and that the others are not lost."""
     assert render.turns([Turn("nightly", "ran", "passed", sent=sent, unsent=unsent)]) == f"nightly: passed\n{line}"
     assert render.turns([Turn("nightly", "ran", "passed")]) == "nightly: passed"
 
 
-def test_a_wake_up_tells_of_passed_times_with_the_last_one() -> None:
-    """A time alone by itself, and several with their number and why the last of them was passed over."""
+def test_a_wake_up_reports_skipped_times_with_the_last_one() -> None:
+    """One time individually; several with their number and the last one's reason."""
     early = MissedTime("2026-05-01T03:00:00Z", "missed", "5 planned times; too late", 5)
     late = MissedTime("2026-05-02T03:00:00Z", "overlap", "the last run goes on")
     ends = {
@@ -1377,8 +1375,8 @@ def test_a_wake_up_tells_of_passed_times_with_the_last_one() -> None:
         assert render.turns([Turn("nightly", "passed", "none", passed=passed)]) == f"nightly: none\n  {end}"
 
 
-def test_a_webhook_is_told_of_a_change_once(nights: Nights, hook: type[Hook]) -> None:
-    """As one document with an id, in which no secret stands."""
+def test_a_webhook_receives_a_change_once(nights: Nights, hook: type[Hook]) -> None:
+    """As one document with an id and without secrets."""
     nights.job = replace(nights.job, webhook_env="HOOK")
     secret = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"  # noqa: S105 - made up
     for day, (verdict, cause) in enumerate(
@@ -1413,7 +1411,7 @@ def test_a_webhook_is_told_of_a_change_once(nights: Nights, hook: type[Hook]) ->
         pytest.param([302], 1, False, "the webhook returned 302", marks=pytest.mark.slow),
     ],
 )
-def test_a_webhook_is_tried_again_where_that_may_help(  # noqa: PLR0917 - a row
+def test_a_webhook_is_retried_if_that_may_help(  # noqa: PLR0917 - a row
     nights: Nights,
     hook: type[Hook],
     answers: list[int],
@@ -1421,7 +1419,7 @@ def test_a_webhook_is_tried_again_where_that_may_help(  # noqa: PLR0917 - a row
     sent: bool,  # noqa: FBT001 - a row
     said: str | None,
 ) -> None:
-    """What it has not taken is sent at the next wake-up, with the same id; what it refused, after the next run."""
+    """An unaccepted change is sent at the next wake-up with the same id, a rejected one later."""
     nights.job = replace(nights.job, webhook_env="HOOK")
     nights.come_to("fail", "port.in_use", status=1)
     hook.answers[:] = answers
@@ -1437,10 +1435,8 @@ def test_a_webhook_is_tried_again_where_that_may_help(  # noqa: PLR0917 - a row
     assert len({body["id"] for _, body, _ in hook.got}) == 1
 
 
-def test_what_is_run_does_not_know_who_is_told(
-    nights: Nights, hook: type[Hook], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A notebook may print its environment, to which the job's file belongs but for the webhook."""
+def test_a_run_does_not_see_the_webhook(nights: Nights, hook: type[Hook], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notebook may print its environment, which has the job's variables except the webhook."""
     nights.job = replace(nights.job, webhook_env="HOOK")
     secrets(f"HOOK={os.environ['HOOK']}\nFROM_FILE=x\n")
     monkeypatch.delenv("HOOK")
@@ -1458,7 +1454,7 @@ def test_what_is_run_does_not_know_who_is_told(
 @pytest.mark.parametrize(
     "address", ["", "ftp://h/SECRET", "http://", "no address SECRET", "http://h:99999/SECRET", "http://[SECRET/"]
 )
-def test_a_webhooks_address_is_never_said(address: str) -> None:
+def test_a_webhooks_address_is_never_printed(address: str) -> None:
     """Its variable is."""
     with pytest.raises(InputError, match=re.escape("$HOOK")) as raised:
         reports.address(job(webhook_env="HOOK"), address)
@@ -1466,10 +1462,8 @@ def test_a_webhooks_address_is_never_said(address: str) -> None:
     assert "SECRET" not in str(raised.value)
 
 
-def test_a_change_is_not_lost_where_the_webhooks_address_is_none(
-    nights: Nights, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It waits, and the wake-up says so."""
+def test_a_change_is_not_lost_without_a_webhook_address(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits, and the wake-up reports it."""
     nights.job = replace(nights.job, webhook_env="HOOK")
     monkeypatch.setenv("HOOK", "ftp://h/SECRET")
     nights.come_to("fail", status=1)
@@ -1480,7 +1474,7 @@ def test_a_change_is_not_lost_where_the_webhooks_address_is_none(
     assert "SECRET" not in repr(found)
 
 
-def test_a_webhook_that_is_not_there_is_told_without_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_webhook_is_reported_without_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the system's own word."""
     monkeypatch.setattr(reports, "TIMEOUT_S", 1.0)
     with pytest.raises(reports.NotSentError, match="cannot be reached: Connection refused") as raised:
@@ -1491,8 +1485,8 @@ def test_a_webhook_that_is_not_there_is_told_without_its_address(monkeypatch: py
 
 @settings(max_examples=50, deadline=None)
 @given(st.text(max_size=40))
-def test_the_text_file_is_read_by_prometheus_own_parser(subject: str) -> None:
-    """Whatever runs are called; each metric has its help and its type."""
+def test_the_text_file_is_valid_for_prometheus(subject: str) -> None:
+    """For any names of runs; each metric has its help and type."""
     parser = pytest.importorskip("prometheus_client.parser")
     known = JobStanding(
         last_run="2026-05-01T03:01:00Z", last_success="2026-04-30T03:01:00Z", seconds=1.25,
@@ -1526,12 +1520,12 @@ def rules() -> dict[str, dict[str, Any]]:
 
 
 def expressions() -> list[str]:
-    """All PromQL that is written."""
+    """All PromQL expressions that are written."""
     return [rule["expr"] for rule in rules().values()]
 
 
-def test_alerts_name_metrics_that_exist() -> None:
-    """Ours, those that a real server has exported, or names that older releases gave to the same."""
+def test_alerts_use_existing_metrics() -> None:
+    """Ours, those of a recorded server, and their names in older releases."""
     recorded = (Path(__file__).parents[1] / "metrics-0.32.0.txt").read_text("utf-8")
     real = set(re.findall(r"^([a-z][\w:]*)[{ ]", recorded, re.MULTILINE))
     ours = {metric.name for metric in reports.METRICS.values()}
@@ -1550,8 +1544,8 @@ def test_alerts_name_metrics_that_exist() -> None:
     assert not older & real
 
 
-def test_every_condition_that_metrics_decide_has_an_alert() -> None:
-    """With its severity, how long it must hold, and what to do; it is silent beside one that says more."""
+def test_every_condition_on_metrics_has_an_alert() -> None:
+    """With severity, duration and fix; a more specific alert silences it."""
     measured = [each for each in catalog.serving().conditions if all(test.fact for test in each.when)]
     found = rules()
 
@@ -1564,7 +1558,7 @@ def test_every_condition_that_metrics_decide_has_an_alert() -> None:
 
 @needs_promtool
 def test_prometheus_accepts_the_rules(tmp_path: Path) -> None:
-    """`promtool check rules` on the file as it is."""
+    """`promtool check rules` on the file."""
     (tmp_path / "rules.yml").write_text(alerts.rules_file(catalog.serving()), "utf-8")
     done = subprocess.run(
         [str(PROMTOOL), "check", "rules", "rules.yml"], cwd=tmp_path, capture_output=True, text=True, check=False
@@ -1575,7 +1569,7 @@ def test_prometheus_accepts_the_rules(tmp_path: Path) -> None:
 
 
 @needs_promtool
-def test_alerts_come_when_they_must(tmp_path: Path) -> None:
+def test_alerts_fire_as_expected(tmp_path: Path) -> None:
     """`promtool test rules`: series as a job and a server write them, and which alerts there are then."""
     (tmp_path / "rules.yml").write_text(alerts.rules_file(catalog.serving()), "utf-8")
     server = '{instance="s:8000"}'
@@ -1655,7 +1649,7 @@ def test_alerts_come_when_they_must(tmp_path: Path) -> None:
 # JupyterLab's scheduler
 
 
-def test_a_job_of_jupyter_holds_values_as_python(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_jupyter_job_has_values_as_python(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """That scheduler pastes them into code; a file is named by its whole path, as the notebook runs elsewhere."""
     (tmp_path / "it's.log").write_text("x\n", "utf-8")
     status, _, err = call(
@@ -1675,10 +1669,8 @@ def test_a_job_of_jupyter_holds_values_as_python(capsys: pytest.CaptureFixture[s
     assert call(capsys, "schedule", "write", "c", "jupyter")[0] == 2
 
 
-def test_a_notebook_that_is_none_is_refused(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before a server is asked."""
+def test_an_invalid_notebook_is_rejected(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before a request to a server."""
     monkeypatch.setenv("TOKEN", "x")
     Path("in.ipynb").write_text("{", "utf-8")
     jobs.save(job())
@@ -1707,7 +1699,7 @@ def test_a_notebook_that_is_none_is_refused(
         (["--now"], "--now requires both"),
     ],
 )
-def test_a_server_that_cannot_be_asked_is_told_in_one_line(
+def test_an_unreachable_server_is_reported_in_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, given_: list[str], said: str
 ) -> None:
     """Without its token."""
@@ -1733,10 +1725,10 @@ def test_a_server_that_cannot_be_asked_is_told_in_one_line(
         (said(403, b""), "the token is rejected; check the variable set with --token-env"),
     ],
 )
-def test_a_server_that_answers_anything_is_told_in_one_line(
+def test_a_server_with_an_invalid_answer_is_reported_in_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, answer: bytes, told: str
 ) -> None:
-    """No answer is an error of ours, and none has the token sent elsewhere."""
+    """No answer crashes us, and none redirects the token."""
     monkeypatch.setenv("TOKEN", "SECRET")
     jobs.save(job(command=("run", "single-gpu-oom")))
     with serving(lambda connection, *_: connection.sendall(answer)) as port:
@@ -1749,10 +1741,10 @@ def test_a_server_that_answers_anything_is_told_in_one_line(
 
 
 @pytest.mark.parametrize("made", [b"[]", b"3", b"{}", b'{"job_definition_id": 3}', b'{"job_definition_id": "a\\nb"}'])
-def test_a_server_that_creates_nothing_is_told(
+def test_a_server_that_creates_nothing_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, made: bytes
 ) -> None:
-    """An id is what we asked for."""
+    """A valid answer has an id."""
     monkeypatch.setenv("TOKEN", "SECRET")
     jobs.save(job(command=("run", "single-gpu-oom")))
 
@@ -1767,8 +1759,10 @@ def test_a_server_that_creates_nothing_is_told(
     assert "sent no job_definition_id for POST /scheduler/job_definitions" in err
 
 
-def test_a_token_goes_to_no_other_server(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does what is posted follow a redirection."""
+def test_a_token_is_sent_to_no_other_server(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is a posted document, after a redirect."""
     monkeypatch.setenv("TOKEN", "SECRET")
     jobs.save(job(command=("run", "single-gpu-oom")))
     stolen: list[bytes] = []
@@ -1799,10 +1793,10 @@ def _dripping(connection: socket.socket, begin: bytes) -> None:
     [(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", 0.5), (b"HTTP/1.1 200 OK\r\nX: ", 0.1)],
     ids=["its body", "its head"],
 )
-def test_a_server_that_drips_does_not_hold_us(
+def test_a_slow_server_does_not_block_us(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, begin: bytes, limit_s: float
 ) -> None:
-    """The time limit is one for the whole answer; and of a webhook's no more is read than its head."""
+    """One timeout covers the whole answer, and only the head of a webhook's answer is read."""
     monkeypatch.setattr(jupyter, "TIMEOUT_S", limit_s)
     monkeypatch.setattr(reports, "TIMEOUT_S", limit_s)
     monkeypatch.setenv("TOKEN", "x")
@@ -1827,7 +1821,7 @@ def test_a_server_that_drips_does_not_hold_us(
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
-    """A real JupyterLab with its scheduler; asks it for something."""
+    """A real JupyterLab with its scheduler; sends it a request."""
     pytest.importorskip("jupyterlab")
     pytest.importorskip("jupyter_scheduler")
     port = free_port()
@@ -1883,7 +1877,7 @@ def test_a_job_really_runs_in_jupyterlab(
         assert (status, err) == (0, "")
         id_ = out.split()[-1]
         until = time.monotonic() + scaled(90)
-        # "STOPPED" is also what a job is called before its process is seen.
+        # "STOPPED" is also the state of a job before its process is seen.
         while time.monotonic() < until and seen.get(name, {}).get("status") not in ("COMPLETED", "FAILED"):
             time.sleep(0.5)
             seen[name] = lab(f"/scheduler/jobs/{id_}")
@@ -1895,8 +1889,8 @@ def test_a_job_really_runs_in_jupyterlab(
 
 
 @pytest.mark.slow
-def test_a_job_of_each_kind_is_run_and_judged(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A suite, a runbook and a real papermill, each by what it wrote; with JUnit XML where there is one."""
+def test_a_job_of_each_kind_is_run_and_has_its_verdict(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A suite, a runbook and a real papermill run, by their results, with JUnit XML if any."""
     monkeypatch.delenv("PYTHONPATH")
     shutil.copy(folders.runbooks_dir() / "single-gpu-oom.ipynb", "book.ipynb")
     Path("bad.log").write_text("OSError: [Errno 98] Address already in use\n", "utf-8")
