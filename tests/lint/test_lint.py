@@ -1088,7 +1088,7 @@ def test_an_unknown_release_is_named_once(tmp_path: Path, capsys: pytest.Capture
         assert cli.run(["lint", str(script), *release]) == 1
         out = capsys.readouterr().out
         assert out.startswith("error[")
-        assert out.endswith(f", checked for vLLM 0.19.0 ({said}).\n")
+        assert " ".join(out.split()).endswith(f", checked for vLLM 0.19.0 ({said}).")
 
 
 def test_issues_beyond_the_most_are_counted() -> None:
