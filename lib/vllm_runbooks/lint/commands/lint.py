@@ -182,14 +182,15 @@ def lint(
         annotations = "\n".join(filter(None, (render_issues.github(linted, name) for name, linted in results.items())))
         output.write(annotations) if annotations else None
     else:
-        plan = _plan_command(checked, {name: setting.gpus for name, setting in settings.items()})
-        terminal.show(render_issues.view(results, hidden=hidden, plan=plan))
+        terminal.show(render_issues.view(results, hidden=hidden, plan=_plan_command(checked, settings)))
     return int(is_failed)
 
 
-def _plan_command(checked: Mapping[str, Linted], gpus: Mapping[str, str | None]) -> str:
+def _plan_command(checked: Mapping[str, Linted], settings: Mapping[str, LintSettings]) -> str:
     """The command that checks the memory of the launches on their GPUs; empty if no GPUs were given."""
-    launches = {(launch.model, gpus[name]) for name, linted in checked.items() for launch in linted.deployments}
+    launches = {
+        (launch.model, settings[name].gpus) for name, linted in checked.items() for launch in linted.deployments
+    }
     specs = {spec for _, spec in launches if spec}
     if not specs:
         return ""
