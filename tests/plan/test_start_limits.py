@@ -234,7 +234,7 @@ def test_what_is_not_known_is_the_reason_of_an_uncertain_plan() -> None:
     )
 
     assert found.fits is None
-    assert str(plan_words.headline(found)).startswith("not certain: unknown: the memory of the draft model /nope")
+    assert str(plan_words.headline(found)).startswith("uncertain: unknown: the memory of the draft model /nope")
 
 
 def test_where_nothing_is_left_for_the_cache_it_is_planned_as_none() -> None:

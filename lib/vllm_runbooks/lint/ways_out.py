@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import ReleaseData
+from vllm_runbooks.core.display import unknown_reason
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.excerpt import LineIndex
 from vllm_runbooks.core.records import IssueSeverity, Remedy
@@ -199,7 +200,7 @@ class LaunchCommand:
 
     @staticmethod
     def _unknown(remedy: Remedy, why: str) -> Remedy:
-        return replace(remedy, checks=replace(remedy.checks, lint=f"unknown: {why}"))
+        return replace(remedy, checks=replace(remedy.checks, lint=f"unknown: {unknown_reason(why)}"))
 
     def differences(self) -> list[ArgumentDifference]:
         if not self.is_given or self.found is None or self.data is None or not self.logged:
