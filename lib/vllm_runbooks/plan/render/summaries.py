@@ -302,7 +302,7 @@ def short_command(plan: Plan) -> str:
 def _servers_comment(plan: Plan, count: int) -> str:
     """How the further servers of a layout differ from the first."""
     launch = plan.deployment
-    first = launch.env.get("CUDA_VISIBLE_DEVICES", "").split(",") if launch is not None else []
+    first = (launch.env.get("CUDA_VISIBLE_DEVICES") or "").split(",") if launch is not None else []
     port = re.search(r" --port (\d+)", launch.command) if launch is not None else None
     size = len(first)
     if first != [str(number) for number in range(size)] or port is None or len(plan.gpus) > 1:
