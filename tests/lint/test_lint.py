@@ -1380,3 +1380,10 @@ def test_a_program_with_a_vllm_of_its_own_is_judged_by_no_release() -> None:
     assert rules(beside) == ["file.other-vllm", "option.unknown"]
     assert len(beside.deployments) == 1
     assert {"option.removed", "option.unknown"} <= {*rules(checking.lint_text(COMPILES, name="a.py", vllm="0.33.0"))}
+
+
+def test_an_issue_always_has_a_message() -> None:
+    """A rule whose sentences all depend on an unknown value is reported by its title."""
+    linted = checking.lint_text('vllm serve Qwen/Qwen3-8B --port "${PORT:?}"\n')
+
+    assert [issue.message for issue in linted.issues] == ["Server port open to everyone without an API key."]
