@@ -73,14 +73,20 @@ def command_line(*words: str) -> str:
 
 
 @contextmanager
-def waiting(text: str) -> Iterator[None]:
-    """Say on standard error what goes on, if it takes more than a second and somebody watches."""
-    if not sys.stderr.isatty():
+def waiting(text: str, *, piped_after_s: float | None = None) -> Iterator[None]:
+    """Say on standard error what goes on, if it takes more than a second.
+
+    Args:
+        text: What goes on.
+        piped_after_s: When to say it where standard error is no terminal; None: never.
+    """
+    after_s = _PATIENCE_S if sys.stderr.isatty() else piped_after_s
+    if after_s is None:
         yield
         return
     import threading
 
-    timer = threading.Timer(_PATIENCE_S, output.say, [f"{text} …"])
+    timer = threading.Timer(after_s, output.say, [f"{text} …"])
     timer.daemon = True
     timer.start()
     try:
