@@ -6,6 +6,7 @@ import re
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -329,6 +330,23 @@ CHANGE = LaunchChange("memory was taken", "The same command again", "time")
 def test_a_launch_ends_with_how_it_went(launch: Guarded, expected: list[str]) -> None:
     """The state first; notes, changes and the log's folder after it."""
     assert " ".join(serve_render.text(launch).split()) == " ".join(" ".join(expected).split())
+
+
+def test_serve_check_prints_its_answer_first(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`serve --check` prints the state before the lines of the checks, none wider than 100 columns in a pipe."""
+    monkeypatch.setenv("COLUMNS", "")
+    monkeypatch.setenv("VLLM_RUNBOOKS_LOCKS", str(tmp_path))
+    command = ["vllm", "serve", str(tmp_path), "--port", "0", "--load-format", "dummy", "--no-such", "1"]
+
+    status, _, err = run(capsys, "serve", "--check", "--vllm", "0.19.0", "--skip", "memory", "--", *command)
+
+    lines = err.splitlines()
+    assert status == 1
+    assert lines[0].startswith("NOT STARTED")
+    assert any(line.startswith("vllm-runbooks: command: failed: ") for line in lines)
+    assert max(map(len, lines)) <= 100
 
 
 def test_a_failed_launch_ends_with_its_cause_and_fix() -> None:

@@ -126,6 +126,22 @@ def test_uncertainty_is_reported(command: str, why: str) -> None:
     assert (found.command, found.checks.lint) == (None, f"unknown: {why}")
 
 
+def test_a_fix_sets_the_variables_that_its_command_reads() -> None:
+    """The fix is printed from the line that sets $NUM_GPUS on; an unknown variable beside it changes nothing."""
+    script = (
+        "#!/bin/bash\nset -x\necho starting\n"
+        "export HF_HOME=$SCRATCH/hf NUM_GPUS=2\n"
+        "vllm serve Qwen/Qwen3-8B --tensor-parallel-size $NUM_GPUS --port $PORT\n"
+    )
+    command = offered(script, CONTEXT).command
+
+    assert command is not None
+    assert command.splitlines() == [
+        "export HF_HOME=$SCRATCH/hf NUM_GPUS=2",
+        "vllm serve Qwen/Qwen3-8B --tensor-parallel-size $NUM_GPUS --port $PORT --max-model-len 4096",
+    ]
+
+
 def test_of_a_long_manifest_the_service_is_shown() -> None:
     """With all that is set for it, and no more of the file."""
     others = "".join(f"  s{number}:\n    image: redis\n" for number in range(200))

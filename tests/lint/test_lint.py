@@ -1088,7 +1088,7 @@ def test_an_unknown_release_is_named_once(tmp_path: Path, capsys: pytest.Capture
         assert cli.run(["lint", str(script), *release]) == 1
         out = capsys.readouterr().out
         assert out.startswith("error[")
-        assert out.endswith(f", checked for vLLM 0.19.0 ({said}).\n")
+        assert " ".join(out.split()).endswith(f", checked for vLLM 0.19.0 ({said}).")
 
 
 def test_issues_above_the_limit_are_counted() -> None:
@@ -1378,3 +1378,10 @@ def test_a_program_with_its_own_vllm_is_not_checked_against_a_release() -> None:
     assert rules(beside) == ["file.other-vllm", "option.unknown"]
     assert len(beside.deployments) == 1
     assert {"option.removed", "option.unknown"} <= {*rules(checking.lint_text(COMPILES, name="a.py", vllm="0.33.0"))}
+
+
+def test_an_issue_always_has_a_message() -> None:
+    """A rule whose sentences all depend on an unknown value is reported by its title."""
+    linted = checking.lint_text('vllm serve Qwen/Qwen3-8B --port "${PORT:?}"\n')
+
+    assert [issue.message for issue in linted.issues] == ["Server port open to everyone without an API key."]

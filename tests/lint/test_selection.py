@@ -207,7 +207,7 @@ def test_hidden_style_remarks_are_counted(capsys: pytest.CaptureFixture[str], tm
     def last_line(text: str, *arguments: str) -> str:
         script.write_text(text)
         cli.run(["lint", "--vllm", "0.19.0", *arguments, str(script)])
-        return capsys.readouterr().out.splitlines()[-1]
+        return " ".join(capsys.readouterr().out.rpartition("\n\n")[2].split())
 
     rest = "in 1 launch, checked for vLLM 0.19.0 (given)."
     assert last_line(STYLE) == f"No problems found (1 style remark hidden; --profile strict shows it) {rest}"
@@ -252,7 +252,31 @@ def test_options_on_the_command_line_override_settings(capsys: pytest.CaptureFix
     (folder / ".vllm-runbooks.toml").write_text('vllm = "abc"\ngpus = "nosuch"\n')
     script = folder / "deploy" / "run.sh"
     assert cli.run(["lint", "--vllm", "0.19.0", "--gpus", "8xA100-80GB", str(script)]) == 1
-    assert "vLLM 0.19.0 (given)" in capsys.readouterr().out
+    assert "vLLM 0.19.0 (given)" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "command"),
+    [
+        ("vllm serve Qwen/Qwen3-32B-AWQ\n", ["--gpus", "2xRTX3090"], "Qwen/Qwen3-32B-AWQ --gpus 2xRTX3090"),
+        ("vllm serve a/b & vllm serve a/c\n", ["--gpus", "A100-80GB"], "MODEL --gpus A100-80GB"),
+        ("vllm serve a/b\n", [], None),
+        ("echo vllm\n", ["--gpus", "2xRTX3090"], None),
+    ],
+)
+def test_lint_names_the_command_that_checks_memory(
+    text: str, arguments: list[str], command: str | None, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """With GPUs given, the last line says that lint does not check memory, and which command does."""
+    script = tmp_path / "run.sh"
+    script.write_text(text)
+    cli.run(["lint", *arguments, str(script)])
+    last = capsys.readouterr().out.splitlines()[-1]
+    if command is None:
+        assert "Memory" not in last
+    else:
+        lead = "Memory is not checked; add the launch's options to"
+        assert last == f"{lead}: vllm-runbooks plan {command}"
 
 
 def test_an_unknown_release_in_settings_names_the_file(capsys: pytest.CaptureFixture[str], folder: Path) -> None:

@@ -681,7 +681,7 @@ def test_an_uncertain_plan_is_marked_in_every_file() -> None:
 
     assert sorted(unsure) == ["compose.yaml", "start.sh", "systemd/vllm-8000.service", "verify.txt"]
     assert [name for name, text in unsure.items() if said not in text] == []
-    assert not any("not certain" in text for text in sure.values())
+    assert not any("may not fit" in text for text in sure.values())
 
 
 def test_a_plan_that_does_not_fit_is_marked_in_every_file() -> None:

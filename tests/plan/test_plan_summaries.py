@@ -94,9 +94,14 @@ def test_several_servers_have_the_command_of_the_first() -> None:
     """Differences of the other servers are described, with the command that writes all."""
     lines = shown("zai-org/AutoGLM-Phone-9B", "8xRTX3090", vllm="0.16.0", arguments=["--max-model-len", "25480"])
 
-    assert re.search(r"4 \u00d7 TP 2: KV cache .* tokens per server: \d+ concurrent requests", " ".join(lines[1:3]))
+    assert re.search(
+        r"4 servers, TP 2 each: KV cache .* tokens per server: \d+ concurrent requests",
+        " ".join(" ".join(lines[1:3]).split()),
+    )
     assert " in all." in " ".join(" ".join(lines[1:3]).split())
-    assert commands(lines).startswith("# Server 1 of 4; the others have other GPUs and ports.\n")
+    assert commands(lines).startswith(
+        "# Server 1 of 4. Server 2: CUDA_VISIBLE_DEVICES=2,3 and --port 8001, and so on.\n"
+    )
     assert "  Next  --deploy DIR writes all 4 servers, and nginx in front of them." in lines
 
 
@@ -225,6 +230,31 @@ def test_more_gpus_are_offered_up_to_a_limit() -> None:
     assert "--gpus H100-80GB --find gpus" in "\n".join(shown("deepseek-ai/DeepSeek-V3", "H100-80GB,RTX3090"))
 
 
+def test_several_servers_are_named_before_their_figures() -> None:
+    """A layout of two servers says so first, how the second differs, and how to plan one server over both GPUs."""
+    lines = shown("Qwen/Qwen3-32B-AWQ", "2xRTX3090")
+
+    assert lines[1].strip().startswith("Best layout: 2 servers, one per GPU. ")
+    assert "unknown: unknown" not in " ".join(lines)
+    assert commands(lines).startswith("# Server 1 of 2. Server 2: CUDA_VISIBLE_DEVICES=1 and --port 8001.\n")
+    assert "  Note  For one server over all 2 GPUs, plan with --tp 2." in lines
+    two_hosts = shown("Qwen/Qwen3-8B", "RTX3090@a,RTX3090@b", arguments=["--max-model-len", "16384"])
+    assert commands(two_hosts).startswith("# Server 1 of 2; the others have other GPUs and ports.\n")
+
+
+def test_every_answer_names_the_expected_memory_and_its_range() -> None:
+    """The same GPU: too small for the whole context by the expected value, uncertain for the longest that may fit."""
+    whole = " ".join(" ".join(shown("openai/gpt-oss-120b", "H100-80GB")).split())
+    request = planner.request("openai/gpt-oss-120b", "H100-80GB", vllm=VLLM, is_calibrated=False)
+    found = " ".join(plain(summary_view(summaries.summarize(planner.find(request, "context")))).split())
+    lacking = re.search(r"^DOES NOT FIT .* (\S+) GiB are left, (\S+) in the best case\.", whole)
+    uncertain = re.search(r"^UNCERTAIN .* 0\.00 to (\S+) GiB \((\S+) expected\) are left", found)
+
+    assert lacking is not None
+    assert uncertain is not None
+    assert lacking.groups() == uncertain.groups()[::-1]
+
+
 def test_sizes_that_the_release_rejects_have_others() -> None:
     """Three ranks cannot share 32 heads: two servers of two."""
     lines = shown("Qwen/Qwen3-8B", "4xRTX3090", tp=3)
@@ -232,7 +262,7 @@ def test_sizes_that_the_release_rejects_have_others() -> None:
     assert "32 attention heads" in lines[1]
     assert any(re.match(r"  1  2 \u00d7 TP 2 +40,960 +\d+  different parallel sizes$", line) for line in lines)
     assert commands(lines).startswith(
-        "# Server 1 of 2; the others have other GPUs and ports.\n"
+        "# Server 1 of 2. Server 2: CUDA_VISIBLE_DEVICES=2,3 and --port 8001.\n"
         "export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0,1\n"
     )
 
@@ -257,19 +287,18 @@ def test_an_uncertain_fit_has_certain_changes() -> None:
 
     assert answer.fits is None
     assert [remedy.plan.fits for remedy in remedies] == [True] * 3
-    assert lines[0].startswith("NOT CERTAIN   gpt-oss-120b · 1\u00d7 A100-80GB · ")
+    assert lines[0].startswith("UNCERTAIN   gpt-oss-120b · 1\u00d7 A100-80GB · ")
     text = " ".join(" ".join(lines[1:3]).split())
-    assert re.match(
-        r"\d\.\d\d to \d\.\d\d GiB are left for the KV cache, one request of 131,072 tokens needs 4\.65", text
-    )
+    left = r"\d\.\d\d to \d\.\d\d GiB \(\d\.\d\d expected\) are left for the KV cache"
+    assert re.match(rf"{left}, one request of 131,072 tokens needs 4\.65", text)
 
 
 def test_an_unknown_context_must_be_given() -> None:
     """No command is printed without a context."""
     lines = shown("zai-org/AutoGLM-Phone-9B", "8xRTX3090")
 
-    assert lines[0] == "NOT CERTAIN   AutoGLM-Phone-9B · 8\u00d7 RTX3090 · vLLM 0.33.0"
-    assert lines[1].strip() == "Unknown: the longest context: the model's configuration has no"
+    assert lines[0] == "UNCERTAIN   AutoGLM-Phone-9B · 8\u00d7 RTX3090 · vLLM 0.33.0"
+    assert lines[1].strip() == "Unknown: the longest context: the model's configuration has no max_position_embeddings."
     assert "  Next  Give the model's context: --max-model-len N." in lines
     assert "vllm serve" not in "\n".join(lines)
 
@@ -287,7 +316,7 @@ def test_an_unknown_model_is_to_be_measured() -> None:
     """A command that may work is marked as not planned, and its log is the next step."""
     lines = shown("moonshotai/Kimi-K2.5", "8xH100-80GB")
 
-    assert lines[0].startswith("NOT CERTAIN")
+    assert lines[0].startswith("UNCERTAIN")
     assert "  Run   lint ✓  plan \u2013" in lines
     assert any("vllm-runbooks plan --from-log startup.log -o mine.json" in line for line in lines)
 

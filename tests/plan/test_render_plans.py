@@ -172,12 +172,12 @@ def views(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Pla
         ({"fits": False}, "does not fit: The KV cache, not the context, limits the requests at once."),
         ({"fits": False, "limits": ()}, "does not fit: no memory left for the KV cache"),
         ({"fits": None, "kv_cache": replace(CACHE, low=-0.5, high=3.4)},
-         ("not certain: 0.00 to 3.40 GiB left for the KV cache per GPU, "
+         ("uncertain: 0.00 to 3.40 GiB left for the KV cache per GPU, "
           "one request of 131,072 tokens needs 3.05")),
         ({"fits": None, "kv_cache": replace(CACHE, low=None)},
-         "not certain: The KV cache, not the context, limits the requests at once."),
+         "uncertain: The KV cache, not the context, limits the requests at once."),
         ({"fits": None, "kv_cache": replace(CACHE, needed_gib=None), "limits": ()},
-         "not certain: it depends on unknown figures"),
+         "uncertain: it depends on unknown figures"),
         ({"legal": False, "reasons": ("12 heads on 5 cards",)}, "invalid: 12 heads on 5 cards"),
         ({"legal": False}, "invalid: this release rejects it"),
     ],
@@ -256,7 +256,7 @@ def test_an_unknown_is_named(unknown: Plan) -> None:
     """In the answer, next to the term and in place of the KV cache, never as a number."""
     said = plans.text(unknown)
 
-    assert said.startswith("not certain: encoder profile unknown: no rule for the pictures of this family\n")
+    assert said.startswith("uncertain: encoder profile unknown: no rule for the pictures of this family\n")
     assert "  encoder profile unknown: no rule for the pictures of this family\n" in said
     assert "  per GPU               unknown: encoder profile\n" in said
     assert "  KV cache per request  3.05 GiB per GPU\n" in said
@@ -337,7 +337,7 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
         (
             None,
             slice(2, 5),
-            "not certain: best as PP 2, encoder profile unknown: no rule for the pictures of this family",
+            "uncertain: best as PP 2, encoder profile unknown: no rule for the pictures of this family",
         ),
         (False, slice(4, 5), "does not fit: no valid parallel layout for these GPUs"),
     ],

@@ -38,7 +38,8 @@ from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host import inventory
 from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.lint import knowledge
-from vllm_runbooks.probe import asking, checking, metrics, observations, vitals
+from vllm_runbooks.probe import asking, judging, metrics, observations, vitals
+from vllm_runbooks.probe import command as probe_command
 from vllm_runbooks.probe import history_entry as probed
 from vllm_runbooks.probe import load as loads
 from vllm_runbooks.probe import probing as probe
@@ -85,6 +86,9 @@ def seen(port: int, **more: Any) -> Observation:
         ("http://[::1]:8000", "http://[::1]:8000"),
         ("http://gpu-1.lan:9/llm/v1/", "http://gpu-1.lan:9/llm"),
         ("unix:///run/vllm.sock", "/run/vllm.sock"),
+        ("localhost:8000", "http://localhost:8000"),
+        ("[::1]:8000", "http://[::1]:8000"),
+        ("10.0.0.7:8000/llm/v1", "http://10.0.0.7:8000/llm"),
     ],
 )
 def test_an_address_is_read(text: str, place: str) -> None:
@@ -197,11 +201,28 @@ def test_numbers_out_of_range_are_rejected_in_notebooks_too(name: str, value: An
     assert server.requests == []
 
 
-def test_input_other_than_an_address_is_a_file_or_a_case(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """An unknown name is rejected as both; options for live servers need one."""
-    status, _, err = run(capsys, "probe", "localhost:8000")
+def test_a_silent_port_is_given_up_early_and_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HOST:PORT needs no scheme; a pipe gets a line about the wait, and the first limit ends it."""
+    monkeypatch.setattr(probe, "FIRST_S", 0.5)
+    monkeypatch.setattr(probe_command, "_PIPED_AFTER_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        began = time.monotonic()
+        status, out, err = run(capsys, "probe", address, "--no-history")
+
+    assert status == 1
+    assert time.monotonic() - began < 20
+    assert "/health: no answer within 0.5 s" in out
+    assert err == f"vllm-runbooks: sending some requests to {address}, reading its metrics for 2 s …\n"
+
+
+def test_what_is_no_address_is_a_file_or_a_case(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """An unknown name is refused with both in mind; what belongs to a live server is refused with a recorded one."""
+    status, _, err = run(capsys, "probe", "localhost")
     assert status == 2
-    assert "starts with http:// or https://" in err
+    assert "a server address is http://HOST:PORT, https://HOST or HOST:PORT" in err
     for text in ("", "{}", '{"kind": "probe"}', '{"kind": "probe", "samples": NaN}', "[" * 100_000, "no JSON"):
         (tmp_path / "one.json").write_text(text)
         status, out, err = run(capsys, "probe", str(tmp_path / "one.json"))

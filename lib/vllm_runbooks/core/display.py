@@ -72,6 +72,11 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else " " if c in _SPACES else _escaped(c) for c in text)
 
 
+def unknown_reason(text: str) -> str:
+    """What is unknown, for a sentence that already says "unknown: "."""
+    return text.removeprefix("unknown: ")
+
+
 def one_line(text: str) -> str:
     """The text as `visible` has it, its line ends as signs: a name may hold some, where a message is one line."""
     return visible(text).replace("\n", "\\n")

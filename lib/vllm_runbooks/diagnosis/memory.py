@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from vllm_runbooks.catalog.languages import Wording
+from vllm_runbooks.core.display import unknown_reason
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.printed import number
 from vllm_runbooks.core.records import Edit, MemoryUse, PlanComparison, Remedy
@@ -208,7 +209,8 @@ class PlannedMemory:
             elif fits:
                 remedies_left.append(self._passed(remedy, reason))
             else:
-                remedies_left.append(replace(remedy, checks=replace(remedy.checks, plan=f"unknown: {reason}")))
+                state = f"unknown: {unknown_reason(reason)}"
+                remedies_left.append(replace(remedy, checks=replace(remedy.checks, plan=state)))
         return tuple(remedies_left), tuple(notes)
 
     def _edited(self, remedy: Remedy) -> Mapping[str, Any]:

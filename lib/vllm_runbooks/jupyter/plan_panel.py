@@ -19,7 +19,7 @@ _SLID = ("gpu_memory_utilization", "max_model_len", "max_num_seqs")
 class PlanPanel(parts.BasePanel):
     """A launch, planned while its settings are dragged.
 
-    The command below has passed the linter and the planner; a line says if the planner is not certain.
+    The command below has passed the linter and the planner; a line says if it is uncertain whether it fits.
     """
 
     def __init__(

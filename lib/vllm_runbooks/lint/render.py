@@ -105,11 +105,21 @@ def text(result: Linted | Migrated, name: str) -> str:
     return plain(view({name: result}))
 
 
-def view(results: Mapping[str, Linted | Migrated], *, hidden: int = 0) -> list[TextBlock]:
-    """Issues of files for a terminal, then their number; `hidden` are those of style that the profile leaves out."""
+def view(results: Mapping[str, Linted | Migrated], *, hidden: int = 0, plan: str = "") -> list[TextBlock]:
+    """Issues of files for a terminal, then their number.
+
+    Args:
+        results: The results by file name.
+        hidden: Number of style issues that the profile leaves out.
+        plan: The command that checks the memory; empty if no GPUs were given.
+    """
     blocks = unknown_releases([*results.values()])
     blocks += [block for name, result in results.items() for block in paragraphs(result, name)]
-    return [*blocks, SentenceLines(_summary([*results.values()], is_fixable=True, hidden=hidden), "  ")]
+    blocks.append(SentenceLines(_summary([*results.values()], is_fixable=True, hidden=hidden), "  "))
+    if plan and any(result.deployments for result in results.values()):
+        say = Wording(next(iter(results.values())).lang)
+        blocks.append(Line(say("Memory is not checked; add the launch's options to: {command}", command=plan)))
+    return blocks
 
 
 def unknown_releases(results: Sequence[Linted | Migrated]) -> list[TextBlock]:
@@ -203,7 +213,7 @@ class _Snippet:
         return [empty, styled(f"{self.number} | ", Tone.FAINT) + before + about + behind, marks, *below]
 
 
-_PIPED = 120
+_PIPED = 100
 """Columns of a line where there is no terminal."""
 
 

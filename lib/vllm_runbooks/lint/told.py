@@ -102,7 +102,8 @@ def _sentences_of(rule: Rule, hit: Hit, secrets: Secrets, lang: str | None) -> l
         ]
     else:
         filled = sentences(rule, says)
-    first = f"{hit.where}{filled[0].text if filled else ''}"
+    title = f"{rule.title}{'.' if lang is None else '。'}"
+    first = f"{hit.where}{filled[0].text if filled else title}"
     return [FilledSentence(first, None), *filled[1:]]
 
 

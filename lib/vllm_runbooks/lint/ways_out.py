@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import ReleaseData
+from vllm_runbooks.core.display import unknown_reason
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.excerpt import LineIndex
 from vllm_runbooks.core.records import IssueSeverity, Remedy
@@ -184,6 +185,8 @@ class LaunchCommand:
         before = _alike(self.page.text, text)
         after = _alike(self.page.text[before:][::-1], text[before:][::-1])
         parts = [_lines(text, min(first, before), max(last, len(text) - after))]
+        if start.kind in _IN_LINES:
+            parts += [(begin, parts[0][1]) for begin in _assignments(text, *parts[0])]
         head = ""
         if start.kind == "compose":  # a service is one by the key above it
             head = "services:\n"
@@ -191,15 +194,16 @@ class LaunchCommand:
         if len(text) <= _WHOLE_CHARACTERS and text.count("\n") <= _WHOLE_LINES:
             parts.insert(len(parts) if start.kind in _IN_LINES else 0, (0, len(text)))
         secrets = Secrets(*self._judged(text).readings)
-        for begin, end in parts:
-            part = (head if begin else "") + text[begin:end]
-            if _is_start_of(part, start) and not self._errors(part):
-                return (head if begin else "") + secrets.part(begin, end)
+        for is_exact in (True, False):
+            for begin, end in parts:
+                part = (head if begin else "") + text[begin:end]
+                if _is_start_of(part, start, is_exact=is_exact) and not self._errors(part):
+                    return (head if begin else "") + secrets.part(begin, end)
         return None
 
     @staticmethod
     def _unknown(remedy: Remedy, why: str) -> Remedy:
-        return replace(remedy, checks=replace(remedy.checks, lint=f"unknown: {why}"))
+        return replace(remedy, checks=replace(remedy.checks, lint=f"unknown: {unknown_reason(why)}"))
 
     def differences(self) -> list[ArgumentDifference]:
         if not self.is_given or self.found is None or self.data is None or not self.logged:
@@ -283,12 +287,27 @@ def _lines(text: str, start: int, end: int) -> tuple[int, int]:
         end = stop + 1
 
 
-def _is_start_of(part: str, start: WrittenLaunch) -> bool:
-    """Whether a part of a text contains the same launch, except for variables that are set elsewhere."""
+def _assignments(text: str, begin: int, end: int) -> list[int]:
+    """Where the lines begin that assign a variable of a part of a script, the nearest above it first."""
+    names = set(_VARIABLE.findall(text, begin, end))
+    lines = ((match[1], text.rfind("\n", 0, match.start(1)) + 1) for match in _ASSIGNED.finditer(text, 0, begin))
+    return sorted({line for name, line in lines if name in names}, reverse=True)[:_MOST_ASSIGNMENTS]
+
+
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)", re.ASCII)
+_ASSIGNED = re.compile(r"\b([A-Za-z_]\w*)=", re.ASCII)
+_MOST_ASSIGNMENTS = 10
+
+
+def _is_start_of(part: str, start: WrittenLaunch, *, is_exact: bool) -> bool:
+    """Whether a part of a text contains the same launch; unless exact, its variables may be set elsewhere."""
     return any(
         candidate.entry == start.entry
         and len(candidate.words) == len(start.words)
-        and all(word.value in (None, same.value) for word, same in zip(candidate.words, start.words, strict=True))
+        and all(
+            word.value == same.value or (word.value is None and not is_exact)
+            for word, same in zip(candidate.words, start.words, strict=True)
+        )
         for candidate in documents.read(part).starts
     )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vllm_runbooks.catalog.specs import MAX_GPUS, Gpu, HostGpu
+from vllm_runbooks.core.display import unknown_reason
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import ComparedTerm, Facts, PlanComparison, PrintedFigure, Residual, ServerRun
 from vllm_runbooks.plan import costs
@@ -248,7 +249,7 @@ def compare(
     if not is_told:
         missing.append("the launch options: the log does not print them; use --command")
     elif planned.ranks[0].device.total is None:
-        missing.append(f"the GPU's memory: {planned.ranks[0].device.total_source}")
+        missing.append(f"the GPU's memory: {unknown_reason(planned.ranks[0].device.total_source)}")
     tokens, is_as_planned = _tokens(start.facts, planned)
     terms = [figure.record() for figure in figures]
     if tokens:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.specs import Gpu, HostGpu, Specs
 from vllm_runbooks.catalog.start_rules import start_rules
+from vllm_runbooks.core.display import unknown_reason
 from vllm_runbooks.plan import adapters, costs, drafts
 from vllm_runbooks.plan.drafts import Drafting, DraftModel
 from vllm_runbooks.plan.encoder_profile import EncoderProfile, profile
@@ -230,7 +231,7 @@ def _pool(
 def _cache(model: PlannedModel, settings: LaunchSettings, device: Device) -> tuple[KvPool | None, bool | None, str]:
     ranks = settings.ranks
     if settings.scheduler.max_model_len < 1:
-        return None, None, "unknown, as the context length is unknown"
+        return None, None, "the context length is unknown"
     options = CacheOptions(
         max_model_len=settings.scheduler.max_model_len,
         tensor_parallel=ranks.tensor,
@@ -370,7 +371,7 @@ def _beyond(text: Term, profiled: EncoderProfile) -> Term:
     The encoder's own peak is over by then, but its output is still allocated.
     """
     if text.band is None:
-        return Term("encoder", None, "unknown, as the activation is unknown")
+        return Term("encoder", None, "the activation is unknown")
     low, expected, high = (
         max(peak - words, profiled.kept) for peak, words in zip(profiled.peak, reversed(text.band), strict=True)
     )
@@ -568,7 +569,7 @@ class _GpuBudget:
             if term.band is None:
                 mine.add(None, f"{term.name.replace('_', ' ')}: {term.source}")
         if self.device.total is None:
-            mine.add(None, f"the memory of {self.device.name} is unknown: {self.device.total_source}")
+            mine.add(None, f"the memory of {self.device.name} is unknown: {unknown_reason(self.device.total_source)}")
         else:
             self._check_profile(mine, self.device.total)
         self._check_cache(mine)

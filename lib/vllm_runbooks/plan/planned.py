@@ -245,7 +245,7 @@ def _rank(rank: RankBudget, made: Budget) -> PlannedRank:
         low, expected, high = (_gib(max(0, side)) for side in rank.available)
         terms.append(PlannedTerm("kv_cache", low, expected, high, "what gpu_memory_utilization leaves"))
     else:
-        terms.append(PlannedTerm("kv_cache", None, None, None, "unknown, as another term is unknown"))
+        terms.append(PlannedTerm("kv_cache", None, None, None, "another term is unknown"))
     total = rank.device.total.expected if rank.device.total else None
     low, available, high = rank.available or (None, None, None)
     return PlannedRank(

@@ -12,6 +12,8 @@ _MAX = 2000
 _ADDRESS = re.compile(
     r"(https?)://(\[[^\]\[/]{2,60}\]|[^:/\[\]]{1,253})(?::(\d{1,6}))?(/.*)?\Z", re.ASCII | re.IGNORECASE
 )
+_BARE = re.compile(r"(?:\[[0-9A-Fa-f:.]{2,60}\]|[A-Za-z0-9_.-]{1,253}):\d{1,6}(?:/[^@?#\s]{0,1000})?", re.ASCII)
+"""HOST:PORT, read as http://HOST:PORT."""
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?", re.ASCII)
 _PREFIX = re.compile(r"(?:/[A-Za-z0-9._~%-]{1,200}){0,16}", re.ASCII)
 _LIKE = "use one such as http://127.0.0.1:8000"
@@ -20,13 +22,19 @@ _LOCAL = ("localhost", "ip6-localhost")
 
 
 def is_address(text: str) -> bool:
-    return "://" in text[:20]
+    """Whether a text is an address with a scheme, or HOST:PORT."""
+    return "://" in text[:20] or _BARE.fullmatch(text) is not None
 
 
 def target_of(text: str, *, key: str | None = None, is_verified: bool = True) -> Target:
-    """Parse `http://host:8000`, `https://host/prefix`, `http://[::1]:8000` or `unix:///path`; a last `/v1` is cut."""
+    """Parse `http://host:8000`, `https://host/prefix`, `http://[::1]:8000` or `unix:///path`; a last `/v1` is cut.
+
+    `host:8000` is `http://host:8000`.
+    """
     if len(text) > _MAX or not text.isprintable() or " " in text:
         raise InputError(f"the address is too long, or contains spaces or control characters; {_LIKE}")
+    if _BARE.fullmatch(text):
+        text = f"http://{text}"
     if text.lower().startswith("unix://"):
         path = text[len("unix://") :]
         if not path.startswith("/") or len(path) < 2 or len(path.encode()) > 107:

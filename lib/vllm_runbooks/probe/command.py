@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _LIVE = ("key_env", "model", "log", "command", "seconds", "load", "at_once", "prompt_tokens", "answer_tokens")
 _TIME = given.Span("0.1s", "1h")
+_PATIENCE_S = 60.0
 _TEXTS = ("key_env", "model", "log", "command", "gpu_memory")
 _LOADED = ("at_once", "prompt_tokens", "answer_tokens")
 
@@ -56,7 +57,7 @@ _LOADED = ("at_once", "prompt_tokens", "answer_tokens")
     "Source of GPU memory readings: this host's driver (nvml), or a recorded series (a file).",
     default="nvml",
 )
-@given.value("--patience TIME", "Timeout per request.", _TIME, default="60s")
+@given.value("--patience TIME", "Timeout per request (default: 10s for the port and /health, then 60s).", _TIME)
 @click.option("--insecure", is_flag=True, help="Accept any certificate.")
 @kept.NO_HISTORY
 @given.EXPLAIN
@@ -66,7 +67,7 @@ def probe(
     server: str,
     gpus: str | None,
     record: Path | None,
-    patience: float,
+    patience: float | None,
     no_history: bool,
     explain: bool,
     form: str,
@@ -93,26 +94,29 @@ def probe(
             raise click.UsageError(f"--{name.replace('_', '-')} is empty; set a value, or remove it.")
     if record is not None:
         recording.check_folder(record)
-    if not is_address(server):
+    if not is_address(server) or Path(server).exists():
         if (needless := [name for name in _LIVE if live[name] is not None]) or live["insecure"]:
             option = "--insecure" if not needless else f"--{needless[0].replace('_', '-')}"
             raise click.UsageError(
-                f"{option} applies to a running server, whose address starts with http:// or "
-                "https://; a recorded server "
+                f"{option} applies to a running server (http://HOST:PORT or HOST:PORT); a recorded server "
                 "is checked as recorded."
             )
         return _tell(checking.health(_recorded(server), gpus=gpus or ""), form, record, explain=explain)
     if gpus:
         host_loading.cards(gpus)  # what is none is refused before the server is asked, or a load is lost
-    inputs = {**live, "gpus": gpus, "patience": patience}
+    inputs = {**live, "gpus": gpus, "patience": _PATIENCE_S if patience is None else patience}
     with (
         kept.opened(no_history=no_history) as history,
         probe_history.look(history, target_of(server).place, inputs) as store_health,
     ):
-        with terminal.waiting(_waiting(server, live)):
-            health = checking.health(_observed(server, patience, live), gpus=gpus or "")
+        with terminal.waiting(_waiting(server, live), piped_after_s=_PIPED_AFTER_S):
+            health = judging.health(_observed(server, patience, live), gpus=gpus or "")
         store_health(health)
     return _tell(health, form, record, explain=explain)
+
+
+_PIPED_AFTER_S = 4.0
+"""A live server is probed in less, without a load."""
 
 
 def _waiting(server: str, live: dict[str, Any]) -> str:
@@ -154,10 +158,10 @@ def _recorded(name: str) -> Any:
     try:
         return sources.load_files([name])
     except WrongFileError as error:
-        raise InputError(f"{error}; a server address starts with http:// or https://") from None
+        raise InputError(f"{error}; a server address is http://HOST:PORT, https://HOST or HOST:PORT") from None
 
 
-def _observed(url: str, patience: float, live: dict[str, Any]) -> Any:
+def _observed(url: str, patience: float | None, live: dict[str, Any]) -> Any:
     from vllm_runbooks.runbooks.live import probing
 
     chosen = {name: live[name] for name in _LOADED if live[name] is not None}
@@ -171,7 +175,8 @@ def _observed(url: str, patience: float, live: dict[str, Any]) -> Any:
         load_seconds=live["load"] or 0.0,
         **chosen,
         memory=live["gpu_memory"],
-        patience_s=patience,
+        patience_s=_PATIENCE_S if patience is None else patience,
+        first_s=patience,
         is_verified=not live["insecure"],
         say=output.say,
     )

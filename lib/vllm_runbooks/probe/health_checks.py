@@ -58,8 +58,15 @@ class HealthChecker:
     """Health checks that share a client and earlier answers."""
 
     def __init__(
-        self, target: Target, patience_s: float, *, model_name: str | None = None, is_diagnosis: bool = False
+        self,
+        target: Target,
+        patience_s: float,
+        *,
+        first_s: float | None = None,
+        model_name: str | None = None,
+        is_diagnosis: bool = False,
     ) -> None:
+        """`patience_s` limits each request, `first_s` those that a live server answers immediately."""
         self.target = target
         self.is_diagnosis = is_diagnosis
         self.asked = model_name
@@ -70,11 +77,13 @@ class HealthChecker:
         """HTTP status of the last reply; 0 if there is none."""
         self.other = ""
         """What a model without text output makes."""
+        self._patience_s, self._first_s = patience_s, patience_s if first_s is None else first_s
         self._asking = HttpClient(target, patience_s)
 
     def climb(self, names: Sequence[str]) -> Iterator[HealthCheck]:
         for name in names:
             began, self.status = time.monotonic(), 0
+            self._asking.patience_s = self._first_s if name in ("port", "health") else self._patience_s
             try:
                 check = self.step(name)
             except Unanswered as failure:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MOST = 121
+FIRST_S = 10.0
 _METRICS_S = 5.0
 """Time limit of one metrics request, as a busy server answers late."""
 
@@ -33,12 +34,17 @@ class ProbeRequest:
     """How long to sample metrics without a load."""
     load: ProbeLoad | None = None
     patience_s: float = 60.0
+    first_s: float | None = None
+    """Time limit of the port and of /health, which a live server answers immediately; by default at most 10 s."""
 
 
 def observe(request: ProbeRequest, serving: Serving, *, say: Callable[[str], None] = lambda _: None) -> Observation:
     """Run the health checks, sample the metrics and send the load."""
     began, at = time.monotonic(), moments.now()
-    ladder = HealthChecker(request.target, request.patience_s, model_name=request.model, is_diagnosis=True)
+    first_s = min(request.patience_s, FIRST_S) if request.first_s is None else request.first_s
+    ladder = HealthChecker(
+        request.target, request.patience_s, first_s=first_s, model_name=request.model, is_diagnosis=True
+    )
     checks = tuple(_climbed(ladder))
     failed = first_failure(checks)
     sampling = _Sampling(request, serving, began)

@@ -170,6 +170,7 @@ def serve(
         ):
             yield tell
 
+    lines = _SupervisorLines(are_kept=is_check)
     if over_nodes:
         launch = serve_nodes.start(
             command,
@@ -180,6 +181,7 @@ def serve(
             vllm=options["vllm"],
             gpu_memory=series,
             show=_shown(form),
+            say=lines.say,
             told=told,
         )
     else:
@@ -190,11 +192,38 @@ def serve(
             if sys.stderr.isatty():
                 output.say("checking the launch: command, plan, port, files, GPU memory")
             launch = guarded_start.serve(
-                request(subject=subject, source=source, why_none=why_none), show=_shown(form), say=output.say
+                request(subject=subject, source=source, why_none=why_none), show=_shown(form), say=lines.say
             )
             tell(launch)
     _tell(launch, form)
+    lines.print()
     return _recorded(launch, record)
+
+
+class _SupervisorLines:
+    """The supervisor's lines on standard error; those of checks alone are kept until their answer is printed."""
+
+    def __init__(self, *, are_kept: bool) -> None:
+        self._kept: list[str] | None = [] if are_kept else None
+
+    def say(self, line: str) -> None:
+        if self._kept is None or line.startswith("waiting for "):
+            _say(line)
+        else:
+            self._kept.append(line)
+
+    def print(self) -> None:
+        for line in self._kept or ():
+            _say(line)
+
+
+def _say(line: str) -> None:
+    from vllm_runbooks.core.console import terminal
+    from vllm_runbooks.core.display import one_line
+    from vllm_runbooks.core.redaction.redact import redact_text
+    from vllm_runbooks.core.views.styled import SentenceLines
+
+    terminal.remark([SentenceLines(f"vllm-runbooks: {one_line(redact_text(line))}", "  ")])
 
 
 def _check_alone(of_nodes: dict[str, Any], left_out: tuple[str, ...]) -> None:
@@ -224,7 +253,9 @@ def _shown(form: str) -> Show:
 
 
 def _tell(launch: Guarded, form: str) -> None:
+    from vllm_runbooks.core.console import terminal
     from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.views.summary import summary_view
     from vllm_runbooks.serve import render as render_guarded
 
     if form == "json":
@@ -232,4 +263,4 @@ def _tell(launch: Guarded, form: str) -> None:
     else:
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
-            click.echo(render_guarded.text(launch), err=True)
+        terminal.remark(summary_view(render_guarded.summary_of(launch)))

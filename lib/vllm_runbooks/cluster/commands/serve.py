@@ -34,14 +34,15 @@ def start(
     vllm: str | None,
     gpu_memory: str,
     show: Show,
+    say: Callable[[str], None],
     told: Callable[[ServedLaunch], AbstractContextManager[Callable[[Guarded], None]]],
     **where: Any,
 ) -> Guarded:
     """Launch a model over the nodes that answer.
 
-    `words` are the model and options of `vllm serve`; `request` makes a request of its subject and source; `told`
-    records the launch in the history; `where` are the nodes as for `named.open_carrier`. The rest is as on the command
-    line.
+    `words` are the model and options of `vllm serve`; `request` makes a request of its subject and source; `say`
+    prints a line of the supervisor; `told` records the launch in the history; `where` are the nodes as for
+    `named.open_carrier`. The rest is as on the command line.
     """
     from vllm_runbooks.cluster import named, starting_nodes
     from vllm_runbooks.probe.starts import Guarded, LaunchResult
@@ -78,7 +79,7 @@ def start(
             result = Guarded(uuid.uuid4().hex, vllm, (looked.check,), (), status=1)
         else:
             result = guarded_start.serve(
-                starting_nodes.PlannedClusterLaunch(carrier, launch, looked).request, show=show, say=output.say
+                starting_nodes.PlannedClusterLaunch(carrier, launch, looked).request, show=show, say=say
             )
         tell(result)
         return result

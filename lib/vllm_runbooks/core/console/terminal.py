@@ -11,6 +11,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TextIO
 
 import click
@@ -19,7 +20,7 @@ from vllm_runbooks.core.console import output
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.redaction.redact import redact_name, redact_text
 from vllm_runbooks.core.views.elements import COLUMNS
-from vllm_runbooks.core.views.styled import Layout, Styled, TextBlock, Tone, laid_out, plain
+from vllm_runbooks.core.views.styled import Layout, Styled, TextBlock, Tone, laid_out
 
 STYLES = {
     Tone.HEADING: "bold",
@@ -50,7 +51,7 @@ def remark(blocks: Iterable[TextBlock]) -> None:
 def _suited(blocks: Iterable[TextBlock], stream: TextIO) -> str:
     if stream.isatty() or _is_forced():
         return _shown(laid_out(blocks, layout(_columns(stream))), is_coloured=_is_coloured(stream))
-    return plain(blocks)
+    return _shown(laid_out(blocks, _piped_layout()), is_coloured=False)
 
 
 _LONGEST_COMMAND = 400
@@ -72,14 +73,20 @@ def command_line(*words: str) -> str:
 
 
 @contextmanager
-def waiting(text: str) -> Iterator[None]:
-    """Report on standard error what is running if it takes more than a second in a terminal."""
-    if not sys.stderr.isatty():
+def waiting(text: str, *, piped_after_s: float | None = None) -> Iterator[None]:
+    """Say on standard error what goes on, if it takes more than a second.
+
+    Args:
+        text: What goes on.
+        piped_after_s: When to say it where standard error is no terminal; None: never.
+    """
+    after_s = _PATIENCE_S if sys.stderr.isatty() else piped_after_s
+    if after_s is None:
         yield
         return
     import threading
 
-    timer = threading.Timer(_PATIENCE_S, output.say, [f"{text} …"])
+    timer = threading.Timer(after_s, output.say, [f"{text} …"])
     timer.daemon = True
     timer.start()
     try:
@@ -96,6 +103,12 @@ def layout(columns: int) -> Layout:
     return Layout(prose=min(width, _READABLE), loose=min(width, _READABLE), table=width)
 
 
+def _piped_layout() -> Layout:
+    """The layout of a pipe or file: sentences of 100 columns, or of COLUMNS; tables as wide as they are."""
+    columns = _given_columns()
+    return Layout(loose=_READABLE) if columns is None else replace(layout(columns), table=None)
+
+
 def _is_forced() -> bool:
     return os.environ.get("FORCE_COLOR", "") not in ("", "0") and not os.environ.get("NO_COLOR")
 
@@ -106,13 +119,18 @@ def _is_coloured(stream: TextIO) -> bool:
 
 
 def _columns(stream: TextIO) -> int:
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns[:9]) > 0:
-        return int(columns[:9])
+    if (columns := _given_columns()) is not None:
+        return columns
     try:
         return os.get_terminal_size(stream.fileno()).columns or COLUMNS
     except (OSError, ValueError):
         return COLUMNS
+
+
+def _given_columns() -> int | None:
+    """The columns in the environment; None if there are none."""
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns[:9]) if columns.isdecimal() and int(columns[:9]) > 0 else None
 
 
 def _shown(lines: Iterable[Styled], *, is_coloured: bool) -> str:

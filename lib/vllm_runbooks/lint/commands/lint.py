@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -182,8 +182,21 @@ def lint(
         annotations = "\n".join(filter(None, (render_issues.github(linted, name) for name, linted in results.items())))
         output.write(annotations) if annotations else None
     else:
-        terminal.show(render_issues.view(results, hidden=hidden))
+        terminal.show(render_issues.view(results, hidden=hidden, plan=_plan_command(checked, settings)))
     return int(is_failed)
+
+
+def _plan_command(checked: Mapping[str, Linted], settings: Mapping[str, LintSettings]) -> str:
+    """The command that checks the memory of the launches on their GPUs; empty if no GPUs were given."""
+    launches = {
+        (launch.model, settings[name].gpus) for name, linted in checked.items() for launch in linted.deployments
+    }
+    specs = {spec for _, spec in launches if spec}
+    if not specs:
+        return ""
+    model = next(iter(launches))[0] if len(launches) == 1 else None
+    spec = specs.pop() if len(specs) == 1 else "GPUS"
+    return terminal.command_line("plan", model or "MODEL", "--gpus", spec) or "vllm-runbooks plan MODEL --gpus GPUS"
 
 
 _COMMAND = "command"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from vllm_runbooks.core.display import RenderedView, visible
+from vllm_runbooks.core.display import RenderedView, unknown_reason, visible
 from vllm_runbooks.core.records import PlanComparison
 from vllm_runbooks.core.views import memory_parts
 from vllm_runbooks.core.views.elements import (
@@ -142,7 +142,8 @@ def _compared_view(compared: PlanComparison) -> list[list[TextBlock]]:
 def _compared_notes(compared: PlanComparison) -> list[list[TextBlock]]:
     parts: list[list[TextBlock]] = []
     if compared.missing:
-        parts.append(headed("NOT COMPARED", [bulleted(f"unknown: {sentence}") for sentence in compared.missing]))
+        missing = [bulleted(f"unknown: {unknown_reason(sentence)}") for sentence in compared.missing]
+        parts.append(headed("NOT COMPARED", missing))
     if compared.residuals:
         parts.append(
             headed("KEPT FOR CALIBRATION", [bulleted(sentence) for sentence in plan_words.residuals(compared)])
@@ -186,7 +187,7 @@ class _GpuTable:
         rows.append(styled(f"  {'GiB':<16}{'low':>8}{'expected':>10}{'high':>8}", Tone.FAINT))
         for name, term in terms:
             if term.expected_gib is None:
-                unknown = styled("unknown", Tone.WARN) + f": {term.source}"
+                unknown = styled("unknown", Tone.WARN) + f": {unknown_reason(term.source)}"
                 rows += wrapped(unknown, layout.prose, " " * 18, f"  {name:<16}")
             else:
                 low, expected, high = map(plan_words.cell, (term.low_gib, term.expected_gib, term.high_gib))
@@ -382,7 +383,7 @@ def _compared_html(compared: PlanComparison) -> str:
             rows.append([escape(name), planned, actual, off])
             why.append("; ".join(filter(None, [f"planned {band}" if band else "", term.explained])))
         parts.append(html_table(["GiB", "planned", "printed", "off by"], rows, numeric=(1, 2, 3), below=why))
-    parts += [remark(f"Not compared, unknown: {sentence}") for sentence in compared.missing]
+    parts += [remark(f"Not compared, unknown: {unknown_reason(sentence)}") for sentence in compared.missing]
     if compared.residuals:
         parts += [heading("Kept for calibration"), *(remark(sentence) for sentence in plan_words.residuals(compared))]
     return "".join(parts)

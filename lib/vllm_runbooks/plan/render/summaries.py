@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from vllm_runbooks.core.records import PlanComparison
@@ -41,7 +43,7 @@ from vllm_runbooks.reading.documents import as_option
 from vllm_runbooks.reading.shell.expansion import single_quoted
 
 _TIMES = "\u00d7"
-_STATES = {True: "FITS", False: "DOES NOT FIT", None: "NOT CERTAIN"}
+_STATES = {True: "FITS", False: "DOES NOT FIT", None: "UNCERTAIN"}
 _TONES = {True: Tone.GOOD, False: Tone.BAD, None: Tone.WARN}
 _COMPARED = {"off": Tone.BAD, "as planned": Tone.GOOD, "not compared": Tone.WARN}
 _REQUEST = 16_384
@@ -145,17 +147,31 @@ def _of_first_change(plans: Sequence[Plan], remedies: Sequence[PlanRemedy]) -> P
 
 
 def sentence(plan: Plan) -> str:
-    """Result of the plan, or why it does not fit."""
-    lead = f"{layout_text(plan)}: " if plan.layout is not None and sum(gpu.count for gpu in plan.gpus) > 1 else ""
+    """What the plan gives, or why it does not fit."""
+    layout = plan.layout
+    servers = servers_text(plan) if layout is not None and layout.replicas > 1 else ""
+    lead = f"{servers or layout_text(plan)}: " if layout is not None and sum(gpu.count for gpu in plan.gpus) > 1 else ""
     if plan.fits:
         return lead + _gives(plan)
-    return _why_not(plan) if plan.fits is False else _why_uncertain(plan)
+    if plan.fits is False:
+        return _why_not(plan)
+    is_run = servers and plan_words.option(plan, "max_model_len")
+    return f"Best layout: {servers}. {_why_uncertain(plan)}" if is_run else _why_uncertain(plan)
 
 
 def layout_text(plan: Plan) -> str:
     """A layout in a few characters."""
     layout = plan.layout
     return _sizes_text(layout.tp, layout.pp, layout.dp, layout.replicas) if layout is not None else ""
+
+
+def servers_text(plan: Plan) -> str:
+    """The servers of a layout, each with its GPUs; empty if the layout is unknown."""
+    layout = plan.layout
+    if layout is None:
+        return ""
+    each = f"{layout_text(replace(plan, layout=replace(layout, replicas=1)))} each"
+    return count_of(layout.replicas, "server") + (", one per GPU" if each == "1 GPU each" else f", {each}")
 
 
 def _sizes_text(tensor: int, pipeline: int, data: int, replicas: int) -> str:
@@ -204,6 +220,7 @@ def _why_not(plan: Plan) -> str:
         length = plan_words.option(plan, "max_model_len")
         each = " per GPU" if len(plan.per_gpu) > 1 else ""
         left = f"{_gib(max(cache.gib, 0.0))} GiB are left" if cache.gib >= 0.01 else "nothing is left"
+        left += f", {_gib(cache.high)} in the best case" if cache.high and cache.high >= cache.needed_gib else ""
         how = f" ({layout_text(plan)})" if plan.layout is not None and each else ""
         return f"One request of {length:,} tokens needs {_gib(cache.needed_gib)} GiB of KV cache{each}, {left}{how}."
     return sentence_of(limit or plan_words.headline(plan).why)
@@ -216,7 +233,8 @@ def _why_uncertain(plan: Plan) -> str:
     if cache.low >= cache.needed_gib:
         return sentence_of(plan_words.headline(plan).why)
     each = " per GPU" if len(plan.per_gpu) > 1 else ""
-    left = f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB are left for the KV cache{each}"
+    expected = "" if cache.gib is None else f" ({_gib(max(cache.gib, 0.0))} expected)"
+    left = f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB{expected} are left for the KV cache{each}"
     return f"{left}, one request of {length:,} tokens needs {_gib(cache.needed_gib)} GiB."
 
 
@@ -271,7 +289,7 @@ def short_command(plan: Plan) -> str:
     if is_uniform and every in lines and not any(line.startswith("#") for line in lines):
         lines = [line for line in lines if line not in (every, "export CUDA_DEVICE_ORDER=PCI_BUS_ID")]
     if plan.layout is not None and plan.layout.replicas > 1:
-        lines.insert(0, f"# Server 1 of {plan.layout.replicas}; the others have other GPUs and ports.")
+        lines.insert(0, _servers_comment(plan, plan.layout.replicas))
     merged: list[str] = []
     for line in lines:
         if merged and line.startswith(_EXPORT) and merged[-1].startswith(_EXPORT):
@@ -279,6 +297,19 @@ def short_command(plan: Plan) -> str:
         else:
             merged.append(line)
     return "\n".join(map(_folded, merged))
+
+
+def _servers_comment(plan: Plan, count: int) -> str:
+    """How the further servers of a layout differ from the first."""
+    launch = plan.deployment
+    first = (launch.env.get("CUDA_VISIBLE_DEVICES") or "").split(",") if launch is not None else []
+    port = re.search(r" --port (\d+)", launch.command) if launch is not None else None
+    size = len(first)
+    if first != [str(number) for number in range(size)] or port is None or len(plan.gpus) > 1:
+        return f"# Server 1 of {count}; the others have other GPUs and ports."
+    devices = ",".join(str(size + number) for number in range(size))
+    more = ", and so on" if count > 2 else ""
+    return f"# Server 1 of {count}. Server 2: CUDA_VISIBLE_DEVICES={devices} and --port {int(port[1]) + 1}{more}."
 
 
 _EXPORT = "export "
@@ -311,7 +342,7 @@ def _table(remedies: Sequence[PlanRemedy]) -> SummaryTable:
     rows = []
     for number, remedy in enumerate(remedies, 1):
         count = remedy.concurrency(tokens)
-        cost = "; ".join([*remedy.costs, *([] if remedy.plan.fits else ["not certain to fit"])])
+        cost = "; ".join([*remedy.costs, *([] if remedy.plan.fits else ["may not fit"])])
         cells = (_change_text(remedy, has_several=has_several), f"{remedy.context:,}")
         rows.append((str(number), *cells, "unknown" if count is None else concurrency_text(count), cost))
     head = ("", "Fits with", "context", "concurrent*", "cost")
@@ -364,7 +395,10 @@ def _steps(
         return
     if best is not None and best.fits is None and not plan_words.option(best, "max_model_len"):
         yield Step("Next", "Give the model's context: --max-model-len N.")
-    elif answer.fits is None:
+        return
+    if best is not None and best.fits is None and has_several and isinstance(answer, Layouts):
+        yield from _one_server(answer)
+    if answer.fits is None:
         again = "vllm-runbooks plan --from-log startup.log -o mine.json"
         yield Step("Next", "Launch it, and plan with what its log prints (--calibration mine.json)", again)
     elif best is not None and _lacks_memory(best) and not (isinstance(answer, Plan) and answer.found):
@@ -376,6 +410,17 @@ def _steps(
             yield Step("Next", "See how many GPUs it needs", command)
         else:
             yield Step("Next", f"See how many GPUs it needs: --gpus {shlex.quote(largest.name)} --find gpus.")
+
+
+def _one_server(layouts: Layouts) -> Iterator[Step]:
+    """How to plan one server over all GPUs instead of several."""
+    count = sum(gpu.count for gpu in layouts.gpus)
+    for plan in plan_words.ranked(layouts):
+        layout = plan.layout
+        if layout is not None and (layout.replicas, layout.dp) == (1, 1) and layout.tp * layout.pp == count:
+            sizes = [f"--{name} {size}" for name, size in (("tp", layout.tp), ("pp", layout.pp)) if size > 1]
+            yield Step("Note", f"For one server over all {count} GPUs, plan with {' '.join(sizes)}.")
+            return
 
 
 def _lacks_memory(plan: Plan) -> bool:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vllm_runbooks.core.display import unknown_reason
 from vllm_runbooks.core.records import ComparedTerm, PlanComparison
 from vllm_runbooks.core.views.elements import Headline
 from vllm_runbooks.lint.records import CommandRelease
@@ -15,8 +16,8 @@ from vllm_runbooks.plan.render import pictures as plan_pictures
 
 ANSWERS = {True: "yes", False: "no", None: "?"}
 _ROOM = {True: "enough for a request", False: "too little"}
-"""Verdict for a single GPU; whether the launch fits is part of the plan."""
-VERDICTS = {True: "fits", False: "does not fit", None: "not certain"}
+"""What a GPU alone has; whether the start fits is said of the plan."""
+VERDICTS = {True: "fits", False: "does not fit", None: "uncertain"}
 _MEANINGS = {"slots": "slots of one layer group", "full-length": "tokens of full-length requests"}
 _FOUND = {
     Find.CONTEXT: "longest context",
@@ -59,7 +60,7 @@ def _too_small(plan: Plan) -> str | None:
 
 def _why_uncertain(plan: Plan) -> str:
     if missing := _unknown_terms(plan):
-        return "; ".join(f"{plan_pictures.term_name(t.name)} unknown: {t.source}" for t in missing)
+        return "; ".join(f"{plan_pictures.term_name(t.name)} unknown: {unknown_reason(t.source)}" for t in missing)
     cache = plan.kv_cache
     if plan.limits and cache.low is not None and cache.needed_gib is not None and cache.low >= cache.needed_gib:
         return plan.limits[0]  # the cache is not what it depends on
@@ -261,7 +262,8 @@ def found_headline(finding: FindAnswer) -> Headline:
     """The answer in one line."""
     name = _FOUND[finding.quantity]
     if finding.value is None:
-        return Headline(name, f"unknown: {next(iter(finding.reasons), 'it depends on unknown figures')}")
+        why = unknown_reason(next(iter(finding.reasons), "it depends on unknown figures"))
+        return Headline(name, f"unknown: {why}")
     band = ""
     if finding.low is not None and finding.high is not None and finding.low != finding.high:
         band = f" ({found_value(finding, finding.low)} to {found_value(finding, finding.high)})"

@@ -47,13 +47,14 @@ def probe(
     answer_tokens: int = ProbeLoad.answer_tokens,
     memory: str = NVML,
     patience_s: float = 60.0,
+    first_s: float | None = None,
     is_verified: bool = True,
     say: Callable[[str], None] = lambda _: None,
 ) -> Observation:
     """Observe a running server.
 
     Args:
-        url: As `http://127.0.0.1:8000`.
+        url: As `http://127.0.0.1:8000` or `127.0.0.1:8000`.
         key_env: Variable with the key; by default `KEY`, for a server on this host or with a valid certificate.
         model: Model for the requests; by default the first that is served.
         log: The server's log, or a case's name.
@@ -65,11 +66,14 @@ def probe(
         answer_tokens: Tokens per answer.
         memory: Source of GPU memory: the driver, or a recorded series.
         patience_s: Time limit per answer.
+        first_s: Time limit of the port and of /health; by default at most 10 s.
         is_verified: Whether the certificate must be valid.
         say: Reports what takes time.
     """
     check_texts(url=url, key_env=key_env, model=model, log=log, command=command, memory=memory)
     times: dict[str, Any] = {"seconds": seconds, "patience_s": patience_s}
+    if first_s is not None:
+        times["first_s"] = first_s
     for name, number in times.items():
         if isinstance(number, bool) or not isinstance(number, (int, float)) or not _LEAST_S <= number <= _MOST_S:
             raise InputError(f"{name}: {number!r} is not a valid duration; use {_LEAST_S:g} to {_MOST_S:g} seconds")
@@ -82,7 +86,7 @@ def probe(
     cards = _cards(memory, target)
     target = _as_started(target, text)
     observation = observe(
-        ProbeRequest(target, model.strip() or None, seconds, load if load_seconds else None, patience_s),
+        ProbeRequest(target, model.strip() or None, seconds, load if load_seconds else None, patience_s, first_s),
         catalog.serving(),
         say=say,
     )
