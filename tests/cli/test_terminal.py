@@ -52,7 +52,7 @@ from vllm_runbooks.lint import checking
 from vllm_runbooks.lint import render as render_issues
 from vllm_runbooks.plan import planner
 from vllm_runbooks.plan.render import plans
-from vllm_runbooks.probe import checking
+from vllm_runbooks.probe import checking as probe_checking
 from vllm_runbooks.probe import render as probe_render
 from vllm_runbooks.reading import sources
 
@@ -104,7 +104,7 @@ def view(name: str) -> list[TextBlock]:
     if name == "host":
         return host_render.view(host_loading.inventory("host-8xa100-shared"))
     if name == "server":
-        return probe_render.view(checking.health(sources.load("probe-kv-pressure")), catalog.serving())
+        return probe_render.view(probe_checking.health(sources.load("probe-kv-pressure")), catalog.serving())
     layouts = planner.layouts(planner.request("Qwen/Qwen3-8B", "2xRTX3090"))
     return plans.view(layouts if name == "layouts" else layouts.layouts[0])
 

@@ -552,7 +552,7 @@ def test_an_impossible_plan_is_unknown_with_a_reason(change: dict[str, Any], sai
 
 def test_without_a_planner_the_verdict_is_open() -> None:
     """Only claims that need a plan are unknown."""
-    (result,) = claims.judge(Claims("d", [claim(right_if="two.fits")], plans={"two": QUESTION}), None, (), Evidence(()))
+    (result,) = claims.check(Claims("d", [claim(right_if="two.fits")], plans={"two": QUESTION}), None, (), Evidence(()))
 
     assert (result.verdict, result.undecided) == (Truth.UNKNOWN, "two cannot be planned: no planner is available")
 

@@ -682,7 +682,7 @@ def test_findings_of_the_table_are_documented() -> None:
 @pytest.mark.parametrize("name", ["host-8xa100-shared", "host-8x3090", "host-1xa100"])
 def test_recorded_hosts_have_their_expected_findings(name: str) -> None:
     """`check` compares the findings and recommendation of a snapshot with its case."""
-    judged = bench.judge_alone(str(folders.cases_dir() / name))["judgement"]
+    judged = bench.verdict_alone(str(folders.cases_dir() / name))["verdict"]
 
     assert (judged["verdict"], judged["case"]) == ("pass", name)
     assert host_loading.inventory(name).constructed

@@ -97,7 +97,7 @@ def _node(data: dict[str, Any], number: int = 1) -> dict[str, Any]:
 @in_one_test("case", CASES)
 def test_every_recorded_cluster_has_its_expected_findings(case: str) -> None:
     """All findings of the case, and no others."""
-    judged = cases.judge(sources.load(case))
+    judged = cases.verdict(sources.load(case))
 
     assert (judged.verdict.value, judged.reason[:11]) == ("pass", "as expected"), judged.reason
 

@@ -154,9 +154,9 @@ def test_an_unintended_launch_is_reported(
     shelf: Specs, rule: str, flags: dict[str, Any], known: dict[str, Any], says: dict[str, str]
 ) -> None:
     """Each rule applies with all its facts, and reports its numbers."""
-    judgement = only(shelf, f"meaning.{rule}", flags, **known)
-    assert says.items() <= dict(judgement.says).items()
-    assert all(value for value in judgement.says.values())
+    verdict = only(shelf, f"meaning.{rule}", flags, **known)
+    assert says.items() <= dict(verdict.says).items()
+    assert all(value for value in verdict.says.values())
 
 
 UNSAFE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -175,8 +175,8 @@ UNSAFE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 @pytest.mark.parametrize(("rule", "flags", "known"), UNSAFE)
 def test_an_unsafe_launch_is_reported(shelf: Specs, rule: str, flags: dict[str, Any], known: dict[str, Any]) -> None:
     """Safety rules need few facts, and never report a secret."""
-    judgement = only(shelf, f"safety.{rule}", flags, **known)
-    assert "token" not in str(dict(judgement.says)).replace("hf-token", "")
+    verdict = only(shelf, f"safety.{rule}", flags, **known)
+    assert "token" not in str(dict(verdict.says)).replace("hf-token", "")
 
 
 UNKNOWN = object()

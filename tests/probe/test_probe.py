@@ -38,7 +38,7 @@ from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host import inventory
 from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.lint import knowledge
-from vllm_runbooks.probe import asking, judging, metrics, observations, vitals
+from vllm_runbooks.probe import asking, checking, metrics, observations, vitals
 from vllm_runbooks.probe import command as probe_command
 from vllm_runbooks.probe import history_entry as probed
 from vllm_runbooks.probe import load as loads
@@ -1049,7 +1049,7 @@ def two(**values: tuple[float, float]) -> list[dict[str, float]]:
 )  # fmt: skip
 def test_a_condition_applies_at_its_limit(values: dict[str, tuple[float, float]], names: list[str]) -> None:
     """Each with its negative example at the limit in the catalog."""
-    found = judging.health(observed(*two(**values)))
+    found = checking.health(observed(*two(**values)))
 
     assert [finding.id for finding in found.findings] == names
     for finding in found.findings:
@@ -1140,7 +1140,7 @@ def test_a_change_edits_the_command_and_is_checked() -> None:
 
 def test_a_change_without_a_command_is_marked_as_unchecked() -> None:
     """With the missing option."""
-    change = judging.health(observed(*OVERLOADED)).findings[0].changes[0]
+    change = checking.health(observed(*OVERLOADED)).findings[0].changes[0]
 
     assert change.command is None
     assert "--command" in change.checks.lint
@@ -1320,7 +1320,7 @@ def test_a_server_with_nothing_wrong_is_recorded_as_one(tmp_path: Path) -> None:
 
 def test_a_root_cause_has_one_form_everywhere() -> None:
     """In results, history and `diff`; a condition is its own class."""
-    found = judging.health(observed(*OVERLOADED))
+    found = checking.health(observed(*OVERLOADED))
     wanted = {"symptom": "serving.queue_overload", "class": "serving.queue_overload"}
 
     assert document(checking.health_verdict(found).root_cause) == wanted
@@ -1329,7 +1329,7 @@ def test_a_root_cause_has_one_form_everywhere() -> None:
 
 def test_an_observation_is_recorded_as_a_case(tmp_path: Path) -> None:
     """Atomically, and without overwriting another."""
-    found = judging.health(observed(*OVERLOADED))
+    found = checking.health(observed(*OVERLOADED))
     case = recording.record_health(tmp_path / "mine", found)
     evidence = sources.load(str(tmp_path / "mine"))
 
@@ -1343,7 +1343,7 @@ def test_an_observation_is_recorded_as_a_case(tmp_path: Path) -> None:
 
 def test_a_case_that_expects_an_unknown_condition_is_rejected(tmp_path: Path) -> None:
     """With file, line and field."""
-    recording.record_health(tmp_path / "mine", judging.health(observed(*OVERLOADED)))
+    recording.record_health(tmp_path / "mine", checking.health(observed(*OVERLOADED)))
     path = tmp_path / "mine" / "case.yaml"
     path.write_text(path.read_text().replace("- serving.queue_overload", "- serving.queue_overlord"))
     with pytest.raises(CatalogError, match=r"case\.yaml:\d+: expect\.findings\.0: .*is not a condition"):

@@ -253,7 +253,7 @@ def test_the_summary_comes_before_prose_and_parameters() -> None:
 
     assert re.search(
         r"<h1>Out of memory</h1>.*Diagnosis.*Check.*summary.*About this runbook.*Parameters.*1. Time"
-        r".*<b>time</b>.*<details class=folded><summary>Result</summary>.*Result.*<b>as expected</b>.*</details></main>",
+        r".*<b>time</b>.*<details class=folded><summary>Result</summary>.*<b>as expected</b>.*</details></main>",
         page,
     )
     assert "What it is for." in page

@@ -877,7 +877,7 @@ sys.exit(told["metadata"].get("status", 0))
 
 def notebook(verdict: str | None, cause: str | None = None, **metadata: Any) -> str:
     """An executed notebook with a verdict."""
-    judgement: dict[str, Any] = {
+    concluded: dict[str, Any] = {
         "schema": 2, "verdict": verdict, "reason": f"it is {verdict}", "case": None, "outcome": None,
         "root_cause": {"symptom": cause, "class": cause.split(".")[0]} if cause else None, "findings": [],
     }  # fmt: skip

@@ -110,7 +110,7 @@ def probe(
         probe_history.look(history, target_of(server).place, inputs) as store_health,
     ):
         with terminal.waiting(_waiting(server, live), piped_after_s=_PIPED_AFTER_S):
-            health = judging.health(_observed(server, patience, live), gpus=gpus or "")
+            health = checking.health(_observed(server, patience, live), gpus=gpus or "")
         store_health(health)
     return _tell(health, form, record, explain=explain)
 
