@@ -30,5 +30,5 @@ def test_the_core_reaches_no_process() -> None:
     """It is what reads, plans and diagnoses; what starts, asks and commands is left out."""
     names = {path.relative_to(mutants.ROOT / mutants.PACKAGE).as_posix() for path in mutants.core()}
 
-    assert {"reading/shell/words.py", "plan/budget.py", "diagnosis/causes.py", "lint/judged.py"} <= names
+    assert {"reading/shell/words.py", "plan/budget.py", "diagnosis/causes.py", "lint/linted_text.py"} <= names
     assert not {"host/processes.py", "probe/asking.py", "serve/guard.py", "lint/commands/lint.py"} & names
