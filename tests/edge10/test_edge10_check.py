@@ -433,7 +433,7 @@ def test_links_lead_in_no_circle(tmp_path: Path) -> None:
     found = artefacts.check(_given(root), catalog.toolchain(), ExpectedArtefact())
 
     assert _found(found) == [["edge10.tree_link", "1die/nothing.so"]]
-    assert {each.source for each in found.findings} == {"what the file system said"}
+    assert {each.source for each in found.findings} == {"error message of the file system"}
 
 
 def test_the_guide_is_the_source_of_what_stands_in_it_alone() -> None:
@@ -444,7 +444,7 @@ def test_the_guide_is_the_source_of_what_stands_in_it_alone() -> None:
         notes.add(name, None, "text")
     told = {finding.id: finding.source for finding in notes.findings}
 
-    assert told["edge10.tree_file_missing"] == f"{facts.source}: the listing of what a compile writes"
+    assert told["edge10.tree_file_missing"] == f"{facts.source}: list of the compiler's output files"
     assert not any(facts.source in told[name] for name in told if "checkpoint" in name)
 
 

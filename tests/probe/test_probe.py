@@ -1177,7 +1177,7 @@ FAULTS = [
     ("name: max_num_seqs, value: '{half_running}'", "name: max_num_seq, value: '{half_running}'", "in no release"),
     ("id: serving.queue\n", "id: serving.errors\n", "is not a unique id"),
     ("instead_of: [serving.engine_silent]", "instead_of: [serving.nothing]", "is not another condition"),
-    ("why_limits: As for `serving.errors`.", "why_limits: ''", "is required if a limit is"),
+    ("why_limits: Same as for `serving.errors`.", "why_limits: ''", "is required if a limit is"),
     ("'vllm:num_preemptions_total'", "'vllm:num_preemptions'", "only counters end with _total"),
     ("source: vllm 0.32.0 v1/engine/exceptions.py:12", "source: somewhere v1", "is not written as"),
     ("quantile: 0.5, says: 'time to first", "quantile: 5, says: 'time to first", "not between 0 and 1"),

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The start that the log is of: images are limited, video is not.
+# The command of the recorded launch: images are limited, video is not.
 vllm serve zai-org/AutoGLM-Phone-9B \
   --served-model-name autoglm-phone-9b \
   --mm-encoder-tp-mode data \

@@ -1,4 +1,4 @@
-"""Compile the quantised model for four dies; written by hand after a published guide, with its mistakes."""
+"""Compile the quantized model for four dies: hand-written from a published guide, with its mistakes."""
 
 import argparse
 import os
