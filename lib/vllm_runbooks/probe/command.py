@@ -103,7 +103,7 @@ def probe(
             )
         return _tell(judging.health(_recorded(server), gpus=gpus or ""), form, record, explain=explain)
     if gpus:
-        host_loading.cards(gpus)  # what is none is refused before the server is asked, or a load is lost
+        host_loading.cards(gpus)  # reject invalid GPUs before the server is queried
     inputs = {**live, "gpus": gpus, "patience": patience}
     with (
         kept.opened(no_history=no_history) as history,

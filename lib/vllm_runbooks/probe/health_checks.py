@@ -69,7 +69,7 @@ class HealthChecker:
         self.status = 0
         """HTTP status of the last reply; 0 if there is none."""
         self.other = ""
-        """What a model without text output makes."""
+        """Output of a model without text output."""
         self._asking = HttpClient(target, patience_s)
 
     def climb(self, names: Sequence[str]) -> Iterator[HealthCheck]:
